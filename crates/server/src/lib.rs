@@ -66,6 +66,6 @@ pub use api::is_essential;
 pub use error::Error;
 pub use options::{
     AuditOptions, BuildInfo, CacheLimits, HttpLimits, IdentityOptions, KeepKeys, LifecycleOptions,
-    NamespaceObjects, Options, RequestLimits, Security, ServingOptions, WatchLimits,
+    NamespaceObjects, Options, RequestLimits, Security, ServingOptions, StreamLimits, WatchLimits,
 };
 pub use server::{Handle, Server};

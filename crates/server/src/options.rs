@@ -62,6 +62,8 @@ pub struct Options {
     pub cache: CacheLimits,
     /// Timeouts and bounds of watches.
     pub watch: WatchLimits,
+    /// Bounds of streams of many watches.
+    pub stream: StreamLimits,
     /// The controllers that run inside the server.
     pub lifecycle: LifecycleOptions,
     /// Admission plugins that are switched on and off.
@@ -339,6 +341,18 @@ pub struct WatchLimits {
     pub batch_events: usize,
 }
 
+/// Bounds of streams that carry many watches. What holds for one watch holds for each of them ([`WatchLimits`]).
+#[derive(Clone, Copy, Debug)]
+pub struct StreamLimits {
+    /// Watches in one stream. A subscription counts once per namespace that it names. Programs watch a few dozen kinds; whoever
+    /// watches more opens another stream.
+    pub watches: usize,
+    /// Bytes of a message of the client: enough to begin as many watches as a stream carries.
+    pub message_bytes: usize,
+    /// Messages that wait until the stream gets to them. More are not read from a WebSocket, and refused from others.
+    pub waiting_messages: usize,
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -356,6 +370,7 @@ impl Default for Options {
             requests: RequestLimits::default(),
             cache: CacheLimits::default(),
             watch: WatchLimits::default(),
+            stream: StreamLimits::default(),
             lifecycle: LifecycleOptions::default(),
             admission: AdmissionOptions::default(),
             build: BuildInfo::default(),
@@ -406,6 +421,12 @@ impl Default for CacheLimits {
             recent_bytes: 768 << 10,
             engine_page: 500,
         }
+    }
+}
+
+impl Default for StreamLimits {
+    fn default() -> Self {
+        Self { watches: 256, message_bytes: 128 << 10, waiting_messages: 16 }
     }
 }
 

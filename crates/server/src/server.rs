@@ -24,6 +24,7 @@ use crate::admission::chain;
 use crate::allocate::claims::Claims;
 use crate::allocate::ranges::AddedRanges;
 use crate::allocate::services::{Allocator, KUBERNETES_ADDRESS};
+use crate::api::streams::OpenStreams;
 use crate::api::{Answers, Api, Bodies, Documents, Heavy};
 use crate::audit::{self, AuditLog};
 use crate::auth::x509::ClientCertificates;
@@ -177,6 +178,7 @@ impl Server {
             ),
             bodies: Bodies::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
             heavy: heavy(&options),
+            streams: OpenStreams::default(),
             front_proxy: Some(forwarding),
             fairness,
             options,

@@ -17,6 +17,7 @@ mod record;
 mod reinvocation;
 mod services;
 pub(crate) mod stored;
+pub(crate) mod streams;
 
 use std::sync::Arc;
 
@@ -45,6 +46,7 @@ pub use essential::is_essential;
 pub(crate) use heavy::Heavy;
 pub(crate) use plugin::Plugin;
 pub(crate) use record::AdmissionRecord;
+use streams::OpenStreams;
 
 /// The shared state of all request handlers: the store, the cache, the registry, and the components around them. One
 /// per server, built by [`crate::Server::start`]; embedding programs reach it through [`crate::Handle::api`].
@@ -80,6 +82,8 @@ pub struct Api {
     pub(crate) documents: Documents,
     /// API priority and fairness.
     pub(crate) fairness: Fairness,
+    /// The open streams of many watches.
+    pub(crate) streams: OpenStreams,
     /// The memory of request bodies.
     pub(crate) bodies: Bodies,
     /// The memory of answers that are not read yet.

@@ -88,6 +88,21 @@ impl AuditDraft {
         }
     }
 
+    /// The audit event of a part of this request, which is judged and told of like a request of its own.
+    pub(crate) fn part(&self, uri: String) -> Self {
+        let (log, id) = (Arc::clone(&self.log), self.id.clone());
+        let part = Self::new(log, id, uri, self.user_agent.clone(), self.peer);
+        if let Some(user) = self.impersonated.get() {
+            part.impersonated(user);
+        }
+        part
+    }
+
+    /// The user who sent the request, before impersonation.
+    pub(crate) fn sender(&self) -> Option<&Arc<User>> {
+        self.known.get().map(|known| &known.user)
+    }
+
     /// Records the user and lets the policy decide the level. Writes the stage `RequestReceived`.
     pub(crate) fn authenticated(&self, user: &Arc<User>, wanted: &Attributes<'_>) {
         let verdict = self.log.policy().judge(user, wanted);

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
+use listwatch_wire::Status;
 use listwatch_wire::selector::FieldSelector;
 use tokio::time::Instant;
 
-use crate::auth::{Attributes, Authenticator, Authorizer, Decision, User, bearer};
+use crate::auth::{Attributes, Authenticator, Authorizer, User, bearer};
 
 /// The credentials and attributes of a watch, to be authorized again at intervals. kube-apiserver authorizes only once.
 #[derive(Debug)]
@@ -31,6 +32,25 @@ pub(crate) struct Recheck {
     due: Instant,
 }
 
+/// The reason why a watch may no longer go on.
+#[derive(Debug)]
+pub(crate) enum Withdrawn {
+    /// Its token does not hold any more: nothing that began with it may go on.
+    Credentials,
+    /// Its user may not watch this any more, in the words of the authorizer.
+    Rights(Box<Status>),
+}
+
+/// The token of a request, if it can end.
+fn lasting_token(authenticator: &Authenticator, headers: &HeaderMap) -> Option<String> {
+    bearer::token(headers).ok().flatten().filter(|token| !authenticator.is_static(token))
+}
+
+/// Returns true if the token that a request came with, if any, still holds.
+pub(crate) fn credentials_hold(authenticator: &Authenticator, headers: &HeaderMap) -> bool {
+    lasting_token(authenticator, headers).is_none_or(|token| authenticator.still_holds(&token))
+}
+
 impl Recheck {
     /// Prepares the recheck of a watch by this user. `every` is the interval; the first check is due one interval
     /// from now.
@@ -41,7 +61,7 @@ impl Recheck {
         wanted: &Attributes<'_>,
         every: Duration,
     ) -> Self {
-        let token = bearer::token(headers).ok().flatten().filter(|token| !authenticator.is_static(token));
+        let token = lasting_token(authenticator, headers);
         let Attributes { group, version, resource, namespace, name, .. } = *wanted;
         Self {
             user: Arc::clone(user),
@@ -59,17 +79,23 @@ impl Recheck {
         self.due
     }
 
-    /// Authorizes the request again if it is time. Returns false if it may no longer go on.
-    pub(crate) fn holds(
+    /// Authorizes the request again if it is time.
+    ///
+    /// # Errors
+    /// [`Withdrawn`] if it may no longer go on.
+    pub(crate) fn check(
         &mut self,
         authenticator: &Authenticator,
         authorizer: &dyn Authorizer,
         now: Instant,
-    ) -> bool {
+    ) -> Result<(), Withdrawn> {
         if now < self.due {
-            return true;
+            return Ok(());
         }
         self.due = now + self.every;
+        if self.token.as_ref().is_some_and(|token| !authenticator.still_holds(token)) {
+            return Err(Withdrawn::Credentials);
+        }
         let [group, version, resource, namespace, name] = &self.wanted;
         let wanted = Attributes {
             verb: self.verb,
@@ -81,7 +107,6 @@ impl Recheck {
             fields: self.fields.as_deref(),
             ..Attributes::default()
         };
-        self.token.as_ref().is_none_or(|token| authenticator.still_holds(token))
-            && authorizer.authorize(&self.user, &wanted) == Decision::Allow
+        authorizer.require(&self.user, &wanted).map_err(|status| Withdrawn::Rights(Box::new(status)))
     }
 }

@@ -110,8 +110,8 @@ impl Cursor {
     }
 
     /// Returns the events that are there now: from the view, else from the log through the view, else from the
-    /// engine. `None` if there are none.
-    async fn poll(&mut self, portion: Portion) -> Result<Option<Sights>, Lost> {
+    /// engine. `None` if they have to be waited for; an empty portion if there is more to read.
+    pub(super) async fn poll(&mut self, portion: Portion) -> Result<Option<Sights>, Lost> {
         // Asked first: what was published before the end is still handed out.
         let closed = self.view.is_closed();
         if self.history.is_none() {

@@ -6,7 +6,8 @@
 //! the same filter. A cursor that falls behind what is in memory reads the engine's log instead; only when that has
 //! ended too is it told to start over. Nothing here waits for a watcher, and no watcher can hold up another.
 //!
-//! The files in reading order: `object`, `snapshot`, `event`, `delta`, `conditions`, `filter`, `view`, `collection`, `feeder`, `cursor`.
+//! The files in reading order: `object`, `snapshot`, `event`, `delta`, `conditions`, `filter`, `view`, `collection`, `feeder`, `cursor`,
+//! `merge`.
 
 mod collection;
 mod conditions;
@@ -19,6 +20,7 @@ mod filter;
 mod frames;
 pub(crate) mod fresh;
 mod history;
+mod merge;
 mod object;
 mod pins;
 mod position;
@@ -28,13 +30,13 @@ mod views;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use listwatch_storage::{Engine, Error};
 use listwatch_wire::Revision;
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 pub use collection::Collection;
 pub(crate) use collection::Follower;
@@ -44,6 +46,7 @@ pub(crate) use event::frame;
 pub use event::{Change, Event};
 pub use filter::{FieldLookup, Filter};
 pub(crate) use frames::LateFrames;
+pub(crate) use merge::{MergedCursors, SlotSight, WatchSlot};
 pub use object::Object;
 pub(crate) use object::push_number;
 pub(crate) use pins::Pins;
@@ -97,8 +100,8 @@ pub struct Cache {
     pub(crate) frames: LateFrames,
     /// The keys whose values cannot be read.
     pub(crate) damage: Damage,
-    /// Set at shutdown: watches that are opened later end at once.
-    closed: AtomicBool,
+    /// Cancelled at shutdown: watches that are opened later end at once.
+    closed: CancellationToken,
 }
 
 type Collections = HashMap<Arc<str>, Arc<Collection>, foldhash::fast::RandomState>;
@@ -116,7 +119,7 @@ impl Cache {
             pins: Pins::new(limits.pinned_snapshots),
             frames: LateFrames::default(),
             damage: Damage::default(),
-            closed: AtomicBool::new(false),
+            closed: CancellationToken::new(),
         }
     }
 
@@ -205,15 +208,20 @@ impl Cache {
         position: Revision,
     ) -> Cursor {
         let cursor = Cursor::new(Arc::clone(self), Arc::clone(collection), filter, position);
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.is_cancelled() {
             collection.end_watches();
         }
         cursor
     }
 
+    /// Cancelled when all watches are to end.
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.closed
+    }
+
     /// Ends all watches; those opened later end at once.
     pub fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.cancel();
         self.collections().iter().for_each(|collection| collection.end_watches());
     }
 }

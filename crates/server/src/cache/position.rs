@@ -39,7 +39,8 @@ impl Position {
         self.get() >= revision || tokio::time::timeout(patience, self.reaches(revision)).await.is_ok()
     }
 
-    async fn reaches(&self, revision: Revision) {
+    /// Waits until it is at `revision` or further, however long that takes.
+    pub(crate) async fn reaches(&self, revision: Revision) {
         loop {
             let moved = self.moved.notified();
             let mut moved = std::pin::pin!(moved);

@@ -8,13 +8,26 @@
 
 use http::Method;
 use http::header::CONTENT_TYPE;
+use listwatch_wire::stream;
 
 use crate::observe::Labels;
 use crate::request::info::{RequestInfo, RequestTarget, ResourceInfo, Verb};
+use crate::request::stream::StreamRequest;
 
 /// Paths beside the resources that are counted by name; the others are counted as one.
-const PATHS: [&str; 9] =
-    ["/healthz", "/livez", "/readyz", "/metrics", "/version", "/openapi/v2", "/openapi/v3", "/api", "/apis"];
+const PATHS: [&str; 11] = [
+    "/healthz",
+    "/livez",
+    "/readyz",
+    "/metrics",
+    "/version",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/api",
+    "/apis",
+    stream::FEATURES_PATH,
+    stream::PATH,
+];
 
 /// Returns the metric labels of a request.
 pub(crate) fn labels(request: &RequestInfo) -> Labels<'_> {
@@ -29,7 +42,7 @@ pub(crate) fn labels(request: &RequestInfo) -> Labels<'_> {
             subresource: info.subresource.as_deref().unwrap_or_default().into(),
             scope: scope(info),
         },
-        RequestTarget::NonResource => {
+        RequestTarget::Stream(_) | RequestTarget::NonResource => {
             let path = PATHS.into_iter().find(|path| *path == request.http.path);
             Labels { verb, subresource: path.unwrap_or_default().into(), ..Labels::default() }
         }
@@ -51,7 +64,8 @@ fn verb(request: &RequestInfo) -> &'static str {
             Verb::DeleteCollection => "DELETECOLLECTION",
             Verb::Unknown => "other",
         },
-        RequestTarget::NonResource => match request.http.method {
+        RequestTarget::Stream(StreamRequest::Open) => "WATCH",
+        RequestTarget::Stream(_) | RequestTarget::NonResource => match request.http.method {
             Method::GET => "GET",
             Method::HEAD => "HEAD",
             Method::POST => "POST",
@@ -116,6 +130,11 @@ mod tests {
                 Method::GET,
                 "/readyz?verbose",
                 r#"verb="GET",dry_run="",group="",version="",resource="",subresource="/readyz",scope="",component="apiserver""#,
+            ),
+            (
+                Method::POST,
+                "/listwatch/v1/watch",
+                r#"verb="WATCH",dry_run="",group="",version="",resource="",subresource="/listwatch/v1/watch",scope="",component="apiserver""#,
             ),
             (
                 Method::GET,

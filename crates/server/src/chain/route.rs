@@ -15,15 +15,16 @@ use listwatch_wire::Status;
 use crate::auth::User;
 use crate::chain::proxy;
 use crate::chain::service::Service;
-use crate::endpoints::{debug, discovery, health, metrics, openapi, openid, version};
+use crate::endpoints::{debug, discovery, features, health, metrics, openapi, openid, version};
 use crate::fairness::Flow;
 use crate::http::body::Response;
 use crate::http::request::{BodySource, Request};
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
 use crate::request::info::{RequestInfo, RequestTarget, ResourceInfo, Verb, parts};
+use crate::request::stream::StreamRequest;
 use crate::respond;
-use crate::verbs::{get, history, list, watch, write};
+use crate::verbs::{get, history, list, stream, watch, write};
 
 /// Finds the handler and calls it.
 pub(crate) async fn route(
@@ -38,13 +39,18 @@ pub(crate) async fn route(
     match &request.target {
         RequestTarget::NonResource => other(service, &request.http).await,
         RequestTarget::Resource(info) => resource(service, request, info, (user, flow), body).await,
+        RequestTarget::Stream(wanted) => streams(service, request, wanted, (user, flow), body).await,
     }
 }
 
 /// Returns true for a request that takes its seats only once its body has been read: a slow upload would otherwise
 /// hold seats of API priority and fairness while nothing is done.
 pub(crate) fn waits_for_body(request: &RequestInfo) -> bool {
-    let RequestTarget::Resource(info) = &request.target else { return false };
+    let info = match &request.target {
+        RequestTarget::Resource(info) => info,
+        RequestTarget::Stream(_) => return request.http.method == Method::POST,
+        RequestTarget::NonResource => return false,
+    };
     match info.verb {
         Verb::Get => info.subresource.is_some(),
         Verb::List | Verb::Watch => false,
@@ -85,6 +91,26 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
 fn takes_any_method(path: &str) -> bool {
     let discovery = matches!(parts(path).as_slice(), [] | ["index.html"] | ["apis"] | ["apis", _]);
     discovery || path.starts_with("/openapi/") || path == "/metrics" || path == "/metrics/slis"
+}
+
+/// Answers a request about streams of many watches.
+async fn streams(
+    service: &Service,
+    request: &Arc<RequestInfo>,
+    wanted: &StreamRequest,
+    (user, flow): (Arc<User>, Flow),
+    body: &mut dyn BodySource,
+) -> Result<Response, Status> {
+    match (wanted, &request.http.method) {
+        (StreamRequest::Features, &Method::GET) => Ok(features::answer()),
+        (StreamRequest::Open, &Method::GET | &Method::POST) => {
+            Box::pin(stream::open(&service.api, request, (user, flow), body)).await
+        }
+        (StreamRequest::Change(id), &Method::POST) => {
+            Box::pin(stream::change(&service.api, request, id, (user, flow), body)).await
+        }
+        _ => Err(Status::method_not_allowed()),
+    }
 }
 
 /// Calls the verb of a request for a resource, after checking that the path fits the resource.

@@ -31,15 +31,15 @@ use crate::chain::labels::labels;
 use crate::chain::report::{RequestOutcome, report};
 use crate::chain::{proxy, route};
 use crate::endpoints::{console, health};
+use crate::fairness::Flow;
 use crate::fairness::gate::{self, FlowHeaders};
-use crate::fairness::{Flow, width};
 use crate::http::body::{Body, Response};
 use crate::http::handler::Handler;
 use crate::http::request::{BodySource, Request};
 use crate::listen::Connect;
 use crate::observe::Labels;
 use crate::request::deadline;
-use crate::request::info::{RequestInfo, RequestTarget, Verb};
+use crate::request::info::{RequestInfo, RequestTarget};
 use crate::request::negotiate;
 use crate::respond;
 
@@ -161,9 +161,11 @@ impl Service {
         known.user = Some(Arc::clone(&user));
         let flow = request.with_attributes(|attributes| self.api.fairness.classify(&user, attributes));
         known.classified = Some(flow.headers.clone());
-        request
-            .with_attributes(|attributes| self.api.authorizer.require(&user, attributes))
-            .inspect_err(|status| known.refuse(status))?;
+        if !conveys_no_rights(request, &user) {
+            request
+                .with_attributes(|attributes| self.api.authorizer.require(&user, attributes))
+                .inspect_err(|status| known.refuse(status))?;
+        }
         let work = self.in_turn(request, (user, flow), body);
         if long_running {
             return work.await;
@@ -212,7 +214,7 @@ impl Service {
         if !health::serves(&request.http.path) {
             self.api.answers.wait(&user.name).await;
         }
-        let _seats = if exempt { None } else { Some(flow.enter(seats(request)).await?) };
+        let _seats = if exempt { None } else { Some(flow.enter(request.seats()).await?) };
         route::route(self, request, (user, flow), body).await
     }
 
@@ -285,6 +287,12 @@ impl Handler for ServiceConnection {
     }
 }
 
+/// Returns true for a request about streams of many watches by somebody who is known: what the stream shows is authorized
+/// subscription by subscription. Others need the right to the path, so that strangers hold no connections.
+fn conveys_no_rights(request: &RequestInfo, user: &User) -> bool {
+    matches!(request.target, RequestTarget::Stream(_)) && user.is_in("system:authenticated")
+}
+
 /// Metric labels with the names of served resources only, for authenticated requests only: other names would let strangers
 /// create as many series as they like.
 fn served_labels(request: &RequestInfo, code: StatusCode) -> Labels<'_> {
@@ -305,21 +313,6 @@ fn with_deprecation(request: &RequestInfo, mut response: Response) -> Response {
         respond::warn_first(&mut response, text);
     }
     response
-}
-
-/// The seats that a request takes: more than one if it reads a collection.
-fn seats(request: &RequestInfo) -> u32 {
-    let (RequestTarget::Resource(info), Some(resource)) = (&request.target, &request.resource) else {
-        return 1;
-    };
-    let query = &request.http.query;
-    let reads_collection = match info.verb {
-        Verb::List => true,
-        // A watch that does not begin with the state is cheap.
-        Verb::Watch => query.flag("sendInitialEvents") || matches!(query.text("resourceVersion"), "" | "0"),
-        _ => false,
-    };
-    if reads_collection && info.name.is_none() { width::seats(query, &resource.collection) } else { 1 }
 }
 
 /// The response to a request without a seat: plain text, as in kube-apiserver.

@@ -1,4 +1,4 @@
-//! Endpoints outside of resources: discovery, OpenAPI, health, metrics, OpenID, debug pages and the web console.
+//! Endpoints outside of resources: discovery, features, OpenAPI, health, metrics, OpenID, debug pages and the web console.
 //!
 //! `chain/route.rs` chooses one by its path, after authentication and authorization as a non-resource URL; the
 //! console is served before both, since its files are public. Each returns a whole document, made on request from the
@@ -8,6 +8,7 @@ pub(crate) mod console;
 pub(crate) mod debug;
 pub(crate) mod discovery;
 pub(crate) mod discovery_v2;
+pub(crate) mod features;
 pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod openapi;

@@ -55,6 +55,20 @@ pub(crate) trait WatchBody: Send {
 
     /// Counts the request, which was answered with `code`, when the stream ends.
     fn count_as(&mut self, request: Arc<RequestSeries>, code: StatusCode);
+
+    /// The longest message that the client may send over a WebSocket. Zero if it has nothing to say: then what it sends is passed
+    /// over.
+    fn message_bytes(&self) -> usize {
+        0
+    }
+
+    /// Returns false while another message would have to wait too long. The connection is not read meanwhile.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// Takes a message of the client.
+    fn receive(&mut self, _message: Bytes) {}
 }
 
 /// Waits for a write, but no longer than [`WRITE_GRACE`] after the end of the stream it belongs to.

@@ -27,7 +27,7 @@ use crate::http::h1::head::lists;
 use crate::http::request::Request;
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// Control frames have at most so much payload, and data frames from clients are passed over.
+/// Control frames have at most so much payload.
 const CONTROL_BYTES: u64 = 125;
 /// Bytes of the length that precedes each binary event of a watch in HTTP; a WebSocket message has a length of its
 /// own.
@@ -39,6 +39,7 @@ const PING: u8 = 9;
 const PONG: u8 = 10;
 const NORMAL: u16 = 1000;
 const PROTOCOL_ERROR: u16 = 1002;
+const TOO_BIG: u16 = 1009;
 
 /// A valid upgrade request, to be accepted once the watch itself is known to be possible. Until then an error is a
 /// plain HTTP response.
@@ -113,16 +114,19 @@ pub(crate) async fn run<S>(io: &mut S, mut watch: Box<dyn WatchBody>) -> io::Res
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let mut reader = FrameReader::default();
+    let mut reader = FrameReader::new(watch.message_bytes());
     let code = loop {
+        let has_room = watch.has_room();
         tokio::select! {
             biased;
             frames = watch.next() => match frames {
                 Some(frames) => patiently(&*watch, write_events(io, &frames, watch.is_binary())).await?,
                 None => break NORMAL,
             },
-            control = reader.next(io) => match control? {
+            control = reader.next(io), if has_room => match control? {
+                Control::Message(message) => watch.receive(message),
                 Control::Ping(payload) => patiently(&*watch, write_frame(io, PONG, &payload)).await?,
+                Control::TooBig => break TOO_BIG,
                 Control::Close => break NORMAL,
                 Control::Broken => break PROTOCOL_ERROR,
                 Control::End => return Ok(()),
@@ -179,26 +183,50 @@ fn push_frame(out: &mut BytesMut, opcode: u8, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// The frames of a client that matter.
+/// A part of what a client sends that matters.
 #[derive(Debug, PartialEq, Eq)]
 enum Control {
+    /// A message, from one or more frames.
+    Message(Bytes),
     Ping(Vec<u8>),
     Close,
+    /// A message of more bytes than may come.
+    TooBig,
     /// Not WebSocket.
     Broken,
     /// The connection ended.
     End,
 }
 
-/// Reads frames from the client. Only pings and closes matter; data is passed over without being kept.
+/// Reads frames from the client. Data is kept only where messages are expected, and passed over elsewhere.
 #[derive(Debug, Default)]
 struct FrameReader {
     buf: BytesMut,
     /// Bytes of a data frame still to be passed over.
     skip: u64,
+    /// The longest message; zero if none is expected.
+    limit: usize,
+    /// The message so far.
+    message: BytesMut,
+}
+
+/// The head of a frame.
+#[derive(Clone, Copy)]
+struct FrameHead {
+    opcode: u8,
+    /// It is the last of its message.
+    last: bool,
+    /// Bytes of the head, the mask included.
+    head: usize,
+    mask: [u8; 4],
+    length: u64,
 }
 
 impl FrameReader {
+    fn new(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
     /// The next thing that needs an answer. Dropping the future loses nothing.
     async fn next<S: AsyncRead + Unpin>(&mut self, io: &mut S) -> io::Result<Control> {
         loop {
@@ -212,40 +240,63 @@ impl FrameReader {
         }
     }
 
-    /// Takes control frames from the buffer; `None` if more bytes are needed. Data frames are counted off without
-    /// being kept.
+    /// Takes control frames and messages from the buffer; `None` if more bytes are needed. Where no messages are
+    /// expected, data frames are counted off without being kept.
     fn parse(&mut self) -> Option<Control> {
         loop {
             let passed = self.buf.len().min(usize::try_from(self.skip).unwrap_or(usize::MAX));
             let _ = self.buf.split_to(passed);
             self.skip -= passed as u64;
-            let (first, second) = (*self.buf.first()?, *self.buf.get(1)?);
-            let (length, head) = match second & 0x7f {
-                126 => (u64::from(u16::from_be_bytes(self.bytes(2)?)), 4),
-                127 => (u64::from_be_bytes(self.bytes(2)?), 10),
-                n => (u64::from(n), 2),
+            let head = match self.frame_head()? {
+                Ok(head) => head,
+                Err(control) => return Some(control),
             };
-            let opcode = first & 0x0f;
-            // Clients must mask, extensions were not agreed, and control frames are short.
-            if second & 0x80 == 0 || first & 0x70 != 0 || (opcode >= CLOSE && length > CONTROL_BYTES) {
-                return Some(Control::Broken);
-            }
-            let mask: [u8; 4] = self.bytes(head)?;
-            match opcode {
+            match head.opcode {
                 CLOSE => return Some(Control::Close),
-                PING => {
-                    let payload = self.buf.get(head + 4..head + 4 + length as usize)?;
-                    let unmasked = payload.iter().zip(mask.iter().cycle()).map(|(b, m)| b ^ m).collect();
-                    let _ = self.buf.split_to(head + 4 + length as usize);
-                    return Some(Control::Ping(unmasked));
+                PING => return Some(Control::Ping(self.payload(head)?)),
+                0..=2 if self.limit > 0 => {
+                    if head.length > (self.limit - self.message.len()) as u64 {
+                        return Some(Control::TooBig);
+                    }
+                    let payload = self.payload(head)?;
+                    self.message.extend_from_slice(&payload);
+                    if head.last {
+                        return Some(Control::Message(self.message.split().freeze()));
+                    }
                 }
                 0..=2 | PONG => {
-                    let _ = self.buf.split_to(head + 4);
-                    self.skip = length;
+                    let _ = self.buf.split_to(head.head);
+                    self.skip = head.length;
                 }
                 _ => return Some(Control::Broken),
             }
         }
+    }
+
+    /// The head of the next frame, once it is there.
+    fn frame_head(&self) -> Option<Result<FrameHead, Control>> {
+        let (first, second) = (*self.buf.first()?, *self.buf.get(1)?);
+        let (length, head) = match second & 0x7f {
+            126 => (u64::from(u16::from_be_bytes(self.bytes(2)?)), 4),
+            127 => (u64::from_be_bytes(self.bytes(2)?), 10),
+            n => (u64::from(n), 2),
+        };
+        let opcode = first & 0x0f;
+        // Clients must mask, extensions were not agreed, and control frames are short.
+        if second & 0x80 == 0 || first & 0x70 != 0 || (opcode >= CLOSE && length > CONTROL_BYTES) {
+            return Some(Err(Control::Broken));
+        }
+        let mask = self.bytes(head)?;
+        Some(Ok(FrameHead { opcode, last: first & 0x80 != 0, head: head + 4, mask, length }))
+    }
+
+    /// Takes the frame out of the buffer, once all of it is there.
+    fn payload(&mut self, head: FrameHead) -> Option<Vec<u8>> {
+        let end = head.head + usize::try_from(head.length).ok()?;
+        let payload = self.buf.get(head.head..end)?;
+        let unmasked = payload.iter().zip(head.mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
+        let _ = self.buf.split_to(end);
+        Some(unmasked)
     }
 
     fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
@@ -258,7 +309,26 @@ mod tests {
     use super::*;
 
     fn reader(bytes: &[u8]) -> FrameReader {
-        FrameReader { buf: BytesMut::from(bytes), skip: 0 }
+        FrameReader { buf: BytesMut::from(bytes), ..FrameReader::default() }
+    }
+
+    #[test]
+    fn a_message_may_come_in_several_frames_and_has_a_bound() {
+        let frame = |first: u8, text: &[u8]| {
+            let masked = text.iter().zip([1, 2, 3, 4].iter().cycle()).map(|(byte, mask)| byte ^ mask);
+            [first, 0x80 | text.len() as u8, 1, 2, 3, 4].into_iter().chain(masked).collect::<Vec<_>>()
+        };
+        let bytes = [frame(0x01, b"abc"), frame(0x89, b""), frame(0x80, b"def"), frame(0x81, b"x")].concat();
+        let mut whole = FrameReader { limit: 6, ..reader(&bytes) };
+        assert_eq!(whole.parse(), Some(Control::Ping(Vec::new())), "between the frames of a message");
+        assert_eq!(whole.parse(), Some(Control::Message(Bytes::from_static(b"abcdef"))));
+        assert_eq!(whole.parse(), Some(Control::Message(Bytes::from_static(b"x"))));
+        assert_eq!(whole.parse(), None);
+        let mut short = FrameReader { limit: 5, ..reader(&bytes) };
+        assert!(matches!(short.parse(), Some(Control::Ping(_))));
+        assert_eq!(short.parse(), Some(Control::TooBig));
+        let endless = [&[0x82, 0xff][..], &u64::MAX.to_be_bytes(), &[0; 4]].concat();
+        assert_eq!(FrameReader { limit: 5, ..reader(&endless) }.parse(), Some(Control::TooBig));
     }
 
     #[test]

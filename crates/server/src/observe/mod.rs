@@ -20,7 +20,7 @@ pub use metrics::Metrics;
 pub(crate) use metrics::{family, line, prometheus};
 pub(crate) use process::write as write_process;
 pub(crate) use recent_errors::{RecentErrors, RequestError};
-pub(crate) use requests::RequestSeries;
+pub(crate) use requests::{LastingRequest, RequestSeries};
 pub use tasks::Tasks;
 pub use watches::Watches;
 pub(crate) use watches::{WatchBacklog, WatchInfo, WatchTicket};

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
@@ -120,6 +120,26 @@ impl RequestSeries {
     pub(crate) fn codes(&self) -> impl Iterator<Item = (u16, u64)> {
         let counts = CODES.into_iter().zip(&self.codes).chain([(0, &self.other)]);
         counts.map(|(code, count)| (code, count.load(Ordering::Relaxed))).filter(|(_, count)| *count > 0)
+    }
+}
+
+/// A request that is answered as long as it lasts. It is counted when it ends: that is how long it took.
+#[derive(Debug)]
+pub(crate) struct LastingRequest {
+    series: Arc<RequestSeries>,
+    code: StatusCode,
+    since: Instant,
+}
+
+impl LastingRequest {
+    pub(crate) fn new(series: Arc<RequestSeries>, code: StatusCode) -> Self {
+        Self { series, code, since: Instant::now() }
+    }
+}
+
+impl Drop for LastingRequest {
+    fn drop(&mut self) {
+        self.series.done(self.code, self.since.elapsed());
     }
 }
 

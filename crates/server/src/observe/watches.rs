@@ -18,7 +18,8 @@ use listwatch_wire::json::{Value, json};
 use parking_lot::Mutex;
 
 use crate::observe::histogram::LatencyHistogram;
-use crate::observe::{labels, requests};
+use crate::observe::labels;
+use crate::observe::requests::{LastingRequest, RequestSeries};
 
 /// The bounds of kube-apiserver: 1 KiB, doubled up to 128 KiB.
 static EVENT_SIZES: [u64; 8] = [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10];
@@ -204,14 +205,14 @@ pub(crate) struct WatchTicket {
     open: Arc<Mutex<HashMap<u64, Arc<OpenWatch>>>>,
     totals: Arc<Totals>,
     series: Arc<WatchSeries>,
-    /// The request it began as, to be counted when the watch ends: that is how long it took.
-    request: Option<(Arc<requests::RequestSeries>, StatusCode)>,
+    /// The request it began as, unless it is a part of one.
+    request: Option<LastingRequest>,
 }
 
 impl WatchTicket {
     /// Counts the request when the watch ends.
-    pub(crate) fn began_as(&mut self, request: Arc<requests::RequestSeries>, code: StatusCode) {
-        self.request = Some((request, code));
+    pub(crate) fn began_as(&mut self, request: Arc<RequestSeries>, code: StatusCode) {
+        self.request = Some(LastingRequest::new(request, code));
     }
 
     /// Counts frames that were handed to the connection, and notes the position they lead to.
@@ -249,8 +250,5 @@ impl WatchTicket {
 impl Drop for WatchTicket {
     fn drop(&mut self) {
         self.open.lock().remove(&self.id);
-        if let Some((request, code)) = self.request.take() {
-            request.done(code, self.watch.opened.elapsed());
-        }
     }
 }

@@ -12,9 +12,11 @@ use listwatch_wire::selector::FieldSelector;
 
 use crate::audit::AuditDraft;
 use crate::auth::Attributes;
+use crate::fairness::width;
 use crate::http::request::Request;
 use crate::registry::{Registry, Resource};
 use crate::request::history::{self, HistoryPart};
+use crate::request::stream::StreamRequest;
 
 /// A request, read once and shared by everything that handles it.
 #[derive(Debug)]
@@ -36,13 +38,25 @@ impl RequestInfo {
     /// path that names nothing is routed to a 404 later, after authorization.
     pub(crate) fn new(http: Request, registry: &Registry, audit: Option<Arc<AuditDraft>>) -> Self {
         let history = history::target(&http.method, &http.path, &http.query);
+        let stream = || StreamRequest::read(&http.path).map(RequestTarget::Stream);
         let target = history
+            .or_else(stream)
             .unwrap_or_else(|| RequestTarget::read(&http.method, &http.path, http.query.flag("watch")));
+        Self::of(http, target, registry, audit)
+    }
+
+    /// A request whose target is known.
+    pub(super) fn of(
+        http: Request,
+        target: RequestTarget,
+        registry: &Registry,
+        audit: Option<Arc<AuditDraft>>,
+    ) -> Self {
         let (resource, fields) = match &target {
             RequestTarget::Resource(info) => {
                 (registry.find(&info.group, &info.version, &info.resource), fields(info, &http.query))
             }
-            RequestTarget::NonResource => (None, None),
+            RequestTarget::Stream(_) | RequestTarget::NonResource => (None, None),
         };
         Self { http, target, resource, audit, fields }
     }
@@ -53,6 +67,10 @@ impl RequestInfo {
             RequestTarget::NonResource => {
                 let method = self.http.method.as_str().to_ascii_lowercase();
                 ask(&Attributes { verb: &method, path: &self.http.path, ..Attributes::default() })
+            }
+            RequestTarget::Stream(stream) => {
+                let verb = stream.verb(&self.http.method);
+                ask(&Attributes { verb: &verb, path: &self.http.path, ..Attributes::default() })
             }
             RequestTarget::Resource(info) => ask(&Attributes {
                 verb: info.verb.as_str(),
@@ -78,7 +96,28 @@ impl RequestInfo {
 
     /// True for watches, which have no deadline and take no part in the count of requests in flight.
     pub(crate) fn is_long_running(&self) -> bool {
-        matches!(&self.target, RequestTarget::Resource(info) if info.verb == Verb::Watch)
+        match &self.target {
+            RequestTarget::Resource(info) => info.verb == Verb::Watch,
+            RequestTarget::Stream(stream) => *stream == StreamRequest::Open,
+            RequestTarget::NonResource => false,
+        }
+    }
+
+    /// The seats that it takes: more than one if it reads a collection.
+    pub(crate) fn seats(&self) -> u32 {
+        let (RequestTarget::Resource(info), Some(resource)) = (&self.target, &self.resource) else {
+            return 1;
+        };
+        let query = &self.http.query;
+        let reads_collection = match info.verb {
+            Verb::List => true,
+            // A watch that does not begin with the state is cheap.
+            Verb::Watch => {
+                query.flag("sendInitialEvents") || matches!(query.text("resourceVersion"), "" | "0")
+            }
+            _ => false,
+        };
+        if reads_collection && info.name.is_none() { width::seats(query, &resource.collection) } else { 1 }
     }
 }
 
@@ -95,6 +134,8 @@ fn fields(info: &ResourceInfo, query: &Query<'_>) -> Option<FieldSelector> {
 pub(crate) enum RequestTarget {
     /// A resource, or a collection of them.
     Resource(Arc<ResourceInfo>),
+    /// Many watches in one stream.
+    Stream(StreamRequest),
     /// Everything else: health, discovery, the root.
     NonResource,
 }
@@ -236,7 +277,7 @@ mod tests {
 
     fn info(method: Method, path: &str) -> String {
         match RequestTarget::read(&method, path, path.contains("watch=1")) {
-            RequestTarget::NonResource => "other".to_owned(),
+            RequestTarget::NonResource | RequestTarget::Stream(_) => "other".to_owned(),
             RequestTarget::Resource(i) => format!(
                 "{} {}/{} ns={} {} name={} sub={}{}",
                 i.verb.as_str(),

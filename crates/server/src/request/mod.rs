@@ -1,5 +1,5 @@
 //! A request as Kubernetes sees it: [`info`] (verb, resource, name), read once; the negotiated form of the response
-//! ([`negotiate`]), the [`deadline`], the [`history`] of an object and the [`selectors`] of lists and watches.
+//! ([`negotiate`]), the [`deadline`], the [`history`] of an object, [`stream`]s of many watches and the [`selectors`] of lists and watches.
 //!
 //! Values only: nothing here answers a request. The handler chain (`chain/`) makes these values, the verbs (`verbs/`) use them.
 
@@ -8,6 +8,7 @@ pub(crate) mod history;
 pub(crate) mod info;
 pub(crate) mod negotiate;
 pub(crate) mod selectors;
+pub(crate) mod stream;
 
 use std::sync::Arc;
 
@@ -15,6 +16,9 @@ use crate::auth::User;
 use crate::fairness::Flow;
 use crate::registry::Resource;
 use crate::request::info::{RequestInfo, ResourceInfo};
+
+/// The user of a request, and the flow in which it waits for seats.
+pub(crate) type UserFlow = (Arc<User>, Flow);
 
 /// An authorized request for a resource that is served.
 #[derive(Debug)]

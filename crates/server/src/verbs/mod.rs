@@ -1,9 +1,9 @@
 //! One file per verb.
 //!
-//! Reading: [`get`], [`list`], [`watch`], from the watch cache (`cache/`); [`history`], from the engine. Writing:
-//! [`mod@write`] turns an HTTP request into a write request and its answer into a response; [`create`], [`update`],
-//! [`patch`], [`delete`] and [`delete_collection`] drive the write pipeline (`pipeline/`). Endpoints that are no
-//! verbs of a resource are in `endpoints/`.
+//! Reading: [`get`], [`list`], [`watch`] and [`stream`]s of many watches, from the watch cache (`cache/`); [`history`],
+//! from the engine. Writing: [`mod@write`] turns an HTTP request into a write request and its answer into a response;
+//! [`create`], [`update`], [`patch`], [`delete`] and [`delete_collection`] drive the write pipeline (`pipeline/`).
+//! Endpoints that are no verbs of a resource are in `endpoints/`.
 
 pub(crate) mod create;
 pub(crate) mod delete;
@@ -12,6 +12,7 @@ pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod list;
 pub(crate) mod patch;
+pub(crate) mod stream;
 pub(crate) mod update;
 pub(crate) mod watch;
 pub(crate) mod write;

@@ -46,8 +46,9 @@ pub(crate) async fn write(
     // A scale has a type of its own, whatever it scales.
     let typed = !target.resource.is_custom() || target.info.subresource.as_deref() == Some("scale");
     let form = negotiate::negotiated(request, subject, typed)?;
-    let _room = api.bodies.enter(&target.user.name, body_bytes(api, body)).await;
-    let body = read_body(api, body).await?;
+    let limit = api.options.requests.body_bytes;
+    let _room = api.bodies.enter(&target.user.name, body_bytes(body, limit)).await;
+    let body = read_body(api, body, limit).await?;
     target.request.audit.iter().for_each(|audit| audit.read(&body));
     // Not before the body is there: somebody who sends it slowly would keep the seat.
     let _seats = target.flow.enter(1).await?;
@@ -158,13 +159,12 @@ fn is_answered_only(target: &ResourceRequest) -> bool {
 }
 
 /// The memory to reserve for a body: its declared length, or the limit if it is chunked.
-fn body_bytes(api: &Api, body: &dyn BodySource) -> usize {
-    let limit = api.options.requests.body_bytes;
+pub(super) fn body_bytes(body: &dyn BodySource, limit: usize) -> usize {
     body.most().and_then(|most| usize::try_from(most).ok()).map_or(limit, |most| most.min(limit))
 }
 
-async fn read_body(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status> {
-    let limit = api.options.requests.body_bytes;
+/// Reads a body of at most `limit` bytes.
+pub(super) async fn read_body(api: &Api, body: &mut dyn BodySource, limit: usize) -> Result<Bytes, Status> {
     let patience = api.options.http.body_timeout;
     match tokio::time::timeout(patience, body.read(limit)).await {
         Ok(Ok(body)) => Ok(body),

@@ -196,6 +196,11 @@ impl Watch {
     pub async fn of(server: &Handle, path: &str, query: &str) -> Self {
         let mut client = Client::new(server).await;
         client.send("GET", &format!("{path}?watch=1&{query}"), "", "").await;
+        Self::begin(client).await
+    }
+
+    /// The answer to a request that was sent.
+    pub async fn begin(mut client: Client) -> Self {
         let (status, head) = client.head().await;
         assert_eq!(status, 200, "{head}");
         Self { client, waiting: Vec::new() }

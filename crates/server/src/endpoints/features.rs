@@ -1,0 +1,20 @@
+//! `/listwatch/v1`: what this server offers beyond Kubernetes, for clients that can make use of it.
+
+use listwatch_wire::json::json;
+use listwatch_wire::{delta, stream};
+
+use crate::endpoints::discovery::json_of;
+use crate::http::body::Response;
+
+/// Answers `/listwatch/v1`. Kubernetes has nothing there and answers 403 or 404.
+pub(crate) fn answer() -> Response {
+    json_of(&json!({
+        "kind": "FeatureList",
+        "apiVersion": "listwatch/v1",
+        "features": [
+            {"name": stream::FEATURE, "path": stream::PATH},
+            {"name": "history", "path": "/listwatch/v1/history"},
+            {"name": "delta", "mediaType": delta::MEDIA_TYPE},
+        ],
+    }))
+}

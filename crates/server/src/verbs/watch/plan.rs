@@ -1,0 +1,144 @@
+//! [`WatchPlan`]: a watch as it was asked for, and its beginning.
+//!
+//! An ordinary watch begins as soon as its plan is made; one of many in a stream when its turn comes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use listwatch_wire::options::ListOptions;
+use listwatch_wire::{Revision, Status};
+use rand::Rng;
+
+use crate::api::Api;
+use crate::auth::Recheck;
+use crate::cache::{Cursor, Filter, View};
+use crate::observe::{WatchBacklog, WatchInfo};
+use crate::request::ResourceRequest;
+use crate::request::negotiate::{ResponseForm, ResponseSubject, negotiated};
+use crate::request::selectors;
+use crate::request::selectors::parse_version;
+use crate::respond::table::Include;
+use crate::verbs::watch::format::EventFormat;
+use crate::verbs::watch::writer::{EventWriter, InitialState};
+
+/// A watch that was asked for in good form.
+#[derive(Debug)]
+pub(crate) struct WatchPlan {
+    pub(crate) form: ResponseForm,
+    include: Include,
+    filter: Filter,
+    version: Option<Revision>,
+    /// True if the present state comes first.
+    pub(super) initial: bool,
+    pub(super) bookmarks: bool,
+    /// After what time it shall end.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// A watch that has begun.
+pub(crate) struct BegunWatch {
+    pub(crate) cursor: Cursor,
+    pub(crate) writer: EventWriter,
+    /// The present state, if it comes first.
+    pub(crate) initial: Option<Box<InitialState>>,
+    /// Where it begins.
+    pub(crate) position: Revision,
+}
+
+impl WatchPlan {
+    /// Reads the options of a watch.
+    ///
+    /// # Errors
+    /// 400, 406 or 422.
+    pub(crate) fn new(target: &ResourceRequest) -> Result<Self, Status> {
+        let request = &target.request.http;
+        let form = negotiated(request, ResponseSubject::Stream, !target.resource.is_custom())?;
+        let legacy = target.info.legacy_watch;
+        let mut options = ListOptions::parse(&request.query)?;
+        if !legacy {
+            options.watch = true;
+            options.set_watch_defaults();
+        }
+        options.check()?;
+        let include = Include::wanted(form, request)?;
+        let version = parse_version(&options.resource_version)?;
+        let anywhere = version.is_none_or(|v| v == Revision::ZERO);
+        let (namespace, name) = (target.namespace(), target.info.name.as_deref());
+        Ok(Self {
+            form,
+            include,
+            filter: selectors::filter(&target.resource, namespace, name, &options)?,
+            version,
+            initial: options.send_initial_events.unwrap_or(legacy && anywhere),
+            bookmarks: options.allow_watch_bookmarks,
+            timeout: options.timeout_seconds.filter(|s| *s > 0).map(|s| Duration::from_secs(u64::from(s))),
+        })
+    }
+
+    /// Waits for what must be there before the watch can begin.
+    ///
+    /// # Errors
+    /// 504 if that takes too long.
+    pub(crate) async fn ready(&self, api: &Api) -> Result<(), Status> {
+        match self.version {
+            // Without initial events a version of the future is simply waited for by being silent until then.
+            Some(version) if version != Revision::ZERO && !self.initial => Ok(()),
+            version => api.wait_for(version).await,
+        }
+    }
+
+    /// Begins the watch: snapshot and cursor are taken at the same revision, so that nothing is lost or sent twice between
+    /// initial and live events.
+    pub(crate) fn begin(&self, api: &Api, target: &ResourceRequest) -> BegunWatch {
+        let resource = &target.resource;
+        let collection = &resource.collection;
+        let (snapshot, now) = api.cache.read(collection);
+        let explicit = self.version.filter(|v| *v != Revision::ZERO && !self.initial);
+        let position = explicit.unwrap_or(now);
+        let walk = collection.walk(&self.filter, None);
+        let cursor = api.cache.watch(collection, self.filter.clone(), position);
+        let end_bookmark = self.bookmarks && !target.info.legacy_watch;
+        let view = Arc::clone(cursor.view());
+        let initial =
+            self.initial.then(|| Box::new(InitialState::new(snapshot, walk, view, now, end_bookmark)));
+        let info = describe(target, cursor.view(), self.bookmarks);
+        let format = EventFormat::new(Arc::clone(resource), self.form, self.include);
+        let writer = EventWriter::new(format, api.metrics.watches.open(info, position));
+        BegunWatch { cursor, writer, initial, position }
+    }
+}
+
+/// The duration of a watch or a stream: as asked, or long and random, so that those that began together do not end together.
+pub(crate) fn duration(api: &Api, asked: Option<Duration>) -> Duration {
+    asked.unwrap_or_else(|| api.options.watch.min_timeout.mul_f64(rand::rng().random_range(1.0..2.0)))
+}
+
+/// The credentials and attributes that the watch was authorized with, to be checked again.
+pub(crate) fn recheck(api: &Api, target: &ResourceRequest) -> Option<Box<Recheck>> {
+    let every = api.options.watch.recheck_every?;
+    let headers = &target.request.http.headers;
+    let recheck =
+        target.request.with_attributes(|a| Recheck::new(&api.authenticator, &target.user, headers, a, every));
+    Some(Box::new(recheck))
+}
+
+impl WatchBacklog for View {
+    fn pending(&self, position: Revision) -> Option<(usize, Option<std::time::Instant>)> {
+        View::pending(self, position).ok()
+    }
+}
+
+/// The identity of a watch, for metrics and debug pages.
+fn describe(target: &ResourceRequest, view: &Arc<View>, bookmarks: bool) -> WatchInfo {
+    let (labels, fields) = view.filter().describe();
+    let resource = &target.resource;
+    WatchInfo {
+        user: target.user.name.as_str().into(),
+        resource: [&resource.group, &resource.version, &resource.plural].map(Arc::clone),
+        namespace: target.namespace().map(Into::into),
+        labels: labels.into(),
+        fields: fields.into(),
+        bookmarks,
+        backlog: Arc::clone(view) as Arc<dyn WatchBacklog>,
+    }
+}

@@ -1,0 +1,176 @@
+//! [`EventWriter`]: writes the events of one watch in its form, and counts them. When to write, and where to, is for others to say.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use listwatch_wire::{Revision, Status};
+
+use crate::api::Api;
+use crate::api::convert::{self, ConversionFreshness};
+use crate::cache::{Sight, Snapshot, View, Walk};
+use crate::http::body::FrameBytes;
+use crate::observe::{RequestSeries, WatchTicket};
+use crate::verbs::watch::format::EventFormat;
+
+/// Writes the events of one watch.
+#[derive(Debug)]
+pub(crate) struct EventWriter {
+    format: EventFormat,
+    ticket: WatchTicket,
+}
+
+/// The present state on its way out.
+#[derive(Debug)]
+pub(crate) struct InitialState {
+    snapshot: Arc<Snapshot>,
+    walk: Walk,
+    /// Has the filter.
+    view: Arc<View>,
+    pub(crate) revision: Revision,
+    /// A bookmark marks its end.
+    pub(crate) end_bookmark: bool,
+    /// True once all of it was written.
+    pub(crate) done: bool,
+}
+
+impl InitialState {
+    pub(super) fn new(
+        snapshot: Arc<Snapshot>,
+        walk: Walk,
+        view: Arc<View>,
+        revision: Revision,
+        end_bookmark: bool,
+    ) -> Self {
+        Self { snapshot, walk, view, revision, end_bookmark, done: false }
+    }
+}
+
+impl EventWriter {
+    pub(super) fn new(format: EventFormat, ticket: WatchTicket) -> Self {
+        Self { format, ticket }
+    }
+
+    pub(super) fn is_binary(&self) -> bool {
+        self.format.is_binary()
+    }
+
+    /// True if an event could not be encoded: the watch must not go on without it.
+    pub(super) fn is_broken(&self) -> bool {
+        self.format.is_broken()
+    }
+
+    /// Counts the request when the watch ends.
+    pub(super) fn count_as(&mut self, request: Arc<RequestSeries>, code: StatusCode) {
+        self.ticket.began_as(request, code);
+    }
+
+    /// Frames were sent, and with them everything up to the position.
+    pub(crate) fn sent(&self, frames: &[Bytes], position: Revision) {
+        self.ticket.sent(frames, position);
+    }
+
+    /// A bookmark.
+    pub(super) fn bookmark(&mut self, revision: Revision, end_of_initial: bool) -> Bytes {
+        let bookmark = self.format.bookmark(revision, end_of_initial);
+        self.ticket.mark(&bookmark);
+        bookmark
+    }
+
+    /// The end of a watch that cannot go on.
+    pub(super) fn error(&self, status: &Status) -> Bytes {
+        let line = self.format.error(status);
+        self.ticket.mark(&line);
+        line
+    }
+
+    /// Events, each a frame.
+    ///
+    /// # Errors
+    /// When the objects cannot be converted to the version that is watched.
+    pub(crate) async fn events(&mut self, api: &Api, sights: &[Sight]) -> Result<FrameBytes, Status> {
+        let frames = match self.format.resource().conversion {
+            Some(_) => Box::pin(self.converted(api, sights)).await?,
+            None => sights.iter().map(|sight| self.format.event(sight, &api.cache.frames)).collect(),
+        };
+        self.ticket.events(&frames, self.format.take_delta_count());
+        Ok(frames)
+    }
+
+    /// A part of the present state; at its end the mark.
+    ///
+    /// # Errors
+    /// As [`events`](Self::events).
+    pub(crate) async fn initial(&mut self, api: &Api, state: &mut InitialState) -> Result<BytesMut, Status> {
+        let mut out = match self.format.resource().conversion {
+            Some(_) => Box::pin(self.initial_converted(api, state)).await?,
+            None => self.initial_stored(api, state),
+        };
+        if state.done && state.end_bookmark {
+            let bookmark = self.bookmark(state.revision, true);
+            out.extend_from_slice(&bookmark);
+        }
+        Ok(out)
+    }
+
+    fn initial_stored(&mut self, api: &Api, state: &mut InitialState) -> BytesMut {
+        let limit = api.options.requests.piece_bytes;
+        let mut out = BytesMut::with_capacity(limit + (8 << 10));
+        let mut last = None;
+        for object in state.snapshot.range(&state.walk) {
+            if state.view.filter().matches(object) {
+                let before = out.len();
+                self.format.initial(object, &mut out);
+                self.ticket.initial(out.len() - before);
+            }
+            last = Some(object.key());
+            if out.len() >= limit {
+                break;
+            }
+        }
+        match last {
+            Some(last) if out.len() >= limit => state.walk.advance(last),
+            _ => state.done = true,
+        }
+        out
+    }
+
+    /// The same where a webhook converts the objects.
+    async fn initial_converted(&mut self, api: &Api, state: &mut InitialState) -> Result<BytesMut, Status> {
+        let (mut looked, limit) = (0, api.options.watch.batch_events);
+        let mut objects = Vec::new();
+        let mut last = None;
+        for object in state.snapshot.range(&state.walk).take(limit) {
+            if state.view.filter().matches(object) {
+                objects.push(Arc::clone(object));
+            }
+            (last, looked) = (Some(object.key()), looked + 1);
+        }
+        let objects =
+            convert::shown(api, self.format.resource(), objects, ConversionFreshness::Shared).await?;
+        match last {
+            Some(last) if looked == limit => state.walk.advance(last),
+            _ => state.done = true,
+        }
+        let mut out = BytesMut::new();
+        for object in &objects {
+            let before = out.len();
+            self.format.initial(object, &mut out);
+            self.ticket.initial(out.len() - before);
+        }
+        Ok(out)
+    }
+
+    /// The events of a batch where a webhook converts the objects.
+    async fn converted(&mut self, api: &Api, sights: &[Sight]) -> Result<FrameBytes, Status> {
+        let subjects = sights.iter().filter_map(|sight| Some((sight, sight.event.subject(sight.change)?)));
+        let (sights, objects): (Vec<_>, Vec<_>) =
+            subjects.map(|(sight, object)| (sight, Arc::clone(object))).unzip();
+        let objects =
+            convert::shown(api, self.format.resource(), objects, ConversionFreshness::Shared).await?;
+        let events = sights.into_iter().zip(&objects);
+        Ok(events
+            .map(|(sight, object)| self.format.converted(sight.change.into(), object, sight.event.revision))
+            .collect())
+    }
+}
