@@ -3,21 +3,25 @@
 //! Two parts of a program that need the same pods share one watch and one cache. What makes informers the same is
 //! their [`Scope`]: kind, namespaces and selectors. The factory keeps its informers alive, so a handler can be added
 //! without holding on to anything. [`InformerFactory::release_unused`] stops those that nobody else holds.
+//!
+//! Where the server offers it, one connection carries the watches of all informers, in the order of revisions.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, join_all};
+use futures::future::{BoxFuture, join_all, try_join_all};
+use listwatch_wire::Revision;
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
 use tokio::sync::Semaphore;
 
 use crate::informer::{InformerBuilder, InformerError, InformerOptions, InformerStatus, SharedInformer};
-use crate::kube::{KubeSource, ResourceKind};
+use crate::kube::{KubeSource, ResourceKind, SharedStream};
 use crate::lister::Lister;
 use crate::lister_watcher::Sources;
 use crate::object::Keep;
+use crate::store::Stopped;
 use crate::sync::Mutex;
 use crate::warm::WarmOptions;
 
@@ -84,8 +88,8 @@ impl Scope {
         self
     }
 
-    fn sources(&self, client: &::kube::Client, keep: Keep) -> Sources {
-        let mut source = KubeSource::new(client.clone(), self.resource.clone()).keep(keep);
+    fn sources(&self, client: &::kube::Client, keep: Keep, stream: Option<SharedStream>) -> Sources {
+        let mut source = KubeSource::new(client.clone(), self.resource.clone()).keep(keep).stream(stream);
         // Selectors were parsed before they were printed.
         source = source.labels(self.labels.parse().unwrap_or_default());
         source = source.fields(self.fields.parse().unwrap_or_default());
@@ -119,6 +123,7 @@ trait AnyInformer: Send + Sync {
     fn start(&self) -> Result<(), InformerError>;
     fn status(&self) -> InformerStatus;
     fn wait_synced(&self) -> BoxFuture<'_, bool>;
+    fn wait_for(&self, revision: Revision) -> BoxFuture<'_, Result<(), Stopped>>;
     fn stop(&self) -> BoxFuture<'_, ()>;
     fn is_stopped(&self) -> bool;
     /// True if it has a handler, or anything outside the factory holds a registration or a stream of it.
@@ -136,6 +141,10 @@ impl<K: Send + Sync + 'static> AnyInformer for SharedInformer<K> {
 
     fn wait_synced(&self) -> BoxFuture<'_, bool> {
         Box::pin(Self::wait_synced(self))
+    }
+
+    fn wait_for(&self, revision: Revision) -> BoxFuture<'_, Result<(), Stopped>> {
+        Box::pin(self.store().wait_for(revision))
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {
@@ -226,6 +235,8 @@ pub struct InformerFactory {
     options: InformerOptions,
     keep: Keep,
     warm: Option<WarmOptions>,
+    /// Carries the watches of all informers, where the server offers it.
+    stream: Option<SharedStream>,
 }
 
 impl fmt::Debug for InformerFactory {
@@ -242,7 +253,15 @@ impl InformerFactory {
     pub fn new(client: ::kube::Client) -> Self {
         let mut options = InformerOptions::default();
         options.reflector.initial_lists = Some(Arc::new(Semaphore::new(INITIAL_LISTS)));
-        Self { client, entries: Mutex::new(HashMap::new()), options, keep: Keep::default(), warm: None }
+        let stream = Some(SharedStream::new(client.clone()));
+        Self {
+            client,
+            entries: Mutex::new(HashMap::new()),
+            options,
+            keep: Keep::default(),
+            warm: None,
+            stream,
+        }
     }
 
     /// Sets how its informers list, queue and resync. Unless they say otherwise, they obtain 16 initial states at a time.
@@ -266,6 +285,14 @@ impl InformerFactory {
     #[must_use]
     pub fn warm(mut self, options: WarmOptions) -> Self {
         self.warm = Some(options);
+        self
+    }
+
+    /// Watches everything over one connection, in one order, from servers that offer it ([`listwatch_wire::stream`]). Default true.
+    /// Other servers are watched kind by kind in any case.
+    #[must_use]
+    pub fn one_stream(mut self, one_stream: bool) -> Self {
+        self.stream = one_stream.then(|| SharedStream::new(self.client.clone()));
         self
     }
 
@@ -296,9 +323,10 @@ impl InformerFactory {
         {
             return Shared { informer, scope };
         }
-        let mut builder = SharedInformer::<K>::builder(scope.sources(&self.client, self.keep))
-            .name(scope.name())
-            .options(self.options.clone());
+        let mut builder =
+            SharedInformer::<K>::builder(scope.sources(&self.client, self.keep, self.stream.clone()))
+                .name(scope.name())
+                .options(self.options.clone());
         if let Some(warm) = &self.warm {
             builder = builder.warm(warm.clone());
         }
@@ -357,6 +385,23 @@ impl InformerFactory {
             .await
             .into_iter()
             .all(|synced| synced)
+    }
+
+    /// Waits until the cache of every informer holds everything up to `revision`: with the resource version that a write
+    /// returned, what is read of several kinds afterwards is not older than that write.
+    ///
+    /// Over one stream that takes a round trip. Where kinds are watched on their own, one that is quiet learns of it with the next
+    /// bookmark of the server, which may be a minute away. A revision that never comes is waited for without end, so combine it with a
+    /// timeout.
+    ///
+    /// # Errors
+    /// [`Stopped`] when one of them has ended before that.
+    pub async fn wait_for(&self, revision: Revision) -> Result<(), Stopped> {
+        let informers = self.informers();
+        if let Some(stream) = &self.stream {
+            stream.bookmark(revision);
+        }
+        try_join_all(informers.iter().map(|informer| informer.wait_for(revision))).await.map(drop)
     }
 
     /// Returns the status of each informer.

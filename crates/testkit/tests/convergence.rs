@@ -19,6 +19,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::ApiResource;
 use listwatch::delta::Form;
+use listwatch::factory::{InformerFactory, Scope};
 use listwatch::kube::{KubeSource, ResourceKind};
 use listwatch::{Deleted, Event, HandlerOptions, InformerOptions, Object, SharedInformer, Sources};
 use listwatch_testkit::history::Seen;
@@ -79,9 +80,11 @@ enum Shape {
     Followed,
     /// Whole objects, although the server offers patches.
     Whole,
+    /// As a part of a stream that carries the watches of a factory.
+    OneStream,
 }
 
-const SHAPES: [Shape; 8] = [
+const SHAPES: [Shape; 9] = [
     Shape::Plain,
     Shape::Namespaces,
     Shape::Coalescing,
@@ -90,6 +93,7 @@ const SHAPES: [Shape; 8] = [
     Shape::Metadata,
     Shape::Followed,
     Shape::Whole,
+    Shape::OneStream,
 ];
 
 impl Shape {
@@ -107,6 +111,11 @@ impl Shape {
                 options.reflector.streaming = false;
                 options.reflector.page_size = Some(3);
                 source.namespace("default").into()
+            }
+            Self::OneStream => {
+                let factory = InformerFactory::new(client);
+                let scope = Scope::of::<Secret>().namespace("default");
+                return SharedInformer::clone(&factory.informer_for::<Value>(scope));
             }
             Self::Whole => source.namespace("default").deltas(false).into(),
             Self::Dynamic => {

@@ -17,46 +17,59 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use listwatch_wire::delta;
 
+use super::stream::SubscriptionReader;
 use crate::lister_watcher::SourceError;
 
-/// A body, decompressed as it comes. Servers compress a watch as one gzip member per event, so that each event can be
-/// read when it arrives: members are decoded one after the other, however many there are.
+/// The answer to a list or watch, as it comes.
 pub(super) struct Chunks {
-    body: Body,
-    gzip: Option<MultiGzDecoder<Vec<u8>>>,
+    source: ChunkSource,
     /// The server says that it sends changes as patches.
     pub(super) deltas: bool,
+}
+
+enum ChunkSource {
+    /// A body, decompressed as it comes. Servers compress a watch as one gzip member per event, so that each event can be
+    /// read when it arrives: members are decoded one after the other, however many there are.
+    Body { body: Body, gzip: Option<Box<MultiGzDecoder<Vec<u8>>>> },
+    /// A part of a stream that carries many watches.
+    Subscription(SubscriptionReader),
 }
 
 impl Chunks {
     pub(super) fn new(response: http::Response<Body>) -> Self {
         let encoding = response.headers().get(http::header::CONTENT_ENCODING);
         let compressed = encoding.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"gzip"));
-        let gzip = compressed.then(|| MultiGzDecoder::new(Vec::new()));
+        let gzip = compressed.then(|| Box::new(MultiGzDecoder::new(Vec::new())));
         let media_type = response.headers().get(http::header::CONTENT_TYPE);
         let deltas = media_type.is_some_and(|value| value.as_bytes() == delta::MEDIA_TYPE.as_bytes());
-        Self { body: response.into_body(), gzip, deltas }
+        Self { source: ChunkSource::Body { body: response.into_body(), gzip }, deltas }
+    }
+
+    /// The watch of a subscription.
+    pub(super) fn of_subscription(reader: SubscriptionReader) -> Self {
+        let deltas = reader.content_type == delta::MEDIA_TYPE;
+        Self { source: ChunkSource::Subscription(reader), deltas }
     }
 
     /// The next piece, which may be empty; none at the end.
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, SourceError>> {
+        let (body, gzip) = match &mut self.source {
+            ChunkSource::Body { body, gzip } => (body, gzip),
+            ChunkSource::Subscription(reader) => return reader.next().await,
+        };
         loop {
-            let frame = match self.body.frame().await? {
+            let frame = match body.frame().await? {
                 Ok(frame) => frame,
                 Err(error) => return Some(Err(transport(&error))),
             };
             // Trailers say nothing that matters here.
             if let Ok(data) = frame.into_data() {
-                return Some(self.decompress(data));
+                return Some(match gzip {
+                    Some(gzip) => decompress(gzip, &data),
+                    None => Ok(data),
+                });
             }
         }
-    }
-
-    fn decompress(&mut self, data: Bytes) -> Result<Bytes, SourceError> {
-        let Some(gzip) = &mut self.gzip else { return Ok(data) };
-        let malformed = |error: std::io::Error| SourceError::Malformed(format!("gzip: {error}"));
-        gzip.write_all(&data).and_then(|()| gzip.flush()).map_err(malformed)?;
-        Ok(std::mem::take(gzip.get_mut()).into())
     }
 
     /// The rest, up to a bound: for error pages.
@@ -71,6 +84,12 @@ impl Chunks {
         }
         all
     }
+}
+
+fn decompress(gzip: &mut MultiGzDecoder<Vec<u8>>, data: &[u8]) -> Result<Bytes, SourceError> {
+    let malformed = |error: std::io::Error| SourceError::Malformed(format!("gzip: {error}"));
+    gzip.write_all(data).and_then(|()| gzip.flush()).map_err(malformed)?;
+    Ok(std::mem::take(gzip.get_mut()).into())
 }
 
 /// Sorts an error of the connection.

@@ -14,10 +14,12 @@ mod list_decoder;
 mod request;
 mod resource;
 mod source;
+mod stream;
 mod transport;
 
 pub use list_decoder::{ListDecoder, ListError, ListHead};
 pub use resource::ResourceKind;
 pub(crate) use resource::is_cluster_scoped;
 pub use source::{Compression, KubeNamespaces, KubeSource};
+pub(crate) use stream::SharedStream;
 pub use transport::{TransportOptions, client, client_with};

@@ -58,7 +58,7 @@ pub(super) fn watch_options(base: &ListOptions, request: &WatchRequest) -> ListO
 }
 
 /// The media type that asks for the objects, or only for their metadata.
-fn accept(resource: &ResourceKind, form: RequestForm) -> &'static str {
+pub(super) fn accept(resource: &ResourceKind, form: RequestForm) -> &'static str {
     match (resource.metadata_only, form.watch) {
         (false, true) if form.deltas => delta::ACCEPT,
         (false, _) => "application/json",

@@ -19,12 +19,14 @@ use listwatch_wire::json::raw;
 use listwatch_wire::options::ListOptions;
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
 use listwatch_wire::status::Status;
+use listwatch_wire::stream::Subscription;
 
 use super::body::Chunks;
 use super::deltas::Deltas;
 use super::list_decoder::ListDecoder;
-use super::request::{RequestForm, http_request, list_options, send, watch_options};
+use super::request::{RequestForm, accept, http_request, list_options, send, watch_options};
 use super::resource::ResourceKind;
+use super::stream::SharedStream;
 use crate::lister_watcher::{
     HeldObjects, ListRequest, ListerWatcher, Page, SourceError, Sources, WatchEvent, WatchRequest,
     WatchStream,
@@ -80,6 +82,8 @@ pub struct KubeSource {
     keep: Keep,
     compression: Compression,
     deltas: bool,
+    /// A connection that carries its watches together with those of other sources.
+    stream: Option<SharedStream>,
     /// The number of watches that are opened without patches before the next with them.
     whole_watches: Arc<AtomicU32>,
 }
@@ -110,6 +114,7 @@ impl KubeSource {
             keep: Keep::default(),
             compression: Compression::Off,
             deltas: true,
+            stream: None,
             whole_watches: Arc::default(),
         }
     }
@@ -192,6 +197,12 @@ impl KubeSource {
         self
     }
 
+    /// Watches over a connection that other sources share, where the server offers it.
+    pub(crate) fn stream(mut self, stream: Option<SharedStream>) -> Self {
+        self.stream = stream;
+        self
+    }
+
     /// Returns the collection that is read, without namespace and selectors.
     #[must_use]
     pub fn resource(&self) -> &ResourceKind {
@@ -214,6 +225,35 @@ impl KubeSource {
         let form = RequestForm { watch: options.watch, compressed, deltas };
         let request = http_request(uri, &self.resource, form)?;
         send(&self.client, request).await
+    }
+
+    /// Opens a watch: as a part of a shared stream if there is one, else on its own.
+    async fn open(&self, options: ListOptions, deltas: bool) -> Result<Chunks, SourceError> {
+        let plain = self.tweaks.is_empty() && self.query.is_empty() && self.compression == Compression::Off;
+        if let Some(stream) = self.stream.as_ref().filter(|_| plain)
+            && let Some(reader) = stream.subscribe(self.subscription(&options, deltas)).await?
+        {
+            return Ok(Chunks::of_subscription(reader));
+        }
+        self.send_for(options, deltas).await
+    }
+
+    fn subscription(&self, options: &ListOptions, deltas: bool) -> Subscription {
+        let resource = &self.resource.resource;
+        let form = RequestForm { watch: true, compressed: false, deltas };
+        Subscription {
+            id: String::new(),
+            group: resource.group.to_string(),
+            version: resource.version.to_string(),
+            resource: resource.resource.to_string(),
+            namespaces: self.namespace.iter().cloned().collect(),
+            label_selector: options.label_selector.to_string(),
+            field_selector: options.field_selector.to_string(),
+            resource_version: options.resource_version.clone(),
+            send_initial_events: options.send_initial_events,
+            timeout_seconds: options.timeout_seconds,
+            accept: accept(&self.resource, form).to_owned(),
+        }
     }
 
     fn event(&self, event: &Event) -> WatchEvent {
@@ -381,7 +421,7 @@ impl ListerWatcher for KubeSource {
     }
 
     async fn watch(&self, request: &WatchRequest) -> Result<WatchStream, SourceError> {
-        let chunks = self.send(watch_options(&self.options, request)).await?;
+        let chunks = self.open(watch_options(&self.options, request), false).await?;
         Ok(self.read(chunks, None))
     }
 
@@ -391,7 +431,7 @@ impl ListerWatcher for KubeSource {
         held: &HeldObjects,
     ) -> Result<WatchStream, SourceError> {
         let wanted = self.takes_deltas();
-        let chunks = self.send_for(watch_options(&self.options, request), wanted).await?;
+        let chunks = self.open(watch_options(&self.options, request), wanted).await?;
         let deltas = (wanted && chunks.deltas).then(|| Deltas::new(held.clone(), &self.resource));
         Ok(self.read(chunks, deltas))
     }
@@ -473,14 +513,14 @@ impl KubeNamespaces {
 impl From<KubeNamespaces> for Sources {
     fn from(several: KubeNamespaces) -> Self {
         let KubeNamespaces { source, namespaces, may_be_empty, labels } = several;
-        let client = source.client.clone();
+        let (client, stream) = (source.client.clone(), source.stream.clone());
         let make = move |namespace: &str| -> Arc<dyn ListerWatcher> {
             Arc::new(source.clone().namespace(namespace))
         };
         let mut sources = Self::namespaces(namespaces, make);
         if let Some(labels) = labels {
-            let namespaces = ResourceKind::namespaces().metadata_only();
-            sources = sources.follow(Arc::new(KubeSource::new(client, namespaces).labels(labels)));
+            let namespaces = KubeSource::new(client, ResourceKind::namespaces().metadata_only());
+            sources = sources.follow(Arc::new(namespaces.labels(labels).stream(stream)));
         } else if let Some(open) = &mut sources.open {
             open.may_be_empty = may_be_empty;
         }

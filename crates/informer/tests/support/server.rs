@@ -1,4 +1,4 @@
-//! A `kube::Client` whose server is a function.
+//! A `kube::Client` whose server is a function, and has nothing beyond Kubernetes.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -46,6 +46,8 @@ impl Server {
                     request.headers().get("accept").and_then(|v| v.to_str().ok()).unwrap_or_default();
                 let encoding =
                     request.headers().get("accept-encoding").and_then(|v| v.to_str().ok()).unwrap_or("none");
+                let is_ours = request.uri().path().starts_with("/listwatch/");
+                let server = if is_ours { Server { code: 404, ..Server::default() } } else { server };
                 server.seen.lock().unwrap().push(format!("{} {accept} {encoding}", request.uri()));
                 let mut response = Response::builder().status(server.code);
                 for (name, value) in &server.headers {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use http::Uri;
-use listwatch_wire::Status;
+use listwatch_wire::{Status, stream};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -89,7 +89,7 @@ fn scripted(rules: &mut VecDeque<Rule>, uri: &Uri) -> Fault {
 fn draw(random: &mut StdRng, odds: Odds, uri: &Uri) -> Fault {
     let wait = odds.longest_wait.mul_f64(random.random());
     let expired = Status::expired("The resourceVersion for the provided watch is too old.");
-    let is_watch = uri.query().is_some_and(|query| query.contains("watch="));
+    let is_watch = uri.path() == stream::PATH || uri.query().is_some_and(|query| query.contains("watch="));
     let mut faults = vec![
         Fault::Refuse,
         Fault::Delay(wait),

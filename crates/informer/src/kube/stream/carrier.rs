@@ -1,0 +1,323 @@
+//! [`Carrier`]: the task of the connection: passes subscriptions on to the server, and events on to their sources.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::future::{BoxFuture, pending};
+use hashbrown::HashMap;
+use listwatch_wire::Revision;
+use listwatch_wire::event::SUFFIX;
+use listwatch_wire::status::Status;
+use listwatch_wire::stream::{ClientMessage, StreamFrame, SubscriptionStart};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::connect::{NoStream, change, discover, open};
+use super::frames::Frames;
+use super::{CarrierRequest, NewSubscription, SubscriptionOutcome, SubscriptionReader};
+use crate::lister_watcher::SourceError;
+
+/// Batches of events that a source may have unread. More hold up the connection for a while.
+pub(super) const WAITING_BATCHES: usize = 64;
+/// A source that has not read for so long is cut off: it goes on with another watch, and the others go on at all. A handler that
+/// waits for another informer would otherwise wait for ever.
+const SLOW_SOURCE: Duration = Duration::from_secs(2);
+/// A connection from which nothing has come for so long, although something was asked for, is given up.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// A connection without subscriptions is kept for so long: a watch that has ended is mostly followed by the next.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// The channel to the one that waits for the beginning of a subscription, and the lines that it will read.
+type Beginning = (oneshot::Sender<SubscriptionOutcome>, mpsc::Receiver<Result<Bytes, SourceError>>);
+
+/// A subscription of the connection.
+struct Carried {
+    lines: mpsc::Sender<Result<Bytes, SourceError>>,
+    /// Until it has begun.
+    beginning: Option<Beginning>,
+}
+
+/// The task of a connection.
+pub(super) struct Carrier {
+    client: kube::Client,
+    /// Held by those who may still ask for something.
+    requests: mpsc::WeakUnboundedSender<CarrierRequest>,
+    asked: mpsc::UnboundedReceiver<CarrierRequest>,
+    subscriptions: HashMap<String, Carried, foldhash::fast::RandomState>,
+    /// The changes that the server has yet to be told.
+    message: ClientMessage,
+    next_id: u64,
+    /// The most subscriptions at a time.
+    most: usize,
+    /// When something last came, or was asked for.
+    heard: Instant,
+}
+
+impl Carrier {
+    pub(super) fn new(
+        client: kube::Client,
+        requests: mpsc::WeakUnboundedSender<CarrierRequest>,
+        asked: mpsc::UnboundedReceiver<CarrierRequest>,
+    ) -> Self {
+        Self {
+            client,
+            requests,
+            asked,
+            subscriptions: HashMap::default(),
+            message: ClientMessage::default(),
+            next_id: 0,
+            most: usize::MAX,
+            heard: Instant::now(),
+        }
+    }
+
+    /// Runs the connection until it ends. Returns false if the server offers no such thing.
+    pub(super) async fn run(mut self) -> bool {
+        let opened = self.open().await;
+        // Nobody asks a task that is about to end.
+        let error = match opened {
+            Ok((id, mut frames)) => self.carry(&id, &mut frames).await.err(),
+            Err(why) => {
+                self.asked.close();
+                self.take_all();
+                for (_, carried) in self.subscriptions.drain() {
+                    carried.answer(SubscriptionOutcome::Ordinary);
+                }
+                return !matches!(why, NoStream::NotOffered);
+            }
+        };
+        self.asked.close();
+        self.take_all();
+        for (_, carried) in self.subscriptions.drain() {
+            carried.end(error.clone());
+        }
+        true
+    }
+
+    async fn open(&mut self) -> Result<(String, Frames), NoStream> {
+        discover(&self.client).await?;
+        self.take_all();
+        let first = std::mem::take(&mut self.message);
+        let (head, frames) = open(&self.client, &first).await?;
+        self.most = head.watches;
+        self.heard = Instant::now();
+        Ok((head.id, frames))
+    }
+
+    /// Passes frames and requests on, until the stream ends or nobody needs it.
+    async fn carry(&mut self, id: &str, frames: &mut Frames) -> Result<(), SourceError> {
+        let mut telling: Option<BoxFuture<'static, Result<(), SourceError>>> = None;
+        loop {
+            if telling.is_none() && self.message != ClientMessage::default() {
+                let message = std::mem::take(&mut self.message);
+                telling = Some(Box::pin(change(self.client.clone(), id.to_owned(), message)));
+            }
+            let deadline = self.deadline();
+            tokio::select! {
+                frame = frames.next() => match frame {
+                    Some(frame) => self.receive(frame?, frames).await?,
+                    None => return Ok(()),
+                },
+                request = self.asked.recv() => match request {
+                    Some(request) => {
+                        self.take(request);
+                        self.take_all();
+                    }
+                    None => return Ok(()),
+                },
+                told = told(&mut telling) => {
+                    telling = None;
+                    told?;
+                }
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                    if self.subscriptions.is_empty() {
+                        return Ok(());
+                    }
+                    return Err(SourceError::TimedOut(ANSWER_WITHIN));
+                }
+            }
+        }
+    }
+
+    /// When the connection is given up, unless something happens before.
+    fn deadline(&self) -> Option<Instant> {
+        if self.subscriptions.is_empty() {
+            return Some(self.heard + LINGER);
+        }
+        let waits = self.subscriptions.values().any(|carried| carried.beginning.is_some());
+        waits.then(|| self.heard + ANSWER_WITHIN)
+    }
+
+    /// Takes everything that was asked for by now, so that it goes out in one message.
+    fn take_all(&mut self) {
+        while let Ok(request) = self.asked.try_recv() {
+            self.take(request);
+        }
+    }
+
+    fn take(&mut self, request: CarrierRequest) {
+        match request {
+            CarrierRequest::Subscribe(new) => self.subscribe(*new),
+            CarrierRequest::Unsubscribe(id) => self.unsubscribe(id),
+            CarrierRequest::Bookmark(revision) => {
+                let earlier = self.message.bookmark.take().and_then(|at| at.parse::<Revision>().ok());
+                let at = earlier.map_or(revision, |earlier| earlier.max(revision));
+                self.message.bookmark = Some(at.to_string());
+            }
+        }
+    }
+
+    fn subscribe(&mut self, new: NewSubscription) {
+        let NewSubscription { mut asked, begun, lines, reader } = new;
+        let carried = Carried { lines, beginning: Some((begun, reader)) };
+        if self.subscriptions.len() >= self.most {
+            return carried.answer(SubscriptionOutcome::Ordinary);
+        }
+        self.next_id += 1;
+        asked.id = self.next_id.to_string();
+        self.subscriptions.insert(asked.id.clone(), carried);
+        self.message.subscribe.push(asked);
+        self.heard = Instant::now();
+    }
+
+    fn unsubscribe(&mut self, id: String) {
+        // What has ended by itself needs no end.
+        if self.subscriptions.remove(&id).is_some() {
+            self.message.unsubscribe.push(id);
+            self.heard = Instant::now();
+        }
+    }
+
+    /// Takes a frame and all that have come with it. Events that follow each other in one subscription are passed on together.
+    async fn receive(&mut self, first: StreamFrame, frames: &mut Frames) -> Result<(), SourceError> {
+        self.heard = Instant::now();
+        let mut batch = LineBatch::default();
+        let mut next = Some(first);
+        while let Some(frame) = next {
+            if !batch.takes(&frame) {
+                self.deliver(std::mem::take(&mut batch)).await;
+            }
+            match frame {
+                StreamFrame::Event { subscription, event } => batch.push(subscription, &event),
+                StreamFrame::Started { subscription, start } => self.started(&subscription, start),
+                StreamFrame::Ended { subscription } => drop(self.subscriptions.remove(&subscription)),
+                StreamFrame::Failed { subscription, status } => self.failed(&subscription, *status)?,
+                StreamFrame::Bookmark(revision) => self.bookmark(revision).await,
+                StreamFrame::Stream(_) | StreamFrame::Error(_) | StreamFrame::Unknown => {}
+            }
+            next = frames.ready()?;
+        }
+        self.deliver(batch).await;
+        Ok(())
+    }
+
+    fn started(&mut self, id: &str, start: SubscriptionStart) {
+        let Some(carried) = self.subscriptions.get_mut(id) else { return };
+        let Some((begun, lines)) = carried.beginning.take() else { return };
+        let Some(requests) = self.requests.upgrade() else { return };
+        let content_type = start.content_type;
+        let reader = SubscriptionReader { id: id.to_owned(), lines, requests, content_type };
+        // If nobody waits for it any more, the reader is dropped, which unsubscribes.
+        let _ = begun.send(SubscriptionOutcome::Begun(Box::new(reader)));
+    }
+
+    /// A subscription was refused, or broke off. Without valid credentials the connection is of no use to anybody.
+    fn failed(&mut self, id: &str, status: Status) -> Result<(), SourceError> {
+        let Some(carried) = self.subscriptions.remove(id) else { return Ok(()) };
+        let (code, error) = (status.code, SourceError::from(status));
+        match code {
+            // Perhaps only here: extension API servers are not in the stream, and the stream may be full.
+            400 | 404 | 405 | 406 | 429 if carried.beginning.is_some() => {
+                carried.answer(SubscriptionOutcome::Ordinary)
+            }
+            _ => carried.end(Some(error.clone())),
+        }
+        if code == 401 { Err(error) } else { Ok(()) }
+    }
+
+    /// One bookmark stands for all subscriptions that have begun.
+    async fn bookmark(&mut self, revision: Revision) {
+        let line = format!(
+            "{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"{revision}\"}}}}}}\n"
+        );
+        let begun = self.subscriptions.iter().filter(|(_, carried)| carried.beginning.is_none());
+        let begun: Vec<String> = begun.map(|(id, _)| id.clone()).collect();
+        let line = Bytes::from(line);
+        for id in begun {
+            self.pass_on(id, line.clone()).await;
+        }
+    }
+
+    async fn deliver(&mut self, batch: LineBatch) {
+        if !batch.lines.is_empty() {
+            self.pass_on(batch.subscription, batch.lines.freeze()).await;
+        }
+    }
+
+    async fn pass_on(&mut self, id: String, lines: Bytes) {
+        let Some(carried) = self.subscriptions.get(&id) else { return };
+        match timeout(SLOW_SOURCE, carried.lines.send(Ok(lines))).await {
+            Ok(Ok(())) => {}
+            // It does not read any more, or too slowly.
+            _ => self.unsubscribe(id),
+        }
+    }
+}
+
+impl Carried {
+    /// Says how it began, which is all that will be said.
+    fn answer(self, outcome: SubscriptionOutcome) {
+        if let Some((begun, _)) = self.beginning {
+            let _ = begun.send(outcome);
+        }
+    }
+
+    /// Ends it, with an error if it did not end in good order.
+    fn end(self, error: Option<SourceError>) {
+        match (self.beginning, error) {
+            (Some((begun, _)), Some(error @ SourceError::Status(_))) => {
+                let _ = begun.send(SubscriptionOutcome::Refused(error));
+            }
+            // The next attempt has a connection of its own.
+            (Some((begun, _)), _) => {
+                let _ = begun.send(SubscriptionOutcome::Ordinary);
+            }
+            (None, Some(error)) => {
+                // If it has no room for the error, the end must do.
+                let _ = self.lines.try_send(Err(error));
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+/// Lines of one subscription on their way to its source.
+#[derive(Default)]
+struct LineBatch {
+    subscription: String,
+    lines: BytesMut,
+}
+
+impl LineBatch {
+    /// True if the frame can be added, or there is nothing that it could overtake.
+    fn takes(&self, frame: &StreamFrame) -> bool {
+        let same =
+            matches!(frame, StreamFrame::Event { subscription, .. } if *subscription == self.subscription);
+        self.lines.is_empty() || same
+    }
+
+    fn push(&mut self, subscription: String, event: &[u8]) {
+        self.subscription = subscription;
+        self.lines.reserve(event.len() + SUFFIX.len());
+        self.lines.extend_from_slice(event);
+        self.lines.extend_from_slice(b"\n");
+    }
+}
+
+/// The outcome of the request that is under way, if one is.
+async fn told(telling: &mut Option<BoxFuture<'static, Result<(), SourceError>>>) -> Result<(), SourceError> {
+    match telling {
+        Some(telling) => telling.await,
+        None => pending().await,
+    }
+}
