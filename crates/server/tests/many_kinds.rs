@@ -447,7 +447,12 @@ async fn rights_that_are_withdrawn_end_a_subscription_and_credentials_the_stream
     let mut stream = Stream::open(Client::new(&server).await.with_token(&token), &message).await;
     stream.synced("lost").await;
     admin.call("DELETE", &format!("{rbac}/clusterrolebindings/endpoints"), None).await;
-    let refused = stream.event().await;
+    let refused = loop {
+        let frame = stream.event().await;
+        if frame.get("error").is_some() {
+            break frame;
+        }
+    };
     assert_eq!(
         (&refused["subscription"], &refused["error"]["code"]),
         (&json!("lost"), &json!(403)),
