@@ -146,7 +146,18 @@ impl Errors {
         self.0.is_empty()
     }
 
-    fn push(&mut self, kind: FieldErrorKind, path: &Path<'_>, value: Value, detail: impl Into<String>) {
+    /// An error of any kind. Only some kinds show the value.
+    pub(crate) fn push(
+        &mut self,
+        kind: FieldErrorKind,
+        path: &Path<'_>,
+        value: Value,
+        detail: impl Into<String>,
+    ) {
+        let value = match kind {
+            FieldErrorKind::Required | FieldErrorKind::Forbidden | FieldErrorKind::Internal => Value::Null,
+            _ => value,
+        };
         self.0.push(FieldError::new(kind, path.to_string(), value, detail));
     }
 

@@ -1,7 +1,10 @@
 //! [`Kind`]: one built-in kind as a row of data.
 //!
 //! A [`Kind`] says everything about a resource that the write path, discovery and routing need to know, and nothing about the
-//! fields of its objects: those are in the schema table ([`crate::schema`]). The entries themselves stand in [`crate::table`].
+//! fields of its objects: those are in the schema table ([`crate::schema`]). The rows themselves stand in [`crate::table`]; their last
+//! entry is the [`KindStrategy`].
+
+use crate::strategy::KindStrategy;
 
 /// Where objects of a kind live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +75,8 @@ pub struct SelectableField {
     pub absent: &'static str,
 }
 
-/// One built-in kind in one version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One built-in kind in one version: a row of [`crate::table`].
+#[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// API group; empty for the core group.
     pub group: &'static str,
@@ -103,7 +106,18 @@ pub struct Kind {
     pub selectable_fields: &'static [SelectableField],
     /// The group and version whose objects are stored when that is another one: two endpoints, one set of objects.
     pub stored_as: Option<(&'static str, &'static str)>,
+    /// Defaults, preparation, validation and columns.
+    pub strategy: KindStrategy,
 }
+
+impl PartialEq for Kind {
+    /// Kinds are the same if their names are.
+    fn eq(&self, other: &Self) -> bool {
+        (self.group, self.version, self.kind) == (other.group, other.version, other.kind)
+    }
+}
+
+impl Eq for Kind {}
 
 /// The verbs of an ordinary resource.
 pub const ALL_VERBS: &[&str] =
@@ -162,7 +176,13 @@ impl Kind {
             name_rule: NameRule::Subdomain,
             selectable_fields: &[],
             stored_as: None,
+            strategy: KindStrategy::PLAIN,
         }
+    }
+
+    pub(crate) const fn strategy(mut self, strategy: KindStrategy) -> Self {
+        self.strategy = strategy;
+        self
     }
 
     pub(crate) const fn version(mut self, version: &'static str) -> Self {

@@ -26,6 +26,7 @@ pub mod proto;
 pub mod quantity;
 mod rules;
 pub mod schema;
+pub mod strategy;
 pub mod table;
 pub mod time;
 pub mod tree;
@@ -34,4 +35,5 @@ pub mod validate;
 pub mod warnings;
 
 pub use kind::{Flags, Kind, NameRule, Scope, SelectableField, Subresource};
+pub use strategy::KindStrategy;
 pub use table::{GROUPS, all, by_kind, by_resource};

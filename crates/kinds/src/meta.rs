@@ -238,15 +238,14 @@ pub fn validate_qualified_finalizers(meta: &Value, errors: &mut Errors) {
     let path = Path::root("metadata");
     let path = path.child("finalizers");
     for (index, name) in meta.list("finalizers").iter().filter_map(Value::as_str).enumerate() {
-        qualified_finalizer(name, &path.index(index), errors);
+        errors.invalid_all(&path.index(index), name, finalizer_errors(name));
     }
 }
 
 /// The name of a finalizer has a domain unless the system itself knows it.
-pub(crate) fn qualified_finalizer(name: &str, path: &Path<'_>, errors: &mut Errors) {
-    if is_unqualified(name) {
-        errors.invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified");
-    }
+pub(crate) fn finalizer_errors(name: &str) -> Vec<String> {
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    is_unqualified(name).then(|| detail.to_owned()).into_iter().collect()
 }
 
 /// Warnings about finalizers without a domain, where they are allowed.

@@ -194,6 +194,18 @@ pub fn port_name(text: &str) -> Vec<String> {
     found
 }
 
+/// True for resources that Kubernetes itself counts.
+pub(crate) fn is_native_resource(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// True for resources that somebody else knows how to count, such as devices.
+pub(crate) fn is_extended_resource(name: &str) -> bool {
+    !is_native_resource(name)
+        && !name.starts_with("requests.")
+        && listwatch_wire::names::label_key_errors(&format!("requests.{name}")).is_empty()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

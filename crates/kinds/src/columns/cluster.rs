@@ -15,178 +15,165 @@ use super::{
 use crate::age;
 use crate::tree::Tree;
 
-pub(super) fn shape(kind: &str) -> Option<KindColumns> {
-    Some(match kind {
-        "ConfigMap" => KindColumns {
-            columns: const { &[NAME, text("Data"), AGE] },
-            cells: |object, now| {
-                vec![
-                    name(object),
-                    (object.count("data") + object.count("binaryData")).into(),
-                    age_of(object, now),
-                ]
-            },
-        },
-        "Secret" => KindColumns {
-            columns: const { &[NAME, text("Type"), text("Data"), AGE] },
-            cells: |object, now| {
-                vec![
-                    name(object),
-                    object.text("type").into(),
-                    object.count("data").into(),
-                    age_of(object, now),
-                ]
-            },
-        },
-        "ServiceAccount" => KindColumns {
-            columns: const { &[NAME, text("Secrets"), AGE] },
-            cells: |object, now| vec![name(object), object.count("secrets").into(), age_of(object, now)],
-        },
-        "Namespace" => KindColumns {
-            columns: const { &[NAME, text("Status"), AGE] },
-            cells: |object, now| {
-                vec![name(object), object.at("status").text("phase").into(), age_of(object, now)]
-            },
-        },
-        "Event" => KindColumns {
-            columns: const {
-                &[
-                    text("Last Seen"),
-                    text("Type"),
-                    text("Reason"),
-                    text("Object"),
-                    wide("Subobject"),
-                    wide("Source"),
-                    text("Message"),
-                    wide("First Seen"),
-                    Column { name: "Count", kind: "integer", format: "", priority: 1 },
-                    Column { name: "Name", kind: "string", format: "name", priority: 1 },
-                ]
-            },
-            cells: event,
-        },
-        "ResourceQuota" => {
-            KindColumns { columns: const { &[NAME, text("Request"), text("Limit"), AGE] }, cells: quota }
-        }
-        "ComponentStatus" => KindColumns {
-            columns: const { &[NAME, text("Status"), text("Message"), text("Error")] },
-            cells: |object, _| vec![name(object), "Unknown".into(), "".into(), "".into()],
-        },
-        "Role" | "ClusterRole" => KindColumns {
-            columns: const { &[NAME, CREATED] },
-            cells: |object, _| vec![name(object), created(object)],
-        },
-        "RoleBinding" | "ClusterRoleBinding" => KindColumns {
-            columns: const { &[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")] },
-            cells: binding,
-        },
-        "Lease" => KindColumns {
-            columns: const { &[NAME, text("Holder"), AGE] },
-            cells: |object, now| {
-                vec![name(object), object.at("spec").text("holderIdentity").into(), age_of(object, now)]
-            },
-        },
-        "PriorityClass" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    number("Value"),
-                    Column { name: "Global-Default", kind: "boolean", format: "", priority: 0 },
-                    AGE,
-                    text("PreemptionPolicy"),
-                ]
-            },
-            cells: |object, now| {
-                let value = count_at(object, &["value"]);
-                vec![
-                    name(object),
-                    value,
-                    object.flag("globalDefault").into(),
-                    age_of(object, now),
-                    object.text("preemptionPolicy").into(),
-                ]
-            },
-        },
-        "RuntimeClass" => KindColumns {
-            columns: const { &[NAME, text("Handler"), AGE] },
-            cells: |object, now| vec![name(object), object.text("handler").into(), age_of(object, now)],
-        },
-        "CertificateSigningRequest" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    AGE,
-                    text("SignerName"),
-                    text("Requestor"),
-                    text("RequestedDuration"),
-                    text("Condition"),
-                ]
-            },
-            cells: certificate_request,
-        },
-        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => KindColumns {
-            columns: const { &[NAME, number("Webhooks"), AGE] },
-            cells: |object, now| vec![name(object), object.count("webhooks").into(), age_of(object, now)],
-        },
-        "ValidatingAdmissionPolicy" => KindColumns {
-            columns: const { &[NAME, number("Validations"), text("ParamKind"), AGE] },
-            cells: |object, now| {
-                let (spec, parameters) = (object.at("spec"), object.at("spec").at("paramKind"));
-                let text = if parameters.is_null() {
-                    UNSET.to_owned()
-                } else {
-                    format!("{}/{}", parameters.text("apiVersion"), parameters.text("kind"))
-                };
-                vec![name(object), spec.count("validations").into(), text.into(), age_of(object, now)]
-            },
-        },
-        "ValidatingAdmissionPolicyBinding" => KindColumns {
-            columns: const { &[NAME, text("PolicyName"), text("ParamRef"), AGE] },
-            cells: |object, now| {
-                let spec = object.at("spec");
-                let parameter = spec.at("paramRef");
-                let text = if parameter.is_null() {
-                    UNSET.to_owned()
-                } else {
-                    format!("{}/{}", or_star(parameter.text("namespace")), or_star(parameter.text("name")))
-                };
-                vec![name(object), spec.text("policyName").into(), text.into(), age_of(object, now)]
-            },
-        },
-        "FlowSchema" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    text("PriorityLevel"),
-                    number("MatchingPrecedence"),
-                    text("DistinguisherMethod"),
-                    AGE,
-                    text("MissingPL"),
-                ]
-            },
-            cells: flow_schema,
-        },
-        "PriorityLevelConfiguration" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    text("Type"),
-                    text("NominalConcurrencyShares"),
-                    text("Queues"),
-                    text("HandSize"),
-                    text("QueueLengthLimit"),
-                    AGE,
-                ]
-            },
-            cells: priority_level,
-        },
-        "APIService" => KindColumns {
-            columns: const { &[NAME, text("Service"), text("Available"), AGE] },
-            cells: api_service,
-        },
-        _ => return None,
-    })
-}
+pub(crate) const CONFIG_MAP: KindColumns = KindColumns {
+    columns: &[NAME, text("Data"), AGE],
+    cells: |object, now| {
+        vec![name(object), (object.count("data") + object.count("binaryData")).into(), age_of(object, now)]
+    },
+};
+
+pub(crate) const SECRET: KindColumns = KindColumns {
+    columns: &[NAME, text("Type"), text("Data"), AGE],
+    cells: |object, now| {
+        vec![name(object), object.text("type").into(), object.count("data").into(), age_of(object, now)]
+    },
+};
+
+pub(crate) const SERVICE_ACCOUNT: KindColumns = KindColumns {
+    columns: &[NAME, text("Secrets"), AGE],
+    cells: |object, now| vec![name(object), object.count("secrets").into(), age_of(object, now)],
+};
+
+pub(crate) const NAMESPACE: KindColumns = KindColumns {
+    columns: &[NAME, text("Status"), AGE],
+    cells: |object, now| vec![name(object), object.at("status").text("phase").into(), age_of(object, now)],
+};
+
+pub(crate) const EVENT: KindColumns = KindColumns {
+    columns: &[
+        text("Last Seen"),
+        text("Type"),
+        text("Reason"),
+        text("Object"),
+        wide("Subobject"),
+        wide("Source"),
+        text("Message"),
+        wide("First Seen"),
+        Column { name: "Count", kind: "integer", format: "", priority: 1 },
+        Column { name: "Name", kind: "string", format: "name", priority: 1 },
+    ],
+    cells: event,
+};
+
+pub(crate) const RESOURCE_QUOTA: KindColumns =
+    KindColumns { columns: &[NAME, text("Request"), text("Limit"), AGE], cells: quota };
+
+pub(crate) const COMPONENT_STATUS: KindColumns = KindColumns {
+    columns: &[NAME, text("Status"), text("Message"), text("Error")],
+    cells: |object, _| vec![name(object), "Unknown".into(), "".into(), "".into()],
+};
+
+pub(crate) const ROLE: KindColumns =
+    KindColumns { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
+
+pub(crate) const ROLE_BINDING: KindColumns = KindColumns {
+    columns: &[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")],
+    cells: binding,
+};
+
+pub(crate) const LEASE: KindColumns = KindColumns {
+    columns: &[NAME, text("Holder"), AGE],
+    cells: |object, now| {
+        vec![name(object), object.at("spec").text("holderIdentity").into(), age_of(object, now)]
+    },
+};
+
+pub(crate) const PRIORITY_CLASS: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        number("Value"),
+        Column { name: "Global-Default", kind: "boolean", format: "", priority: 0 },
+        AGE,
+        text("PreemptionPolicy"),
+    ],
+    cells: |object, now| {
+        let value = count_at(object, &["value"]);
+        vec![
+            name(object),
+            value,
+            object.flag("globalDefault").into(),
+            age_of(object, now),
+            object.text("preemptionPolicy").into(),
+        ]
+    },
+};
+
+pub(crate) const RUNTIME_CLASS: KindColumns = KindColumns {
+    columns: &[NAME, text("Handler"), AGE],
+    cells: |object, now| vec![name(object), object.text("handler").into(), age_of(object, now)],
+};
+
+pub(crate) const CERTIFICATE_SIGNING_REQUEST: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        AGE,
+        text("SignerName"),
+        text("Requestor"),
+        text("RequestedDuration"),
+        text("Condition"),
+    ],
+    cells: certificate_request,
+};
+
+pub(crate) const MUTATING_WEBHOOK_CONFIGURATION: KindColumns = KindColumns {
+    columns: &[NAME, number("Webhooks"), AGE],
+    cells: |object, now| vec![name(object), object.count("webhooks").into(), age_of(object, now)],
+};
+
+pub(crate) const VALIDATING_ADMISSION_POLICY: KindColumns = KindColumns {
+    columns: &[NAME, number("Validations"), text("ParamKind"), AGE],
+    cells: |object, now| {
+        let (spec, parameters) = (object.at("spec"), object.at("spec").at("paramKind"));
+        let text = if parameters.is_null() {
+            UNSET.to_owned()
+        } else {
+            format!("{}/{}", parameters.text("apiVersion"), parameters.text("kind"))
+        };
+        vec![name(object), spec.count("validations").into(), text.into(), age_of(object, now)]
+    },
+};
+
+pub(crate) const VALIDATING_ADMISSION_POLICY_BINDING: KindColumns = KindColumns {
+    columns: &[NAME, text("PolicyName"), text("ParamRef"), AGE],
+    cells: |object, now| {
+        let spec = object.at("spec");
+        let parameter = spec.at("paramRef");
+        let text = if parameter.is_null() {
+            UNSET.to_owned()
+        } else {
+            format!("{}/{}", or_star(parameter.text("namespace")), or_star(parameter.text("name")))
+        };
+        vec![name(object), spec.text("policyName").into(), text.into(), age_of(object, now)]
+    },
+};
+
+pub(crate) const FLOW_SCHEMA: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        text("PriorityLevel"),
+        number("MatchingPrecedence"),
+        text("DistinguisherMethod"),
+        AGE,
+        text("MissingPL"),
+    ],
+    cells: flow_schema,
+};
+
+pub(crate) const PRIORITY_LEVEL_CONFIGURATION: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        text("Type"),
+        text("NominalConcurrencyShares"),
+        text("Queues"),
+        text("HandSize"),
+        text("QueueLengthLimit"),
+        AGE,
+    ],
+    cells: priority_level,
+};
+
+pub(crate) const API_SERVICE: KindColumns =
+    KindColumns { columns: &[NAME, text("Service"), text("Available"), AGE], cells: api_service };
 
 fn or_star(text: &str) -> &str {
     if text.is_empty() { "*" } else { text }

@@ -1,14 +1,14 @@
 //! The columns `kubectl get` shows: their definitions and the cells of one object.
 //!
-//! [`definitions`] and [`row`] belong together: for every kind they give the same number of columns and cells. Cells are text or
-//! numbers as kube-apiserver sends them; ages are relative to the time passed in.
+//! The row of a kind in [`crate::table`] names its columns. Headings and cells belong together: there are as many of the one as of the
+//! other. Cells are text or numbers as kube-apiserver sends them; ages are relative to the time passed in.
 
-mod cluster;
-mod network;
-mod node;
-mod pod;
-mod storage;
-mod workload;
+pub(crate) mod cluster;
+pub(crate) mod network;
+pub(crate) mod node;
+pub(crate) mod pod;
+pub(crate) mod storage;
+pub(crate) mod workload;
 
 use jiff::Timestamp;
 use listwatch_wire::json::Value;
@@ -50,48 +50,26 @@ const UNSET: &str = "<unset>";
 type RowCells = fn(&Value, Timestamp) -> Vec<Value>;
 
 /// The columns of a kind. The name comes first on its own, unless the kind puts it elsewhere.
-struct KindColumns {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KindColumns {
     columns: &'static [Column],
     cells: RowCells,
 }
 
-const DEFAULT: KindColumns =
+/// The columns of a kind that has none of its own.
+pub(crate) const DEFAULT: KindColumns =
     KindColumns { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
-
-fn shape(kind: &Kind) -> KindColumns {
-    let found = match kind.group {
-        "" => core(kind.kind),
-        "apps" | "batch" | "autoscaling" | "policy" => workload::shape(kind.kind),
-        "networking.k8s.io" | "discovery.k8s.io" => network::shape(kind.kind),
-        "storage.k8s.io" | "resource.k8s.io" => storage::shape(kind.kind),
-        _ => cluster::shape(kind.kind),
-    };
-    found.unwrap_or(DEFAULT)
-}
-
-fn core(kind: &str) -> Option<KindColumns> {
-    let found = match kind {
-        "Pod" => pod::POD,
-        "PodTemplate" => pod::TEMPLATE,
-        "Node" => node::NODE,
-        "ReplicationController" => return workload::shape(kind),
-        "Service" | "Endpoints" => return network::shape(kind),
-        "PersistentVolume" | "PersistentVolumeClaim" => return storage::shape(kind),
-        _ => return cluster::shape(kind),
-    };
-    Some(found)
-}
 
 /// The columns of a kind.
 #[must_use]
 pub fn definitions(kind: &Kind) -> &'static [Column] {
-    shape(kind).columns
+    kind.strategy.columns.columns
 }
 
 /// The cells of one object.
 #[must_use]
 pub fn row(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
-    (shape(kind).cells)(object, now)
+    (kind.strategy.columns.cells)(object, now)
 }
 
 fn name(object: &Value) -> Value {

@@ -13,70 +13,70 @@ use crate::tree::Tree;
 /// The elements of a list that are shown before `+ N more...`.
 const SHOWN: usize = 3;
 
-pub(super) fn shape(kind: &str) -> Option<KindColumns> {
-    Some(match kind {
-        "Service" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    text("Type"),
-                    text("Cluster-IP"),
-                    text("External-IP"),
-                    text("Port(s)"),
-                    AGE,
-                    wide("Selector"),
-                ]
-            },
-            cells: service,
-        },
-        "Endpoints" => KindColumns {
-            columns: const { &[NAME, text("Endpoints"), AGE] },
-            cells: |object, now| vec![name(object), endpoints(object).into(), age_of(object, now)],
-        },
-        "EndpointSlice" => KindColumns {
-            columns: const { &[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE] },
-            cells: endpoint_slice,
-        },
-        "Ingress" => KindColumns {
-            columns: const { &[NAME, text("Class"), text("Hosts"), text("Address"), text("Ports"), AGE] },
-            cells: ingress,
-        },
-        "IngressClass" => KindColumns {
-            columns: const { &[NAME, text("Controller"), text("Parameters"), AGE] },
-            cells: |object, now| {
-                let (spec, parameters) = (object.at("spec"), object.at("spec").at("parameters"));
-                let reference = match (parameters.text("kind"), parameters.text("apiGroup")) {
-                    ("", _) => NONE.to_owned(),
-                    (kind, "") => format!("{kind}/{}", parameters.text("name")),
-                    (kind, group) => format!("{kind}.{group}/{}", parameters.text("name")),
-                };
-                vec![name(object), spec.text("controller").into(), reference.into(), age_of(object, now)]
-            },
-        },
-        "NetworkPolicy" => KindColumns {
-            columns: const { &[NAME, text("Pod-Selector"), AGE] },
-            cells: |object, now| {
-                vec![name(object), selector(object.at("spec").at("podSelector")).into(), age_of(object, now)]
-            },
-        },
-        "IPAddress" => KindColumns {
-            columns: const { &[NAME, text("ParentRef"), AGE] },
-            cells: |object, now| {
-                let parent = object.at("spec").at("parentRef");
-                let parts = ["group", "resource", "namespace", "name"].map(|key| parent.text(key));
-                let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
-                vec![name(object), or_none(&text), age_of(object, now)]
-            },
-        },
-        "ServiceCIDR" => KindColumns {
-            columns: const { &[NAME, text("CIDRs"), AGE] },
-            cells: |object, now| {
-                vec![name(object), joined(object.at("spec").list("cidrs")).into(), age_of(object, now)]
-            },
-        },
-        _ => return None,
-    })
-}
+pub(crate) const SERVICE: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        text("Type"),
+        text("Cluster-IP"),
+        text("External-IP"),
+        text("Port(s)"),
+        AGE,
+        wide("Selector"),
+    ],
+    cells: service,
+};
+
+pub(crate) const ENDPOINTS: KindColumns = KindColumns {
+    columns: &[NAME, text("Endpoints"), AGE],
+    cells: |object, now| vec![name(object), endpoints(object).into(), age_of(object, now)],
+};
+
+pub(crate) const ENDPOINT_SLICE: KindColumns = KindColumns {
+    columns: &[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE],
+    cells: endpoint_slice,
+};
+
+pub(crate) const INGRESS: KindColumns = KindColumns {
+    columns: &[NAME, text("Class"), text("Hosts"), text("Address"), text("Ports"), AGE],
+    cells: ingress,
+};
+
+pub(crate) const INGRESS_CLASS: KindColumns = KindColumns {
+    columns: &[NAME, text("Controller"), text("Parameters"), AGE],
+    cells: |object, now| {
+        let (spec, parameters) = (object.at("spec"), object.at("spec").at("parameters"));
+        let reference = match (parameters.text("kind"), parameters.text("apiGroup")) {
+            ("", _) => NONE.to_owned(),
+            (kind, "") => format!("{kind}/{}", parameters.text("name")),
+            (kind, group) => format!("{kind}.{group}/{}", parameters.text("name")),
+        };
+        vec![name(object), spec.text("controller").into(), reference.into(), age_of(object, now)]
+    },
+};
+
+pub(crate) const NETWORK_POLICY: KindColumns = KindColumns {
+    columns: &[NAME, text("Pod-Selector"), AGE],
+    cells: |object, now| {
+        vec![name(object), selector(object.at("spec").at("podSelector")).into(), age_of(object, now)]
+    },
+};
+
+pub(crate) const IP_ADDRESS: KindColumns = KindColumns {
+    columns: &[NAME, text("ParentRef"), AGE],
+    cells: |object, now| {
+        let parent = object.at("spec").at("parentRef");
+        let parts = ["group", "resource", "namespace", "name"].map(|key| parent.text(key));
+        let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+        vec![name(object), or_none(&text), age_of(object, now)]
+    },
+};
+
+pub(crate) const SERVICE_CIDR: KindColumns = KindColumns {
+    columns: &[NAME, text("CIDRs"), AGE],
+    cells: |object, now| {
+        vec![name(object), joined(object.at("spec").list("cidrs")).into(), age_of(object, now)]
+    },
+};
 
 fn joined(list: &[Value]) -> String {
     list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")

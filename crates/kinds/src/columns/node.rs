@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 const ROLE: &str = "node-role.kubernetes.io/";
 
-pub(super) const NODE: KindColumns = KindColumns {
+pub(crate) const NODE: KindColumns = KindColumns {
     columns: &[
         NAME,
         text("Status"),

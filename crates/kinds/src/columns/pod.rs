@@ -11,7 +11,7 @@ use super::{AGE, KindColumns, NAME, age_of, containers, labels, name, or_none, t
 use crate::age;
 use crate::tree::Tree;
 
-pub(super) const POD: KindColumns = KindColumns {
+pub(crate) const POD: KindColumns = KindColumns {
     columns: &[
         NAME,
         text("Ready"),
@@ -26,7 +26,7 @@ pub(super) const POD: KindColumns = KindColumns {
     cells: row,
 };
 
-pub(super) const TEMPLATE: KindColumns = KindColumns {
+pub(crate) const TEMPLATE: KindColumns = KindColumns {
     columns: &[NAME, text("Containers"), text("Images"), text("Pod Labels")],
     cells: |object, _| {
         let (names, images) = containers(object.at("template").at("spec"));

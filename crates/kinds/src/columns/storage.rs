@@ -14,121 +14,113 @@ const fn boolean(name: &'static str) -> Column {
     Column { name, kind: "boolean", format: "", priority: 0 }
 }
 
-pub(super) fn shape(kind: &str) -> Option<KindColumns> {
-    Some(match kind {
-        "PersistentVolume" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    text("Capacity"),
-                    text("Access Modes"),
-                    text("Reclaim Policy"),
-                    text("Status"),
-                    text("Claim"),
-                    text("StorageClass"),
-                    text("VolumeAttributesClass"),
-                    text("Reason"),
-                    AGE,
-                    wide("VolumeMode"),
-                ]
-            },
-            cells: volume,
-        },
-        "PersistentVolumeClaim" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    text("Status"),
-                    text("Volume"),
-                    text("Capacity"),
-                    text("Access Modes"),
-                    text("StorageClass"),
-                    text("VolumeAttributesClass"),
-                    AGE,
-                    wide("VolumeMode"),
-                ]
-            },
-            cells: claim,
-        },
-        "StorageClass" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    text("Provisioner"),
-                    text("ReclaimPolicy"),
-                    text("VolumeBindingMode"),
-                    text("AllowVolumeExpansion"),
-                    AGE,
-                ]
-            },
-            cells: class,
-        },
-        "VolumeAttributesClass" => KindColumns {
-            columns: const { &[NAME, text("DriverName"), AGE] },
-            cells: |object, now| vec![name(object), object.text("driverName").into(), age_of(object, now)],
-        },
-        "VolumeAttachment" => KindColumns {
-            columns: const { &[NAME, text("Attacher"), text("PV"), text("Node"), boolean("Attached"), AGE] },
-            cells: |object, now| {
-                let spec = object.at("spec");
-                let volume = spec.at("source").text("persistentVolumeName");
-                let attached = object.at("status").flag("attached");
-                vec![
-                    name(object),
-                    spec.text("attacher").into(),
-                    volume.into(),
-                    spec.text("nodeName").into(),
-                    attached.into(),
-                    age_of(object, now),
-                ]
-            },
-        },
-        "CSINode" => KindColumns {
-            columns: const { &[NAME, super::number("Drivers"), AGE] },
-            cells: |object, now| {
-                vec![name(object), object.at("spec").count("drivers").into(), age_of(object, now)]
-            },
-        },
-        "CSIDriver" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    boolean("AttachRequired"),
-                    boolean("PodInfoOnMount"),
-                    boolean("StorageCapacity"),
-                    text("TokenRequests"),
-                    boolean("RequiresRepublish"),
-                    text("Modes"),
-                    AGE,
-                ]
-            },
-            cells: csi_driver,
-        },
-        "DeviceClass" | "ResourceClaimTemplate" => KindColumns {
-            columns: const { &[NAME, AGE] },
-            cells: |object, now| vec![name(object), age_of(object, now)],
-        },
-        "ResourceClaim" => KindColumns {
-            columns: const { &[NAME, text("State"), AGE] },
-            cells: |object, now| vec![name(object), claim_state(object).into(), age_of(object, now)],
-        },
-        "ResourceSlice" => KindColumns {
-            columns: const { &[NAME, text("Node"), text("Driver"), text("Pool"), AGE] },
-            cells: |object, now| {
-                let spec = object.at("spec");
-                let pool = spec.at("pool").text("name");
-                vec![
-                    name(object),
-                    spec.text("nodeName").into(),
-                    spec.text("driver").into(),
-                    pool.into(),
-                    age_of(object, now),
-                ]
-            },
-        },
-        _ => return None,
-    })
-}
+pub(crate) const PERSISTENT_VOLUME: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        text("Capacity"),
+        text("Access Modes"),
+        text("Reclaim Policy"),
+        text("Status"),
+        text("Claim"),
+        text("StorageClass"),
+        text("VolumeAttributesClass"),
+        text("Reason"),
+        AGE,
+        wide("VolumeMode"),
+    ],
+    cells: volume,
+};
+
+pub(crate) const PERSISTENT_VOLUME_CLAIM: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        text("Status"),
+        text("Volume"),
+        text("Capacity"),
+        text("Access Modes"),
+        text("StorageClass"),
+        text("VolumeAttributesClass"),
+        AGE,
+        wide("VolumeMode"),
+    ],
+    cells: claim,
+};
+
+pub(crate) const STORAGE_CLASS: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        text("Provisioner"),
+        text("ReclaimPolicy"),
+        text("VolumeBindingMode"),
+        text("AllowVolumeExpansion"),
+        AGE,
+    ],
+    cells: class,
+};
+
+pub(crate) const VOLUME_ATTRIBUTES_CLASS: KindColumns = KindColumns {
+    columns: &[NAME, text("DriverName"), AGE],
+    cells: |object, now| vec![name(object), object.text("driverName").into(), age_of(object, now)],
+};
+
+pub(crate) const VOLUME_ATTACHMENT: KindColumns = KindColumns {
+    columns: &[NAME, text("Attacher"), text("PV"), text("Node"), boolean("Attached"), AGE],
+    cells: |object, now| {
+        let spec = object.at("spec");
+        let volume = spec.at("source").text("persistentVolumeName");
+        let attached = object.at("status").flag("attached");
+        vec![
+            name(object),
+            spec.text("attacher").into(),
+            volume.into(),
+            spec.text("nodeName").into(),
+            attached.into(),
+            age_of(object, now),
+        ]
+    },
+};
+
+pub(crate) const CSI_NODE: KindColumns = KindColumns {
+    columns: &[NAME, super::number("Drivers"), AGE],
+    cells: |object, now| vec![name(object), object.at("spec").count("drivers").into(), age_of(object, now)],
+};
+
+pub(crate) const CSI_DRIVER: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        boolean("AttachRequired"),
+        boolean("PodInfoOnMount"),
+        boolean("StorageCapacity"),
+        text("TokenRequests"),
+        boolean("RequiresRepublish"),
+        text("Modes"),
+        AGE,
+    ],
+    cells: csi_driver,
+};
+
+pub(crate) const DEVICE_CLASS: KindColumns =
+    KindColumns { columns: &[NAME, AGE], cells: |object, now| vec![name(object), age_of(object, now)] };
+
+pub(crate) const RESOURCE_CLAIM: KindColumns = KindColumns {
+    columns: &[NAME, text("State"), AGE],
+    cells: |object, now| vec![name(object), claim_state(object).into(), age_of(object, now)],
+};
+
+pub(crate) const RESOURCE_SLICE: KindColumns = KindColumns {
+    columns: &[NAME, text("Node"), text("Driver"), text("Pool"), AGE],
+    cells: |object, now| {
+        let spec = object.at("spec");
+        let pool = spec.at("pool").text("name");
+        vec![
+            name(object),
+            spec.text("nodeName").into(),
+            spec.text("driver").into(),
+            pool.into(),
+            age_of(object, now),
+        ]
+    },
+};
 
 /// `RWO,ROX`: access modes by their short names.
 fn modes(list: &[Value]) -> String {

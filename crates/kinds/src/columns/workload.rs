@@ -20,115 +20,99 @@ const SELECTOR: Column = wide("Selector");
 const UP_TO_DATE: Column = text("Up-to-date");
 const AVAILABLE: Column = text("Available");
 
-pub(super) fn shape(kind: &str) -> Option<KindColumns> {
-    Some(match kind {
-        "Deployment" => KindColumns {
-            columns: const { &[NAME, text("Ready"), UP_TO_DATE, AVAILABLE, AGE, CONTAINERS, IMAGES, SELECTOR] },
-            cells: deployment,
-        },
-        "ReplicaSet" | "ReplicationController" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    number("Desired"),
-                    number("Current"),
-                    number("Ready"),
-                    AGE,
-                    CONTAINERS,
-                    IMAGES,
-                    SELECTOR,
-                ]
-            },
-            cells: replica_set,
-        },
-        "StatefulSet" => KindColumns {
-            columns: const { &[NAME, text("Ready"), AGE, CONTAINERS, IMAGES] },
-            cells: stateful_set,
-        },
-        "DaemonSet" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    number("Desired"),
-                    number("Current"),
-                    number("Ready"),
-                    number("Up-to-date"),
-                    number("Available"),
-                    text("Node Selector"),
-                    AGE,
-                    CONTAINERS,
-                    IMAGES,
-                    SELECTOR,
-                ]
-            },
-            cells: daemon_set,
-        },
-        "Job" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    text("Status"),
-                    text("Completions"),
-                    text("Duration"),
-                    AGE,
-                    CONTAINERS,
-                    IMAGES,
-                    SELECTOR,
-                ]
-            },
-            cells: job,
-        },
-        "CronJob" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    text("Schedule"),
-                    text("Timezone"),
-                    Column { name: "Suspend", kind: "boolean", format: "", priority: 0 },
-                    number("Active"),
-                    text("Last Schedule"),
-                    AGE,
-                    CONTAINERS,
-                    IMAGES,
-                    SELECTOR,
-                ]
-            },
-            cells: cron_job,
-        },
-        "HorizontalPodAutoscaler" => KindColumns {
-            columns: const {
-                &[
-                    NAME,
-                    text("Reference"),
-                    text("Targets"),
-                    text("MinPods"),
-                    text("MaxPods"),
-                    text("Replicas"),
-                    AGE,
-                ]
-            },
-            cells: autoscaler,
-        },
-        "PodDisruptionBudget" => KindColumns {
-            columns: const {
-                &[NAME, text("Min Available"), text("Max Unavailable"), number("Allowed Disruptions"), AGE]
-            },
-            cells: disruption_budget,
-        },
-        "ControllerRevision" => KindColumns {
-            columns: const { &[NAME, text("Controller"), number("Revision"), AGE] },
-            cells: |object, now| {
-                vec![
-                    name(object),
-                    controller(object).into(),
-                    count_at(object, &["revision"]),
-                    age_of(object, now),
-                ]
-            },
-        },
-        _ => return None,
-    })
-}
+pub(crate) const DEPLOYMENT: KindColumns = KindColumns {
+    columns: &[NAME, text("Ready"), UP_TO_DATE, AVAILABLE, AGE, CONTAINERS, IMAGES, SELECTOR],
+    cells: deployment,
+};
+
+pub(crate) const REPLICA_SET: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        number("Desired"),
+        number("Current"),
+        number("Ready"),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
+    cells: replica_set,
+};
+
+pub(crate) const STATEFUL_SET: KindColumns =
+    KindColumns { columns: &[NAME, text("Ready"), AGE, CONTAINERS, IMAGES], cells: stateful_set };
+
+pub(crate) const DAEMON_SET: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        number("Desired"),
+        number("Current"),
+        number("Ready"),
+        number("Up-to-date"),
+        number("Available"),
+        text("Node Selector"),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
+    cells: daemon_set,
+};
+
+pub(crate) const JOB: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        text("Status"),
+        text("Completions"),
+        text("Duration"),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
+    cells: job,
+};
+
+pub(crate) const CRON_JOB: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        text("Schedule"),
+        text("Timezone"),
+        Column { name: "Suspend", kind: "boolean", format: "", priority: 0 },
+        number("Active"),
+        text("Last Schedule"),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
+    cells: cron_job,
+};
+
+pub(crate) const HORIZONTAL_POD_AUTOSCALER: KindColumns = KindColumns {
+    columns: &[
+        NAME,
+        text("Reference"),
+        text("Targets"),
+        text("MinPods"),
+        text("MaxPods"),
+        text("Replicas"),
+        AGE,
+    ],
+    cells: autoscaler,
+};
+
+pub(crate) const POD_DISRUPTION_BUDGET: KindColumns = KindColumns {
+    columns: &[NAME, text("Min Available"), text("Max Unavailable"), number("Allowed Disruptions"), AGE],
+    cells: disruption_budget,
+};
+
+pub(crate) const CONTROLLER_REVISION: KindColumns = KindColumns {
+    columns: &[NAME, text("Controller"), number("Revision"), AGE],
+    cells: |object, now| {
+        vec![name(object), controller(object).into(), count_at(object, &["revision"]), age_of(object, now)]
+    },
+};
 
 fn ready(object: &Value) -> Value {
     let have = object.at("status").int("readyReplicas").unwrap_or(0);

@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 type Fields = Map;
 
-pub(super) fn job(object: &mut Fields) {
+pub(crate) fn job(object: &mut Fields) {
     // Where the selector is generated, the labels follow once they have been added to the template.
     let labels = object.at("spec").path(&["template", "metadata", "labels"]).clone();
     if object.at("spec").flag("manualSelector")
@@ -45,7 +45,7 @@ pub(super) fn job(object: &mut Fields) {
     }
 }
 
-pub(super) fn cron_job(object: &mut Fields) {
+pub(crate) fn cron_job(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill_text("concurrencyPolicy", "Allow");
     spec.fill("suspend", false);

@@ -13,7 +13,7 @@ type Fields = Map;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-pub(super) fn role_binding(object: &mut Fields) {
+pub(crate) fn role_binding(object: &mut Fields) {
     if let Some(role) = object.inner_or_new("roleRef") {
         role.fill_text("apiGroup", RBAC);
     }
@@ -25,7 +25,7 @@ pub(super) fn role_binding(object: &mut Fields) {
 }
 
 /// A limit on containers also says what a container asks for that says nothing.
-pub(super) fn limit_range(object: &mut Fields) {
+pub(crate) fn limit_range(object: &mut Fields) {
     let Some(spec) = object.inner("spec") else { return };
     for limit in spec.each("limits").filter(|limit| limit.text("type") == "Container") {
         inherit(limit, "default", "max");
@@ -35,7 +35,7 @@ pub(super) fn limit_range(object: &mut Fields) {
 }
 
 /// A node can give all it has unless it says otherwise, and its first range is the older field.
-pub(super) fn node(object: &mut Fields) {
+pub(crate) fn node(object: &mut Fields) {
     if let Some(status) = object.inner("status")
         && status.has("capacity")
         && !status.has("allocatable")
@@ -56,7 +56,7 @@ pub(super) fn node(object: &mut Fields) {
 }
 
 /// A request of a claim is for one device unless it says otherwise.
-pub(super) fn resource_claim(object: &mut Fields) {
+pub(crate) fn resource_claim(object: &mut Fields) {
     let Some(devices) = object.inner("spec").and_then(|spec| spec.inner("devices")) else { return };
     for request in devices.each("requests") {
         if let Some(exactly) = request.inner("exactly") {
@@ -87,7 +87,7 @@ fn inherit(limit: &mut Fields, to: &str, from: &str) {
     }
 }
 
-pub(super) fn flow_schema(object: &mut Fields) {
+pub(crate) fn flow_schema(object: &mut Fields) {
     if let Some(spec) = object.inner_or_new("spec")
         && spec.int("matchingPrecedence").unwrap_or(0) == 0
     {
@@ -95,7 +95,7 @@ pub(super) fn flow_schema(object: &mut Fields) {
     }
 }
 
-pub(super) fn priority_level(object: &mut Fields) {
+pub(crate) fn priority_level(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     if let Some(exempt) = spec.inner("exempt") {
         exempt.fill("nominalConcurrencyShares", 0);
@@ -114,27 +114,45 @@ pub(super) fn priority_level(object: &mut Fields) {
     }
 }
 
-pub(super) fn admission(kind: &str, object: &mut Fields) {
-    match kind {
-        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
-            for hook in object.each("webhooks") {
-                webhook(hook, kind.starts_with("Mutating"));
-            }
-        }
-        "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy" => {
-            let Some(spec) = object.inner_or_new("spec") else { return };
-            spec.fill("failurePolicy", "Fail");
-            if let Some(constraints) = spec.inner("matchConstraints") {
-                match_resources(constraints);
-            }
-        }
-        "ValidatingAdmissionPolicyBinding" | "MutatingAdmissionPolicyBinding" => {
-            let found = object.inner("spec").and_then(|spec| spec.inner("matchResources"));
-            if let Some(resources) = found {
-                match_resources(resources);
-            }
-        }
-        _ => {}
+/// Defaults of webhooks that change objects.
+pub(crate) fn mutating_webhooks(object: &mut Fields) {
+    for hook in object.each("webhooks") {
+        webhook(hook, true);
+    }
+}
+
+/// Defaults of webhooks that only judge.
+pub(crate) fn validating_webhooks(object: &mut Fields) {
+    for hook in object.each("webhooks") {
+        webhook(hook, false);
+    }
+}
+
+/// Defaults of a policy of either kind.
+pub(crate) fn admission_policy(object: &mut Fields) {
+    let Some(spec) = object.inner_or_new("spec") else { return };
+    spec.fill("failurePolicy", "Fail");
+    if let Some(constraints) = spec.inner("matchConstraints") {
+        match_resources(constraints);
+    }
+}
+
+/// Defaults of a binding of a policy of either kind.
+pub(crate) fn admission_policy_binding(object: &mut Fields) {
+    if let Some(resources) = object.inner("spec").and_then(|spec| spec.inner("matchResources")) {
+        match_resources(resources);
+    }
+}
+
+/// A priority class lets its Pods take the place of others.
+pub(crate) fn priority_class(object: &mut Fields) {
+    object.fill("preemptionPolicy", "PreemptLowerPriority");
+}
+
+/// Defaults of the claim that a template makes.
+pub(crate) fn resource_claim_template(object: &mut Fields) {
+    if let Some(spec) = object.inner("spec") {
+        resource_claim(spec);
     }
 }
 
@@ -166,7 +184,7 @@ fn webhook(hook: &mut Fields, mutating: bool) {
     }
 }
 
-pub(super) fn definition(object: &mut Fields) {
+pub(crate) fn definition(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     if let Some(names) = spec.inner("names") {
         let kind = names.text("kind").to_owned();
@@ -186,7 +204,7 @@ pub(super) fn definition(object: &mut Fields) {
     }
 }
 
-pub(super) fn api_service(object: &mut Fields) {
+pub(crate) fn api_service(object: &mut Fields) {
     if let Some(service) = object.inner("spec").and_then(|spec| spec.inner("service")) {
         service.fill("port", 443);
     }

@@ -1,14 +1,14 @@
 //! Defaults: the fields users leave out and then see filled in.
 //!
-//! [`apply`] runs on every decoded object of a built-in kind, before validation, on create and on update. It needs nothing
+//! The row of a kind in [`crate::table`] names the function. [`apply`] runs it on every decoded object of a built-in kind, before validation, on create and on update. It needs nothing
 //! but the object. What depends on anything else (a generated selector, an address, the time) is in [`crate::prepare`].
 
-mod batch;
-mod cluster;
-mod pod;
-mod service;
-mod storage;
-mod workload;
+pub(crate) mod batch;
+pub(crate) mod cluster;
+pub(crate) mod pod;
+pub(crate) mod service;
+pub(crate) mod storage;
+pub(crate) mod workload;
 
 use listwatch_wire::json::{Map, Text, Value, json};
 
@@ -17,8 +17,7 @@ use crate::tree::Tree;
 
 /// Fills in the defaults of a changed object. Where it shares everything they look at with the one `before`, it has them.
 pub fn apply_change(kind: &Kind, object: &mut Value, before: &Value) {
-    let beyond_spec = kind.group.is_empty() && matches!(kind.kind, "Namespace" | "ReplicationController");
-    if beyond_spec || !is_settled(object, before) {
+    if kind.strategy.defaults_metadata || !is_settled(object, before) {
         apply(kind, object);
     }
 }
@@ -36,49 +35,11 @@ fn is_settled(object: &Value, before: &Value) -> bool {
 /// Fills in the defaults of a kind.
 pub fn apply(kind: &Kind, object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
-    match (kind.group, kind.kind) {
-        ("", "Pod") => pod::pod(object),
-        ("", "PodTemplate") => pod::template(object),
-        ("", "ReplicationController") => workload::replication_controller(object),
-        ("apps", "Deployment") => workload::deployment(object),
-        ("apps", "ReplicaSet") => workload::replica_set(object),
-        ("apps", "StatefulSet") => workload::stateful_set(object),
-        ("apps", "DaemonSet") => workload::daemon_set(object),
-        ("batch", "Job") => batch::job(object),
-        ("batch", "CronJob") => batch::cron_job(object),
-        ("", "Service") => service::service(object),
-        ("", "Endpoints") => service::endpoints(object),
-        ("discovery.k8s.io", "EndpointSlice") => service::endpoint_slice(object),
-        ("networking.k8s.io", "NetworkPolicy") => service::network_policy(object),
-        ("networking.k8s.io", "IngressClass") => service::ingress_class(object),
-        ("autoscaling", "HorizontalPodAutoscaler") => workload::autoscaler(object, kind.version),
-        ("", "Secret") => secret(object),
-        ("", "Namespace") => namespace(object),
-        ("", "LimitRange") => cluster::limit_range(object),
-        ("", "Node") => cluster::node(object),
-        ("resource.k8s.io", "ResourceClaim") => cluster::resource_claim(object),
-        ("resource.k8s.io", "ResourceClaimTemplate") => {
-            if let Some(spec) = object.inner("spec") {
-                cluster::resource_claim(spec);
-            }
-        }
-        ("", "PersistentVolume") => storage::volume(object),
-        ("", "PersistentVolumeClaim") => storage::claim(object),
-        ("storage.k8s.io", "StorageClass") => storage::class(object),
-        ("storage.k8s.io", "CSIDriver") => storage::csi_driver(object),
-        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => cluster::role_binding(object),
-        ("scheduling.k8s.io", "PriorityClass") => object.fill("preemptionPolicy", "PreemptLowerPriority"),
-        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => cluster::flow_schema(object),
-        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => cluster::priority_level(object),
-        ("admissionregistration.k8s.io", name) => cluster::admission(name, object),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => cluster::definition(object),
-        ("apiregistration.k8s.io", "APIService") => cluster::api_service(object),
-        _ => {}
-    }
+    (kind.strategy.defaults)(object);
 }
 
 /// `stringData` is a convenience for writing: it lands in `data` and is never shown.
-fn secret(object: &mut Map) {
+pub(crate) fn secret(object: &mut Map) {
     use base64::Engine as _;
 
     object.fill_text("type", "Opaque");
@@ -94,7 +55,7 @@ fn secret(object: &mut Map) {
 }
 
 /// Every namespace is selectable by its own name.
-fn namespace(object: &mut Map) {
+pub(crate) fn namespace(object: &mut Map) {
     let name = object.at("metadata").text("name").to_owned();
     if name.is_empty() {
         return;

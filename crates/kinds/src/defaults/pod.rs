@@ -16,7 +16,7 @@ type Fields = Map;
 const MODE: i64 = 420;
 
 /// A Pod: a template's defaults and those that only make sense once it runs.
-pub(super) fn pod(object: &mut Fields) {
+pub(crate) fn pod(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     if spec.int("terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
         spec.put("terminationGracePeriodSeconds", 1);
@@ -44,7 +44,7 @@ fn host_ports(container: &mut Fields) {
 }
 
 /// The `template` of a workload.
-pub(super) fn template(owner: &mut Fields) {
+pub(crate) fn template(owner: &mut Fields) {
     let Some(template) = owner.inner_or_new("template") else { return };
     template.fill("metadata", empty());
     if let Some(spec) = template.inner_or_new("spec") {

@@ -14,7 +14,7 @@ type Fields = Map;
 /// The default timeout of session affinity: three hours.
 const AFFINITY_SECONDS: i64 = 10_800;
 
-pub(super) fn service(object: &mut Fields) {
+pub(crate) fn service(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill_text("sessionAffinity", "None");
     spec.fill_text("type", "ClusterIP");
@@ -54,20 +54,20 @@ fn affinity(spec: &mut Fields) {
     }
 }
 
-pub(super) fn endpoints(object: &mut Fields) {
+pub(crate) fn endpoints(object: &mut Fields) {
     for subset in object.each("subsets") {
         port_protocols(subset);
     }
 }
 
-pub(super) fn endpoint_slice(object: &mut Fields) {
+pub(crate) fn endpoint_slice(object: &mut Fields) {
     for port in object.each("ports") {
         port.fill("name", "");
         port.fill("protocol", "TCP");
     }
 }
 
-pub(super) fn network_policy(object: &mut Fields) {
+pub(crate) fn network_policy(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     for direction in ["ingress", "egress"] {
         for rule in spec.each(direction) {
@@ -80,7 +80,7 @@ pub(super) fn network_policy(object: &mut Fields) {
     }
 }
 
-pub(super) fn ingress_class(object: &mut Fields) {
+pub(crate) fn ingress_class(object: &mut Fields) {
     if let Some(parameters) = object.inner("spec").and_then(|spec| spec.inner("parameters")) {
         parameters.fill("scope", "Cluster");
     }

@@ -10,7 +10,7 @@ use crate::tree::Tree;
 
 type Fields = Map;
 
-pub(super) fn volume(object: &mut Fields) {
+pub(crate) fn volume(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill_text("persistentVolumeReclaimPolicy", "Retain");
     spec.fill("volumeMode", "Filesystem");
@@ -20,18 +20,18 @@ pub(super) fn volume(object: &mut Fields) {
     super::pod::legacy_source(spec);
 }
 
-pub(super) fn claim(object: &mut Fields) {
+pub(crate) fn claim(object: &mut Fields) {
     if let Some(spec) = object.inner_or_new("spec") {
         spec.fill("volumeMode", "Filesystem");
     }
 }
 
-pub(super) fn class(object: &mut Fields) {
+pub(crate) fn class(object: &mut Fields) {
     object.fill("reclaimPolicy", "Delete");
     object.fill("volumeBindingMode", "Immediate");
 }
 
-pub(super) fn csi_driver(object: &mut Fields) {
+pub(crate) fn csi_driver(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     for (key, value) in [
         ("attachRequired", true),

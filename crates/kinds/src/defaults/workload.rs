@@ -19,7 +19,7 @@ fn replicated(object: &mut Fields) -> Option<&mut Fields> {
     Some(spec)
 }
 
-pub(super) fn deployment(object: &mut Fields) {
+pub(crate) fn deployment(object: &mut Fields) {
     let Some(spec) = replicated(object) else { return };
     spec.fill("revisionHistoryLimit", 10);
     spec.fill("progressDeadlineSeconds", 600);
@@ -41,11 +41,11 @@ fn rolling(strategy: &mut Fields, defaults: &[(&str, Value)]) {
     }
 }
 
-pub(super) fn replica_set(object: &mut Fields) {
+pub(crate) fn replica_set(object: &mut Fields) {
     replicated(object);
 }
 
-pub(super) fn stateful_set(object: &mut Fields) {
+pub(crate) fn stateful_set(object: &mut Fields) {
     let Some(spec) = replicated(object) else { return };
     spec.fill_text("podManagementPolicy", "OrderedReady");
     spec.fill("revisionHistoryLimit", 10);
@@ -73,7 +73,7 @@ pub(super) fn stateful_set(object: &mut Fields) {
     }
 }
 
-pub(super) fn daemon_set(object: &mut Fields) {
+pub(crate) fn daemon_set(object: &mut Fields) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     pod::template(spec);
     spec.fill("revisionHistoryLimit", 10);
@@ -84,7 +84,7 @@ pub(super) fn daemon_set(object: &mut Fields) {
 }
 
 /// The oldest workload takes its selector and labels from its template.
-pub(super) fn replication_controller(object: &mut Fields) {
+pub(crate) fn replication_controller(object: &mut Fields) {
     let labels = object.at("spec").path(&["template", "metadata", "labels"]).clone();
     if !object.at("spec").has("template") {
         if let Some(spec) = object.inner_or_new("spec") {
@@ -105,7 +105,17 @@ pub(super) fn replication_controller(object: &mut Fields) {
     }
 }
 
-pub(super) fn autoscaler(object: &mut Fields, version: &str) {
+/// Defaults of an autoscaler in its older form.
+pub(crate) fn autoscaler_v1(object: &mut Fields) {
+    autoscaler(object, "v1");
+}
+
+/// Defaults of an autoscaler in the form that is stored.
+pub(crate) fn autoscaler_v2(object: &mut Fields) {
+    autoscaler(object, "v2");
+}
+
+fn autoscaler(object: &mut Fields, version: &str) {
     const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
     let annotated = object.at("metadata").at("annotations").has(METRICS);
     let Some(spec) = object.inner_or_new("spec") else { return };

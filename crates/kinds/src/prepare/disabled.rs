@@ -23,35 +23,12 @@ const POD_SPEC: &[&str] = &[
     "containers.*.volumeMounts.*.bindMountOptions",
 ];
 
-/// Places of pod specs in objects, by group and kind.
-fn pod_spec_of(kind: &Kind) -> Option<&'static [&'static str]> {
-    Some(match (kind.group, kind.kind) {
-        ("", "Pod") => &["spec"],
-        ("", "PodTemplate") => &["template", "spec"],
-        ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet")
-        | ("batch", "Job")
-        | ("", "ReplicationController") => &["spec", "template", "spec"],
-        ("batch", "CronJob") => &["spec", "jobTemplate", "spec", "template", "spec"],
-        _ => return None,
-    })
-}
-
-/// Fields of other kinds.
-fn paths_of(kind: &Kind) -> &'static [&'static str] {
-    match (kind.group, kind.kind) {
-        ("coordination.k8s.io", "Lease") => &["spec.strategy", "spec.preferredHolder"],
-        ("discovery.k8s.io", "EndpointSlice") => &["endpoints.*.deprecatedTopology"],
-        ("", "Node") => &["spec.configSource"],
-        _ => &[],
-    }
-}
-
 /// Drops the fields of an object whose features are off, unless the stored one has them. An object without any is not touched,
 /// so that what it shares with the stored one stays shared.
 pub(super) fn drop_disabled(kind: &Kind, object: &mut Value, old: Option<&Value>) {
-    let place = pod_spec_of(kind);
+    let place = kind.strategy.pod_spec;
     let used = |object: &Value| {
-        paths_of(kind).iter().any(|path| has_path(object, path))
+        kind.strategy.disabled.iter().any(|path| has_path(object, path))
             || place.is_some_and(|place| {
                 let spec = object.path(place);
                 POD_SPEC.iter().any(|path| {
@@ -67,7 +44,7 @@ pub(super) fn drop_disabled(kind: &Kind, object: &mut Value, old: Option<&Value>
     if !used(object) || old.is_some_and(used) {
         return;
     }
-    for path in paths_of(kind) {
+    for path in kind.strategy.disabled {
         drop_path(object.as_object_mut(), path);
     }
     let Some(place) = place else { return };

@@ -1,13 +1,13 @@
 //! PrepareForCreate and PrepareForUpdate: the parts of a request that count, and the fields that the server sets.
 //!
-//! A write goes through [`create`], [`update`] or [`status_update`] after the defaults and before validation. `metadata` has been
+//! The row of a kind in [`crate::table`] names its functions. A write goes through [`create`], [`update`] or [`status_update`] after the defaults and before validation. `metadata` has been
 //! stamped or carried over by then ([`crate::meta`]). Custom resources have their own, simpler rules; they share
 //! [`bump_generation`].
 
 mod disabled;
-mod pod;
-mod pod_new;
-mod service;
+pub(crate) mod pod;
+pub(crate) mod pod_new;
+pub(crate) mod service;
 
 use listwatch_wire::json::{Map, Text, Value, json};
 
@@ -24,28 +24,25 @@ const NAMESPACE_FINALIZER: &str = "kubernetes";
 /// Makes a decoded object a new one: initial status, first generation, what only the server decides.
 pub fn create(kind: &Kind, object: &mut Value) {
     disabled::drop_disabled(kind, object, None);
-    if (kind.group, kind.kind) == ("", "Pod") {
-        pod_new::create(object);
-    }
-    // A CSIDriver has no generation before its first change.
+    (kind.strategy.complete)(object);
     if kind.flags.generation
-        && kind.kind != "CSIDriver"
+        && kind.strategy.generation_at_creation
         && let Some(meta) = object.inner_or_new("metadata")
     {
         meta.put("generation", 1);
     }
-    if let Some(status) = initial_status(kind, object) {
+    if kind.has_status()
+        && let Some(initial) = kind.strategy.initial_status
+    {
+        let status = initial(object);
         object.put("status", status);
     }
-    match (kind.group, kind.kind) {
-        ("", "Namespace") => add_namespace_finalizer(object),
-        ("", "PersistentVolumeClaim") => same_data_sources(object, false),
-        ("", "ServiceAccount") => name_secrets(object),
-        ("storage.k8s.io", "CSINode") => object.fill("status", json!({})),
-        ("apps", "DaemonSet") => count_templates(object, None),
-        ("batch", "Job") => generate_selector(object),
-        _ => {}
-    }
+    (kind.strategy.create)(object);
+}
+
+/// A new claim takes the sources that it may have.
+pub(crate) fn create_claim(object: &mut Value) {
+    same_data_sources(object, false);
 }
 
 /// The older field of a claim's source takes claims and snapshots only, and is the same as the newer one.
@@ -74,7 +71,7 @@ fn same_data_sources(object: &mut Value, any: bool) {
 }
 
 /// A claim that has a source is held to it, however the update writes it.
-fn update_data_sources(new: &mut Value, old: &Value) {
+pub(crate) fn update_data_sources(new: &mut Value, old: &Value) {
     const KEYS: [&str; 2] = ["dataSource", "dataSourceRef"];
     fn given(source: &Value) -> Vec<(&Text, &Value)> {
         source.fields().into_iter().flatten().filter(|(_, value)| !value.is_null()).collect()
@@ -90,10 +87,15 @@ fn update_data_sources(new: &mut Value, old: &Value) {
 }
 
 /// A ServiceAccount refers to secrets of its own namespace by name only.
-fn name_secrets(object: &mut Value) {
+pub(crate) fn name_secrets(object: &mut Value) {
     for secret in object.each("secrets") {
         secret.retain(|key, _| key == "name");
     }
+}
+
+/// The first template of a DaemonSet is counted.
+pub(crate) fn create_daemon_set(object: &mut Value) {
+    count_templates(object, None);
 }
 
 /// The generation of a DaemonSet's template is kept in an annotation, where a field of an earlier version went.
@@ -113,26 +115,19 @@ fn count_templates(new: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// The status a new object starts with; `None` leaves what was sent.
-fn initial_status(kind: &Kind, object: &Value) -> Option<Value> {
-    // A node registers itself together with what it knows about itself.
-    if !kind.has_status() || (kind.group, kind.kind) == ("", "Node") {
-        return None;
-    }
-    Some(match (kind.group, kind.kind) {
-        ("", "Pod") => pod::initial_status(object),
-        ("", "Namespace") => json!({"phase": "Active"}),
-        ("", "PersistentVolumeClaim") => json!({"phase": "Pending"}),
-        ("", "PersistentVolume") => {
-            let born = object.at("metadata").at("creationTimestamp");
-            json!({"phase": "Pending", "lastPhaseTransitionTime": born})
-        }
-        ("", "Service") | ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
-        _ => json!({}),
-    })
+/// The status of a new volume.
+pub(crate) fn volume_status(object: &Value) -> Value {
+    let born = object.at("metadata").at("creationTimestamp");
+    json!({"phase": "Pending", "lastPhaseTransitionTime": born})
 }
 
-fn add_namespace_finalizer(object: &mut Value) {
+/// The status of a new object that traffic from outside may reach.
+pub(crate) fn balanced_status(_: &Value) -> Value {
+    json!({"loadBalancer": {}})
+}
+
+/// A namespace stays until it is empty.
+pub(crate) fn add_namespace_finalizer(object: &mut Value) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     let mut finalizers = spec.list("finalizers").to_vec();
     if !finalizers.iter().any(|finalizer| finalizer == NAMESPACE_FINALIZER) {
@@ -142,7 +137,7 @@ fn add_namespace_finalizer(object: &mut Value) {
 }
 
 /// A Job finds its Pods by its own uid, unless it was asked not to.
-fn generate_selector(object: &mut Value) {
+pub(crate) fn generate_selector(object: &mut Value) {
     if object.at("spec").flag("manualSelector") {
         return;
     }
@@ -178,29 +173,49 @@ pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
     if kind.has_status() {
         keep(new, old, "status");
     }
-    match (kind.group, kind.kind) {
-        ("", "Namespace") => keep_inside(new, old, "spec", "finalizers"),
-        ("", "PersistentVolumeClaim") => update_data_sources(new, old),
-        ("", "Service") => service::update(new, old),
-        ("apps", "DaemonSet") => count_templates(new, Some(old)),
-        ("certificates.k8s.io", "CertificateSigningRequest") => keep(new, old, "spec"),
-        _ => {}
+    (kind.strategy.update)(new, old);
+    if kind.flags.generation {
+        (kind.strategy.count_generation)(new, old);
     }
-    match (kind.group, kind.kind) {
-        // The first of a PriorityClass is its only one.
-        ("scheduling.k8s.io", "PriorityClass") => keep_inside(new, old, "metadata", "generation"),
-        ("apps", "Deployment") => bump_generation(new, old, true),
-        // Whoever reads slices chooses them by their labels.
-        ("discovery.k8s.io", "EndpointSlice") => {
-            let labels = |object: &Value| object.at("metadata").at("labels").clone();
-            bump_generation(new, old, false);
-            if same_desired(new, old) && labels(new) != labels(old) {
-                let next = old.at("metadata").int("generation").unwrap_or(0) + 1;
-                new.inner("metadata").into_iter().for_each(|meta| meta.put("generation", next));
-            }
-        }
-        _ if kind.flags.generation => bump_generation(new, old, false),
-        _ => {}
+}
+
+/// Finalizers of a namespace change only through their own endpoint.
+pub(crate) fn update_namespace(new: &mut Value, old: &Value) {
+    keep_inside(new, old, "spec", "finalizers");
+}
+
+/// The generation of a DaemonSet's template follows it.
+pub(crate) fn update_daemon_set(new: &mut Value, old: &Value) {
+    count_templates(new, Some(old));
+}
+
+/// A request for a certificate stays as it was asked.
+pub(crate) fn keep_spec(new: &mut Value, old: &Value) {
+    keep(new, old, "spec");
+}
+
+/// The generation of most kinds follows their spec.
+pub(crate) fn count_specs(new: &mut Value, old: &Value) {
+    bump_generation(new, old, false);
+}
+
+/// The rollout of a Deployment reads its history from annotations.
+pub(crate) fn count_specs_and_annotations(new: &mut Value, old: &Value) {
+    bump_generation(new, old, true);
+}
+
+/// The first generation of a PriorityClass is its only one.
+pub(crate) fn keep_generation(new: &mut Value, old: &Value) {
+    keep_inside(new, old, "metadata", "generation");
+}
+
+/// The generation of a slice follows its labels too: readers choose slices by them.
+pub(crate) fn count_specs_and_labels(new: &mut Value, old: &Value) {
+    let labels = |object: &Value| object.at("metadata").at("labels").clone();
+    bump_generation(new, old, false);
+    if same_desired(new, old) && labels(new) != labels(old) {
+        let next = old.at("metadata").int("generation").unwrap_or(0) + 1;
+        new.inner("metadata").into_iter().for_each(|meta| meta.put("generation", next));
     }
 }
 
@@ -240,16 +255,13 @@ pub fn status_update(kind: &Kind, new: &mut Value, old: &Value) {
         Some(status) => new.put("status", status),
         None => drop(new.drop_field("status")),
     }
-    match (kind.group, kind.kind) {
-        ("", "Pod") => pod::status_update(new, old),
-        ("", "PersistentVolumeClaim" | "PersistentVolume") => {
-            if let Some(status) = new.inner_or_new("status") {
-                status.fill_text("phase", "Pending");
-            }
-        }
-        ("apps", "DaemonSet") => count_templates(new, Some(old)),
-        ("", "Service") => service::status_update(new),
-        _ => {}
+    (kind.strategy.status_update)(new, old);
+}
+
+/// A volume or claim has a phase.
+pub(crate) fn update_volume_status(new: &mut Value, _: &Value) {
+    if let Some(status) = new.inner_or_new("status") {
+        status.fill_text("phase", "Pending");
     }
 }
 
@@ -269,19 +281,7 @@ pub fn note_phase(new: &mut Value, old: &Value, now: &str) {
 
 /// The metadata that a status write may change differs by kind, for historical reasons.
 fn keep_metadata(kind: &Kind, meta: &mut Value, old: &Value) {
-    let kept: &[&str] = match (kind.group, kind.kind) {
-        ("apps", "Deployment") => &["labels"],
-        ("", "Pod") => &["ownerReferences"],
-        (
-            "apiextensions.k8s.io"
-            | "apiregistration.k8s.io"
-            | "flowcontrol.apiserver.k8s.io"
-            | "admissionregistration.k8s.io",
-            _,
-        ) => &["labels", "annotations", "finalizers", "ownerReferences"],
-        _ => &[],
-    };
-    for key in kept {
+    for key in kind.strategy.kept_by_status {
         keep(meta, old, key);
     }
 }
@@ -289,17 +289,9 @@ fn keep_metadata(kind: &Kind, meta: &mut Value, old: &Value) {
 /// Which fields of a request do not count at an endpoint, and are therefore owned by nobody who names them.
 #[must_use]
 pub fn reset_fields(kind: &Kind, subresource: &str) -> &'static [&'static [&'static str]] {
-    match (subresource, kind.group, kind.kind) {
-        ("status", "apps", "Deployment") => &[&["spec"], &["metadata", "labels"]],
-        ("status", "", "Pod") => {
-            &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
-        }
-        ("status", "apiextensions.k8s.io" | "flowcontrol.apiserver.k8s.io" | "apiregistration.k8s.io", _) => {
-            &[&["spec"], &["metadata"]]
-        }
-        ("status", ..) => &[&["spec"]],
-        ("", "", "Node") => &[],
-        ("", ..) if kind.has_status() => &[&["status"]],
+    match subresource {
+        "status" => kind.strategy.reset_by_status,
+        "" if kind.has_status() && kind.strategy.initial_status.is_some() => &[&["status"]],
         _ => &[],
     }
 }

@@ -13,7 +13,7 @@ use crate::quantity;
 use crate::tree::Tree;
 
 /// A new Pod waits to be placed; one with gates is not even looked at.
-pub(super) fn initial_status(pod: &Value) -> Value {
+pub(crate) fn initial_status(pod: &Value) -> Value {
     let spec = pod.at("spec");
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(spec)});
     if spec.count("schedulingGates") > 0 {
@@ -29,7 +29,7 @@ pub(super) fn initial_status(pod: &Value) -> Value {
 }
 
 /// Keeps fields of the status that a writer left out because it does not know of them.
-pub(super) fn status_update(new: &mut Value, old: &Value) {
+pub(crate) fn status_update(new: &mut Value, old: &Value) {
     const KEPT: [&str; 4] = [
         "resourceClaimStatuses",
         "extendedResourceClaimStatus",

@@ -14,7 +14,7 @@ pub(crate) const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.i
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 /// Completes a new Pod.
-pub(super) fn create(pod: &mut Value) {
+pub(crate) fn create(pod: &mut Value) {
     let meta = pod.at("metadata").clone();
     let Some(spec) = pod.inner("spec") else { return };
     profiles(spec, meta.at("annotations"));

@@ -105,7 +105,7 @@ fn assign_families(spec: &mut Value, [own, other]: [&str; 2]) {
 
 /// Makes the spec of a changed Service complete: what an update leaves out it means to keep, and what its new type has no use
 /// for goes, unless the update changes that too, which is for validation to refuse.
-pub(super) fn update(new: &mut Value, old: &Value) {
+pub(crate) fn update(new: &mut Value, old: &Value) {
     let before = old.at("spec");
     let Some(spec) = new.inner("spec") else { return };
     match_addresses(spec, before);
@@ -119,7 +119,7 @@ pub(super) fn update(new: &mut Value, old: &Value) {
 }
 
 /// An address of a balancer is a virtual one unless it says otherwise.
-pub(super) fn status_update(service: &mut Value) {
+pub(crate) fn status_update(service: &mut Value, _: &Value) {
     let balancer = service.inner("status").and_then(|status| status.inner("loadBalancer"));
     for ingress in balancer.into_iter().flat_map(|balancer| balancer.each("ingress")) {
         if !ingress.text("ip").is_empty() {

@@ -7,10 +7,11 @@
 
 use std::collections::HashSet;
 
-use listwatch_wire::json::{Map, Value};
+use listwatch_wire::json::Value;
 
-use super::forms::TextForm;
-use super::parse::{Empty, FieldRule, PathStep};
+use super::forms::{Finding, TextForm};
+use super::parse::{DuplicateReport, Empty, FieldRule, PathStep, ShownValue, Unique};
+use super::route::Route;
 use super::walk::At;
 use crate::field::Errors;
 use crate::schema::{Field, Type};
@@ -23,26 +24,34 @@ pub(super) fn whole(
     field: Option<&'static Field>,
     errors: &mut Errors,
 ) -> bool {
-    let detail = step.detail;
+    let detail = || step.detail.as_ref().map(|message| message.fill(at));
     match &step.rule {
         FieldRule::Required if is_empty(at.value, field) => {
-            errors.required(at.path, detail.unwrap_or_default());
+            errors.required(at.path, detail().unwrap_or_default());
             return false;
         }
         FieldRule::Required => {}
-        FieldRule::Enum { words, empty } => one_of(words, *empty, at, field, errors),
+        FieldRule::Enum { words, empty } => {
+            let text = at.value.as_str().unwrap_or_default();
+            if !is_passed_over(*empty, at.value, field) && !words.contains(&text) {
+                match detail() {
+                    Some(detail) => errors.invalid(at.path, shown(step, at, field), detail),
+                    None => errors.not_supported(at.path, text, words),
+                }
+            }
+        }
         FieldRule::Range { min, max, skip_zero } => {
             // A number that is no pointer in Go is zero where it is absent.
             let absent = field.filter(|field| !field.pointer && !*skip_zero).map(|_| 0);
             let Some(number) = at.value.as_i64().or(absent) else { return true };
             let unset = number == 0 && *skip_zero;
             if !unset && !(*min..=*max).contains(&number) {
-                errors.invalid(at.path, number, detail.map_or_else(|| bounds(*min, *max), str::to_owned));
+                errors.invalid(at.path, number, detail().unwrap_or_else(|| bounds(*min, *max)));
             }
         }
         FieldRule::Form { form, empty } => {
             if !is_passed_over(*empty, at.value, field) {
-                formed(*form, at, detail, errors);
+                formed(form, at, step, errors);
             }
         }
         FieldRule::MaxBytes(max) => {
@@ -56,21 +65,62 @@ pub(super) fn whole(
                 errors.too_many(at.path, count, *max);
             }
         }
-        FieldRule::Unique { keys, at_element } => unique(keys, *at_element, at, errors),
-        FieldRule::Immutable => changed(at, detail, errors),
+        FieldRule::Unique(unique) => repeated(unique, at, step, errors),
+        FieldRule::Immutable => changed(at, detail(), errors),
         FieldRule::Forbidden if !is_empty(at.value, field) => {
-            errors.forbidden(at.path, detail.unwrap_or_default());
+            errors.forbidden(at.path, detail().unwrap_or_default());
         }
         FieldRule::Invalid if !is_empty(at.value, field) => {
-            errors.invalid(at.path, at.value.clone(), detail.unwrap_or_default());
+            errors.invalid(at.path, shown(step, at, field), detail().unwrap_or_default());
         }
         FieldRule::Forbidden | FieldRule::Invalid => {}
         FieldRule::OneOf(fields) => exactly_one(fields, at, errors),
         // The walk has seen to it, because it must not enter the others.
         FieldRule::FirstOf(_) => {}
+        FieldRule::Known { routes, wanted, empty } => {
+            let asked = !at.value.is_null() && (*empty || at.value != "");
+            if asked && is_known(routes, at) != *wanted {
+                match detail() {
+                    Some(detail) => errors.invalid(at.path, shown(step, at, field), detail),
+                    None => errors.not_found(at.path, at.value.clone()),
+                }
+            }
+        }
+        FieldRule::Error(kind) => {
+            errors.push(*kind, at.path, shown(step, at, field), detail().unwrap_or_default());
+        }
+        FieldRule::Unsupported(words) => {
+            let value = shown(step, at, field);
+            errors.not_supported(at.path, value.as_str().unwrap_or_default(), words);
+        }
         FieldRule::Check(check) => check(at, errors),
     }
     true
+}
+
+/// The value that an error shows: as the table says, or the one of the field. One that is no pointer in Go is never absent.
+fn shown(step: &PathStep, at: &At<'_>, field: Option<&'static Field>) -> Value {
+    match (&step.shown, field) {
+        (Some(ShownValue::Text(text)), _) => Value::from(*text),
+        (Some(ShownValue::Null), _) => Value::Null,
+        (Some(ShownValue::Number(number)), _) => Value::from(*number),
+        (Some(ShownValue::Sibling(route)), _) => route.value(at.parent).clone(),
+        (Some(ShownValue::Top(route)), _) => route.value(at.top).clone(),
+        (None, Some(field)) if at.value.is_null() && !field.pointer => match field.ty {
+            Type::String => Value::from(""),
+            Type::Int32 | Type::Int64 => Value::from(0),
+            _ => Value::Null,
+        },
+        _ => at.value.clone(),
+    }
+}
+
+fn is_known(routes: &[Route], at: &At<'_>) -> bool {
+    let mut known = false;
+    for route in routes {
+        route.visit(at.top, None, &mut |leaf| known |= leaf.value == at.value);
+    }
+    known
 }
 
 /// Absent; or the zero value of a type that has no other way to be absent.
@@ -114,35 +164,30 @@ fn bounds(min: i64, max: i64) -> String {
     }
 }
 
-fn one_of(words: &[&str], empty: Empty, at: &At<'_>, field: Option<&'static Field>, errors: &mut Errors) {
-    let text = at.value.as_str().unwrap_or_default();
-    if !is_passed_over(empty, at.value, field) && !words.contains(&text) {
-        errors.not_supported(at.path, text, words);
-    }
-}
-
-fn formed(form: TextForm, at: &At<'_>, detail: Option<&str>, errors: &mut Errors) {
+fn formed(form: &TextForm, at: &At<'_>, step: &PathStep, errors: &mut Errors) {
     let found = match form {
-        TextForm::Text(check) => check(at.value.as_str().unwrap_or_default()),
-        TextForm::Value(check) => check(at.value),
+        TextForm::Value(check) => check(at.value).into_iter().map(Finding::from).collect(),
+        text => text.findings(at.value.as_str().unwrap_or_default()),
     };
     // The value of an absent field is the zero value in messages.
-    let shown = || match (at.value, form) {
-        (Value::Null, TextForm::Text(_)) => Value::from(""),
+    let whole = || match (at.value, form) {
+        _ if step.shown.is_some() => shown(step, at, None),
         (Value::Null, TextForm::Value(_)) => Value::from(0),
+        (Value::Null, _) => Value::from(""),
         (value, _) => value.clone(),
     };
-    match detail {
-        Some(detail) if !found.is_empty() => errors.invalid(at.path, shown(), detail),
+    match &step.detail {
+        Some(detail) if !found.is_empty() => errors.invalid(at.path, whole(), detail.fill(at)),
         _ => {
-            for text in found {
-                errors.invalid(at.path, shown(), text);
+            for finding in found {
+                let shown = finding.part.map_or_else(whole, Value::from);
+                errors.invalid(at.path, shown, finding.text);
             }
         }
     }
 }
 
-fn unique(keys: &[&'static str], at_element: bool, at: &At<'_>, errors: &mut Errors) {
+fn repeated(unique: &Unique, at: &At<'_>, step: &PathStep, errors: &mut Errors) {
     let items = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     if items.len() < 2 {
         return;
@@ -150,35 +195,42 @@ fn unique(keys: &[&'static str], at_element: bool, at: &At<'_>, errors: &mut Err
     let mut seen = HashSet::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let place = at.path.index(index);
-        match keys {
-            [] => {
-                if !seen.insert(item.to_string()) {
-                    errors.duplicate(&place, item.clone());
-                }
-            }
-            [key] => {
-                let value = item.at(key);
-                if !value.is_null() && value != "" && !seen.insert(value.to_string()) {
-                    let place = if at_element { place } else { place.child(key) };
-                    errors.duplicate(&place, value.clone());
-                }
-            }
-            keys => {
-                let identity: Map =
-                    keys.iter().map(|key| ((*key).to_owned(), item.at(key).clone())).collect();
-                let identity = Value::Object(identity);
-                if !seen.insert(identity.to_string()) {
-                    errors.duplicate(&place, identity);
-                }
-            }
+        let blank = |value: &Value| value.is_null() || value == "";
+        let identity = match unique.keys.as_slice() {
+            [] => item.clone(),
+            [key] => item.at(key).clone(),
+            keys => Value::Object(keys.iter().map(|key| ((*key).to_owned(), item.at(key).clone())).collect()),
+        };
+        let named = match (unique.report, unique.keys.as_slice()) {
+            (DuplicateReport::Field(field), _) => !blank(item.at(field)) && item.int(field) != Some(0),
+            (_, [_]) => unique.empty || !blank(&identity),
+            _ => true,
+        };
+        if !named || seen.insert(identity.to_string()) {
+            continue;
+        }
+        let (place, value) = match (unique.report, unique.keys.as_slice()) {
+            (DuplicateReport::Item, _) => (place, item.clone()),
+            (DuplicateReport::Field(field), _) => (place.child(field), item.at(field).clone()),
+            (DuplicateReport::Key, [key]) => (place.child(key), text_of(identity)),
+            _ => (place, text_of(identity)),
+        };
+        match &step.detail {
+            Some(detail) => errors.invalid(&place, value, detail.fill(at)),
+            None => errors.duplicate(&place, value),
         }
     }
 }
 
-fn changed(at: &At<'_>, detail: Option<&str>, errors: &mut Errors) {
+/// An absent key is an empty one.
+fn text_of(key: Value) -> Value {
+    if key.is_null() { Value::from("") } else { key }
+}
+
+fn changed(at: &At<'_>, detail: Option<String>, errors: &mut Errors) {
     let Some(old) = at.old else { return };
     if at.value != old {
-        errors.invalid(at.path, at.value.clone(), detail.unwrap_or("field is immutable"));
+        errors.invalid(at.path, at.value.clone(), detail.unwrap_or_else(|| "field is immutable".to_owned()));
     }
 }
 

@@ -5,7 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::parse::{RuleBlock, RuleLine, RuleRow, Tables};
+use super::parse::{self, RuleBlock, RuleLine, RuleRow, Tables};
+use super::route::Route;
 use crate::schema::{Field, Schema, StructId, Type, schema};
 
 /// Index of a rule set.
@@ -26,6 +27,19 @@ pub(super) enum RuleStop {
     Own(Vec<RuleLine>),
     /// Rules of a field, and the rules below it.
     Field(FieldStop),
+    /// Rules of fields further below.
+    Route(RouteStop),
+}
+
+/// Fields that a route leads to from a struct.
+#[derive(Debug)]
+pub(super) struct RouteStop {
+    pub(super) route: Route,
+    /// The field at the end of the route; none for an element or an entry.
+    pub(super) field: Option<&'static Field>,
+    pub(super) lines: Vec<RuleLine>,
+    /// The way to the field in errors.
+    pub(super) shown: Route,
 }
 
 /// A field that has rules, or something below it that has.
@@ -47,6 +61,7 @@ pub(super) struct FieldStop {
 pub(super) struct RuleSets {
     sets: Vec<Vec<RuleStop>>,
     by_struct: HashMap<StructId, SetId>,
+    by_name: HashMap<&'static str, SetId>,
     pub(super) problems: Vec<String>,
 }
 
@@ -54,6 +69,11 @@ impl RuleSets {
     /// The rules of a struct.
     pub(super) fn of(&self, id: StructId) -> Option<SetId> {
         self.by_struct.get(&id).copied()
+    }
+
+    /// The rules of a block.
+    pub(super) fn named(&self, name: &str) -> Option<SetId> {
+        self.by_name.get(name).copied()
     }
 
     /// The checks at a struct, in order.
@@ -92,6 +112,7 @@ pub(super) fn compile(tables: &Tables) -> RuleSets {
     compiler.prune();
     let Compiler { structs, sets, mut rules, .. } = compiler;
     rules.by_struct = structs.iter().filter_map(|(name, id)| Some((*id, *sets.get(name)?))).collect();
+    rules.by_name = sets;
     rules
 }
 
@@ -108,11 +129,16 @@ impl Compiler<'_> {
             return;
         };
         let rows = self.rows(name, &mut HashSet::new());
+        self.check_conditions(name, id, &rows);
         let mut stops = Vec::new();
         let mut seen = HashSet::new();
         for row in &rows {
             if row.name == ":" {
                 stops.push(RuleStop::Own(row.lines.clone()));
+                continue;
+            }
+            if !parse::is_field(row.name) {
+                stops.push(self.route(name, id, row));
                 continue;
             }
             let Some(field) = self.schema.field(id, row.name) else {
@@ -146,6 +172,28 @@ impl Compiler<'_> {
             }));
         }
         self.rules.sets.push(stops);
+    }
+
+    fn route(&mut self, set: &'static str, id: StructId, row: &RuleRow) -> RuleStop {
+        let mut route = Route::parse(row.name);
+        let shown = row.shown.map_or_else(|| route.clone(), Route::parse);
+        let found = route.resolve(self.schema, id);
+        if found.is_none() {
+            self.problem(format!("{set} has no {}", row.name));
+        }
+        RuleStop::Route(RouteStop { route, field: found.flatten(), lines: row.lines.clone(), shown })
+    }
+
+    /// Finds conditions about fields that the struct does not have.
+    fn check_conditions(&mut self, set: &'static str, id: StructId, rows: &[RuleRow]) {
+        for condition in rows.iter().flat_map(|row| &row.lines).flat_map(|line| &line.guards) {
+            let known = condition.routes().is_some_and(|routes| {
+                routes.iter().all(|route| (*route).clone().resolve(self.schema, id).is_some())
+            });
+            if !known {
+                self.problem(format!("{set}: {condition:?}"));
+            }
+        }
     }
 
     /// The rows of a block; those of a variant replace the ones of its base for the same field.
@@ -183,6 +231,7 @@ impl Compiler<'_> {
     fn prune(&mut self) {
         let alive = |stop: &RuleStop, live: &HashSet<SetId>| match stop {
             RuleStop::Own(lines) => !lines.is_empty(),
+            RuleStop::Route(stop) => !stop.lines.is_empty(),
             RuleStop::Field(stop) => {
                 !stop.lines.is_empty() || stop.below.is_some_and(|(_, set)| live.contains(&set))
             }

@@ -1,26 +1,204 @@
-//! [`TextForm`]: the named formats of text and numbers that rule tables refer to.
+//! The forms of text and numbers that rule tables name.
 //!
-//! A name in a table (`dns-label`, `port-or-name`) stands for a function that returns the messages of kube-apiserver's
-//! validation helpers. Forms look at one value and nothing around it; rules that span fields are functions in
-//! `validate`. A table that names an unknown form fails a test and not a request.
+//! Most are patterns in `forms.txt`, one line per requirement, in the order in which kube-apiserver reports them:
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `must REGEX "text"` | text that does not match is wrong |
+//! | `not REGEX "text"` | text that matches is wrong |
+//! | `error "text"` | the text is wrong |
+//! | `is FORM` | another form; a text of one's own replaces its words |
+//! | `of REGEX FORM` | the part in the first parentheses, if the pattern matches, has a form |
+//! | `part REGEX FORM` | the same, and the error shows that part |
+//!
+//! `when REGEX` and `unless REGEX` before a line restrict it, `last` at its end leaves out the lines below it where it found something.
+//! What a pattern cannot say is a function below. Forms of addresses are in [`super::addresses`].
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{LazyLock, OnceLock};
 
+use base64::Engine as _;
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_errors, label_key_errors, label_value_errors, subdomain_errors};
+use regex::Regex;
 
 use super::addresses;
-use crate::{names, quantity};
+use crate::{cron, meta, names, quantity};
 
-/// A form and its test, which returns what is wrong.
+/// Something wrong with a text.
+#[derive(Debug)]
+pub(super) struct Finding {
+    /// The part that is wrong, if it is not the whole.
+    pub(super) part: Option<String>,
+    pub(super) text: String,
+}
+
+impl From<String> for Finding {
+    fn from(text: String) -> Self {
+        Self { part: None, text }
+    }
+}
+
+/// A form and its test.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TextForm {
     Text(fn(&str) -> Vec<String>),
     Value(fn(&Value) -> Vec<String>),
+    Pattern(&'static PatternForm),
+}
+
+impl TextForm {
+    /// Tests a text.
+    pub(super) fn findings(&self, text: &str) -> Vec<Finding> {
+        match self {
+            Self::Text(check) => check(text).into_iter().map(Finding::from).collect(),
+            Self::Value(check) => check(&Value::from(text)).into_iter().map(Finding::from).collect(),
+            Self::Pattern(form) => form.findings(text),
+        }
+    }
+}
+
+/// A form of `forms.txt`.
+#[derive(Debug, Default)]
+pub(super) struct PatternForm {
+    lines: Vec<FormLine>,
+}
+
+#[derive(Debug)]
+struct FormLine {
+    when: Vec<(FormPattern, bool)>,
+    demand: FormDemand,
+    detail: Option<String>,
+    last: bool,
+}
+
+#[derive(Debug)]
+enum FormDemand {
+    Match { pattern: FormPattern, wanted: bool },
+    Never,
+    Form(&'static str),
+    Part { pattern: FormPattern, form: &'static str, shown: bool },
+}
+
+/// A pattern that is compiled when it is first asked. One that cannot be is found by the tests and matches nothing.
+#[derive(Debug)]
+struct FormPattern {
+    text: &'static str,
+    compiled: OnceLock<Option<Regex>>,
+}
+
+impl FormPattern {
+    fn new(text: &'static str) -> Self {
+        Self { text, compiled: OnceLock::new() }
+    }
+
+    fn regex(&self) -> Option<&Regex> {
+        self.compiled.get_or_init(|| Regex::new(self.text).ok()).as_ref()
+    }
+
+    fn matches(&self, text: &str) -> bool {
+        self.regex().is_some_and(|regex| regex.is_match(text))
+    }
+}
+
+impl PatternForm {
+    fn findings(&self, text: &str) -> Vec<Finding> {
+        let mut found = Vec::new();
+        for line in &self.lines {
+            if !line.when.iter().all(|(pattern, wanted)| pattern.matches(text) == *wanted) {
+                continue;
+            }
+            let before = found.len();
+            found.extend(line.findings(text));
+            if line.last && found.len() > before {
+                break;
+            }
+        }
+        found
+    }
+}
+
+impl FormLine {
+    fn findings(&self, text: &str) -> Vec<Finding> {
+        let own = || Finding::from(self.detail.as_deref().unwrap_or_default().replace("{=}", text));
+        let found = match &self.demand {
+            FormDemand::Match { pattern, wanted } if pattern.matches(text) == *wanted => Vec::new(),
+            FormDemand::Match { .. } | FormDemand::Never => return vec![own()],
+            FormDemand::Form(name) => form(name).map(|form| form.findings(text)).unwrap_or_default(),
+            FormDemand::Part { pattern, form: name, shown } => {
+                let captured = pattern.regex().and_then(|regex| regex.captures(text));
+                let Some(part) = captured.and_then(|captured| captured.get(1)) else { return Vec::new() };
+                let mut found = form(name).map(|form| form.findings(part.as_str())).unwrap_or_default();
+                for finding in &mut found {
+                    finding.part = shown.then(|| part.as_str().to_owned());
+                }
+                found
+            }
+        };
+        if found.is_empty() || self.detail.is_none() { found } else { vec![own()] }
+    }
+}
+
+/// The forms of `forms.txt` and the lines that are not understood.
+struct PatternForms {
+    forms: HashMap<&'static str, PatternForm>,
+    problems: Vec<&'static str>,
+}
+
+static PATTERNS: LazyLock<PatternForms> = LazyLock::new(|| {
+    let mut read = PatternForms { forms: HashMap::new(), problems: Vec::new() };
+    let mut current = "";
+    let lines = include_str!("forms.txt").lines();
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if !line.starts_with(' ') {
+            current = line.trim();
+        } else if let Some(parsed) = form_line(line.trim()) {
+            read.forms.entry(current).or_default().lines.push(parsed);
+        } else {
+            read.problems.push(line);
+        }
+    }
+    read
+});
+
+fn form_line(line: &'static str) -> Option<FormLine> {
+    let (line, last) = line.strip_suffix(" last").map_or((line, false), |line| (line, true));
+    let (line, detail) = match line.strip_suffix('"').and_then(|line| line.split_once('"')) {
+        Some((line, detail)) => (line.trim_end(), Some(detail.replace("''", "\""))),
+        None => (line, None),
+    };
+    let mut words = line.split(' ');
+    let mut when = Vec::new();
+    let demand = loop {
+        let word = words.next()?;
+        let demand = match word {
+            "when" | "unless" => {
+                when.push((FormPattern::new(words.next()?), word == "when"));
+                continue;
+            }
+            "must" | "not" => {
+                FormDemand::Match { pattern: FormPattern::new(words.next()?), wanted: word == "must" }
+            }
+            "error" => FormDemand::Never,
+            "is" => FormDemand::Form(words.next()?),
+            "of" | "part" => {
+                let (pattern, form) = (FormPattern::new(words.next()?), words.next()?);
+                FormDemand::Part { pattern, form, shown: word == "part" }
+            }
+            _ => return None,
+        };
+        break demand;
+    };
+    words.next().is_none().then_some(FormLine { when, demand, detail, last })
 }
 
 /// The form of that name.
 pub(super) fn form(name: &str) -> Option<TextForm> {
+    if let Some(form) = PATTERNS.forms.get(name) {
+        return Some(TextForm::Pattern(form));
+    }
     Some(match name {
         "dns-label" => TextForm::Text(label_errors),
         "dns-label-1035" => TextForm::Text(names::label_1035_errors),
@@ -28,6 +206,10 @@ pub(super) fn form(name: &str) -> Option<TextForm> {
         "dns-subdomain-caseless" => TextForm::Text(|text| subdomain_errors(&text.to_lowercase())),
         "qualified-name" => TextForm::Text(label_key_errors),
         "label-value" => TextForm::Text(label_value_errors),
+        "joined-label-value" => TextForm::Text(|text| match label_value_errors(text) {
+            found if found.is_empty() => found,
+            found => vec![found.join(";")],
+        }),
         "path-segment" => TextForm::Text(|text| names::path_segment(text, false)),
         "ip" => TextForm::Text(addresses::ip),
         "external-ip" => TextForm::Text(addresses::reachable_ip),
@@ -39,33 +221,8 @@ pub(super) fn form(name: &str) -> Option<TextForm> {
         "http-header" => TextForm::Text(names::http_header),
         "port-name" => TextForm::Text(names::port_name),
         "port-or-name" => TextForm::Value(port_or_name),
-        "no-blanks-around" => {
-            TextForm::Text(|text| told(text.trim() != text, "must not have leading or trailing whitespace"))
-        }
-        "relative-path" => TextForm::Text(relative_path),
-        "no-backsteps" => TextForm::Text(|text| told(has_backstep(text), "must not contain '..'")),
-        "no-leading-dots" => TextForm::Text(|text| {
-            told(text.starts_with("..") && !text.starts_with("../"), "must not start with '..'")
-        }),
-        "domain-path" => TextForm::Text(domain_path),
-        "host-port-pairs" => TextForm::Text(|text| {
-            let wrong = text.split(',').any(|pair| !pair.contains(':'));
-            told(wrong, "must be a host:port pair or multiple pairs separated by commas")
-        }),
-        "iscsi-name" => TextForm::Text(iscsi_name),
-        "unreserved-key" => TextForm::Text(unreserved_key),
         "dns-search-path" => TextForm::Text(dns_search_path),
-        "sysctl" => TextForm::Text(sysctl),
-        "condition-reason" => TextForm::Text(condition_reason),
         "caseless-qualified-name" => TextForm::Text(|text| label_key_errors(&text.to_lowercase())),
-        "host-or-wildcard" => TextForm::Text(host_or_wildcard),
-        "wildcard-or-dns-label" => {
-            TextForm::Text(|text| if text == "*" { Vec::new() } else { label_errors(text) })
-        }
-        "wildcard-or-dns-subdomain" => {
-            TextForm::Text(|text| if text == "*" { Vec::new() } else { subdomain_errors(text) })
-        }
-        "non-resource-url" => TextForm::Text(non_resource_url),
         "count-or-percent" => TextForm::Value(count_or_percent),
         "at-most-100-percent" => TextForm::Value(|value| {
             let percent = value.as_str().and_then(|text| text.strip_suffix('%')?.parse::<u64>().ok());
@@ -77,8 +234,63 @@ pub(super) fn form(name: &str) -> Option<TextForm> {
         "quantity-positive" => TextForm::Value(|value| {
             told(compared(value, &[Ordering::Less, Ordering::Equal]), "must be greater than zero")
         }),
+        "no-address" => TextForm::Text(|text| {
+            told(text.parse::<IpAddr>().is_ok(), "must be a DNS name, not an IP address")
+        }),
+        "cron-fields" => TextForm::Text(|text| {
+            cron::check(text).err().map(|error| error.to_string()).into_iter().collect()
+        }),
+        "finalizer" => TextForm::Text(meta::finalizer_errors),
+        "extended-resource" => TextForm::Text(|name| {
+            told(!names::is_extended_resource(name), "doesn't follow extended resource name standard")
+        }),
+        "canonical-int32" => TextForm::Text(|text| {
+            told(
+                text.parse::<i32>().map(|number| number.to_string()).as_deref() != Ok(text),
+                "must be an integer",
+            )
+        }),
+        "int64" => TextForm::Text(|text| {
+            told(text.parse::<i64>().is_err(), "must be a valid decimal integer in canonical form")
+        }),
+        "base64-json" => TextForm::Text(base64_json),
+        "not-zero" => TextForm::Value(|value| told(value.as_i64() == Some(0), "must not be 0")),
+        "ascending" => TextForm::Value(|value| {
+            let numbers = value.as_array().into_iter().flatten().filter_map(Value::as_i64);
+            told(!numbers.is_sorted(), "must be ordered")
+        }),
         _ => return None,
     })
+}
+
+/// Lines of `forms.txt` that are not understood, patterns that cannot be read, and forms that are not there.
+#[cfg(test)]
+pub(super) fn problems() -> Vec<String> {
+    let mut problems: Vec<String> = PATTERNS.problems.iter().map(|line| (*line).to_owned()).collect();
+    for (name, line) in
+        PATTERNS.forms.iter().flat_map(|(name, form)| form.lines.iter().map(move |line| (name, line)))
+    {
+        let mut patterns: Vec<&FormPattern> = line.when.iter().map(|(pattern, _)| pattern).collect();
+        match &line.demand {
+            FormDemand::Match { pattern, .. } => patterns.push(pattern),
+            FormDemand::Part { pattern, .. } => patterns.push(pattern),
+            FormDemand::Never | FormDemand::Form(_) => {}
+        }
+        let wrong = patterns.into_iter().filter(|pattern| pattern.regex().is_none());
+        problems.extend(wrong.map(|pattern| format!("{name}: {}", pattern.text)));
+        if let FormDemand::Form(other) | FormDemand::Part { form: other, .. } = &line.demand
+            && form(other).is_none()
+        {
+            problems.push(format!("{name}: no form {other}"));
+        }
+    }
+    problems
+}
+
+fn base64_json(text: &str) -> Vec<String> {
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
+    let valid = serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok();
+    told(!valid, "invalid character in JSON")
 }
 
 pub(super) fn told(wrong: bool, text: &str) -> Vec<String> {
@@ -91,17 +303,6 @@ fn compared(value: &Value, wrong: &[Ordering]) -> bool {
         other => other.to_string(),
     };
     quantity::compare(&text, "0").is_ok_and(|order| wrong.contains(&order))
-}
-
-fn has_backstep(text: &str) -> bool {
-    text.split('/').any(|part| part == "..")
-}
-
-/// A path that stays below where it begins.
-fn relative_path(text: &str) -> Vec<String> {
-    let mut found = told(text.starts_with('/'), "must be a relative path");
-    found.extend(told(has_backstep(text), "must not contain '..'"));
-    found
 }
 
 fn port_or_name(value: &Value) -> Vec<String> {
@@ -128,106 +329,10 @@ fn count_or_percent(value: &Value) -> Vec<String> {
     }
 }
 
-/// A domain, a slash and a path.
-fn domain_path(text: &str) -> Vec<String> {
-    match text.split_once('/') {
-        Some((domain, path)) if !domain.is_empty() && !path.is_empty() => {
-            let mut found = subdomain_errors(domain);
-            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&byte);
-            found.extend(told(!path.bytes().all(fits), "Invalid path"));
-            found
-        }
-        _ => told(true, "must be a domain-prefixed path (such as \"acme.io/foo\")"),
-    }
-}
-
-fn iscsi_name(text: &str) -> Vec<String> {
-    let hexadecimal = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let fits = if let Some(rest) = text.strip_prefix("iqn.") {
-        let (date, name) = rest.split_once('.').unwrap_or((rest, ""));
-        let date = date.as_bytes();
-        let digit = |at: usize| date.get(at).is_some_and(u8::is_ascii_digit);
-        date.len() == 7
-            && date.get(4) == Some(&b'-')
-            && (0..7).all(|at| at == 4 || digit(at))
-            && !name.is_empty()
-    } else if let Some(rest) = text.strip_prefix("eui.") {
-        rest.len() == 16 && hexadecimal(rest)
-    } else if let Some(rest) = text.strip_prefix("naa.") {
-        rest.len() == 32 && hexadecimal(rest)
-    } else {
-        false
-    };
-    let known = ["iqn", "eui", "naa"].iter().any(|start| text.starts_with(start));
-    let text =
-        if known { "must be valid format" } else { "must be valid format starting with iqn, eui, or naa" };
-    told(!fits, text)
-}
-
-/// A key outside of the domains of Kubernetes.
-fn unreserved_key(key: &str) -> Vec<String> {
-    let domain = format!(".{}", key.split_once('/').map_or(key, |(domain, _)| domain).to_lowercase());
-    let reserved = domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io");
-    told(reserved, "kubernetes.io and k8s.io namespaces are reserved")
-}
-
 /// A subdomain that may have underscores, and a dot at its end.
 fn dns_search_path(text: &str) -> Vec<String> {
     if text == "." {
         return Vec::new();
     }
     subdomain_errors(&text.strip_suffix('.').unwrap_or(text).replace('_', "a"))
-}
-
-fn sysctl(name: &str) -> Vec<String> {
-    let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let part = |part: &str| {
-        part.bytes().next().is_some_and(edge)
-            && part.bytes().last().is_some_and(edge)
-            && part.bytes().all(|byte| edge(byte) || matches!(byte, b'-' | b'_'))
-    };
-    let fits = name.len() <= 253 && name.split(['.', '/']).all(part);
-    told(
-        !fits,
-        "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
-    )
-}
-
-fn condition_reason(text: &str) -> Vec<String> {
-    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let fits = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic())
-        && text.bytes().last().is_some_and(word)
-        && text.bytes().all(|byte| word(byte) || matches!(byte, b',' | b':'));
-    told(
-        !fits,
-        "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')",
-    )
-}
-
-fn host_or_wildcard(host: &str) -> Vec<String> {
-    const RULE: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
-    if !host.contains('*') {
-        return subdomain_errors(host);
-    }
-    let fits = host.strip_prefix("*.").is_some_and(|rest| subdomain_errors(rest).is_empty());
-    told(!fits, RULE)
-}
-
-/// A path that may end in a wildcard.
-fn non_resource_url(text: &str) -> Vec<String> {
-    if text.is_empty() {
-        return told(true, "must not be empty");
-    }
-    if text == "*" {
-        return Vec::new();
-    }
-    let mut found = told(!text.starts_with('/'), "must start with slash");
-    found.extend(told(text.contains(' '), "must not contain white-space"));
-    found.extend(told(text.contains("//"), "must not contain double slash"));
-    if let Some(before) = text.strip_suffix('*') {
-        found.extend(told(!before.ends_with('/'), "wildcard can only do suffix matching"));
-    }
-    let inner = text.strip_suffix('*').unwrap_or(text);
-    found.extend(told(inner.contains('*'), "wildcard can only do suffix matching"));
-    found
 }

@@ -20,15 +20,18 @@
 mod addresses;
 mod apply;
 mod compile;
+mod condition;
 mod forms;
+mod message;
 mod parse;
+mod route;
 mod walk;
 
 use std::sync::LazyLock;
 
 use listwatch_wire::json::Value;
 
-use crate::field::Errors;
+use crate::field::{Errors, Path};
 use crate::{Kind, schema};
 
 pub(crate) use addresses::{canonical_cidr as canonical_range, unreachable};
@@ -57,8 +60,21 @@ pub(crate) enum ObjectPart {
 /// Runs the rules of a kind over a new object, or over a changed one and the stored one that it replaces.
 pub(crate) fn run(kind: &Kind, part: ObjectPart, new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let Some(id) = schema::struct_id(kind.group, kind.version, kind.kind) else { return };
-    let with_status = !kind.has_status() || (kind.group, kind.kind) == ("", "Node");
+    let with_status = !kind.has_status() || kind.strategy.initial_status.is_none();
     walk::RuleWalk { rules: rules() }.root(id, part, with_status, new, old, errors);
+}
+
+/// Runs the rules of one block (`core.v1.Namespace@finalize`) over a whole object.
+pub(crate) fn run_variant(block: &str, new: &Value, errors: &mut Errors) {
+    if let Some(set) = rules().named(block) {
+        walk::RuleWalk { rules: rules() }.visit(set, new, None, &Path::object(), errors);
+    }
+}
+
+/// The errors of a text that should have a form, for functions that look at parts of a value.
+pub(crate) fn form_errors(form: &str, text: &str) -> Vec<String> {
+    let found = forms::form(form).map(|form| form.findings(text)).unwrap_or_default();
+    found.into_iter().map(|finding| finding.text).collect()
 }
 
 #[cfg(test)]
@@ -70,6 +86,7 @@ mod tests {
         let tables = parse::tables([include_str!("written.txt"), include_str!("declared.txt")]);
         assert_eq!(tables.problems, [""; 0]);
         assert_eq!(compile::compile(&tables).problems, [""; 0]);
+        assert_eq!(forms::problems(), [""; 0]);
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! The words of the rule tables.
 //!
-//! A line is a name and rules. `each` and `keys` turn the rules that follow to the elements or keys of the field, `each-here` does
-//! so without adding the index to the path. A guard (`if=`, `unless=`) holds for its whole line. A quoted text after a rule
-//! replaces the words of its error. `once` leaves what is below the field unchecked when an object is changed. The tables are part of the program: a word that is not understood is a defect that the
-//! tests find, and is passed over otherwise.
+//! A line is a name and rules. The name is that of a field, `:` for the struct itself, or a route to fields below it
+//! (`spec.containers[].image`, see [`super::route`]); `(a|b)` in a name stands for one line each. `each` and `keys` turn the rules that follow to the elements or keys of the
+//! field, `each-here` and `keys-here` do so without adding the index to the path. A condition (`if=`, `unless=`, see [`super::condition`]) holds for its
+//! whole line; at the end of a route, `where=` and `where-not=` ask the struct that the field is in. A quoted text after a rule replaces the
+//! words of its error, `shown=` the value in it. `once` leaves what is below the field unchecked when an object is changed. The
+//! tables are part of the program: a word that is not understood is a defect that the tests find, and is passed over
+//! otherwise.
 
 use std::collections::HashMap;
 
-use listwatch_wire::json::Value;
-
+use super::condition::RuleCondition;
 use super::forms::{self, TextForm};
+use super::message::Message;
+use super::route::Route;
 use super::walk::At;
 use crate::field::Errors;
+use listwatch_wire::status::FieldErrorKind;
 
 /// A rule that spans fields. It reads what is below its place and nothing else, so that it need not run where that is
 /// unchanged.
@@ -32,9 +37,8 @@ pub(super) enum FieldRule {
     MaxBytes(usize),
     /// At most so many elements.
     MaxItems(usize),
-    /// Elements that differ in these fields, or altogether. What tags declare is reported at the element, what is written at
-    /// its field.
-    Unique { keys: Vec<&'static str>, at_element: bool },
+    /// Elements that differ in these fields, or altogether.
+    Unique(Unique),
     /// Not changed by an update.
     Immutable,
     /// Not there.
@@ -45,8 +49,37 @@ pub(super) enum FieldRule {
     OneOf(Vec<&'static str>),
     /// The first of the fields of a struct that is there, and none of the others.
     FirstOf(Vec<&'static str>),
+    /// One of the values that routes from the struct of the block lead to; none of them if it is not `wanted`.
+    Known { routes: Vec<Route>, wanted: bool, empty: bool },
+    /// An error wherever the conditions of the line hold.
+    Error(FieldErrorKind),
+    /// The same, with the words that are supported.
+    Unsupported(Vec<&'static str>),
     /// A function.
     Check(Check),
+}
+
+/// Elements that must differ.
+#[derive(Clone, Debug)]
+pub(super) struct Unique {
+    /// The fields that tell them apart; none for the whole element.
+    pub(super) keys: Vec<&'static str>,
+    /// Elements without these fields are alike as well (`!`).
+    pub(super) empty: bool,
+    pub(super) report: DuplicateReport,
+}
+
+/// The place and the value of the error about a repeated element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DuplicateReport {
+    /// The field and its value, or the element and its keys if they are several.
+    Key,
+    /// The element and the value of its key, as tags declare it (`:here`).
+    Here,
+    /// The element as a whole (`:item`).
+    Item,
+    /// One of several keys (`:FIELD`).
+    Field(&'static str),
 }
 
 /// The treatment of empty text by a rule. A text that is a pointer in Go can be given and empty; any other is then absent.
@@ -65,43 +98,36 @@ pub(super) enum Empty {
 pub(super) enum RuleTarget {
     Whole,
     Each { indexed: bool },
-    Keys,
+    Keys { indexed: bool },
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct PathStep {
     pub(super) target: RuleTarget,
     pub(super) rule: FieldRule,
-    pub(super) detail: Option<&'static str>,
+    /// The words of the error, where they are not those of the rule.
+    pub(super) detail: Option<Message>,
+    /// The value in the error, where it is not the one that was looked at.
+    pub(super) shown: Option<ShownValue>,
 }
 
-/// A condition on a sibling of the field.
+/// A value to report in place of the one that is wrong.
 #[derive(Clone, Debug)]
-pub(super) struct RuleGuard {
-    field: &'static str,
-    words: Vec<&'static str>,
-    wanted: bool,
-}
-
-impl RuleGuard {
-    /// True if the struct that the field is in meets the condition.
-    pub(super) fn holds(&self, parent: &Value) -> bool {
-        let value = parent.get(self.field).unwrap_or(&Value::Null);
-        let met = match (self.words.as_slice(), value) {
-            ([], Value::Null) => false,
-            ([], Value::Array(list)) => !list.is_empty(),
-            ([], value) => value != "",
-            (words, Value::String(text)) => words.contains(&text.as_str()),
-            (words, Value::Bool(flag)) => words.contains(&if *flag { "true" } else { "false" }),
-            (words, _) => words.contains(&""),
-        };
-        met == self.wanted
-    }
+pub(super) enum ShownValue {
+    Text(&'static str),
+    Number(i64),
+    Null,
+    /// A value below the struct that the field is in (`.ROUTE`); that struct if the route is empty.
+    Sibling(Route),
+    /// A value below the struct of the block (`/ROUTE`).
+    Top(Route),
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleLine {
-    pub(super) guards: Vec<RuleGuard>,
+    pub(super) guards: Vec<RuleCondition>,
+    /// Conditions on the struct at the end of a route.
+    pub(super) local: Vec<RuleCondition>,
     pub(super) steps: Vec<PathStep>,
     /// Nothing below the field is checked where the guards hold.
     pub(super) skip: bool,
@@ -124,7 +150,7 @@ pub(super) struct RuleRow {
 
 impl RuleRow {
     /// True if the row has such a rule already: what is declared is often written too.
-    fn says(&self, step: &PathStep, guards: &[RuleGuard]) -> bool {
+    fn says(&self, step: &PathStep, guards: &[RuleCondition]) -> bool {
         let same = |known: &PathStep| {
             known.target == step.target
                 && std::mem::discriminant(&known.rule) == std::mem::discriminant(&step.rule)
@@ -194,7 +220,9 @@ impl RuleReader {
         let mut current = "";
         for line in rows(text) {
             if line.starts_with(' ') {
-                self.row(current, line.trim());
+                for line in alternatives(line.trim()) {
+                    self.row(current, line);
+                }
                 continue;
             }
             let mut words = line.split_whitespace();
@@ -219,9 +247,13 @@ impl RuleReader {
         if !parsed.steps.is_empty() || parsed.skip {
             row.lines.push(parsed);
         }
+        // A row that only lists the values of a type says nothing about the field.
+        if self.declared && row.lines.is_empty() {
+            return;
+        }
         let rows = &mut self.tables.blocks.entry(block).or_default().rows;
         match rows.iter_mut().find(|known| known.name == name) {
-            Some(known) if name != ":" => {
+            Some(known) if is_field(name) => {
                 for line in row.lines.iter_mut().filter(|_| self.declared) {
                     line.steps.retain(|step| !known.says(step, &line.guards));
                 }
@@ -247,24 +279,31 @@ impl RuleReader {
     ) -> bool {
         if let Some(text) = word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
             let Some(last) = line.steps.last_mut() else { return false };
-            last.detail = Some(text);
+            last.detail = Some(Message::parse(text));
             return true;
         }
         let (word, value) = word.split_once('=').unwrap_or((word, ""));
+        let value = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
         match word {
             "each" => *target = RuleTarget::Each { indexed: true },
             "each-here" => *target = RuleTarget::Each { indexed: false },
-            "keys" => *target = RuleTarget::Keys,
+            "keys" => *target = RuleTarget::Keys { indexed: true },
+            "keys-here" => *target = RuleTarget::Keys { indexed: false },
             "as" => row.variant = Some(value),
             "skip" => line.skip = true,
             "flat" => row.flat = true,
             "once" => row.once = true,
             "at" => row.shown = Some(value),
             "set" => {}
-            "if" | "unless" => line.guards.push(guard(value, word == "if")),
+            "if" | "unless" => line.guards.push(RuleCondition::parse(value, word == "if")),
+            "where" | "where-not" => line.local.push(RuleCondition::parse(value, word == "where")),
+            "shown" => {
+                let Some(last) = line.steps.last_mut() else { return false };
+                last.shown = Some(shown(value));
+            }
             _ => {
                 let Some(rule) = self.rule(block, row.name, word, value) else { return false };
-                line.steps.push(PathStep { target: *target, rule, detail: None });
+                line.steps.push(PathStep { target: *target, rule, detail: None, shown: None });
             }
         }
         true
@@ -301,15 +340,36 @@ impl RuleReader {
             }
             "max-bytes" => FieldRule::MaxBytes(value.parse().ok()?),
             "max-items" => FieldRule::MaxItems(value.parse().ok()?),
-            "unique" => FieldRule::Unique { keys: list(value), at_element: self.declared },
+            "unique" => FieldRule::Unique(self.unique(value, empty == Empty::Checked)),
             "immutable" => FieldRule::Immutable,
             "forbidden" => FieldRule::Forbidden,
             "invalid" => FieldRule::Invalid,
             "one-of" => FieldRule::OneOf(list(value)),
             "first-of" => FieldRule::FirstOf(list(value)),
+            "in" | "not-in" => {
+                let routes = value.split('|').map(Route::parse).collect();
+                FieldRule::Known { routes, wanted: plain == "in", empty: empty == Empty::Checked }
+            }
+            "error" => match value.split_once(':') {
+                Some(("unsupported", words)) => FieldRule::Unsupported(words.split('|').collect()),
+                None if value == "unsupported" => FieldRule::Unsupported(Vec::new()),
+                _ => FieldRule::Error(error_kind(value)?),
+            },
             "check" => FieldRule::Check(*self.checks.get(value)?),
             _ => FieldRule::Form { form: forms::form(plain)?, empty },
         })
+    }
+
+    fn unique(&self, value: &'static str, empty: bool) -> Unique {
+        let (keys, report) = value.split_once(':').unwrap_or((value, ""));
+        let report = match report {
+            "" if self.declared => DuplicateReport::Here,
+            "" => DuplicateReport::Key,
+            "here" => DuplicateReport::Here,
+            "item" => DuplicateReport::Item,
+            field => DuplicateReport::Field(field),
+        };
+        Unique { keys: list(keys), empty, report }
     }
 }
 
@@ -317,11 +377,42 @@ fn list(text: &'static str) -> Vec<&'static str> {
     if text.is_empty() { Vec::new() } else { text.split(',').collect() }
 }
 
-fn guard(text: &'static str, wanted: bool) -> RuleGuard {
-    match text.split_once(':') {
-        Some((field, words)) => RuleGuard { field, words: words.split('|').collect(), wanted },
-        None => RuleGuard { field: text, words: Vec::new(), wanted },
+fn shown(value: &'static str) -> ShownValue {
+    match (value.strip_prefix('.'), value.strip_prefix('/'), value.parse()) {
+        (Some(route), ..) => ShownValue::Sibling(Route::parse(route)),
+        (_, Some(route), _) => ShownValue::Top(Route::parse(route)),
+        (.., Ok(number)) => ShownValue::Number(number),
+        _ if value == "null" => ShownValue::Null,
+        _ => ShownValue::Text(value),
     }
+}
+
+/// Writes a line once for each of the words in `(a|b)`; `(*)` repeats the word that was chosen.
+fn alternatives(line: &'static str) -> Vec<&'static str> {
+    let name = line.split(' ').next().unwrap_or(line);
+    let group = name.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+    let Some((words, _)) = group else { return vec![line] };
+    let one = |word: &str| -> &'static str {
+        let line = line.replacen(&format!("({words})"), word, 1).replacen("(*)", word, usize::MAX);
+        Box::leak(line.into_boxed_str())
+    };
+    words.split('|').map(one).flat_map(alternatives).collect()
+}
+
+/// True for the name of a field, false for the struct itself and for routes.
+pub(super) fn is_field(name: &str) -> bool {
+    name != ":" && !name.contains(['.', '['])
+}
+
+fn error_kind(word: &str) -> Option<FieldErrorKind> {
+    Some(match word {
+        "required" => FieldErrorKind::Required,
+        "invalid" => FieldErrorKind::Invalid,
+        "forbidden" => FieldErrorKind::Forbidden,
+        "duplicate" => FieldErrorKind::Duplicate,
+        "internal" => FieldErrorKind::Internal,
+        _ => return None,
+    })
 }
 
 /// Splits at blanks, except inside quotes.

@@ -7,7 +7,9 @@
 
 use listwatch_wire::json::Value;
 
-use super::compile::{FieldShape, FieldStop, RuleSets, RuleStop, SetId};
+use super::compile::{FieldShape, FieldStop, RouteStop, RuleSets, RuleStop, SetId};
+use super::condition::{RuleCondition, Scene};
+use super::message::Message;
 use super::parse::{FieldRule, PathStep, RuleLine, RuleTarget};
 use super::{ObjectPart, apply};
 use crate::field::{Errors, Path};
@@ -23,6 +25,8 @@ pub(crate) struct At<'a> {
     pub(crate) old: Option<&'a Value>,
     /// The struct that the field is in.
     pub(crate) parent: &'a Value,
+    /// The struct of the block: the same, unless a route led here.
+    pub(crate) top: &'a Value,
     /// Where that is.
     pub(crate) path: &'a Path<'a>,
 }
@@ -51,6 +55,9 @@ impl RuleWalk {
         for stop in self.rules.stops(set) {
             match stop {
                 RuleStop::Own(lines) if part == ObjectPart::Main => own(lines, new, old, &path, errors),
+                RuleStop::Route(stop) if part != ObjectPart::Spec && wanted(stop.route.first()) => {
+                    far(stop, new, old, &path, errors);
+                }
                 RuleStop::Field(stop) if wanted(stop.field.name) => self.field(stop, new, old, &path, errors),
                 _ => {}
             }
@@ -76,6 +83,7 @@ impl RuleWalk {
                     surplus.extend(alternatives(lines, new, path, errors));
                     own(lines, new, old, path, errors);
                 }
+                RuleStop::Route(stop) => far(stop, new, old, path, errors),
                 RuleStop::Field(stop) if surplus.contains(&stop.field.name) => {}
                 RuleStop::Field(stop) => self.field(stop, new, old, path, errors),
             }
@@ -94,8 +102,8 @@ impl RuleWalk {
         let own = above.child(stop.shown);
         let path = if stop.flat { *above } else { own };
         let mut skipped = false;
-        for line in stop.lines.iter().filter(|line| line.guards.iter().all(|guard| guard.holds(parent))) {
-            let at = At { value: new, old, parent, path: &path };
+        for line in stop.lines.iter().filter(|line| holds(&line.guards, parent, old_parent)) {
+            let at = At { value: new, old, parent, top: parent, path: &path };
             run(line, &at, Some(stop.field), errors);
             skipped |= line.skip;
         }
@@ -131,7 +139,7 @@ fn alternatives<'a>(
     let mut surplus = Vec::new();
     for step in lines.iter().flat_map(|line| &line.steps) {
         let FieldRule::FirstOf(fields) = &step.rule else { continue };
-        let what = step.detail.unwrap_or_default();
+        let what = step.detail.as_ref().map(Message::plain).unwrap_or_default();
         // `field~shown` has another name in errors, `field+` is never one too many.
         let name = |entry: &'a str| entry.split(['~', '+']).next().unwrap_or(entry);
         let mut given = fields.iter().copied().filter(|entry| value.has(name(entry)));
@@ -148,8 +156,28 @@ fn alternatives<'a>(
 }
 
 fn own(lines: &[RuleLine], new: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
-    for line in lines.iter().filter(|line| line.guards.iter().all(|guard| guard.holds(new))) {
-        run(line, &At { value: new, old, parent: new, path }, None, errors);
+    for line in lines.iter().filter(|line| holds(&line.guards, new, old)) {
+        run(line, &At { value: new, old, parent: new, top: new, path }, None, errors);
+    }
+}
+
+fn holds(conditions: &[RuleCondition], new: &Value, old: Option<&Value>) -> bool {
+    conditions.iter().all(|condition| condition.holds(Scene { new, old, top: new }))
+}
+
+/// Runs the rules of fields that a route leads to.
+fn far(stop: &RouteStop, top: &Value, old_top: Option<&Value>, above: &Path<'_>, errors: &mut Errors) {
+    for line in stop.lines.iter().filter(|line| holds(&line.guards, top, old_top)) {
+        stop.route.visit(top, old_top, &mut |leaf| {
+            let scene = Scene { new: leaf.parent, old: None, top };
+            if !line.local.iter().all(|condition| condition.holds(scene)) {
+                return;
+            }
+            stop.shown.path_of(leaf, above, &mut |path| {
+                let at = At { value: leaf.value, old: leaf.old, parent: leaf.parent, top, path };
+                run(line, &at, stop.field, errors);
+            });
+        });
     }
 }
 
@@ -166,8 +194,8 @@ fn run(line: &RuleLine, at: &At<'_>, field: Option<&'static Field>, errors: &mut
                 each(step, at, indexed, errors);
                 true
             }
-            RuleTarget::Keys => {
-                keys(step, at, errors);
+            RuleTarget::Keys { indexed } => {
+                keys(step, at, indexed, errors);
                 true
             }
         };
@@ -177,7 +205,7 @@ fn run(line: &RuleLine, at: &At<'_>, field: Option<&'static Field>, errors: &mut
 
 fn each(step: &PathStep, at: &At<'_>, indexed: bool, errors: &mut Errors) {
     let mut one = |value: &Value, path: &Path<'_>| {
-        apply::whole(step, &At { value, old: None, parent: at.parent, path }, None, errors);
+        apply::whole(step, &At { value, old: None, parent: at.parent, top: at.top, path }, None, errors);
     };
     match at.value {
         Value::Array(items) => {
@@ -196,9 +224,14 @@ fn each(step: &PathStep, at: &At<'_>, indexed: bool, errors: &mut Errors) {
     }
 }
 
-fn keys(step: &PathStep, at: &At<'_>, errors: &mut Errors) {
+fn keys(step: &PathStep, at: &At<'_>, indexed: bool, errors: &mut Errors) {
     for (key, _) in at.value.as_object().into_iter().flatten() {
-        let (value, path) = (Value::from(key.as_str()), at.path.key(key));
-        apply::whole(step, &At { value: &value, old: None, parent: at.parent, path: &path }, None, errors);
+        let (value, path) = (Value::from(key.as_str()), if indexed { at.path.key(key) } else { *at.path });
+        apply::whole(
+            step,
+            &At { value: &value, old: None, parent: at.parent, top: at.top, path: &path },
+            None,
+            errors,
+        );
     }
 }

@@ -4,52 +4,106 @@
 //! kube-apiserver's strategy treats writes (create on update, resourceVersion required, generation, response to a
 //! deletion). The meaning of each builder method is documented at [`Kind`].
 
+use listwatch_wire::json::json;
+
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
+use crate::strategy::KindStrategy;
+use crate::tree::Tree;
+use crate::{columns, defaults, prepare};
 
 const STORAGE: &str = "storage.k8s.io";
 const RESOURCE: &str = "resource.k8s.io";
+
+/// All metadata that people write.
+const METADATA: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
 
 pub(super) const KINDS: &[Kind] = &[
     Kind::cluster(STORAGE, "CSIDriver", "csidrivers", "csidriver")
         .conditional_update()
         .generation()
-        .returns_deleted(),
+        .returns_deleted()
+        .strategy(KindStrategy {
+            defaults: defaults::storage::csi_driver,
+            generation_at_creation: false,
+            columns: columns::storage::CSI_DRIVER,
+            ..KindStrategy::PLAIN
+        }),
     Kind::cluster(STORAGE, "CSINode", "csinodes", "csinode")
         .conditional_update()
         .returns_deleted()
-        .sub(&[Sub::status("CSINode")]),
+        .sub(&[Sub::status("CSINode")])
+        .strategy(KindStrategy {
+            create: |object| object.fill("status", json!({})),
+            columns: columns::storage::CSI_NODE,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity")
         .conditional_update(),
-    Kind::cluster(STORAGE, "StorageClass", "storageclasses", "storageclass").short(&["sc"]).returns_deleted(),
+    Kind::cluster(STORAGE, "StorageClass", "storageclasses", "storageclass")
+        .short(&["sc"])
+        .returns_deleted()
+        .strategy(KindStrategy {
+            defaults: defaults::storage::class,
+            columns: columns::storage::STORAGE_CLASS,
+            ..KindStrategy::PLAIN
+        }),
     Kind::cluster(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment")
         .conditional_update()
         .returns_deleted()
-        .sub(&[Sub::status("VolumeAttachment")]),
+        .sub(&[Sub::status("VolumeAttachment")])
+        .strategy(KindStrategy { columns: columns::storage::VOLUME_ATTACHMENT, ..KindStrategy::PLAIN }),
     Kind::cluster(STORAGE, "VolumeAttributesClass", "volumeattributesclasses", "volumeattributesclass")
         .short(&["vac"])
-        .returns_deleted(),
+        .returns_deleted()
+        .strategy(KindStrategy { columns: columns::storage::VOLUME_ATTRIBUTES_CLASS, ..KindStrategy::PLAIN }),
     Kind::cluster("scheduling.k8s.io", "PriorityClass", "priorityclasses", "priorityclass")
         .short(&["pc"])
-        .generation(),
+        .generation()
+        .strategy(KindStrategy {
+            defaults: defaults::cluster::priority_class,
+            count_generation: prepare::keep_generation,
+            columns: columns::cluster::PRIORITY_CLASS,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("coordination.k8s.io", "Lease", "leases", "lease")
         .conditional_update()
-        .create_on_update(),
+        .create_on_update()
+        .strategy(KindStrategy {
+            disabled: &["spec.strategy", "spec.preferredHolder"],
+            columns: columns::cluster::LEASE,
+            ..KindStrategy::PLAIN
+        }),
     Kind::cluster("node.k8s.io", "RuntimeClass", "runtimeclasses", "runtimeclass")
         .conditional_update()
-        .create_on_update(),
-    Kind::cluster(RESOURCE, "DeviceClass", "deviceclasses", "deviceclass").generation().returns_deleted(),
+        .create_on_update()
+        .strategy(KindStrategy { columns: columns::cluster::RUNTIME_CLASS, ..KindStrategy::PLAIN }),
+    Kind::cluster(RESOURCE, "DeviceClass", "deviceclasses", "deviceclass")
+        .generation()
+        .returns_deleted()
+        .strategy(KindStrategy { columns: columns::storage::DEVICE_CLASS, ..KindStrategy::PLAIN }),
     Kind::cluster(RESOURCE, "DeviceTaintRule", "devicetaintrules", "devicetaintrule")
         .generation()
         .sub(&[Sub::status("DeviceTaintRule")]),
     Kind::namespaced(RESOURCE, "ResourceClaim", "resourceclaims", "resourceclaim")
         .returns_deleted()
-        .sub(&[Sub::status("ResourceClaim")]),
+        .sub(&[Sub::status("ResourceClaim")])
+        .strategy(KindStrategy {
+            defaults: defaults::cluster::resource_claim,
+            columns: columns::storage::RESOURCE_CLAIM,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced(RESOURCE, "ResourceClaimTemplate", "resourceclaimtemplates", "resourceclaimtemplate")
-        .returns_deleted(),
+        .returns_deleted()
+        .strategy(KindStrategy {
+            defaults: defaults::cluster::resource_claim_template,
+            columns: columns::storage::DEVICE_CLASS,
+            ..KindStrategy::PLAIN
+        }),
     Kind::cluster(RESOURCE, "ResourceSlice", "resourceslices", "resourceslice")
         .generation()
         .returns_deleted()
-        .fields(&[Field::text("spec.nodeName"), Field::text("spec.driver")]),
+        .fields(&[Field::text("spec.nodeName"), Field::text("spec.driver")])
+        .strategy(KindStrategy { columns: columns::storage::RESOURCE_SLICE, ..KindStrategy::PLAIN }),
     Kind::cluster(
         "storagemigration.k8s.io",
         "StorageVersionMigration",
@@ -68,10 +122,25 @@ pub(super) const KINDS: &[Kind] = &[
     .categories(&["api-extensions"])
     .conditional_update()
     .generation()
-    .sub(&[Sub::status("CustomResourceDefinition")]),
+    .sub(&[Sub::status("CustomResourceDefinition")])
+    .strategy(KindStrategy {
+        defaults: defaults::cluster::definition,
+        kept_by_status: METADATA,
+        reset_by_status: &[&["spec"], &["metadata"]],
+        qualified_finalizers: false,
+        ..KindStrategy::PLAIN
+    }),
     Kind::cluster("apiregistration.k8s.io", "APIService", "apiservices", "apiservice")
         .categories(&["api-extensions"])
         .conditional_update()
         .names(NameRule::PathSegment)
-        .sub(&[Sub::status("APIService")]),
+        .sub(&[Sub::status("APIService")])
+        .strategy(KindStrategy {
+            defaults: defaults::cluster::api_service,
+            kept_by_status: METADATA,
+            reset_by_status: &[&["spec"], &["metadata"]],
+            qualified_finalizers: false,
+            columns: columns::cluster::API_SERVICE,
+            ..KindStrategy::PLAIN
+        }),
 ];

@@ -4,7 +4,11 @@
 //! refused, so a missing row here is an error for clients. Old names (`spec.host`, `source`) are labels for the same
 //! field. Subresources that only connect to a node or Pod list the HTTP methods they accept.
 
+use listwatch_wire::json::json;
+
 use crate::kind::{CREATE_ONLY, Kind, NameRule, SelectableField as Field, Subresource as Sub};
+use crate::strategy::KindStrategy;
+use crate::{columns, defaults, prepare, validate};
 
 /// Connecting subresources answer every method a proxied server might want.
 const CONNECT: &[&str] = &["create", "delete", "get", "patch", "update"];
@@ -38,37 +42,85 @@ const POD_FIELDS: &[Field] = &[
     Field::text("status.nominatedNodeName"),
 ];
 
+/// The place of the pod spec of a workload.
+const POD_TEMPLATE: Option<&[&str]> = Some(&["spec", "template", "spec"]);
+
 pub(super) const KINDS: &[Kind] = &[
     Kind::namespaced("", "Binding", "bindings", "binding").virtual_review(),
     Kind::cluster("", "ComponentStatus", "componentstatuses", "componentstatus")
         .short(&["cs"])
-        .verbs(&["get", "list"]),
-    Kind::namespaced("", "ConfigMap", "configmaps", "configmap").short(&["cm"]),
-    Kind::namespaced("", "Endpoints", "endpoints", "endpoints").short(&["ep"]).create_on_update(),
+        .verbs(&["get", "list"])
+        .strategy(KindStrategy { columns: columns::cluster::COMPONENT_STATUS, ..KindStrategy::PLAIN }),
+    Kind::namespaced("", "ConfigMap", "configmaps", "configmap")
+        .short(&["cm"])
+        .strategy(KindStrategy { columns: columns::cluster::CONFIG_MAP, ..KindStrategy::PLAIN }),
+    Kind::namespaced("", "Endpoints", "endpoints", "endpoints").short(&["ep"]).create_on_update().strategy(
+        KindStrategy {
+            defaults: defaults::service::endpoints,
+            columns: columns::network::ENDPOINTS,
+            ..KindStrategy::PLAIN
+        },
+    ),
     Kind::namespaced("", "Event", "events", "event")
         .short(&["ev"])
         .create_on_update()
         .names(NameRule::PathSegment)
-        .fields(EVENT_FIELDS),
-    Kind::namespaced("", "LimitRange", "limitranges", "limitrange").short(&["limits"]).create_on_update(),
+        .fields(EVENT_FIELDS)
+        .strategy(KindStrategy { columns: columns::cluster::EVENT, ..KindStrategy::PLAIN }),
+    Kind::namespaced("", "LimitRange", "limitranges", "limitrange")
+        .short(&["limits"])
+        .create_on_update()
+        .strategy(KindStrategy { defaults: defaults::cluster::limit_range, ..KindStrategy::PLAIN }),
     Kind::cluster("", "Namespace", "namespaces", "namespace")
         .short(&["ns"])
         .verbs(&["create", "delete", "get", "list", "patch", "update", "watch"])
         .names(NameRule::Label)
         .sub(&[Sub::other("finalize", "Namespace", &["update"]), Sub::status("Namespace")])
-        .fields(&[Field::text("status.phase")]),
+        .fields(&[Field::text("status.phase")])
+        .strategy(KindStrategy {
+            defaults: defaults::namespace,
+            defaults_metadata: true,
+            initial_status: Some(|_| json!({"phase": "Active"})),
+            create: prepare::add_namespace_finalizer,
+            update: prepare::update_namespace,
+            columns: columns::cluster::NAMESPACE,
+            ..KindStrategy::PLAIN
+        }),
     Kind::cluster("", "Node", "nodes", "node")
         .short(&["no"])
         .sub(&[Sub::other("proxy", "NodeProxyOptions", CONNECT), Sub::status("Node")])
-        .fields(&[Field::text("spec.unschedulable").absent("false")]),
+        .fields(&[Field::text("spec.unschedulable").absent("false")])
+        .strategy(KindStrategy {
+            defaults: defaults::cluster::node,
+            initial_status: None,
+            disabled: &["spec.configSource"],
+            columns: columns::node::NODE,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("", "PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim")
         .short(&["pvc"])
         .returns_deleted()
-        .sub(&[Sub::status("PersistentVolumeClaim")]),
+        .sub(&[Sub::status("PersistentVolumeClaim")])
+        .strategy(KindStrategy {
+            defaults: defaults::storage::claim,
+            initial_status: Some(|_| json!({"phase": "Pending"})),
+            create: prepare::create_claim,
+            update: prepare::update_data_sources,
+            status_update: prepare::update_volume_status,
+            columns: columns::storage::PERSISTENT_VOLUME_CLAIM,
+            ..KindStrategy::PLAIN
+        }),
     Kind::cluster("", "PersistentVolume", "persistentvolumes", "persistentvolume")
         .short(&["pv"])
         .returns_deleted()
-        .sub(&[Sub::status("PersistentVolume")]),
+        .sub(&[Sub::status("PersistentVolume")])
+        .strategy(KindStrategy {
+            defaults: defaults::storage::volume,
+            initial_status: Some(prepare::volume_status),
+            status_update: prepare::update_volume_status,
+            columns: columns::storage::PERSISTENT_VOLUME,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("", "Pod", "pods", "pod")
         .short(&["po"])
         .categories(&["all"])
@@ -87,23 +139,61 @@ pub(super) const KINDS: &[Kind] = &[
             Sub::view("resize", "Pod"),
             Sub::status("Pod"),
         ])
-        .fields(POD_FIELDS),
-    Kind::namespaced("", "PodTemplate", "podtemplates", "podtemplate").returns_deleted().generation(),
+        .fields(POD_FIELDS)
+        .strategy(KindStrategy {
+            defaults: defaults::pod::pod,
+            complete: prepare::pod_new::create,
+            initial_status: Some(prepare::pod::initial_status),
+            status_update: prepare::pod::status_update,
+            kept_by_status: &["ownerReferences"],
+            reset_by_status: &[
+                &["spec"],
+                &["metadata", "deletionTimestamp"],
+                &["metadata", "ownerReferences"],
+            ],
+            pod_spec: Some(&["spec"]),
+            columns: columns::pod::POD,
+            ..KindStrategy::PLAIN
+        }),
+    Kind::namespaced("", "PodTemplate", "podtemplates", "podtemplate")
+        .returns_deleted()
+        .generation()
+        .strategy(KindStrategy {
+            defaults: defaults::pod::template,
+            pod_spec: Some(&["template", "spec"]),
+            columns: columns::pod::TEMPLATE,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("", "ReplicationController", "replicationcontrollers", "replicationcontroller")
         .short(&["rc"])
         .categories(&["all"])
         .generation()
         .sub(&[Sub::scale(), Sub::status("ReplicationController")])
-        .fields(&[Field::text("status.replicas").absent("0")]),
+        .fields(&[Field::text("status.replicas").absent("0")])
+        .strategy(KindStrategy {
+            defaults: defaults::workload::replication_controller,
+            defaults_metadata: true,
+            pod_spec: POD_TEMPLATE,
+            columns: columns::workload::REPLICA_SET,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("", "ResourceQuota", "resourcequotas", "resourcequota")
         .short(&["quota"])
         .returns_deleted()
-        .sub(&[Sub::status("ResourceQuota")]),
-    Kind::namespaced("", "Secret", "secrets", "secret").fields(&[Field::text("type")]),
+        .sub(&[Sub::status("ResourceQuota")])
+        .strategy(KindStrategy { columns: columns::cluster::RESOURCE_QUOTA, ..KindStrategy::PLAIN }),
+    Kind::namespaced("", "Secret", "secrets", "secret").fields(&[Field::text("type")]).strategy(
+        KindStrategy { defaults: defaults::secret, columns: columns::cluster::SECRET, ..KindStrategy::PLAIN },
+    ),
     Kind::namespaced("", "ServiceAccount", "serviceaccounts", "serviceaccount")
         .short(&["sa"])
         .returns_deleted()
-        .sub(&[Sub::other("token", "TokenRequest", CREATE_ONLY).of("authentication.k8s.io", "v1")]),
+        .sub(&[Sub::other("token", "TokenRequest", CREATE_ONLY).of("authentication.k8s.io", "v1")])
+        .strategy(KindStrategy {
+            create: prepare::name_secrets,
+            columns: columns::cluster::SERVICE_ACCOUNT,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("", "Service", "services", "service")
         .short(&["svc"])
         .categories(&["all"])
@@ -111,5 +201,14 @@ pub(super) const KINDS: &[Kind] = &[
         .returns_deleted()
         .names(NameRule::Label1035)
         .sub(&[Sub::other("proxy", "ServiceProxyOptions", CONNECT), Sub::status("Service")])
-        .fields(&[Field::text("spec.clusterIP"), Field::text("spec.type")]),
+        .fields(&[Field::text("spec.clusterIP"), Field::text("spec.type")])
+        .strategy(KindStrategy {
+            defaults: defaults::service::service,
+            initial_status: Some(prepare::balanced_status),
+            update: prepare::service::update,
+            status_update: prepare::service::status_update,
+            validate_first: validate::service_address::before_allocation,
+            columns: columns::network::SERVICE,
+            ..KindStrategy::PLAIN
+        }),
 ];

@@ -5,6 +5,8 @@
 //! count generations, because a lost update of a policy is a security problem.
 
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
+use crate::strategy::KindStrategy;
+use crate::{columns, defaults, prepare};
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
@@ -30,11 +32,26 @@ const fn admission(
 
 const EXTENSIONS: &[&str] = &["api-extensions"];
 
+/// All metadata that people write.
+const METADATA: &[&str] = &["labels", "annotations", "finalizers", "ownerReferences"];
+
 pub(super) const KINDS: &[Kind] = &[
-    rbac(Kind::cluster(RBAC, "ClusterRole", "clusterroles", "clusterrole")),
-    rbac(Kind::cluster(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding")),
-    rbac(Kind::namespaced(RBAC, "Role", "roles", "role")),
-    rbac(Kind::namespaced(RBAC, "RoleBinding", "rolebindings", "rolebinding")),
+    rbac(Kind::cluster(RBAC, "ClusterRole", "clusterroles", "clusterrole"))
+        .strategy(KindStrategy { columns: columns::cluster::ROLE, ..KindStrategy::PLAIN }),
+    rbac(Kind::cluster(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding")).strategy(
+        KindStrategy {
+            defaults: defaults::cluster::role_binding,
+            columns: columns::cluster::ROLE_BINDING,
+            ..KindStrategy::PLAIN
+        },
+    ),
+    rbac(Kind::namespaced(RBAC, "Role", "roles", "role"))
+        .strategy(KindStrategy { columns: columns::cluster::ROLE, ..KindStrategy::PLAIN }),
+    rbac(Kind::namespaced(RBAC, "RoleBinding", "rolebindings", "rolebinding")).strategy(KindStrategy {
+        defaults: defaults::cluster::role_binding,
+        columns: columns::cluster::ROLE_BINDING,
+        ..KindStrategy::PLAIN
+    }),
     Kind::cluster("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview")
         .virtual_review(),
     Kind::cluster("authentication.k8s.io", "TokenReview", "tokenreviews", "tokenreview").virtual_review(),
@@ -61,38 +78,72 @@ pub(super) const KINDS: &[Kind] = &[
     .virtual_review(),
     Kind::cluster(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview")
         .virtual_review(),
-    admission("MutatingAdmissionPolicy", "mutatingadmissionpolicies", "mutatingadmissionpolicy", EXTENSIONS),
+    admission("MutatingAdmissionPolicy", "mutatingadmissionpolicies", "mutatingadmissionpolicy", EXTENSIONS)
+        .strategy(KindStrategy {
+            defaults: defaults::cluster::admission_policy,
+            kept_by_status: METADATA,
+            ..KindStrategy::PLAIN
+        }),
     admission(
         "MutatingAdmissionPolicyBinding",
         "mutatingadmissionpolicybindings",
         "mutatingadmissionpolicybinding",
         EXTENSIONS,
-    ),
+    )
+    .strategy(KindStrategy {
+        defaults: defaults::cluster::admission_policy_binding,
+        kept_by_status: METADATA,
+        ..KindStrategy::PLAIN
+    }),
     admission(
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
         "mutatingwebhookconfiguration",
         EXTENSIONS,
-    ),
+    )
+    .strategy(KindStrategy {
+        defaults: defaults::cluster::mutating_webhooks,
+        kept_by_status: METADATA,
+        columns: columns::cluster::MUTATING_WEBHOOK_CONFIGURATION,
+        ..KindStrategy::PLAIN
+    }),
     admission(
         "ValidatingAdmissionPolicy",
         "validatingadmissionpolicies",
         "validatingadmissionpolicy",
         EXTENSIONS,
     )
-    .sub(&[Sub::status("ValidatingAdmissionPolicy")]),
+    .sub(&[Sub::status("ValidatingAdmissionPolicy")])
+    .strategy(KindStrategy {
+        defaults: defaults::cluster::admission_policy,
+        kept_by_status: METADATA,
+        columns: columns::cluster::VALIDATING_ADMISSION_POLICY,
+        ..KindStrategy::PLAIN
+    }),
     admission(
         "ValidatingAdmissionPolicyBinding",
         "validatingadmissionpolicybindings",
         "validatingadmissionpolicybinding",
         EXTENSIONS,
-    ),
+    )
+    .strategy(KindStrategy {
+        defaults: defaults::cluster::admission_policy_binding,
+        kept_by_status: METADATA,
+        columns: columns::cluster::VALIDATING_ADMISSION_POLICY_BINDING,
+        ..KindStrategy::PLAIN
+    }),
     admission(
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
         "validatingwebhookconfiguration",
         EXTENSIONS,
-    ),
+    )
+    .strategy(KindStrategy {
+        defaults: defaults::cluster::validating_webhooks,
+        kept_by_status: METADATA,
+        columns: columns::cluster::MUTATING_WEBHOOK_CONFIGURATION,
+        ..KindStrategy::PLAIN
+    }),
     Kind::cluster(
         CERTIFICATES,
         "CertificateSigningRequest",
@@ -102,7 +153,12 @@ pub(super) const KINDS: &[Kind] = &[
     .short(&["csr"])
     .names(NameRule::PathSegment)
     .sub(&[Sub::view("approval", "CertificateSigningRequest"), Sub::status("CertificateSigningRequest")])
-    .fields(&[Field::text("spec.signerName")]),
+    .fields(&[Field::text("spec.signerName")])
+    .strategy(KindStrategy {
+        update: prepare::keep_spec,
+        columns: columns::cluster::CERTIFICATE_SIGNING_REQUEST,
+        ..KindStrategy::PLAIN
+    }),
     Kind::cluster(CERTIFICATES, "ClusterTrustBundle", "clustertrustbundles", "clustertrustbundle")
         .conditional_update()
         // A signer's bundles are named `signer.example.com:path:name`.
@@ -119,7 +175,14 @@ pub(super) const KINDS: &[Kind] = &[
     .fields(&[Field::text("spec.signerName"), Field::text("spec.podName"), Field::text("spec.nodeName")]),
     Kind::cluster(FLOW, "FlowSchema", "flowschemas", "flowschema")
         .generation()
-        .sub(&[Sub::status("FlowSchema")]),
+        .sub(&[Sub::status("FlowSchema")])
+        .strategy(KindStrategy {
+            defaults: defaults::cluster::flow_schema,
+            kept_by_status: METADATA,
+            reset_by_status: &[&["spec"], &["metadata"]],
+            columns: columns::cluster::FLOW_SCHEMA,
+            ..KindStrategy::PLAIN
+        }),
     Kind::cluster(
         FLOW,
         "PriorityLevelConfiguration",
@@ -127,5 +190,12 @@ pub(super) const KINDS: &[Kind] = &[
         "prioritylevelconfiguration",
     )
     .generation()
-    .sub(&[Sub::status("PriorityLevelConfiguration")]),
+    .sub(&[Sub::status("PriorityLevelConfiguration")])
+    .strategy(KindStrategy {
+        defaults: defaults::cluster::priority_level,
+        kept_by_status: METADATA,
+        reset_by_status: &[&["spec"], &["metadata"]],
+        columns: columns::cluster::PRIORITY_LEVEL_CONFIGURATION,
+        ..KindStrategy::PLAIN
+    }),
 ];

@@ -5,6 +5,8 @@
 //! path in the stored form and the label in the served one.
 
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
+use crate::strategy::KindStrategy;
+use crate::{columns, defaults, prepare};
 
 const APPS: &str = "apps";
 const NETWORKING: &str = "networking.k8s.io";
@@ -23,65 +25,148 @@ const EVENT_FIELDS: &[Field] = &[
     Field::text("type"),
 ];
 
+/// The place of the pod spec of a workload.
+const POD_TEMPLATE: Option<&[&str]> = Some(&["spec", "template", "spec"]);
+
 pub(super) const KINDS: &[Kind] = &[
-    Kind::namespaced(APPS, "ControllerRevision", "controllerrevisions", "controllerrevision"),
+    Kind::namespaced(APPS, "ControllerRevision", "controllerrevisions", "controllerrevision")
+        .strategy(KindStrategy { columns: columns::workload::CONTROLLER_REVISION, ..KindStrategy::PLAIN }),
     Kind::namespaced(APPS, "DaemonSet", "daemonsets", "daemonset")
         .short(&["ds"])
         .categories(&["all"])
         .generation()
-        .sub(&[Sub::status("DaemonSet")]),
+        .sub(&[Sub::status("DaemonSet")])
+        .strategy(KindStrategy {
+            defaults: defaults::workload::daemon_set,
+            create: prepare::create_daemon_set,
+            update: prepare::update_daemon_set,
+            status_update: prepare::update_daemon_set,
+            pod_spec: POD_TEMPLATE,
+            columns: columns::workload::DAEMON_SET,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced(APPS, "Deployment", "deployments", "deployment")
         .short(&["deploy"])
         .categories(&["all"])
         .generation()
-        .sub(&[Sub::scale(), Sub::status("Deployment")]),
+        .sub(&[Sub::scale(), Sub::status("Deployment")])
+        .strategy(KindStrategy {
+            defaults: defaults::workload::deployment,
+            count_generation: prepare::count_specs_and_annotations,
+            kept_by_status: &["labels"],
+            reset_by_status: &[&["spec"], &["metadata", "labels"]],
+            pod_spec: POD_TEMPLATE,
+            columns: columns::workload::DEPLOYMENT,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced(APPS, "ReplicaSet", "replicasets", "replicaset")
         .short(&["rs"])
         .categories(&["all"])
         .generation()
-        .sub(&[Sub::scale(), Sub::status("ReplicaSet")]),
+        .sub(&[Sub::scale(), Sub::status("ReplicaSet")])
+        .strategy(KindStrategy {
+            defaults: defaults::workload::replica_set,
+            pod_spec: POD_TEMPLATE,
+            columns: columns::workload::REPLICA_SET,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced(APPS, "StatefulSet", "statefulsets", "statefulset")
         .names(NameRule::Label)
         .short(&["sts"])
         .categories(&["all"])
         .generation()
-        .sub(&[Sub::scale(), Sub::status("StatefulSet")]),
+        .sub(&[Sub::scale(), Sub::status("StatefulSet")])
+        .strategy(KindStrategy {
+            defaults: defaults::workload::stateful_set,
+            pod_spec: POD_TEMPLATE,
+            columns: columns::workload::STATEFUL_SET,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("batch", "CronJob", "cronjobs", "cronjob")
         .short(&["cj"])
         .categories(&["all"])
         .generation()
-        .sub(&[Sub::status("CronJob")]),
+        .sub(&[Sub::status("CronJob")])
+        .strategy(KindStrategy {
+            defaults: defaults::batch::cron_job,
+            pod_spec: Some(&["spec", "jobTemplate", "spec", "template", "spec"]),
+            columns: columns::workload::CRON_JOB,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("batch", "Job", "jobs", "job")
         .categories(&["all"])
         .generation()
         .sub(&[Sub::status("Job")])
-        .fields(&[Field::text("status.succeeded").label("status.successful").absent("0")]),
-    HPA.version("v2"),
-    HPA.stored_as("autoscaling", "v2"),
+        .fields(&[Field::text("status.succeeded").label("status.successful").absent("0")])
+        .strategy(KindStrategy {
+            defaults: defaults::batch::job,
+            create: prepare::generate_selector,
+            pod_spec: POD_TEMPLATE,
+            columns: columns::workload::JOB,
+            ..KindStrategy::PLAIN
+        }),
+    HPA.version("v2").strategy(KindStrategy {
+        defaults: defaults::workload::autoscaler_v2,
+        columns: columns::workload::HORIZONTAL_POD_AUTOSCALER,
+        ..KindStrategy::PLAIN
+    }),
+    HPA.stored_as("autoscaling", "v2").strategy(KindStrategy {
+        defaults: defaults::workload::autoscaler_v1,
+        columns: columns::workload::HORIZONTAL_POD_AUTOSCALER,
+        ..KindStrategy::PLAIN
+    }),
     Kind::namespaced("events.k8s.io", "Event", "events", "event")
         .short(&["ev"])
         .create_on_update()
         .fields(EVENT_FIELDS)
-        .stored_as("", "v1"),
+        .stored_as("", "v1")
+        .strategy(KindStrategy { columns: columns::cluster::EVENT, ..KindStrategy::PLAIN }),
     Kind::namespaced(NETWORKING, "Ingress", "ingresses", "ingress")
         .short(&["ing"])
         .generation()
-        .sub(&[Sub::status("Ingress")]),
-    Kind::cluster(NETWORKING, "IngressClass", "ingressclasses", "ingressclass").generation(),
+        .sub(&[Sub::status("Ingress")])
+        .strategy(KindStrategy {
+            initial_status: Some(prepare::balanced_status),
+            columns: columns::network::INGRESS,
+            ..KindStrategy::PLAIN
+        }),
+    Kind::cluster(NETWORKING, "IngressClass", "ingressclasses", "ingressclass").generation().strategy(
+        KindStrategy {
+            defaults: defaults::service::ingress_class,
+            columns: columns::network::INGRESS_CLASS,
+            ..KindStrategy::PLAIN
+        },
+    ),
     Kind::cluster(NETWORKING, "IPAddress", "ipaddresses", "ipaddress")
         .short(&["ip"])
-        .names(NameRule::IpAddress),
+        .names(NameRule::IpAddress)
+        .strategy(KindStrategy { columns: columns::network::IP_ADDRESS, ..KindStrategy::PLAIN }),
     Kind::namespaced(NETWORKING, "NetworkPolicy", "networkpolicies", "networkpolicy")
         .short(&["netpol"])
-        .generation(),
+        .generation()
+        .strategy(KindStrategy {
+            defaults: defaults::service::network_policy,
+            columns: columns::network::NETWORK_POLICY,
+            ..KindStrategy::PLAIN
+        }),
     Kind::cluster(NETWORKING, "ServiceCIDR", "servicecidrs", "servicecidr")
-        .sub(&[Sub::status("ServiceCIDR")]),
-    Kind::namespaced("discovery.k8s.io", "EndpointSlice", "endpointslices", "endpointslice").generation(),
+        .sub(&[Sub::status("ServiceCIDR")])
+        .strategy(KindStrategy { columns: columns::network::SERVICE_CIDR, ..KindStrategy::PLAIN }),
+    Kind::namespaced("discovery.k8s.io", "EndpointSlice", "endpointslices", "endpointslice")
+        .generation()
+        .strategy(KindStrategy {
+            defaults: defaults::service::endpoint_slice,
+            count_generation: prepare::count_specs_and_labels,
+            disabled: &["endpoints.*.deprecatedTopology"],
+            columns: columns::network::ENDPOINT_SLICE,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("policy", "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget")
         .short(&["pdb"])
         .conditional_update()
         .generation()
-        .sub(&[Sub::status("PodDisruptionBudget")]),
+        .sub(&[Sub::status("PodDisruptionBudget")])
+        .strategy(KindStrategy { columns: columns::workload::POD_DISRUPTION_BUDGET, ..KindStrategy::PLAIN }),
 ];
 
 const HPA: Kind = Kind::namespaced(

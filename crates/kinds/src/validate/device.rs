@@ -10,18 +10,11 @@ use std::collections::{HashMap, HashSet};
 use listwatch_wire::json::Value;
 use listwatch_wire::names::subdomain_errors;
 
-use super::checks;
 use crate::field::{Errors, Path};
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![
-    claim_names_its_requests,
-    request_has_one_form,
-    constraint_is_about_one_attribute,
-    attribute_is_fully_named,
-    allocation_stays,
-];
+pub(super) const CHECKS: &[(&str, Check)] = checks![claim_names_its_requests, attribute_is_fully_named];
 
 const MAX_DOMAIN: usize = 63;
 const MAX_ID: usize = 32;
@@ -52,35 +45,6 @@ fn names_requests(item: &Value, path: &Path<'_>, is_known: &dyn Fn(&str) -> bool
             let detail = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
             errors.invalid(&path.index(index), name, detail);
         }
-    }
-}
-
-/// Devices are given back before others are given.
-fn allocation_stays(at: &At<'_>, errors: &mut Errors) {
-    let old = at.old.filter(|old| !old.is_null() && !at.value.is_null());
-    if old.is_some_and(|old| old != at.value) {
-        errors.invalid(at.path, at.value.clone(), "field is immutable");
-    }
-}
-
-fn request_has_one_form(at: &At<'_>, errors: &mut Errors) {
-    match (at.value.has("exactly"), at.value.count("firstAvailable") > 0) {
-        (false, false) => {
-            errors.required(at.path, "exactly one of `exactly` or `firstAvailable` is required");
-        }
-        (true, true) => {
-            let detail =
-                "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
-            errors.invalid(at.path, Value::Null, detail);
-        }
-        _ => {}
-    }
-}
-
-fn constraint_is_about_one_attribute(at: &At<'_>, errors: &mut Errors) {
-    if !at.value.has("matchAttribute") && !at.value.has("distinctAttribute") {
-        let detail = "exactly one of `matchAttribute` or `distinctAttribute` is required";
-        errors.required(at.path, detail);
     }
 }
 

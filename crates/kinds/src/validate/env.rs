@@ -8,18 +8,16 @@
 use listwatch_wire::json::Value;
 use listwatch_wire::names::label_key_errors;
 
-use super::checks;
 use crate::field::{Errors, Path};
 use crate::quantity;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![
-    variable_has_one_source,
-    environment_sources_are_single,
     environment_field_is_supported,
     resource_is_supported,
-    file_has_one_source,
+    volume_field_is_supported,
+    volume_resource_is_supported
 ];
 
 /// Fields of a Pod that its environment may name.
@@ -58,35 +56,6 @@ const RESOURCES: &[&str] = &[
     "requests.memory",
 ];
 
-fn variable_has_one_source(at: &At<'_>, errors: &mut Errors) {
-    const SOURCES: [&str; 5] =
-        ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
-    if !at.value.has("valueFrom") {
-        return;
-    }
-    let (source, path) = (at.value.at("valueFrom"), at.path.child("valueFrom"));
-    let given = SOURCES.iter().filter(|key| source.has(key)).count();
-    if given == 0 {
-        errors.invalid(&path, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`");
-    } else if !at.value.text("value").is_empty() {
-        errors.invalid(&path, "", "may not be specified when `value` is not empty");
-    } else if given > 1 {
-        errors.invalid(&path, "", "may not have more than one field specified at a time");
-    }
-}
-
-/// kube-apiserver does not say which of the sources it means.
-fn environment_sources_are_single(at: &At<'_>, errors: &mut Errors) {
-    let path = at.path.child("envFrom");
-    for source in at.value.list("envFrom") {
-        match ["configMapRef", "secretRef"].iter().filter(|key| source.has(key)).count() {
-            0 => errors.invalid(&path, "", "must specify one of: `configMapRef` or `secretRef`"),
-            1 => {}
-            _ => errors.invalid(&path, "", "may not have more than one field specified at a time"),
-        }
-    }
-}
-
 fn environment_field_is_supported(at: &At<'_>, errors: &mut Errors) {
     if !at.value.is_null() {
         field_selector(at.value, IN_ENVIRONMENT, at.path, errors);
@@ -99,21 +68,15 @@ fn resource_is_supported(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A file of the downward API shows a field or an amount.
-fn file_has_one_source(at: &At<'_>, errors: &mut Errors) {
-    match (at.value.has("fieldRef"), at.value.has("resourceFieldRef")) {
-        (true, both) => {
-            field_selector(at.value.at("fieldRef"), IN_VOLUMES, &at.path.child("fieldRef"), errors);
-            if both {
-                let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
-                errors.invalid(at.path, "resource", detail);
-            }
-        }
-        (false, true) => {
-            let path = at.path.child("resourceFieldRef");
-            resource_selector(at.value.at("resourceFieldRef"), true, &path, errors);
-        }
-        (false, false) => errors.required(at.path, "one of fieldRef and resourceFieldRef is required"),
+fn volume_field_is_supported(at: &At<'_>, errors: &mut Errors) {
+    if !at.value.is_null() {
+        field_selector(at.value, IN_VOLUMES, at.path, errors);
+    }
+}
+
+fn volume_resource_is_supported(at: &At<'_>, errors: &mut Errors) {
+    if !at.value.is_null() {
+        resource_selector(at.value, true, at.path, errors);
     }
 }
 

@@ -6,53 +6,22 @@
 
 use listwatch_wire::json::Value;
 
-use super::checks;
 use crate::field::Errors;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![
-    first_precedence_is_exempt,
-    flow_rule_is_about_something,
-    verbs_are_known,
-    only_exempt_is_exempt,
-    hand_fits_the_deck,
-];
+pub(super) const CHECKS: &[(&str, Check)] = checks![verbs_are_known, hand_fits_the_deck];
 
 const VERBS: [&str; 9] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 /// Bits of the hash that cards are dealt by.
 const MAX_BITS: f64 = 60.0;
 
-fn first_precedence_is_exempt(at: &At<'_>, errors: &mut Errors) {
-    let precedence = at.value.at("spec").int("matchingPrecedence");
-    if precedence == Some(1) && at.value.at("metadata").text("name") != "exempt" {
-        let path = at.path.child("spec");
-        let detail = "only the schema named 'exempt' may have matchingPrecedence 1";
-        errors.invalid(&path.child("matchingPrecedence"), 1, detail);
-    }
-}
-
-fn flow_rule_is_about_something(at: &At<'_>, errors: &mut Errors) {
-    if at.value.count("resourceRules") == 0 && at.value.count("nonResourceRules") == 0 {
-        let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
-        errors.required(at.path, detail);
-    }
-}
-
 fn verbs_are_known(at: &At<'_>, errors: &mut Errors) {
     let verbs = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     let known = |verb: &Value| verb.as_str().is_some_and(|verb| VERBS.contains(&verb));
     if !verbs.is_empty() && !verbs.iter().any(|verb| verb == "*") && !verbs.iter().all(known) {
         errors.not_supported(at.path, &at.value.to_string(), &VERBS);
-    }
-}
-
-fn only_exempt_is_exempt(at: &At<'_>, errors: &mut Errors) {
-    let kind = at.value.at("spec").text("type");
-    if (at.value.at("metadata").text("name") == "exempt") != (kind == "Exempt") {
-        let path = at.path.child("spec");
-        errors.invalid(&path.child("type"), kind, "must be 'Exempt' if and only if `name` is 'exempt'");
     }
 }
 

@@ -9,13 +9,21 @@ use listwatch_wire::json::Value;
 
 use super::job_policy::{indexes, intervals};
 use crate::field::{Errors, Path};
+use crate::rules::{At, Check};
 use crate::time::parts;
 use crate::tree::Tree;
 
+pub(super) const CHECKS: &[(&str, Check)] = checks![job_status_moves_on];
+
+fn job_status_moves_on(at: &At<'_>, errors: &mut Errors) {
+    if let Some(old) = at.old {
+        status(Change { spec: at.top.at("spec"), new: at.value, old }, errors);
+    }
+}
+
 /// Checks a new status against the stored one.
-pub(super) fn status(new: &Value, old: &Value, errors: &mut Errors) {
+fn status(change: Change<'_>, errors: &mut Errors) {
     let path = Path::root("status");
-    let change = Change { spec: new.at("spec"), new: new.at("status"), old: old.at("status") };
     counts(change.new, &path, errors);
     uncounted(change.new.at("uncountedTerminatedPods"), &path.child("uncountedTerminatedPods"), errors);
     change.outcomes_exclude_each_other(&path.child("conditions"), errors);
@@ -277,8 +285,7 @@ mod tests {
     fn fields(new: Value, old: Value) -> Vec<String> {
         let mut errors = Errors::new();
         let spec = json!({"completions": 3, "parallelism": 1});
-        let job = |status: Value| json!({"spec": spec.clone(), "status": status});
-        status(&job(new), &job(old), &mut errors);
+        status(Change { spec: &spec, new: &new, old: &old }, &mut errors);
         errors.into_fields()
     }
 

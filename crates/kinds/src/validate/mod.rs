@@ -7,27 +7,26 @@
 //! fields: functions named after their rule, which a table names where they hold. To add one, write it in the file of its kind,
 //! list it in that file's `CHECKS`, and put `check=NAME` into a row.
 
-mod autoscaler;
+/// Lists functions under their own names.
+macro_rules! checks {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as crate::rules::Check)),*] };
+}
+
 mod certificate;
 mod config;
 mod container;
 mod device;
 mod env;
-mod event;
 mod flow;
-mod ingress;
 mod job;
 mod job_policy;
 mod job_status;
 mod metadata;
 mod network_policy;
 mod node;
-mod node_affinity;
-mod operating_system;
 mod pod;
 mod pod_change;
 mod pod_status;
-mod policy;
 mod projected;
 mod quota;
 mod registration;
@@ -36,17 +35,15 @@ mod resources;
 mod scheduling;
 mod selector;
 mod service;
-mod service_address;
+pub(crate) mod service_address;
 mod slices;
 mod storage;
 mod storage_class;
 mod template;
 #[cfg(test)]
 mod tests;
-mod time_zone;
 mod volume;
 mod webhook;
-mod workload;
 
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
@@ -58,55 +55,41 @@ use crate::{Kind, convert, meta};
 
 pub use selector::matches as selector_matches;
 
-/// Lists functions under their own names.
-macro_rules! checks {
-    ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as crate::rules::Check)),*] };
-}
-use checks;
-
 /// Every function that a row may name.
 pub(crate) fn all_checks() -> impl Iterator<Item = (&'static str, Check)> {
     let files: [&[(&str, Check)]; 30] = [
-        autoscaler::CHECKS,
         certificate::CHECKS,
         config::CHECKS,
         container::CHECKS,
+        device::CHECKS,
         env::CHECKS,
-        event::CHECKS,
         flow::CHECKS,
-        ingress::CHECKS,
         job::CHECKS,
         job_policy::CHECKS,
+        job_status::CHECKS,
         metadata::CHECKS,
         network_policy::CHECKS,
         node::CHECKS,
-        node_affinity::CHECKS,
-        operating_system::CHECKS,
         pod::CHECKS,
         pod_change::CHECKS,
-        policy::CHECKS,
+        pod_status::CHECKS,
         projected::CHECKS,
         quota::CHECKS,
         registration::CHECKS,
+        resource_slice::CHECKS,
         resources::CHECKS,
         scheduling::CHECKS,
         selector::CHECKS,
         service::CHECKS,
+        service_address::CHECKS,
         slices::CHECKS,
         storage::CHECKS,
         storage_class::CHECKS,
         template::CHECKS,
         volume::CHECKS,
-    ];
-    let more: [&[(&str, Check)]; 6] = [
-        device::CHECKS,
-        resource_slice::CHECKS,
-        service_address::CHECKS,
-        time_zone::CHECKS,
         webhook::CHECKS,
-        workload::CHECKS,
     ];
-    files.into_iter().chain(more).flatten().copied()
+    files.into_iter().flatten().copied()
 }
 
 /// Checks a new object.
@@ -125,15 +108,13 @@ pub fn create(kind: &Kind, new: &Value) -> Vec<FieldError> {
 /// Runs the rules that keep the others from being asked.
 fn before_all_else(kind: &Kind, new: &Value) -> Errors {
     let mut errors = Errors::new();
-    if (kind.group, kind.kind) == ("", "Service") {
-        service_address::before_allocation(new, &mut errors);
-    }
+    (kind.strategy.validate_first)(new, &mut errors);
     errors
 }
 
 /// The kinds that define kinds are as lenient with finalizers as the kinds they define.
 fn finalizers(kind: &Kind, new: &Value, errors: &mut Errors) {
-    if !matches!(kind.group, "apiextensions.k8s.io" | "apiregistration.k8s.io") {
+    if kind.strategy.qualified_finalizers {
         meta::validate_qualified_finalizers(new.at("metadata"), errors);
     }
 }
@@ -158,14 +139,6 @@ pub fn status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
     finalizers(kind, new, &mut errors);
     rules::run(kind, ObjectPart::Status, new, Some(old), &mut errors);
-    match (kind.group, kind.kind) {
-        ("", "Pod") => pod_status::status(new, old, &mut errors),
-        ("", "Namespace") => config::namespace_status(new, &mut errors),
-        ("", "Service") => service::status(new, &mut errors),
-        ("", "Node") => node::status(new, &mut errors),
-        ("batch", "Job") => job_status::status(new, old, &mut errors),
-        _ => {}
-    }
     errors.into_vec()
 }
 
@@ -174,7 +147,7 @@ pub fn status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
 pub fn finalize_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
-    config::namespace_finalizers(new, &mut errors);
+    rules::run_variant("core.v1.Namespace@finalize", new, &mut errors);
     errors.into_vec()
 }
 
@@ -207,11 +180,11 @@ fn subresource_update(
 /// Runs the rules of a kind. An autoscaler of any version is checked in the form that is stored, which is the one that errors
 /// are about.
 fn content(kind: &Kind, new: &Value, old: Option<&Value>, errors: &mut Errors) {
-    if (kind.group, kind.kind, kind.version) != ("autoscaling", "HorizontalPodAutoscaler", "v1") {
+    let stored = kind.stored_as.filter(|(group, _)| *group == kind.group);
+    let Some(stored) = stored.and_then(|(group, version)| crate::by_kind(group, version, kind.kind)) else {
         rules::run(kind, ObjectPart::Main, new, old, errors);
         return;
-    }
-    let Some(stored) = crate::by_kind(kind.group, "v2", kind.kind) else { return };
+    };
     let mut converted = new.clone();
     convert::to_stored(kind, &mut converted);
     rules::run(stored, ObjectPart::Main, &converted, old, errors);

@@ -6,25 +6,12 @@
 
 use listwatch_wire::json::Value;
 
-use super::checks;
 use crate::field::Errors;
 use crate::names;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] =
-    checks![at_most_two_policy_types, port_range_is_ascending, peer_is_one_thing, exceptions_are_inside];
-
-fn at_most_two_policy_types(at: &At<'_>, errors: &mut Errors) {
-    let types = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
-    if types.len() > 2 {
-        errors.invalid(at.path, at.value.clone(), "may not specify more than two policyTypes");
-        return;
-    }
-    for (index, name) in types.iter().filter_map(Value::as_str).enumerate() {
-        errors.one_of(&at.path.index(index), name, &["Ingress", "Egress"]);
-    }
-}
+pub(super) const CHECKS: &[(&str, Check)] = checks![port_range_is_ascending, exceptions_are_inside];
 
 fn port_range_is_ascending(at: &At<'_>, errors: &mut Errors) {
     let Some(end) = at.value.int("endPort") else { return };
@@ -40,15 +27,6 @@ fn port_range_is_ascending(at: &At<'_>, errors: &mut Errors) {
                 errors.invalid(&path, end, "must be between 1 and 65535, inclusive");
             }
         }
-    }
-}
-
-fn peer_is_one_thing(at: &At<'_>, errors: &mut Errors) {
-    let selected = at.value.has("podSelector") || at.value.has("namespaceSelector");
-    match (selected, at.value.has("ipBlock")) {
-        (false, false) => errors.required(at.path, "must specify a peer"),
-        (true, true) => errors.forbidden(at.path, "may not specify both ipBlock and another peer"),
-        _ => {}
     }
 }
 

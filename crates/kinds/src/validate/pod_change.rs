@@ -9,7 +9,6 @@ use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::{Map, Value};
 
-use super::checks;
 use crate::Kind;
 use crate::field::{Errors, Path};
 use crate::prepare::qos_class;

@@ -8,25 +8,21 @@
 use std::net::IpAddr;
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::{label_key_errors, subdomain_errors};
 
 use crate::field::{Errors, Path};
+use crate::rules::{At, Check};
 use crate::tree::Tree;
 
 const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const ONE_EACH: &str = "may specify no more than one IP for each IP family";
 
-/// Checks a changed status.
-pub(super) fn status(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) const CHECKS: &[(&str, Check)] = checks![status_moves_on];
+
+/// Containers that have ended stay so, and addresses are of two families.
+fn status_moves_on(at: &At<'_>, errors: &mut Errors) {
+    let Some(old) = at.old else { return };
     let path = Path::root("status");
-    let (now, was, spec) = (new.at("status"), old.at("status"), old.at("spec"));
-    conditions(now, &path.child("conditions"), errors);
-    nominated(now, was, spec, &path.child("nominatedNodeName"), errors);
-    if now.int("observedGeneration").is_some_and(|generation| generation < 0) {
-        let detail = "must be a non-negative integer";
-        errors.invalid(&path.child("observedGeneration"), now.at("observedGeneration").clone(), detail);
-    }
-    errors.immutable(&path.child("qosClass"), now.at("qosClass"), was.at("qosClass"));
+    let (now, was, spec) = (at.value, old, at.top.at("spec"));
     for (list, containers) in
         [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")]
     {
@@ -34,30 +30,6 @@ pub(super) fn status(new: &Value, old: &Value, errors: &mut Errors) {
     }
     addresses(now, was, "podIPs", &path.child("podIPs"), errors);
     host_addresses(now, was, &path.child("hostIPs"), errors);
-}
-
-fn conditions(status: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (index, condition) in status.list("conditions").iter().enumerate() {
-        let (path, kind) = (path.index(index), condition.text("type"));
-        if condition.int("observedGeneration").is_some_and(|generation| generation < 0) {
-            let given = condition.at("observedGeneration").clone();
-            errors.invalid(&path.child("observedGeneration"), given, "must be a non-negative integer");
-        }
-        if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
-            errors.invalid_all(&path.child("Type"), kind, label_key_errors(kind));
-        }
-    }
-}
-
-fn nominated(now: &Value, was: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let name = now.text("nominatedNodeName");
-    if name.is_empty() || name == was.text("nominatedNodeName") {
-        return;
-    }
-    errors.invalid_all(path, name, subdomain_errors(name));
-    if !spec.text("nodeName").is_empty() {
-        errors.forbidden(path, "may not be set on pods that are already bound to a node");
-    }
 }
 
 /// A container that has ended and is not started again does not run any more.

@@ -9,78 +9,41 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::label_key_errors;
 
-use super::{checks, resources};
+use super::resources;
 use crate::field::{Errors, Path};
 use crate::quantity;
-use crate::rules::{At, Check};
+use crate::rules::{self, At, Check};
 use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] =
-    checks![quota_resources_are_countable, quota_scopes_are_valid, limit_type_is_known, limits_are_ordered];
+    checks![amounts_are_countable, scopes_fit_the_resources, limits_are_ordered];
 
-const SCOPES: [&str; 7] = [
-    "BestEffort",
-    "CrossNamespacePodAffinity",
-    "NotBestEffort",
-    "NotTerminating",
-    "PriorityClass",
-    "Terminating",
-    "VolumeAttributesClass",
-];
-
-fn quota_resources_are_countable(at: &At<'_>, errors: &mut Errors) {
+fn amounts_are_countable(at: &At<'_>, errors: &mut Errors) {
     for (name, amount) in at.value.as_object().into_iter().flatten() {
-        let path = at.path.key(name);
-        resources::any_name(name, &path, errors);
-        if !name.contains('/') && !is_counted(name) {
-            errors.invalid(&path, name.as_str(), "must be a standard resource for quota");
-        }
-        resources::amount(name, amount, &path, errors);
+        resources::amount(name, amount, &at.path.key(name), errors);
     }
 }
 
-fn is_counted(name: &str) -> bool {
-    let plain = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
-    matches!(plain, "cpu" | "memory" | "ephemeral-storage")
-        || plain.starts_with("hugepages-")
-        || matches!(
-            name,
-            "requests.storage" | "pods" | "services" | "secrets" | "configmaps" | "resourcequotas"
-        )
-        || matches!(name, "replicationcontrollers" | "persistentvolumeclaims")
-        || matches!(name, "services.nodeports" | "services.loadbalancers")
-}
-
-fn quota_scopes_are_valid(at: &At<'_>, errors: &mut Errors) {
+/// The scopes of a quota, or of its selector, exist for the resources that it counts, and stay.
+fn scopes_fit_the_resources(at: &At<'_>, errors: &mut Errors) {
     let (spec, path) = (at.value, at.path.child("scopes"));
-    let given: Vec<&str> = spec.list("scopes").iter().filter_map(Value::as_str).collect();
-    for scope in &given {
-        one_scope(scope, spec, &path, &path, errors);
+    let set = |spec: &'_ Value| -> HashSet<String> {
+        spec.list("scopes").iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    if at.old.is_some_and(|old| set(old) != set(spec)) {
+        errors.invalid(&path, spec.at("scopes").clone(), "field is immutable");
     }
-    opposites(&given.into_iter().collect(), spec, &path, errors);
-    if let (Some(old), true) = (at.old, at.old.is_some_and(|old| old.at("scopes") != spec.at("scopes"))) {
-        let set = |spec: &Value| -> HashSet<String> {
-            spec.list("scopes").iter().filter_map(Value::as_str).map(str::to_owned).collect()
-        };
-        if set(old) != set(spec) {
-            errors.invalid(&path, spec.at("scopes").clone(), "field is immutable");
-        }
+    let unfit = |scope: &str| spec.entries("hard").any(|(name, _)| !fits_scope(scope, name));
+    let listed = spec.list("scopes").iter().filter_map(Value::as_str);
+    let selected = spec.at("scopeSelector").list("matchExpressions").iter();
+    let selector = at.path.child("scopeSelector");
+    let detail = "unsupported scope applied to resource";
+    if listed.into_iter().any(unfit) {
+        errors.invalid(&path, spec.at("scopes").clone(), detail);
     }
-    if spec.has("scopeSelector") {
-        selector(spec, &at.path.child("scopeSelector").child("matchExpressions"), errors);
-    }
-}
-
-fn one_scope(scope: &str, spec: &Value, path: &Path<'_>, list: &Path<'_>, errors: &mut Errors) {
-    if !SCOPES.contains(&scope) {
-        errors.invalid(path, spec.at("scopes").clone(), "unsupported scope");
-    }
-    for (name, _) in spec.entries("hard").filter(|(name, _)| is_counted(name)) {
-        if !fits_scope(scope, name) {
-            errors.invalid(list, spec.at("scopes").clone(), "unsupported scope applied to resource");
-        }
+    if selected.map(|term| term.text("scopeName")).any(unfit) {
+        errors.invalid(&selector.child("matchExpressions"), spec.at("scopes").clone(), detail);
     }
 }
 
@@ -93,6 +56,7 @@ fn fits_scope(scope: &str, resource: &str) -> bool {
             })
         });
     match scope {
+        _ if !rules::form_errors("quota-resource", resource).is_empty() || resource.contains('/') => true,
         "BestEffort" => resource == "pods",
         "VolumeAttributesClass" => matches!(resource, "requests.storage" | "persistentvolumeclaims"),
         "NotBestEffort"
@@ -104,75 +68,8 @@ fn fits_scope(scope: &str, resource: &str) -> bool {
     }
 }
 
-fn opposites(given: &HashSet<&str>, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
-        if pair.iter().all(|scope| given.contains(scope)) {
-            errors.invalid(path, spec.at("scopes").clone(), "conflicting scopes");
-        }
-    }
-}
-
-/// kube-apiserver does not say which expression it means.
-fn selector(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let mut given = HashSet::new();
-    for term in spec.at("scopeSelector").list("matchExpressions") {
-        let (scope, operator, values) = (term.text("scopeName"), term.text("operator"), term.count("values"));
-        one_scope(scope, spec, &path.child("scopeName"), path, errors);
-        if !matches!(scope, "PriorityClass" | "VolumeAttributesClass")
-            && SCOPES.contains(&scope)
-            && operator != "Exists"
-        {
-            errors.invalid(&path.child("operator"), operator, "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity");
-        }
-        match operator {
-            "In" | "NotIn" if values == 0 => {
-                let detail =
-                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
-                errors.required(&path.child("values"), detail);
-            }
-            "Exists" | "DoesNotExist" if values > 0 => {
-                let detail =
-                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
-                errors.invalid(&path.child("values"), term.at("values").clone(), detail);
-            }
-            "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-            other => errors.invalid(&path.child("operator"), other, "not a valid selector operator"),
-        }
-        given.insert(scope);
-    }
-    opposites(&given, spec, path, errors);
-}
-
-fn limit_type_is_known(at: &At<'_>, errors: &mut Errors) {
-    let kind = at.value.as_str().unwrap_or_default();
-    let wrong = label_key_errors(kind);
-    if wrong.is_empty()
-        && !kind.contains('/')
-        && !matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim")
-    {
-        errors.invalid(at.path, kind, "must be a standard limit type or fully qualified");
-    }
-    errors.invalid_all(at.path, kind, wrong);
-}
-
 fn limits_are_ordered(at: &At<'_>, errors: &mut Errors) {
     let (limit, path) = (at.value, at.path);
-    let kind = limit.text("type");
-    let name_rule =
-        if matches!(kind, "Pod" | "Container") { resources::container_name } else { resources::any_name };
-    for key in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
-        let of_pod = kind == "Pod" && key.starts_with("default");
-        if of_pod && limit.count(key) > 0 {
-            errors.forbidden(&path.child(key), "may not be specified when `type` is 'Pod'");
-        }
-        for (name, _) in limit.entries(key).filter(|_| !of_pod) {
-            name_rule(name, &path.child(key).key(name), errors);
-        }
-    }
-    if kind == "PersistentVolumeClaim" && !limit.at("min").has("storage") && !limit.at("max").has("storage") {
-        let detail = "either minimum or maximum storage value is required, but neither was provided";
-        errors.required(&path.child("limits"), detail);
-    }
     order(limit, path, errors);
     for (name, ratio) in limit.entries("maxLimitRequestRatio") {
         let ratio = ratio.as_str().unwrap_or_default();

@@ -6,7 +6,6 @@
 
 use listwatch_wire::names::subdomain_errors;
 
-use super::checks;
 use crate::field::Errors;
 use crate::names;
 use crate::rules::{At, Check};

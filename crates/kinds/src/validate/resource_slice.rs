@@ -5,7 +5,6 @@
 use listwatch_wire::json::Value;
 use listwatch_wire::names::subdomain_errors;
 
-use super::checks;
 use crate::field::{Errors, Path};
 use crate::rules::{At, Check};
 use crate::tree::Tree;

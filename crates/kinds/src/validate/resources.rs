@@ -1,39 +1,33 @@
-//! Validation of `resources`: requests and limits of containers and Pods, their overhead, and device claims.
-//!
-//! Native resources (`cpu`, `memory`, …) may be overcommitted; huge pages and extended resources may not, so that their
-//! limit must be set and equal the request. Huge pages need cpu or memory beside them. Amounts of countable resources
-//! are whole numbers. Quotas and nodes use the same checks of an amount. The capacity of nodes is the scheduler's
-//! business.
+//! Amounts that containers and Pods ask for and are limited to.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use listwatch_wire::json::{Value, json};
-use listwatch_wire::names::{label_errors, label_key_errors};
+use listwatch_wire::names::label_errors;
 
-use super::{checks, container};
+use super::container;
 use crate::field::{Errors, Path};
-use crate::quantity;
-use crate::rules::{At, Check};
+use crate::rules::{self, At, Check};
 use crate::tree::Tree;
+use crate::{names, quantity};
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![
     container_resources_are_valid,
     pod_resources_are_valid,
     overhead_is_valid,
     resource_claims_are_named,
-    resource_claims_are_used,
-    claim_has_one_source,
+    resource_claims_are_used
 ];
 
 fn container_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
-    requirements(at.value, container_name, at.path, errors);
+    requirements(at.value, "container-resource", at.path, errors);
+    // Objects of before this rule may keep what they have.
     if at.old.is_none() {
         huge_pages_are_whole(at, errors);
     }
 }
 
-/// Memory in huge pages comes in as many whole pages of the size that its name gives.
 fn huge_pages_are_whole(at: &At<'_>, errors: &mut Errors) {
     for key in ["limits", "requests"] {
         let path = at.path.child(key);
@@ -50,22 +44,26 @@ fn huge_pages_are_whole(at: &At<'_>, errors: &mut Errors) {
 
 /// A Pod as a whole asks for less than its containers do.
 fn pod_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
-    requirements(at.value, pod_name, at.path, errors);
+    for list in ["limits", "requests"] {
+        for (name, _) in at.value.entries(list) {
+            let known = matches!(name.as_str(), "cpu" | "memory") || is_huge_pages(name);
+            if !known && rules::form_errors("resource-name", name).is_empty() {
+                let path = at.path.child(list);
+                errors.not_supported(&path.key(name), name, &["cpu", "hugepages-", "memory"]);
+            }
+        }
+    }
+    requirements(at.value, "resource-name", at.path, errors);
 }
 
 fn overhead_is_valid(at: &At<'_>, errors: &mut Errors) {
-    requirements(&json!({"limits": at.value.clone()}), container_name, at.path, errors);
+    requirements(&json!({"limits": at.value.clone()}), "container-resource", at.path, errors);
 }
 
-fn requirements(
-    resources: &Value,
-    name_rule: fn(&str, &Path<'_>, &mut Errors),
-    path: &Path<'_>,
-    errors: &mut Errors,
-) {
+fn requirements(resources: &Value, name_form: &str, path: &Path<'_>, errors: &mut Errors) {
     let (limits, requests) = (path.child("limits"), path.child("requests"));
     let mut one = |name: &str, amount: &Value, path: &Path<'_>| {
-        name_rule(name, path, errors);
+        errors.invalid_all(path, name, rules::form_errors(name_form, name));
         self::amount(name, amount, path, errors);
     };
     for (name, amount) in resources.entries("limits") {
@@ -77,7 +75,7 @@ fn requirements(
     for (name, amount) in resources.entries("requests") {
         let (asked, most) = (amount.as_str().unwrap_or_default(), resources.at("limits").text(name));
         let order = quantity::compare(asked, most);
-        let exact = is_huge_pages(name) || !is_native(name);
+        let exact = is_huge_pages(name) || !names::is_native_resource(name);
         if exact && most.is_empty() {
             errors.required(&limits, "Limit must be set for non overcommitable resources");
         } else if exact && matches!(order, Ok(Ordering::Less | Ordering::Greater)) {
@@ -100,37 +98,6 @@ pub(super) fn amount(resource: &str, amount: &Value, path: &Path<'_>, errors: &m
     }
 }
 
-/// Checks the name of a resource of any kind.
-pub(super) fn any_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
-    let found = label_key_errors(name);
-    if found.is_empty() && !name.contains('/') && !is_standard(name) {
-        errors.invalid(path, name, "must be a standard resource type or fully qualified");
-    }
-    errors.invalid_all(path, name, found);
-}
-
-/// Checks the name of a resource that a container may ask for.
-pub(super) fn container_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
-    any_name(name, path, errors);
-    if !name.contains('/') {
-        if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_pages(name) {
-            errors.invalid(path, name, "must be a standard resource for containers");
-        }
-    } else if !is_native(name) && !is_extended(name) {
-        errors.invalid(path, name, "doesn't follow extended resource name standard");
-    }
-}
-
-fn pod_name(name: &str, path: &Path<'_>, errors: &mut Errors) {
-    let mut found = Errors::new();
-    any_name(name, path, &mut found);
-    if !found.is_empty() {
-        errors.append(found);
-    } else if !matches!(name, "cpu" | "memory") && !is_huge_pages(name) {
-        errors.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
-    }
-}
-
 fn is_fractional(amount: &str) -> bool {
     quantity::canonical(amount).is_ok_and(|amount| amount.ends_with(['m', 'u', 'n']))
 }
@@ -139,33 +106,12 @@ pub(super) fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
-}
-
-/// Resources that somebody else knows how to count, such as devices.
-pub(super) fn is_extended(name: &str) -> bool {
-    !is_native(name)
-        && !name.starts_with("requests.")
-        && label_key_errors(&format!("requests.{name}")).is_empty()
-}
-
 /// Resources that come in whole pieces.
 fn is_whole(name: &str) -> bool {
-    is_extended(name)
+    names::is_extended_resource(name)
         || matches!(name, "pods" | "services" | "secrets" | "configmaps" | "resourcequotas")
         || matches!(name, "replicationcontrollers" | "persistentvolumeclaims")
         || matches!(name, "services.nodeports" | "services.loadbalancers")
-}
-
-fn is_standard(name: &str) -> bool {
-    matches!(name, "cpu" | "memory" | "ephemeral-storage" | "storage" | "pods" | "services" | "secrets")
-        || matches!(name, "requests.cpu" | "requests.memory" | "requests.ephemeral-storage")
-        || matches!(name, "limits.cpu" | "limits.memory" | "limits.ephemeral-storage" | "configmaps")
-        || matches!(name, "requests.storage" | "services.nodeports" | "services.loadbalancers")
-        || matches!(name, "replicationcontrollers" | "resourcequotas" | "persistentvolumeclaims")
-        || is_huge_pages(name)
-        || name.starts_with("requests.hugepages-")
 }
 
 fn huge_pages_alone(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
@@ -191,15 +137,6 @@ fn resource_claims_are_named(at: &At<'_>, errors: &mut Errors) {
             errors.invalid_all(&path.child("name"), name, label_errors(name));
         }
     }
-}
-
-fn claim_has_one_source(at: &At<'_>, errors: &mut Errors) {
-    let detail = match (at.value.has("resourceClaimName"), at.value.has("resourceClaimTemplateName")) {
-        (true, true) => "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
-        (false, false) => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
-        _ => return,
-    };
-    errors.invalid(at.path, at.value.clone(), detail);
 }
 
 /// A container uses the claims of its Pod, each of them or each request of them once.

@@ -1,66 +1,15 @@
-//! Where a Pod may run: tolerations, affinities and spreading.
+//! Where a Pod may run: affinities and spreading.
 
 use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::{label_errors, label_key_errors, label_value_errors};
+use listwatch_wire::names::label_key_errors;
 
-use super::checks;
-use crate::field::{Errors, Path};
+use crate::field::Errors;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![
-    toleration_operator_fits,
-    namespaces_are_labels,
-    label_keys_are_apart,
-    topology_key_is_valid,
-    constraints_are_unique,
-];
-
-fn toleration_operator_fits(at: &At<'_>, errors: &mut Errors) {
-    toleration(at.parent, at.path, errors);
-}
-
-fn toleration(toleration: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let (operator, value) = (toleration.text("operator"), toleration.text("value"));
-    if toleration.text("key").is_empty() && operator != "Exists" {
-        let detail =
-            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-        errors.invalid(path, operator, detail);
-    }
-    if toleration.has("tolerationSeconds") && toleration.text("effect") != "NoExecute" {
-        let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-        errors.invalid(&path.sibling("effect"), toleration.text("effect"), detail);
-    }
-    match operator {
-        "" | "Equal" => {
-            let found = label_value_errors(value);
-            if !found.is_empty() {
-                errors.invalid(path, value, found.join(";"));
-            }
-        }
-        "Exists" if value.is_empty() => {}
-        "Exists" => errors.invalid(path, value, "value must be empty when `operator` is 'Exists'"),
-        "Lt" | "Gt" if value.parse::<i64>().is_err() => {
-            errors.invalid(
-                &path.sibling("value"),
-                value,
-                "must be a valid decimal integer in canonical form",
-            );
-        }
-        "Lt" | "Gt" => {}
-        other => errors.not_supported(path, other, &["Equal", "Exists"]),
-    }
-}
-
-/// kube-apiserver reports these in the singular.
-fn namespaces_are_labels(at: &At<'_>, errors: &mut Errors) {
-    let path = at.path.sibling("namespace");
-    for name in at.value.as_array().into_iter().flatten().filter_map(Value::as_str) {
-        errors.invalid_all(&path, name, label_errors(name));
-    }
-}
+pub(super) const CHECKS: &[(&str, Check)] = checks![label_keys_are_apart, constraints_are_unique];
 
 /// Keys that are added to a selector from the Pod's own labels.
 fn label_keys_are_apart(at: &At<'_>, errors: &mut Errors) {
@@ -92,14 +41,6 @@ fn label_keys_are_apart(at: &At<'_>, errors: &mut Errors) {
             errors.invalid(&at.path.index(index), key, "exists in both matchLabelKeys and labelSelector");
         }
     }
-}
-
-fn topology_key_is_valid(at: &At<'_>, errors: &mut Errors) {
-    let key = at.value.as_str().unwrap_or_default();
-    if key.is_empty() {
-        errors.required(at.path, "can not be empty");
-    }
-    errors.invalid_all(at.path, key, label_key_errors(key));
 }
 
 fn constraints_are_unique(at: &At<'_>, errors: &mut Errors) {

@@ -7,13 +7,11 @@
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_key_errors, label_value_errors};
 
-use super::checks;
-use crate::field::{Errors, Path};
+use crate::field::Errors;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] =
-    checks![labels_are_well_formed, selector_operator_is_known, selector_is_not_empty, selector_is_usable];
+pub(super) const CHECKS: &[(&str, Check)] = checks![selector_is_usable];
 
 /// Returns true if a `LabelSelector` matches the labels; the empty one matches all.
 #[must_use]
@@ -58,35 +56,9 @@ pub(super) fn is_usable(selector: &Value) -> bool {
         })
 }
 
-pub(super) fn labels(labels: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (key, value) in labels.as_object().into_iter().flatten() {
-        errors.invalid_all(path, key, label_key_errors(key));
-        let value = value.as_str().unwrap_or_default();
-        errors.invalid_all(path, value, label_value_errors(value));
-    }
-}
-
-fn labels_are_well_formed(at: &At<'_>, errors: &mut Errors) {
-    labels(at.value, at.path, errors);
-}
-
-fn selector_operator_is_known(at: &At<'_>, errors: &mut Errors) {
-    let operator = at.value.as_str().unwrap_or_default();
-    if !matches!(operator, "In" | "NotIn" | "Exists" | "DoesNotExist") {
-        errors.invalid(at.path, operator, "not a valid selector operator");
-    }
-}
-
 fn selector_is_usable(at: &At<'_>, errors: &mut Errors) {
     if !is_usable(at.value) {
         errors.invalid(at.path, at.value.clone(), "invalid label selector.");
-    }
-}
-
-/// An empty selector takes the Pods of everybody else too.
-fn selector_is_not_empty(at: &At<'_>, errors: &mut Errors) {
-    if !at.value.is_null() && is_empty(at.value) {
-        errors.invalid(at.path, at.value.clone(), "empty selector is invalid for this kind");
     }
 }
 

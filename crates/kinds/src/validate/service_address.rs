@@ -10,20 +10,19 @@ use std::net::IpAddr;
 
 use listwatch_wire::json::Value;
 
-use super::checks;
 use super::service::is_headless;
 use crate::field::{Errors, Path};
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![service_changes_little];
+pub(super) const CHECKS: &[(&str, Check)] = checks![addresses_stay];
 
 const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const MAX_ADDRESSES: usize = 2;
 
 /// Checks what addresses are allocated by. kube-apiserver does so before anything else, and stops there if something is wrong:
 /// first each field for itself, then what this cluster has.
-pub(super) fn before_allocation(service: &Value, errors: &mut Errors) {
+pub(crate) fn before_allocation(service: &Value, errors: &mut Errors) {
     let (spec, path) = (service.at("spec"), Path::root("spec"));
     if spec.text("type") == "ExternalName" {
         return;
@@ -151,21 +150,9 @@ fn configured(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// An address stays for life, unless the Service stops having one.
-fn service_changes_little(at: &At<'_>, errors: &mut Errors) {
+fn addresses_stay(at: &At<'_>, errors: &mut Errors) {
     let Some(old) = at.old else { return };
     let (new, path) = (at.value, at.path);
-    let balanced = |spec: &Value| spec.text("type") == "LoadBalancer";
-    if balanced(old) && balanced(new) && new.at("loadBalancerClass") != old.at("loadBalancerClass") {
-        let class = new.at("loadBalancerClass").clone();
-        errors.invalid(&path.child("loadBalancerClass"), class, "may not change once set");
-    }
-    let checked = |spec: &Value| balanced(spec) && spec.text("externalTrafficPolicy") == "Local";
-    if checked(old) && checked(new) && new.at("healthCheckNodePort") != old.at("healthCheckNodePort") {
-        errors.forbidden(&path.child("healthCheckNodePort"), "field is immutable");
-    }
-    if old.text("type") == "ExternalName" || new.text("type") == "ExternalName" {
-        return;
-    }
     if is_headless(old) && is_headless(new) {
         return;
     }

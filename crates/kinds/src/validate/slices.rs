@@ -4,45 +4,17 @@
 //! would lead a Service's traffic to the node itself. A ServiceCIDR holds one range per IP family; a second one may be
 //! added later, but ranges never change, since addresses were allocated from them.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
 
 use listwatch_wire::json::Value;
 use listwatch_wire::names::subdomain_errors;
 
-use super::checks;
 use crate::field::Errors;
 use crate::rules::{self, At, Check, canonical_range};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![
-    subset_has_addresses,
-    slice_port_names_are_unique,
-    slice_addresses_fit_their_type,
-    ranges_are_of_two_families,
-];
-
-fn subset_has_addresses(at: &At<'_>, errors: &mut Errors) {
-    if at.value.count("addresses") == 0 && at.value.count("notReadyAddresses") == 0 {
-        errors.required(at.path, "must specify `addresses` or `notReadyAddresses`");
-    }
-    let ports = at.path.child("ports");
-    for (index, port) in at.value.list("ports").iter().enumerate() {
-        if port.text("name").is_empty() && at.value.count("ports") > 1 {
-            errors.required(&ports.index(index).child("name"), "");
-        }
-    }
-}
-
-fn slice_port_names_are_unique(at: &At<'_>, errors: &mut Errors) {
-    let mut seen = HashSet::new();
-    for (index, port) in at.value.as_array().into_iter().flatten().enumerate() {
-        let name = port.text("name");
-        if !seen.insert(name) {
-            errors.duplicate(&at.path.index(index).child("name"), name);
-        }
-    }
-}
+pub(super) const CHECKS: &[(&str, Check)] =
+    checks![slice_addresses_fit_their_type, ranges_are_of_two_families];
 
 fn slice_addresses_fit_their_type(at: &At<'_>, errors: &mut Errors) {
     let kind = at.value.text("addressType");

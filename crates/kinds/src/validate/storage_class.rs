@@ -7,18 +7,12 @@ use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
 
-use super::checks;
 use crate::field::Errors;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![
-    drivers_stay_the_same,
-    parameters_are_small,
-    topologies_are_unique,
-    audiences_are_unique,
-    attachment_has_one_source
-];
+pub(super) const CHECKS: &[(&str, Check)] =
+    checks![drivers_stay_the_same, parameters_are_small, topologies_are_unique];
 
 /// Bytes of all parameters of a class together.
 const MAX_PARAMETERS: usize = 256 * 1024;
@@ -48,29 +42,6 @@ fn topologies_are_unique(at: &At<'_>, errors: &mut Errors) {
         {
             errors.duplicate(&at.path.index(index).child("matchLabelExpressions"), "");
         }
-    }
-}
-
-fn audiences_are_unique(at: &At<'_>, errors: &mut Errors) {
-    let mut seen = HashSet::new();
-    for (index, request) in at.value.as_array().into_iter().flatten().enumerate() {
-        let audience = request.text("audience");
-        if !seen.insert(audience) {
-            errors.duplicate(&at.path.index(index).child("audience"), audience);
-        }
-    }
-}
-
-fn attachment_has_one_source(at: &At<'_>, errors: &mut Errors) {
-    let detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-    match (at.value.has("inlineVolumeSpec"), at.value.has("persistentVolumeName")) {
-        (false, false) => errors.required(at.path, detail),
-        (true, true) => errors.forbidden(at.path, detail),
-        (false, true) if at.value.at("persistentVolumeName") == &Value::from("") => {
-            let path = at.path.child("persistentVolumeName");
-            errors.required(&path, "must specify non empty persistentVolumeName");
-        }
-        _ => {}
     }
 }
 

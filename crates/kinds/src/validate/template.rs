@@ -7,7 +7,7 @@
 
 use listwatch_wire::json::{Value, json};
 
-use super::{checks, pod, selector};
+use super::selector;
 use crate::field::{Errors, Path};
 use crate::meta;
 use crate::rules::{At, Check};
@@ -16,11 +16,10 @@ use crate::tree::Tree;
 pub(super) const CHECKS: &[(&str, Check)] = checks![
     template_metadata_is_valid,
     template_metadata_is_plain,
-    template_has_no_ephemeral_containers,
     template_matches_selector,
     daemon_template_matches_selector,
     controller_template_matches_selector,
-    job_template_matches_selector,
+    job_template_matches_selector
 ];
 
 /// kube-apiserver reports labels and annotations of a template beside its metadata.
@@ -28,7 +27,6 @@ fn template_metadata_is_valid(at: &At<'_>, errors: &mut Errors) {
     let meta = at.value.at("metadata");
     meta::validate_labels(meta, &at.path.child("labels"), errors);
     meta::validate_annotations(meta, &at.path.child("annotations"), errors);
-    pod::annotations(meta, at.value.at("spec"), &at.path.child("annotations"), errors);
 }
 
 /// A template of a claim has labels and annotations, and is given the rest.
@@ -38,13 +36,6 @@ fn template_metadata_is_plain(at: &At<'_>, errors: &mut Errors) {
         if !matches!(key.as_str(), "labels" | "annotations" | "creationTimestamp") {
             errors.forbidden(&at.path.child(key), "cannot be set");
         }
-    }
-}
-
-fn template_has_no_ephemeral_containers(at: &At<'_>, errors: &mut Errors) {
-    if at.value.count("ephemeralContainers") > 0 {
-        let detail = "ephemeral containers not allowed in pod template";
-        errors.forbidden(&at.path.child("ephemeralContainers"), detail);
     }
 }
 

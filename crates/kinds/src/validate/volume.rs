@@ -4,27 +4,18 @@
 //! so that kube-apiserver's further "not found" error appears too. The claims of a StatefulSet count as volumes of its
 //! template. Projected sources are in `projected`, PersistentVolumes in `storage`.
 
-use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
 use listwatch_wire::names::label_errors;
 
-use super::{checks, container};
+use super::container;
 use crate::field::{Errors, Path};
-use crate::quantity;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![
-    volumes_and_mounts_agree,
-    claimed_volumes_and_mounts_agree,
-    size_limit_is_not_negative,
-    azure_disk_is_where_its_kind_is,
-    path_is_absolute,
-    dataset_is_named_once,
-    given_text_is_not_empty,
-];
+pub(super) const CHECKS: &[(&str, Check)] =
+    checks![volumes_and_mounts_agree, claimed_volumes_and_mounts_agree];
 
 /// Runs after the volumes themselves were checked: one that is not valid cannot be mounted.
 fn volumes_and_mounts_agree(at: &At<'_>, errors: &mut Errors) {
@@ -113,58 +104,5 @@ fn variables_of_files(
             }
             Some(_) => {}
         }
-    }
-}
-
-/// Managed disks have a path of their own, others a web address.
-fn azure_disk_is_where_its_kind_is(at: &At<'_>, errors: &mut Errors) {
-    const MANAGED: &str =
-        "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
-    const BLOB: &str = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
-    let (kind, place) = (at.value.text("kind"), at.value.text("diskURI"));
-    let path = at.path.child("diskURI");
-    match kind {
-        "" => {}
-        "Managed" if !place.starts_with("/subscriptions/") => errors.not_supported(&path, place, &[MANAGED]),
-        "Managed" => {}
-        _ if !place.starts_with("https://") => errors.not_supported(&path, place, &[BLOB]),
-        _ => {}
-    }
-}
-
-fn size_limit_is_not_negative(at: &At<'_>, errors: &mut Errors) {
-    if quantity::compare(at.value.as_str().unwrap_or_default(), "0") == Ok(Ordering::Less) {
-        errors.forbidden(at.path, "SizeLimit field must be a valid resource quantity");
-    }
-}
-
-fn path_is_absolute(at: &At<'_>, errors: &mut Errors) {
-    let place = at.value.as_str().unwrap_or_default();
-    if place.is_empty() {
-        errors.required(at.path, "");
-    }
-    if !place.starts_with('/') {
-        errors.invalid(at.path, place, "must be an absolute path");
-    }
-}
-
-fn dataset_is_named_once(at: &At<'_>, errors: &mut Errors) {
-    let (name, id) = (at.value.text("datasetName"), at.value.text("datasetUUID"));
-    match (name.is_empty(), id.is_empty()) {
-        (true, true) => errors.required(at.path, "one of datasetName and datasetUUID is required"),
-        (false, false) => {
-            let detail = "datasetName and datasetUUID can not be specified simultaneously";
-            errors.invalid(at.path, "resource", detail);
-        }
-        _ => {}
-    }
-    if name.contains('/') {
-        errors.invalid(&at.path.child("datasetName"), name, "must not contain '/'");
-    }
-}
-
-fn given_text_is_not_empty(at: &At<'_>, errors: &mut Errors) {
-    if at.value == "" {
-        errors.required(at.path, "");
     }
 }

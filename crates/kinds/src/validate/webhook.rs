@@ -7,52 +7,18 @@
 use std::collections::HashSet;
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::{label_key_errors, subdomain_errors};
+use listwatch_wire::names::subdomain_errors;
 
-use super::checks;
 use crate::field::Errors;
 use crate::names;
 use crate::rules::{At, Check};
-use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![
-    webhook_name_is_qualified,
-    match_conditions_are_named,
     review_versions_are_known,
     webhook_resources_are_valid,
-    client_is_one_place,
-    service_path_is_clean,
+    url_is_plain_https,
+    service_path_is_clean
 ];
-
-fn webhook_name_is_qualified(at: &At<'_>, errors: &mut Errors) {
-    let name = at.value.as_str().unwrap_or_default();
-    if name.is_empty() {
-        errors.required(at.path, "");
-        return;
-    }
-    let wrong = subdomain_errors(name);
-    if wrong.is_empty() && name.split('.').count() < 3 {
-        errors.invalid(at.path, name, "should be a domain with at least three segments separated by dots");
-    }
-    errors.invalid_all(at.path, name, wrong);
-}
-
-fn match_conditions_are_named(at: &At<'_>, errors: &mut Errors) {
-    let mut seen = HashSet::new();
-    for (index, condition) in at.value.as_array().into_iter().flatten().enumerate() {
-        let (path, name) = (at.path.index(index), condition.text("name"));
-        if condition.text("expression").trim().is_empty() {
-            errors.required(&path.child("expression"), "");
-        }
-        match name.is_empty() {
-            true => errors.required(&path.child("name"), ""),
-            false => errors.invalid_all(&path.child("name"), name, label_key_errors(name)),
-        }
-        if !name.is_empty() && !seen.insert(name) {
-            errors.duplicate(&path.child("name"), name);
-        }
-    }
-}
 
 fn review_versions_are_known(at: &At<'_>, errors: &mut Errors) {
     let versions = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -106,31 +72,26 @@ fn webhook_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-fn client_is_one_place(at: &At<'_>, errors: &mut Errors) {
+fn url_is_plain_https(at: &At<'_>, errors: &mut Errors) {
     const FORM: &str = "; desired format: https://host[/path]";
-    if at.value.has("url") == at.value.has("service") {
-        errors.required(at.path, "exactly one of url or service is required");
-        return;
-    }
-    let Some(url) = at.value.at("url").as_str() else { return };
-    let path = at.path.child("url");
+    let Some(url) = at.value.as_str() else { return };
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     if scheme != "https" {
-        errors.invalid(&path, scheme, format!("'https' is the only allowed URL scheme{FORM}"));
+        errors.invalid(at.path, scheme, format!("'https' is the only allowed URL scheme{FORM}"));
     }
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if scheme.is_empty() || host.is_empty() {
-        errors.invalid(&path, "", format!("host must be specified{FORM}"));
+        errors.invalid(at.path, "", format!("host must be specified{FORM}"));
     }
     if host.contains('@') {
-        errors.invalid(&path, host, "user information is not permitted in the URL");
+        errors.invalid(at.path, host, "user information is not permitted in the URL");
     }
-    if let Some((_, fragment)) = rest.split_once('#').filter(|(_, fragment)| !fragment.is_empty()) {
-        errors.invalid(&path, fragment, "fragments are not permitted in the URL");
+    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    if !fragment.is_empty() {
+        errors.invalid(at.path, fragment, "fragments are not permitted in the URL");
     }
-    let query = rest.split('#').next().and_then(|rest| rest.split_once('?'));
-    if let Some((_, query)) = query.filter(|(_, query)| !query.is_empty()) {
-        errors.invalid(&path, query, "query parameters are not permitted in the URL");
+    if let Some((_, query)) = rest.split_once('?').filter(|(_, query)| !query.is_empty()) {
+        errors.invalid(at.path, query, "query parameters are not permitted in the URL");
     }
 }
 

@@ -1,0 +1,285 @@
+//! Conditions of rules: `if=` and `unless=`.
+//!
+//! | form | holds where |
+//! |---|---|
+//! | `ROUTE` | something is there that is neither empty text nor an empty list |
+//! | `ROUTE?` | the field is there, though it may be empty |
+//! | `ROUTE:a\|b*` | the text or flag is one of the words; `*` at an end stands for any text |
+//! | `ROUTE~REGEX` | the text or number matches |
+//! | `A<B`, `<=`, `>`, `>=` | the number is smaller, and so on; an absent one is zero, or nothing holds if it is a pointer (`A?<B`) |
+//! | `A==B`, `A!=B` | the values are equal, or differ |
+//!
+//! Routes begin at the struct of the block; in `where=` at the struct at the end of the route, and `/ROUTE` at the one of the
+//! block. `old` is the stored struct (`if=old` is an update), `#ROUTE` the number of elements or letters, `+A+B` the number of those
+//! fields that are there, and a route through `[]` stands for any of its values. Operands are routes, numbers, or words in single quotes.
+
+use std::cmp::Ordering;
+
+use listwatch_wire::json::Value;
+use regex::Regex;
+
+use super::route::Route;
+
+/// One condition on a struct and its stored form.
+#[derive(Clone, Debug)]
+pub(super) struct RuleCondition {
+    subject: Operand,
+    test: Test,
+    wanted: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Test {
+    Given,
+    Present,
+    Words(Vec<&'static str>),
+    Matches(Option<Regex>),
+    Compare { orders: &'static [Ordering], other: Operand },
+    Equal { other: Operand, same: bool },
+}
+
+/// A value that a condition looks at.
+#[derive(Clone, Debug)]
+enum Operand {
+    Number(i64),
+    Word(&'static str),
+    Route {
+        route: Route,
+        base: Base,
+        counted: bool,
+        needed: bool,
+    },
+    /// The number of routes that lead to something.
+    Given(Vec<Route>),
+}
+
+/// The struct that a route begins at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    New,
+    Old,
+    Top,
+}
+
+/// The structs that a condition looks at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene<'a> {
+    pub(super) new: &'a Value,
+    /// The stored form of the same struct.
+    pub(super) old: Option<&'a Value>,
+    /// The struct of the block.
+    pub(super) top: &'a Value,
+}
+
+/// The signs of comparisons, longer ones first.
+const SIGNS: [(&str, &[Ordering]); 4] = [
+    ("<=", &[Ordering::Less, Ordering::Equal]),
+    (">=", &[Ordering::Greater, Ordering::Equal]),
+    ("<", &[Ordering::Less]),
+    (">", &[Ordering::Greater]),
+];
+
+impl RuleCondition {
+    /// Reads a condition.
+    pub(super) fn parse(text: &'static str, wanted: bool) -> Self {
+        let condition =
+            |subject: &'static str, test: Test| Self { subject: Operand::parse(subject), test, wanted };
+        if let Some((subject, pattern)) = text.split_once('~') {
+            return condition(subject, Test::Matches(Regex::new(pattern).ok()));
+        }
+        for (sign, same) in [("==", true), ("!=", false)] {
+            if let Some((subject, other)) = text.split_once(sign) {
+                return condition(subject, Test::Equal { other: Operand::parse(other), same });
+            }
+        }
+        for (sign, orders) in SIGNS {
+            if let Some((subject, other)) = text.split_once(sign) {
+                return condition(subject, Test::Compare { orders, other: Operand::parse(other) });
+            }
+        }
+        match (text.split_once(':'), text.strip_suffix('?')) {
+            (Some((subject, words)), _) => condition(subject, Test::Words(words.split('|').collect())),
+            (None, Some(subject)) => condition(subject, Test::Present),
+            (None, None) => condition(text, Test::Given),
+        }
+    }
+
+    /// True if a struct meets the condition.
+    pub(super) fn holds(&self, scene: Scene<'_>) -> bool {
+        let mut met = false;
+        self.subject.each(scene, &mut |value| met |= self.test.is_met(value, scene, &self.subject));
+        met == self.wanted
+    }
+
+    /// The routes that begin at the struct of the condition itself, and whether its pattern can be read, for the check of the tables.
+    pub(super) fn routes(&self) -> Option<Vec<&Route>> {
+        let mut routes = Vec::new();
+        let mut operands = vec![&self.subject];
+        match &self.test {
+            Test::Matches(None) => return None,
+            Test::Compare { other, .. } | Test::Equal { other, .. } => operands.push(other),
+            _ => {}
+        }
+        for operand in operands {
+            match operand {
+                Operand::Route { route, base: Base::New | Base::Old, .. } => routes.push(route),
+                Operand::Given(given) => routes.extend(given),
+                _ => {}
+            }
+        }
+        Some(routes)
+    }
+}
+
+impl Test {
+    fn is_met(&self, value: &Value, scene: Scene<'_>, subject: &Operand) -> bool {
+        match self {
+            Self::Given => match value {
+                Value::Null => false,
+                Value::Array(list) => !list.is_empty(),
+                value => value != "",
+            },
+            Self::Present => !value.is_null(),
+            Self::Words(words) => match value {
+                Value::String(text) => words.iter().any(|word| fits(word, text)),
+                Value::Null => words.contains(&""),
+                other => words.contains(&other.to_string().as_str()),
+            },
+            Self::Matches(pattern) => {
+                let number = if value.is_number() { value.to_string() } else { String::new() };
+                let text = value.as_str().unwrap_or(&number);
+                pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
+            }
+            Self::Compare { orders, other } => {
+                let mut met = false;
+                let left = subject.number(value);
+                other.each(scene, &mut |right| {
+                    let right = other.number(right);
+                    met |= left.zip(right).is_some_and(|(left, right)| orders.contains(&left.cmp(&right)));
+                });
+                met
+            }
+            Self::Equal { other, same } => {
+                let mut met = false;
+                other.each(scene, &mut |right| met |= (value == right) == *same);
+                met
+            }
+        }
+    }
+}
+
+/// Compares with a word that may have a `*` at one end.
+fn fits(word: &str, text: &str) -> bool {
+    match (word.strip_suffix('*'), word.strip_prefix('*')) {
+        (Some(start), _) => text.starts_with(start),
+        (_, Some(end)) => text.ends_with(end),
+        _ => word == text,
+    }
+}
+
+impl Operand {
+    /// Reads an operand.
+    fn parse(text: &'static str) -> Self {
+        if let Ok(number) = text.parse() {
+            return Self::Number(number);
+        }
+        if let Some(fields) = text.strip_prefix('+') {
+            return Self::Given(fields.split('+').map(Route::parse).collect());
+        }
+        if let Some(word) = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
+            return Self::Word(word);
+        }
+        let (text, needed) = text.strip_suffix('?').map_or((text, false), |text| (text, true));
+        let (text, counted) = text.strip_prefix('#').map_or((text, false), |text| (text, true));
+        let (text, base) = match (text.strip_prefix("old."), text.strip_prefix('/')) {
+            (Some(text), _) => (text, Base::Old),
+            (_, Some(text)) => (text, Base::Top),
+            _ if text == "old" => ("", Base::Old),
+            _ => (text, Base::New),
+        };
+        Self::Route { route: Route::parse(text), base, counted, needed }
+    }
+
+    /// Calls back with every value of the operand.
+    fn each(&self, scene: Scene<'_>, found: &mut dyn FnMut(&Value)) {
+        match self {
+            Self::Number(number) => found(&Value::from(*number)),
+            Self::Word(word) => found(&Value::from(*word)),
+            Self::Given(routes) => {
+                let given = routes.iter().filter(|route| !route.value(scene.new).is_null()).count();
+                found(&Value::from(i64::try_from(given).unwrap_or(i64::MAX)));
+            }
+            Self::Route { route, base, counted, .. } => {
+                let from = match base {
+                    Base::New => Some(scene.new),
+                    Base::Old => scene.old,
+                    Base::Top => Some(scene.top),
+                };
+                let Some(from) = from else { return found(&Value::Null) };
+                route.visit(from, None, &mut |leaf| match counted {
+                    true => found(&Value::from(count(leaf.value))),
+                    false => found(leaf.value),
+                });
+            }
+        }
+    }
+
+    /// The number of a value: zero if it is absent and need not be there.
+    fn number(&self, value: &Value) -> Option<i64> {
+        let needed = matches!(self, Self::Route { needed: true, .. });
+        value.as_i64().or((value.is_null() && !needed).then_some(0))
+    }
+}
+
+fn count(value: &Value) -> i64 {
+    let count = match value {
+        Value::Array(items) => items.len(),
+        Value::Object(fields) => fields.len(),
+        Value::String(text) => text.len(),
+        _ => 0,
+    };
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    #[test]
+    fn conditions_look_at_fields_counts_and_the_stored_object() {
+        let new = json!({"a": {"b": "system-x", "n": 3}, "empty": "", "list": [{"t": "x"}, {"t": "y"}], "no": false});
+        let old = json!({"a": {"n": 5}});
+        for (text, expected) in [
+            ("a.b", true),
+            ("empty", false),
+            ("empty?", true),
+            ("absent?", false),
+            ("a.b:system-*", true),
+            ("a.b:x|*-x", true),
+            ("no:false", true),
+            ("absent:", true),
+            ("a.n<old.a.n", true),
+            ("a.n>=3", true),
+            ("absent<1", true),
+            ("absent?<1", false),
+            ("#list>1", true),
+            ("#a.b==8", true),
+            ("list[].t:y", true),
+            ("list[].t:z", false),
+            ("a.b=='system-x'", true),
+            ("a.n!=old.a.n", true),
+            ("old", true),
+            ("+a+empty+absent==2", true),
+            ("a.n~^[0-9]$", true),
+            ("a.b~^x", false),
+            ("a.n:3", true),
+        ] {
+            let scene = Scene { new: &new, old: Some(&old), top: &new };
+            assert_eq!(RuleCondition::parse(text, true).holds(scene), expected, "{text}");
+            assert_eq!(RuleCondition::parse(text, false).holds(scene), !expected, "unless {text}");
+        }
+        assert!(!RuleCondition::parse("old", true).holds(Scene { new: &new, old: None, top: &new }));
+    }
+}

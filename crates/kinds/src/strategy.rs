@@ -1,0 +1,69 @@
+//! [`KindStrategy`]: what becomes of objects of a kind, as entries of its row.
+//!
+//! Named after kube-apiserver's registry strategies. Names, scope and verbs are in [`crate::kind`]; the rules of the fields are in the
+//! tables of `rules`, under the name of the struct. A kind that needs nothing of its own has [`KindStrategy::PLAIN`].
+
+use listwatch_wire::json::{Map, Value, json};
+
+use crate::columns::{self, KindColumns};
+use crate::field::Errors;
+use crate::prepare;
+
+/// The treatment of objects of a kind on their way in and out.
+#[derive(Clone, Copy, Debug)]
+pub struct KindStrategy {
+    /// Fills in the fields that were left out ([`crate::defaults`]).
+    pub(crate) defaults: fn(&mut Map),
+    /// The defaults look at metadata, or are about it.
+    pub(crate) defaults_metadata: bool,
+    /// Completes a new object before its status is made ([`crate::prepare`]).
+    pub(crate) complete: fn(&mut Value),
+    /// The status of a new object; without it, what was sent stays.
+    pub(crate) initial_status: Option<fn(&Value) -> Value>,
+    /// Completes a new object after that.
+    pub(crate) create: fn(&mut Value),
+    /// Makes an object the successor of the stored one.
+    pub(crate) update: fn(&mut Value, &Value),
+    /// Completes a change of the status.
+    pub(crate) status_update: fn(&mut Value, &Value),
+    /// Sets the generation of a changed object, if the kind counts them.
+    pub(crate) count_generation: fn(&mut Value, &Value),
+    /// A new object has a generation.
+    pub(crate) generation_at_creation: bool,
+    /// Parts of the metadata that a change of the status leaves as they are.
+    pub(crate) kept_by_status: &'static [&'static str],
+    /// Fields that do not count in a change of the status.
+    pub(crate) reset_by_status: &'static [&'static [&'static str]],
+    /// The place of a pod spec.
+    pub(crate) pod_spec: Option<&'static [&'static str]>,
+    /// Fields whose features are off.
+    pub(crate) disabled: &'static [&'static str],
+    /// Validation that comes before all other, and alone if it finds something.
+    pub(crate) validate_first: fn(&Value, &mut Errors),
+    /// Finalizers of others need a domain.
+    pub(crate) qualified_finalizers: bool,
+    /// The columns of its tables ([`crate::columns`]).
+    pub(crate) columns: KindColumns,
+}
+
+impl KindStrategy {
+    /// The strategy of a kind without anything of its own.
+    pub(crate) const PLAIN: Self = Self {
+        defaults: |_| {},
+        defaults_metadata: false,
+        complete: |_| {},
+        initial_status: Some(|_| json!({})),
+        create: |_| {},
+        update: |_, _| {},
+        status_update: |_, _| {},
+        count_generation: prepare::count_specs,
+        generation_at_creation: true,
+        kept_by_status: &[],
+        reset_by_status: &[&["spec"]],
+        pod_spec: None,
+        disabled: &[],
+        validate_first: |_, _| {},
+        qualified_finalizers: true,
+        columns: columns::DEFAULT,
+    };
+}
