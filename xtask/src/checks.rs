@@ -3,12 +3,13 @@
 //! All of them say `--workspace` with the default features and the dev profile: cargo then resolves one set of
 //! features and compiles each dependency once for checking and once for running, however many steps there are.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 
 use crate::report::{Outcome, Step};
-use crate::{house, links, outside, parts, rooms, root};
+use crate::{house, kinds, links, outside, parts, rooms, root, rules};
 
 pub(crate) fn steps() -> Vec<Step> {
     vec![
@@ -33,6 +34,11 @@ pub(crate) fn steps() -> Vec<Step> {
             about: "a doc comment begins with a noun phrase or a verb",
             run: house::words::check,
         },
+        Step {
+            name: "generated",
+            about: "the generated tables are what Kubernetes' sources make, where those are at hand",
+            run: generated,
+        },
         Step { name: "links", about: "no document names a file that is not there", run: links::check },
         Step { name: "docs", about: "rustdoc without warnings or broken links", run: docs },
         Step { name: "tests", about: "unit and integration tests, with real parts", run: tests },
@@ -48,6 +54,23 @@ pub(crate) fn steps() -> Vec<Step> {
 
 fn clippy() -> anyhow::Result<Outcome> {
     cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+}
+
+/// Compares the generated tables of crates/kinds with what a checkout of Kubernetes makes of them.
+fn generated() -> anyhow::Result<Outcome> {
+    const SOURCES: &str = "LISTWATCH_KUBERNETES_SOURCES";
+    let Some(sources) = std::env::var_os(SOURCES).map(PathBuf::from) else {
+        return Ok(Outcome::Skipped(format!(
+            "{SOURCES} names no checkout of Kubernetes; see CONTRIBUTING.md"
+        )));
+    };
+    if !kinds::is_current(&sources)? {
+        bail!("the field table differs: cargo xtask kinds --sources {}", sources.display());
+    }
+    if !rules::is_current(&sources)? {
+        bail!("the table of declared rules differs: cargo xtask rules --sources {}", sources.display());
+    }
+    Ok(Outcome::Passed("two tables are what the sources make".to_owned()))
 }
 
 fn docs() -> anyhow::Result<Outcome> {

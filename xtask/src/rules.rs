@@ -44,16 +44,20 @@ pub(crate) struct Arguments {
 
 /// Writes the table, or compares it.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let text = table(&arguments.sources)?;
-    let path = crate::root().join(TABLE);
     if !arguments.check {
-        std::fs::write(&path, &text)?;
+        let text = table(&arguments.sources)?;
+        std::fs::write(crate::root().join(TABLE), &text)?;
         println!("{} lines", text.lines().count());
         return Ok(ExitCode::SUCCESS);
     }
-    let same = std::fs::read_to_string(&path)? == text;
+    let same = is_current(&arguments.sources)?;
     println!("{TABLE} {}", if same { "is what the sources declare" } else { "differs from the sources" });
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns true if the committed table is what the sources declare.
+pub(crate) fn is_current(sources: &Path) -> anyhow::Result<bool> {
+    Ok(std::fs::read_to_string(crate::root().join(TABLE))? == table(sources)?)
 }
 
 /// One field as the source has it.

