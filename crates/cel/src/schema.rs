@@ -13,8 +13,8 @@ use std::sync::Arc;
 use listwatch_wire::json::{Text, Value as Json};
 
 use crate::types::{ObjectType, Type};
-pub use escape::escape;
 pub(crate) use escape::unescape;
+pub use escape::{escape, is_identifier};
 
 /// The largest request that sizes are estimated for.
 pub const MAX_REQUEST_BYTES: u64 = 3 * 1024 * 1024;

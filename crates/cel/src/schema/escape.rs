@@ -18,6 +18,18 @@ fn is_reserved(name: &str) -> bool {
     LITERALS.contains(&name) || RESERVED.contains(&name)
 }
 
+/// Returns true if an expression can refer to a variable of that name as it is.
+///
+/// ```
+/// assert!(listwatch_cel::is_identifier("replicas_1"));
+/// assert!(!listwatch_cel::is_identifier("while") && !listwatch_cel::is_identifier("1st"));
+/// ```
+#[must_use]
+pub fn is_identifier(name: &str) -> bool {
+    let start = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(start) && name.chars().all(|c| start(c) || c.is_ascii_digit()) && !is_reserved(name)
+}
+
 /// The identifier for a name, or `None` if expressions cannot write it.
 #[must_use]
 pub fn escape(name: &str) -> Option<Cow<'_, str>> {

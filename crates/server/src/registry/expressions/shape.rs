@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use listwatch_cel::is_identifier;
 use listwatch_kinds::field::{Errors, Path};
 use listwatch_kinds::names::label_1035_errors;
 use listwatch_kinds::tree::Tree;
@@ -20,29 +21,6 @@ const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 /// kube-apiserver's bounds.
 const MATCH_CONDITIONS: usize = 64;
 const AUDIT_ANNOTATIONS: usize = 20;
-/// Words that are no identifiers in CEL.
-const RESERVED: [&str; 20] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-];
 
 /// Validates a policy, apart from its expressions. Errors are in the order of kube-apiserver.
 pub(super) fn policy(family: PolicyFamily, name: &str, spec: &Value, errors: &mut Errors) {
@@ -212,13 +190,6 @@ fn variables(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             errors.required(&path.child("expression"), "expression is not specified");
         }
     }
-}
-
-fn is_identifier(name: &str) -> bool {
-    let start = |c: char| c.is_ascii_alphabetic() || c == '_';
-    name.starts_with(start)
-        && name.chars().all(|c| start(c) || c.is_ascii_digit())
-        && !RESERVED.contains(&name)
 }
 
 /// Checks validations and audit annotations. The key of an annotation is qualified with the name of the policy, and
