@@ -12,8 +12,8 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-saniti
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Ccodegen-units=1 -Cdebug-assertions";
 
-const TARGETS: [&str; 8] =
-    ["json", "query", "events", "patches", "ownership", "protobuf", "objects", "definitions"];
+const TARGETS: [&str; 9] =
+    ["json", "query", "events", "patches", "ownership", "protobuf", "objects", "definitions", "cel"];
 
 /// What to fuzz, and for how long.
 #[derive(clap::Args)]

@@ -197,4 +197,21 @@ mod tests {
         let garbage = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
         assert!(SigningKey::from_pem(garbage).unwrap_err().contains("P-256"));
     }
+
+    proptest::proptest! {
+        /// A token with any byte changed, cut or added is nobody's.
+        #[test]
+        fn a_changed_token_is_not_believed(at in proptest::prelude::any::<proptest::sample::Index>(), byte in 32u8..127) {
+            static KEY: std::sync::LazyLock<SigningKey> =
+                std::sync::LazyLock::new(|| SigningKey::from_pem(&SigningKey::make_pem().unwrap()).unwrap());
+            let token = KEY.sign(&json!({"sub": "somebody"})).unwrap();
+            let at = at.index(token.len());
+            let mut changed = token.clone().into_bytes();
+            changed[at] = byte;
+            let changed = String::from_utf8(changed).unwrap();
+            for other in [&changed, &token[..at], &format!("{token}{}", char::from(byte))] {
+                proptest::prop_assert!(other == token || KEY.verify::<Value>(other).is_none(), "{other}");
+            }
+        }
+    }
 }

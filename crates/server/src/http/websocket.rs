@@ -282,8 +282,11 @@ impl FrameReader {
             n => (u64::from(n), 2),
         };
         let opcode = first & 0x0f;
-        // Clients must mask, extensions were not agreed, and control frames are short.
-        if second & 0x80 == 0 || first & 0x70 != 0 || (opcode >= CLOSE && length > CONTROL_BYTES) {
+        // Clients must mask, extensions were not agreed, and control frames are short and whole.
+        if second & 0x80 == 0
+            || first & 0x70 != 0
+            || (opcode >= CLOSE && (first & 0x80 == 0 || length > CONTROL_BYTES))
+        {
             return Some(Err(Control::Broken));
         }
         let mask = self.bytes(head)?;
@@ -350,7 +353,63 @@ mod tests {
         assert_eq!(reader(b"GET / HTTP/1.1\r\n").parse(), Some(Control::Broken));
         assert_eq!(reader(&[0x81, 0x05, 1, 2, 3, 4, 5]).parse(), Some(Control::Broken));
         assert_eq!(reader(&[0x89, 0xfe, 0x01, 0x00, 0, 0, 0, 0]).parse(), Some(Control::Broken));
+        assert_eq!(reader(&[0x09, 0x80, 0, 0, 0, 0]).parse(), Some(Control::Broken), "a ping in fragments");
         assert_eq!(reader(&[0x88, 0x80, 0, 0, 0, 0]).parse(), Some(Control::Close));
+    }
+
+    proptest::proptest! {
+        /// What a client means does not depend on how its bytes arrive, and what is kept of it is bounded.
+        #[test]
+        fn pieces_do_not_matter(bytes in frames(), cuts in proptest::collection::vec(0..400usize, 0..6)) {
+            let mut whole = reader(&bytes);
+            let expected: Vec<Control> = std::iter::from_fn(|| all_but_broken(&mut whole)).collect();
+            let (mut pieces, mut seen, mut rest) = (FrameReader::default(), Vec::new(), &bytes[..]);
+            for cut in cuts.into_iter().chain([usize::MAX]) {
+                let (piece, later) = rest.split_at(cut.min(rest.len()));
+                pieces.buf.extend_from_slice(piece);
+                rest = later;
+                seen.extend(std::iter::from_fn(|| all_but_broken(&mut pieces)));
+            }
+            proptest::prop_assert_eq!(seen, expected);
+            proptest::prop_assert!(pieces.is_broken() || pieces.buf.len() <= 14 + CONTROL_BYTES as usize);
+        }
+    }
+
+    impl FrameReader {
+        fn is_broken(&mut self) -> bool {
+            matches!(self.parse(), Some(Control::Broken | Control::Close))
+        }
+    }
+
+    /// The next frame that lets the connection go on.
+    fn all_but_broken(reader: &mut FrameReader) -> Option<Control> {
+        reader.parse().filter(|control| matches!(control, Control::Ping(_)))
+    }
+
+    /// Frames in good form, with some bytes that are not.
+    fn frames() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
+        use proptest::prelude::*;
+        let opcode = prop::sample::select(vec![0u8, 1, 2, 8, 9, 9, 9, 10, 3, 15]);
+        let frame = (opcode, any::<[u8; 4]>(), prop::collection::vec(any::<u8>(), 0..300)).prop_map(
+            |(opcode, mask, payload)| {
+                let mut out = BytesMut::new();
+                push_frame(&mut out, opcode, &payload);
+                let head = out.len() - payload.len();
+                let mut bytes = out.to_vec();
+                bytes[1] |= 0x80;
+                bytes.splice(head..head, mask);
+                bytes
+            },
+        );
+        let flip = (any::<prop::sample::Index>(), any::<u8>());
+        (prop::collection::vec(frame, 1..5), prop::option::weighted(0.3, flip)).prop_map(|(frames, flip)| {
+            let mut bytes = frames.concat();
+            if let Some((at, value)) = flip {
+                let at = at.index(bytes.len());
+                bytes[at] = value;
+            }
+            bytes
+        })
     }
 
     #[test]

@@ -151,4 +151,20 @@ mod tests {
             ["line 2: key \"k\" already set in map"]
         );
     }
+
+    proptest::proptest! {
+        /// Whatever a stranger sends is read or refused, within the bounds of the reader.
+        #[test]
+        fn any_text_is_read_or_refused(parts in proptest::collection::vec(proptest::sample::select(vec![
+            "a", "b:", "- ", "\n", "  ", "&x ", "*x", "<<: *x", "{", "}", "[", "]", ",", ": ", "'", "\"", "|\n", ">-\n", "---\n", "...\n", "#", "!!binary ",
+            "!!set", "? ", "~", "1e999", "0x7", ".inf", "\t", "\u{feff}", "%YAML 1.2\n", "\\x41",
+        ]), 0..40)) {
+            let text = parts.concat();
+            if let Ok(document) = read(text.as_bytes()) {
+                let json = listwatch_wire::json::encode(&document.value);
+                proptest::prop_assert!(listwatch_wire::json::parse(&json).is_ok(), "{text:?}");
+                proptest::prop_assert!(document.repeated.len() <= MAX_REPEATED);
+            }
+        }
+    }
 }

@@ -293,6 +293,70 @@ mod tests {
         assert_eq!(&buf[..], b"rest");
     }
 
+    proptest::proptest! {
+        /// A head means the same in one piece and in many, and nothing that a stranger sends breaks the parser.
+        #[test]
+        fn pieces_do_not_matter(text in heads(), cuts in proptest::collection::vec(1..40usize, 0..8)) {
+            let limits = HttpLimits::default();
+            let shown = |head: &RequestHead| format!("{} {} {:?} {:?}", head.method, head.target, head.framing, head.headers);
+            let mut all = BytesMut::from(&text[..]);
+            let _ = Scanner::default().look(&mut all, &limits);
+            let whole = parse(&mut all, &limits).map(|head| head.as_ref().map(shown));
+            let (mut scanner, mut buf, mut rest) = (Scanner::default(), BytesMut::new(), &text[..]);
+            let mut outcome = Ok(None);
+            for cut in cuts.into_iter().chain([usize::MAX]) {
+                let (piece, later) = rest.split_at(cut.min(rest.len()));
+                buf.extend_from_slice(piece);
+                rest = later;
+                if scanner.look(&mut buf, &limits) {
+                    outcome = parse(&mut buf, &limits).map(|head| head.as_ref().map(shown));
+                    if !matches!(outcome, Ok(None)) {
+                        break;
+                    }
+                }
+            }
+            if let (Ok(Some(whole)), Ok(pieces)) = (&whole, &outcome) {
+                proptest::prop_assert_eq!(Some(whole), pieces.as_ref());
+            }
+            proptest::prop_assert!(whole.is_ok() || !matches!(outcome, Ok(Some(_))), "refused whole, taken in pieces");
+        }
+    }
+
+    /// Heads in good form, and ones with lines and bytes that are not.
+    fn heads() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
+        use proptest::prelude::*;
+        let first = prop::sample::select(vec![
+            "GET / HTTP/1.1\r\n",
+            "POST /a?b=c HTTP/1.1\r\n",
+            "GET / HTTP/1.0\r\n",
+            "\r\nGET / HTTP/1.1\n",
+            "PRI * HTTP/2.0\r\n",
+        ]);
+        let line = prop::sample::select(vec![
+            "Host: a\r\n",
+            "Host: b\r\n",
+            "Content-Length: 3\r\n",
+            "Content-Length: -1\r\n",
+            "Transfer-Encoding: chunked\r\n",
+            "Transfer-Encoding: gzip\r\n",
+            "Connection: close\r\n",
+            "A: b\n",
+            "A : b\r\n",
+            " folded\r\n",
+            "A:\0\r\n",
+            "Expect: 100-continue\r\n",
+        ]);
+        let flip = prop::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>()));
+        (first, prop::collection::vec(line, 0..6), flip).prop_map(|(first, lines, flip)| {
+            let mut bytes = format!("{first}{}\r\nrest", lines.concat()).into_bytes();
+            if let Some((at, value)) = flip {
+                let at = at.index(bytes.len());
+                bytes[at] = value;
+            }
+            bytes
+        })
+    }
+
     #[test]
     fn bounds_hold() {
         let lines = "A: b\r\n".repeat(200);
