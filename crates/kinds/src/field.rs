@@ -114,13 +114,6 @@ impl Errors {
         kept
     }
 
-    /// Adds the complaints of a part that was checked by itself.
-    pub(crate) fn append(&mut self, part: Self) {
-        for error in part.into_vec() {
-            self.0.push(error);
-        }
-    }
-
     /// The elements of a list that something is wrong with.
     pub(crate) fn elements(&self, list: &Path<'_>) -> HashSet<usize> {
         if self.0.is_empty() {
