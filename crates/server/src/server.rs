@@ -25,7 +25,7 @@ use crate::allocate::claims::Claims;
 use crate::allocate::ranges::AddedRanges;
 use crate::allocate::services::{Allocator, KUBERNETES_ADDRESS};
 use crate::api::streams::OpenStreams;
-use crate::api::{Answers, Api, Bodies, Documents, Heavy};
+use crate::api::{Api, Bodies, Heavy, OpenApiDocuments};
 use crate::audit::{self, AuditLog};
 use crate::auth::x509::ClientCertificates;
 use crate::auth::{
@@ -171,11 +171,7 @@ impl Server {
             recent: RecentWrites::new(options.cache.recent_bytes),
             admission: chain(&options.admission),
             webhooks: WebhookClient::new(options.admission.webhooks),
-            documents: Documents::default(),
-            answers: Answers::new(
-                options.requests.user_answers_bytes,
-                options.requests.gzip_above + 2 * options.requests.piece_bytes,
-            ),
+            documents: OpenApiDocuments::default(),
             bodies: Bodies::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
             heavy: heavy(&options),
             streams: OpenStreams::default(),

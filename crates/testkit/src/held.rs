@@ -1,4 +1,4 @@
-//! [`HeldObjects`]: the bytes that a client of a delta watch holds, and what deltas make of them.
+//! [`DeltaBases`]: the bytes that a client of a delta watch holds, and what deltas make of them.
 //!
 //! It follows `docs/delta-watch.md` and nothing else, so that it judges the server without the client library.
 
@@ -11,9 +11,9 @@ use listwatch_wire::{ObjectKey, Revision};
 
 /// The objects of a stream, as bytes. Outlives the stream: the next one goes on from it.
 #[derive(Clone, Debug, Default)]
-pub struct HeldObjects(BTreeMap<ObjectKey, Vec<u8>>);
+pub struct DeltaBases(BTreeMap<ObjectKey, Vec<u8>>);
 
-impl HeldObjects {
+impl DeltaBases {
     /// Forgets everything, before initial events.
     pub fn clear(&mut self) {
         self.0.clear();

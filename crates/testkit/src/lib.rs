@@ -25,7 +25,7 @@ pub mod workload;
 pub use collection::Collection;
 #[cfg(feature = "etcd")]
 pub use etcd::Etcd;
-pub use held::HeldObjects;
+pub use held::DeltaBases;
 pub use proxy::Proxy;
 pub use raw::Raw;
 pub use server::{StartError, Store, TestServer};

@@ -13,7 +13,7 @@ use listwatch_wire::delta;
 use listwatch_wire::event::{Decoder, DecoderOptions, Event, EventType};
 use serde_json::Value;
 
-use crate::held::HeldObjects;
+use crate::held::DeltaBases;
 use crate::history::{Frame, Seen};
 
 /// A way to send requests to one server as one user.
@@ -103,7 +103,7 @@ impl Raw {
     ///
     /// # Errors
     /// As [`Raw::watch`].
-    pub async fn watch_deltas(&self, path: &str, held: HeldObjects) -> Result<WatchStream, RawError> {
+    pub async fn watch_deltas(&self, path: &str, held: DeltaBases) -> Result<WatchStream, RawError> {
         self.open_watch(path, delta::ACCEPT, Some(held)).await
     }
 
@@ -111,7 +111,7 @@ impl Raw {
         &self,
         path: &str,
         accept: &str,
-        held: Option<HeldObjects>,
+        held: Option<DeltaBases>,
     ) -> Result<WatchStream, RawError> {
         let response = self.send(Method::GET, path, accept, JSON, Vec::new()).await?;
         let status = response.status();
@@ -148,7 +148,7 @@ pub struct WatchStream {
     body: BodyStream<Body>,
     decoder: Decoder,
     /// The state that deltas change, if they were asked for.
-    held: Option<HeldObjects>,
+    held: Option<DeltaBases>,
     deltas: Vec<Revision>,
 }
 
@@ -186,7 +186,7 @@ impl WatchStream {
 
     /// The revisions of the events that came as deltas, and what is held after them.
     #[must_use]
-    pub fn into_deltas(self) -> (Vec<Revision>, HeldObjects) {
+    pub fn into_deltas(self) -> (Vec<Revision>, DeltaBases) {
         (self.deltas, self.held.unwrap_or_default())
     }
 }

@@ -17,12 +17,12 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![job_status_moves_on];
 
 fn job_status_moves_on(at: &At<'_>, errors: &mut Errors) {
     if let Some(old) = at.old {
-        status(Change { spec: at.top.at("spec"), new: at.value, old }, errors);
+        status(JobStatusChange { spec: at.top.at("spec"), new: at.value, old }, errors);
     }
 }
 
 /// Checks a new status against the stored one.
-fn status(change: Change<'_>, errors: &mut Errors) {
+fn status(change: JobStatusChange<'_>, errors: &mut Errors) {
     let path = Path::root("status");
     counts(change.new, &path, errors);
     uncounted(change.new.at("uncountedTerminatedPods"), &path.child("uncountedTerminatedPods"), errors);
@@ -59,13 +59,13 @@ fn uncounted(pods: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 #[derive(Clone, Copy)]
-struct Change<'a> {
+struct JobStatusChange<'a> {
     spec: &'a Value,
     new: &'a Value,
     old: &'a Value,
 }
 
-impl Change<'_> {
+impl JobStatusChange<'_> {
     fn changes(self, key: &str) -> bool {
         self.new.at(key) != self.old.at(key)
     }
@@ -285,7 +285,7 @@ mod tests {
     fn fields(new: Value, old: Value) -> Vec<String> {
         let mut errors = Errors::new();
         let spec = json!({"completions": 3, "parallelism": 1});
-        status(Change { spec: &spec, new: &new, old: &old }, &mut errors);
+        status(JobStatusChange { spec: &spec, new: &new, old: &old }, &mut errors);
         errors.into_fields()
     }
 

@@ -1,4 +1,4 @@
-//! [`Documents`]: OpenAPI documents, made once for all who ask at the same time.
+//! [`OpenApiDocuments`]: OpenAPI documents, made once for all who ask at the same time.
 //!
 //! They are megabytes, the same for everybody, and written anew when somebody asks. A thousand requests at once would write a
 //! thousand, and a thousand clients that do not read would hold as many. Here the first request writes a document and the others wait for
@@ -18,12 +18,12 @@ use crate::registry::Served;
 const KEPT: Duration = Duration::from_secs(10);
 
 /// A document and its hash.
-pub(crate) type Document = (Arc<str>, Bytes);
-type Cell = Arc<OnceCell<Document>>;
+pub(crate) type OpenApiDocument = (Arc<str>, Bytes);
+type Cell = Arc<OnceCell<OpenApiDocument>>;
 
 /// The documents that are being written or were written lately.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Documents {
+pub(crate) struct OpenApiDocuments {
     by_name: Arc<Mutex<HashMap<String, KeptDocument>>>,
 }
 
@@ -34,14 +34,14 @@ struct KeptDocument {
     cell: Cell,
 }
 
-impl Documents {
+impl OpenApiDocuments {
     /// The document of that name about these resources, written on a thread of its own unless it is there; `None` if there is no such document.
     pub(crate) async fn get(
         &self,
         name: &str,
         of: &Arc<Served>,
-        write: impl FnOnce() -> Option<Document> + Send + 'static,
-    ) -> Option<Document> {
+        write: impl FnOnce() -> Option<OpenApiDocument> + Send + 'static,
+    ) -> Option<OpenApiDocument> {
         let cell = self.cell(name, of);
         let written = async { tokio::task::spawn_blocking(write).await.ok().flatten().ok_or(()) };
         let mut first = false;
@@ -91,7 +91,7 @@ mod tests {
     /// Three thousand requests for one document took 900 MB and 8 seconds of both processors.
     #[tokio::test(start_paused = true)]
     async fn a_document_is_written_once_for_all_who_wait() {
-        let (documents, written) = (Documents::default(), Arc::new(AtomicUsize::new(0)));
+        let (documents, written) = (OpenApiDocuments::default(), Arc::new(AtomicUsize::new(0)));
         let served = Arc::new(Served::default());
         let ask = |name: &'static str, of: &Arc<Served>| {
             let (documents, written, of) = (documents.clone(), Arc::clone(&written), Arc::clone(of));

@@ -4,7 +4,6 @@
 //! each request, so that the interface ([`Plugin`], [`Attributes`], [`AdmissionRecord`]) belongs below both.
 //! [`stored`] reads one object for a write.
 
-mod answers;
 mod attributes;
 mod bodies;
 mod chain;
@@ -37,11 +36,10 @@ use crate::registry::Registry;
 use crate::registry::custom::Hashes;
 use crate::registry::recent::RecentWrites;
 
-pub(crate) use answers::Answers;
 pub(crate) use attributes::{Attributes, Operation, RequestOptions};
 pub(crate) use bodies::Bodies;
 pub(crate) use chain::Chain;
-pub(crate) use documents::{Document, Documents};
+pub(crate) use documents::{OpenApiDocument, OpenApiDocuments};
 pub use essential::is_essential;
 pub(crate) use heavy::Heavy;
 pub(crate) use plugin::Plugin;
@@ -79,15 +77,13 @@ pub struct Api {
     /// The hashes of the OpenAPI documents of custom kinds.
     pub(crate) openapi: Hashes,
     /// OpenAPI documents that were written lately.
-    pub(crate) documents: Documents,
+    pub(crate) documents: OpenApiDocuments,
     /// API priority and fairness.
     pub(crate) fairness: Fairness,
     /// The open streams of many watches.
     pub(crate) streams: OpenStreams,
     /// The memory of request bodies.
     pub(crate) bodies: Bodies,
-    /// The memory of answers that are not read yet.
-    pub(crate) answers: Answers,
     /// Where large objects are worked on.
     pub(crate) heavy: Heavy,
     /// The trees of objects written lately.

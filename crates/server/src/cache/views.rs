@@ -47,7 +47,7 @@ pub(crate) struct Views {
 /// Views of objects with one label.
 #[derive(Debug, Default)]
 struct LabelViews {
-    /// Whatever its value is.
+    /// Those that need the label and take any value.
     any: ViewSet,
     by_value: ViewMap<Arc<str>, ViewSet>,
 }

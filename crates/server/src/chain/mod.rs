@@ -2,7 +2,7 @@
 //!
 //! [`service`] authenticates, authorizes, limits and counts a request; [`route`] looks up the resource and calls the
 //! verb (`verbs/`) or the endpoint (`endpoints/`), or [`proxy`] forwards it to an extension API server. A panic of
-//! either is contained ([`contain`]).
+//! either is contained ([`contain`]), and answers that a client does not read are bounded ([`unread`]).
 
 mod contain;
 mod labels;
@@ -10,3 +10,4 @@ mod proxy;
 mod report;
 pub(crate) mod route;
 pub(crate) mod service;
+mod unread;

@@ -29,6 +29,7 @@ use crate::auth::{Impersonation, User};
 use crate::chain::contain::{self, contain};
 use crate::chain::labels::labels;
 use crate::chain::report::{RequestOutcome, report};
+use crate::chain::unread::UnreadAnswers;
 use crate::chain::{proxy, route};
 use crate::endpoints::{console, health};
 use crate::fairness::Flow;
@@ -69,13 +70,17 @@ impl RequestFacts {
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) api: Arc<Api>,
+    unread: UnreadAnswers,
     /// Cancelled when the server stops: connections then close after their present request.
     stop: CancellationToken,
 }
 
 impl Service {
     pub(crate) fn new(api: Arc<Api>, stop: CancellationToken) -> Self {
-        Self { api, stop }
+        let limits = &api.options.requests;
+        let piece = limits.gzip_above + 2 * limits.piece_bytes;
+        let unread = UnreadAnswers::new(limits.user_answers_bytes, piece);
+        Self { api, unread, stop }
     }
 
     /// Answers a request.
@@ -112,7 +117,7 @@ impl Service {
             }
         };
         if let Some(user) = &known.user {
-            response = self.api.answers.count(&user.name, response);
+            response = self.unread.count(&user.name, response);
         }
         let code = response.status();
         let series = self.api.metrics.requests.series(&served_labels(&request, code));
@@ -212,7 +217,7 @@ impl Service {
         // Health checks are answered under any load.
         let exempt = health::serves(&request.http.path) || route::waits_for_body(request);
         if !health::serves(&request.http.path) {
-            self.api.answers.wait(&user.name).await;
+            self.unread.wait(&user.name).await;
         }
         let _seats = if exempt { None } else { Some(flow.enter(request.seats()).await?) };
         route::route(self, request, (user, flow), body).await

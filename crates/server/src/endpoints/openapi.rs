@@ -17,7 +17,7 @@ use listwatch_wire::json;
 use listwatch_wire::json::{Map, Value, json};
 use sha2::{Digest, Sha512};
 
-use crate::api::{Api, Document};
+use crate::api::{Api, OpenApiDocument};
 use crate::http::body::Response;
 use crate::http::gzip;
 use crate::http::request::Request;
@@ -170,7 +170,7 @@ fn is_custom(resources: &[&Arc<Resource>]) -> bool {
 }
 
 /// The document of a path and its hash; `None` for what is not there.
-fn written(api: &Api, served: &Served, path: &str) -> Option<Document> {
+fn written(api: &Api, served: &Served, path: &str) -> Option<OpenApiDocument> {
     if let Some(document) = openapi::v3(path) {
         return Some((openapi::hash(path).into(), document.into()));
     }
@@ -185,7 +185,7 @@ fn written(api: &Api, served: &Served, path: &str) -> Option<Document> {
 }
 
 /// The document of an extension API server, which is kept as it came.
-fn of_extension(api: &Api, path: &str) -> Option<Document> {
+fn of_extension(api: &Api, path: &str) -> Option<OpenApiDocument> {
     let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
     let (hash, document) = api.registry.remotes.find(group, version)?.documents()?.openapi.clone()?;
     Some((hash.into(), document))

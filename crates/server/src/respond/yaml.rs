@@ -105,7 +105,7 @@ impl YamlWriter {
     }
 
     fn key(&mut self, key: &str) {
-        let form = TextForm::of(key);
+        let form = YamlTextForm::of(key);
         match form.style(key) {
             TextStyle::Plain => self.put(key),
             TextStyle::Single => self.put(&format!("'{}'", key.replace('\'', "''"))),
@@ -123,7 +123,7 @@ impl YamlWriter {
     }
 
     fn text(&mut self, text: &str, depth: usize) {
-        match TextForm::of(text).style(text) {
+        match YamlTextForm::of(text).style(text) {
             TextStyle::Plain => self.folded(text, depth, |out, character| out.push(character)),
             TextStyle::Single => {
                 self.put("'");
@@ -241,15 +241,15 @@ enum TextStyle {
     Literal,
 }
 
-/// What a text consists of, as far as it decides how it can be written.
+/// The characters of a text, as far as they decide how it can be written.
 #[derive(Clone, Copy)]
-struct TextForm {
+struct YamlTextForm {
     plain: bool,
     single: bool,
     literal: bool,
 }
 
-impl TextForm {
+impl YamlTextForm {
     fn of(text: &str) -> Self {
         let edge = |c: char| matches!(c, ' ' | '\n' | '\r');
         let edges = text.starts_with(edge) || text.ends_with(edge);

@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Filtered, WorkloadStage, names};
 use crate::collection::items;
-use crate::held::HeldObjects;
+use crate::held::DeltaBases;
 use crate::history::{Acknowledged, List, Seen, Start, Truth, Watch};
 use crate::raw::{RawError, WatchStream};
 
@@ -79,7 +79,7 @@ pub(super) async fn watcher(stage: Arc<WorkloadStage>, number: usize) -> Result<
     let filtered = names::filter(&mut random, &stage.collection);
     let mut watches = Vec::<Watch>::new();
     // A list does not have the bytes that deltas are about.
-    let mut held = (number % 2 == 1).then(HeldObjects::default);
+    let mut held = (number % 2 == 1).then(DeltaBases::default);
     let mut start = match &held {
         Some(_) => Start::Initial(stage.newest_acknowledged()),
         None => first_start(&stage, &mut random, &filtered).await?,
@@ -129,7 +129,7 @@ async fn open(
     stage: &WorkloadStage,
     path: &str,
     start: Start,
-    held: &mut Option<HeldObjects>,
+    held: &mut Option<DeltaBases>,
 ) -> Result<WatchStream, RawError> {
     let Some(held) = held else { return stage.reads.watch(path).await };
     if matches!(start, Start::Initial(_)) {

@@ -1,4 +1,4 @@
-//! [`Answers`]: the memory that answers may take until their clients have read them.
+//! [`UnreadAnswers`]: the memory that answers may take until their clients have read them.
 //!
 //! An answer is held until it is written, and a client decides when that is: one HTTP/2 connection can ask a thousand times for
 //! an object of a megabyte and read nothing. So what a user has not read is counted, and further requests of a user who has left too much
@@ -19,42 +19,42 @@ use crate::http::body::{Body, Response};
 
 /// The number of shares: enough that two users rarely have the same one.
 const SHARES: usize = 256;
-/// What is shorter is not counted: the stream that carries it takes as much.
+/// Shorter answers are not counted: the stream that carries one takes as much.
 const COUNTED_ABOVE: usize = 4 << 10;
 
 /// Counters of what was not read yet.
 #[derive(Debug)]
-pub(crate) struct Answers {
+pub(crate) struct UnreadAnswers {
     /// The bytes that one user may leave unread.
     share: usize,
     /// The bytes that an answer in pieces holds at a time.
     piece: usize,
-    shares: Vec<Arc<Share>>,
+    shares: Vec<Arc<UserShare>>,
     keys: RandomState,
 }
 
 /// The users whose names hash alike, under a key that nobody can know.
 #[derive(Debug, Default)]
-struct Share {
+struct UserShare {
     unread: AtomicUsize,
     read: Notify,
 }
 
 /// Bytes that are counted until they are dropped.
 #[derive(Debug)]
-struct Unread {
+struct UnreadBytes {
     bytes: usize,
-    share: Arc<Share>,
+    share: Arc<UserShare>,
 }
 
-impl Unread {
-    fn new(bytes: usize, share: &Arc<Share>) -> Self {
+impl UnreadBytes {
+    fn new(bytes: usize, share: &Arc<UserShare>) -> Self {
         share.unread.fetch_add(bytes, Ordering::Relaxed);
         Self { bytes, share: Arc::clone(share) }
     }
 }
 
-impl Drop for Unread {
+impl Drop for UnreadBytes {
     fn drop(&mut self) {
         self.share.unread.fetch_sub(self.bytes, Ordering::Release);
         self.share.read.notify_waiters();
@@ -64,7 +64,7 @@ impl Drop for Unread {
 /// An answer and its count.
 struct CountedBytes {
     bytes: Bytes,
-    _unread: Unread,
+    _unread: UnreadBytes,
 }
 
 impl AsRef<[u8]> for CountedBytes {
@@ -73,14 +73,14 @@ impl AsRef<[u8]> for CountedBytes {
     }
 }
 
-impl Answers {
+impl UnreadAnswers {
     /// One user may leave `share` bytes unread; an answer in pieces holds `piece` bytes at a time.
     pub(crate) fn new(share: usize, piece: usize) -> Self {
         let shares = (0..SHARES).map(|_| Arc::default()).collect();
         Self { share, piece, shares, keys: RandomState::new() }
     }
 
-    fn of(&self, user: &str) -> Option<&Arc<Share>> {
+    fn of(&self, user: &str) -> Option<&Arc<UserShare>> {
         let index = usize::try_from(self.keys.hash_one(user) % SHARES as u64).ok()?;
         self.shares.get(index)
     }
@@ -101,11 +101,11 @@ impl Answers {
         let Some(share) = self.of(user) else { return response };
         response.map(|body| match body {
             Body::Full(bytes) if bytes.len() > COUNTED_ABOVE => {
-                let unread = Unread::new(bytes.len(), share);
+                let unread = UnreadBytes::new(bytes.len(), share);
                 Body::Full(Bytes::from_owner(CountedBytes { bytes, _unread: unread }))
             }
             Body::Pieces(pieces) => {
-                let unread = Unread::new(self.piece, share);
+                let unread = UnreadBytes::new(self.piece, share);
                 let counted = pieces.map(move |piece| {
                     let _until_the_end = &unread;
                     piece
@@ -130,7 +130,7 @@ mod tests {
     /// One connection held 800 MB: a thousand streams with an object of a megabyte each, none of which was read.
     #[tokio::test]
     async fn whoever_reads_nothing_gets_no_more_answers() {
-        let answers = Answers::new(100_000, 30_000);
+        let answers = UnreadAnswers::new(100_000, 30_000);
         let first = answers.count("a", full(90_000));
         assert!(answers.wait("a").now_or_never().is_some(), "within the share");
         let pieces = Body::Pieces(stream::iter([Ok(Bytes::new())]).boxed());
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_part_of_an_answer_counts_as_the_whole_while_it_is_held() {
-        let answers = Answers::new(10_000, 0);
+        let answers = UnreadAnswers::new(10_000, 0);
         let Body::Full(mut bytes) = answers.count("a", full(20_000)).into_body() else { panic!("whole") };
         let last = bytes.split_off(19_000);
         drop(bytes);
