@@ -165,7 +165,7 @@ fn status_path(pod: usize) -> String {
 
 fn body(pod: usize) -> String {
     let environment: Vec<_> =
-        (0..32).map(|n| json!({"name": format!("VARIABLE_{n}"), "value": "x".repeat(32)})).collect();
+        (0..36).map(|n| json!({"name": format!("VARIABLE_{n}"), "value": "x".repeat(32)})).collect();
     let containers: Vec<_> = (0..2)
         .map(|n| {
             json!({"name": format!("c{n}"), "image": "example.test/app:1", "env": environment,
