@@ -29,24 +29,28 @@ struct Webhook {
     reviews: Arc<AtomicUsize>,
     objects: Arc<AtomicUsize>,
     broken: Arc<AtomicBool>,
+    slow: Arc<AtomicBool>,
 }
 
 impl Webhook {
     async fn start() -> Self {
         let (reviews, objects) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let broken = Arc::new(AtomicBool::new(false));
-        let state = (Arc::clone(&reviews), Arc::clone(&objects), Arc::clone(&broken));
+        let (broken, slow) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let state = (Arc::clone(&reviews), Arc::clone(&objects), Arc::clone(&broken), Arc::clone(&slow));
         let server = Https::start(&["127.0.0.1", "convert.default.svc"], None, move |request| {
-            let (reviews, objects, broken) = state.clone();
+            let (reviews, objects, broken, slow) = state.clone();
             async move {
                 let review: Value = serde_json::from_slice(&https::body(request).await).unwrap();
                 reviews.fetch_add(1, Ordering::SeqCst);
                 objects.fetch_add(review["request"]["objects"].as_array().unwrap().len(), Ordering::SeqCst);
+                while slow.load(Ordering::SeqCst) {
+                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                }
                 https::json(200, &answer(&review, broken.load(Ordering::SeqCst)))
             }
         })
         .await;
-        Self { server, reviews, objects, broken }
+        Self { server, reviews, objects, broken, slow }
     }
 
     /// Serves a definition that is converted by this webhook.
@@ -202,6 +206,27 @@ async fn the_initial_state_of_a_watch_is_converted() {
     let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["ADDED", "ADDED", "BOOKMARK"]);
     assert_eq!(events[0]["object"]["spec"], json!({"width": 1}));
+}
+
+/// Bytes that a client sent while an event was converted for it made the connection ask anew, and the event was lost.
+#[tokio::test]
+async fn an_event_survives_what_the_client_sends_while_it_is_converted() {
+    let (server, webhook) = (start_on(Options::default()).await, Webhook::start().await);
+    let mut client = webhook.by_url(&server).await;
+    let version = client.get(V1).await["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let mut watcher = Client::new(&server).await;
+    watcher.send("GET", &format!("{V2}?watch=1&resourceVersion={version}"), "", "").await;
+    assert_eq!(watcher.head().await.0, 200);
+    webhook.slow.store(true, Ordering::SeqCst);
+    client.call("POST", V1, Some(&widget("v1", "a", json!({"size": 1})))).await;
+    common::eventually("the conversion is under way", || webhook.reviews.load(Ordering::SeqCst) == 1).await;
+    watcher.raw(b"\r\n").await;
+    common::eventually("it is asked for again", || webhook.reviews.load(Ordering::SeqCst) == 2).await;
+    webhook.slow.store(false, Ordering::SeqCst);
+    let chunk =
+        tokio::time::timeout(common::PATIENCE, watcher.chunk()).await.expect("the event comes").unwrap();
+    let event: Value = serde_json::from_slice(&chunk).unwrap();
+    assert_eq!((&event["type"], &event["object"]["spec"]), (&json!("ADDED"), &json!({"width": 1})));
 }
 
 #[tokio::test]

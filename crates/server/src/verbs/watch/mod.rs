@@ -27,7 +27,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::api::Api;
 use crate::auth::{Recheck, TOKEN_PROTOCOL};
-use crate::cache::{Cursor, Lost, Portion, Sight};
+use crate::cache::{Cursor, Lost, Portion, Sight, Sights};
 use crate::http::body::{Body, FrameBytes, Response, WatchBody};
 use crate::http::{gzip, websocket};
 use crate::observe::RequestSeries;
@@ -80,6 +80,9 @@ pub(crate) struct ServedWatch {
     writer: EventWriter,
     /// Initial events, live events, or a last error.
     stage: WatchStage,
+    /// Events that the cursor has passed while a webhook converts them: the connection drops the future of a batch when the client
+    /// sends something meanwhile.
+    converting: Option<Box<Sights>>,
     /// Fires at the next bookmark, recheck or the deadline, whichever is first.
     timer: Pin<Box<Sleep>>,
     /// The end of the watch by `timeoutSeconds`, or a random default.
@@ -140,6 +143,7 @@ impl ServedWatch {
             cursor,
             writer,
             stage,
+            converting: None,
             timer: Box::pin(sleep_until(deadline)),
             deadline,
             next_bookmark: plan.bookmarks.then_some(deadline),
@@ -200,6 +204,9 @@ impl ServedWatch {
 
     /// Waits for events, a bookmark or the end. `None` if there is nothing to send yet.
     async fn live(&mut self) -> Option<FrameBytes> {
+        if self.converting.is_some() {
+            return self.converted().await;
+        }
         let limits = &self.api.options.watch;
         let portion = Portion { events: limits.batch_events, bytes: limits.batch_bytes };
         let sights = tokio::select! {
@@ -209,19 +216,37 @@ impl ServedWatch {
             sights = self.cursor.next(portion) => sights,
         };
         match sights {
+            Ok(sights) if self.writer.converts() => {
+                self.converting = Some(Box::new(sights));
+                self.converted().await
+            }
             Ok(sights) => {
-                self.told = sights.last().map_or(self.told, |last| last.event.revision);
-                match self.writer.events(&self.api, &sights).await {
-                    Ok(frames) => {
-                        self.compress(&sights, &frames);
-                        (!frames.is_empty()).then_some(frames)
-                    }
-                    Err(status) => self.fail(status),
-                }
+                let frames = self.writer.events(&self.api, &sights).await;
+                self.written(&sights, frames)
             }
             Err(Lost::Ended) => self.end(),
             Err(error @ Lost::Expired { .. }) => self.fail(Status::expired(error.to_string())),
             Err(Lost::Failed(error)) => self.fail(Status::internal(error)),
+        }
+    }
+
+    /// The frames of events that a webhook converts.
+    async fn converted(&mut self) -> Option<FrameBytes> {
+        let sights = self.converting.as_deref()?;
+        let frames = self.writer.events(&self.api, sights).await;
+        let sights = self.converting.take()?;
+        self.written(&sights, frames)
+    }
+
+    /// The frames of events, or the end of the watch.
+    fn written(&mut self, sights: &[Sight], frames: Result<FrameBytes, Status>) -> Option<FrameBytes> {
+        self.told = sights.last().map_or(self.told, |last| last.event.revision);
+        match frames {
+            Ok(frames) => {
+                self.compress(sights, &frames);
+                (!frames.is_empty()).then_some(frames)
+            }
+            Err(status) => self.fail(status),
         }
     }
 

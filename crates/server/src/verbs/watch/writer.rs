@@ -84,6 +84,11 @@ impl EventWriter {
         line
     }
 
+    /// Returns true if a webhook converts the objects that are watched.
+    pub(super) fn converts(&self) -> bool {
+        self.format.resource().conversion.is_some()
+    }
+
     /// Events, each a frame.
     ///
     /// # Errors
