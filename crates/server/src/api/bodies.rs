@@ -4,23 +4,19 @@
 //! send a thousand. Whoever sends more than fits waits before the first byte is read. Room is taken for a whole body at once,
 //! so that bodies that are half there never wait for each other.
 //!
-//! Users have shares, so that one cannot keep out the others. A share belongs to those whose names hash alike, under a key that
-//! nobody can know.
+//! Users have shares ([`UserShares`]), so that one cannot keep out the others.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The number of shares: enough that two users rarely have the same one.
-const SHARES: usize = 256;
+use crate::api::shares::UserShares;
 
 /// The memory for request bodies, in bytes, of all users and per share of users.
 #[derive(Debug)]
 pub(crate) struct Bodies {
     all: Arc<Semaphore>,
-    shares: Vec<Arc<Semaphore>>,
-    keys: RandomState,
+    shares: UserShares<Arc<Semaphore>>,
 }
 
 /// The room of one body, given back when dropped.
@@ -34,16 +30,14 @@ impl Bodies {
     /// Room for `all` bytes, of which one user has at most `share`.
     pub(crate) fn new(all: usize, share: usize) -> Self {
         let semaphore = |bytes: usize| Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS)));
-        let shares = (0..SHARES).map(|_| semaphore(share)).collect();
-        Self { all: semaphore(all), shares, keys: RandomState::new() }
+        Self { all: semaphore(all), shares: UserShares::new(|| semaphore(share)) }
     }
 
     /// Waits for room for a body of a user; `None` if it needs none.
     pub(crate) async fn enter(&self, user: &str, bytes: usize) -> Option<Room> {
         let bytes = u32::try_from(bytes).ok().filter(|bytes| *bytes > 0)?;
-        let index = usize::try_from(self.keys.hash_one(user) % SHARES as u64).ok()?;
         // The share first: who waits for it must not hold what others could use.
-        let share = Arc::clone(self.shares.get(index)?).acquire_many_owned(bytes).await.ok()?;
+        let share = Arc::clone(self.shares.of(user)?).acquire_many_owned(bytes).await.ok()?;
         let all = Arc::clone(&self.all).acquire_many_owned(bytes).await.ok()?;
         Some(Room { _all: all, _share: share })
     }

@@ -15,6 +15,7 @@ mod plugin;
 mod record;
 mod reinvocation;
 mod services;
+mod shares;
 pub(crate) mod stored;
 pub(crate) mod streams;
 
@@ -44,6 +45,7 @@ pub use essential::is_essential;
 pub(crate) use heavy::Heavy;
 pub(crate) use plugin::Plugin;
 pub(crate) use record::AdmissionRecord;
+pub(crate) use shares::UserShares;
 use streams::OpenStreams;
 
 /// The shared state of all request handlers: the store, the cache, the registry, and the components around them. One

@@ -7,7 +7,6 @@
 //! The size of an answer is known only when it is there. Those that are being made at the same time may exceed the bound together; seats
 //! bound their number.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,10 +14,9 @@ use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::Notify;
 
+use crate::api::UserShares;
 use crate::http::body::{Body, Response};
 
-/// The number of shares: enough that two users rarely have the same one.
-const SHARES: usize = 256;
 /// Shorter answers are not counted: the stream that carries one takes as much.
 const COUNTED_ABOVE: usize = 4 << 10;
 
@@ -29,13 +27,12 @@ pub(crate) struct UnreadAnswers {
     share: usize,
     /// The bytes that an answer in pieces holds at a time.
     piece: usize,
-    shares: Vec<Arc<UserShare>>,
-    keys: RandomState,
+    shares: UserShares<Arc<UnreadShare>>,
 }
 
-/// The users whose names hash alike, under a key that nobody can know.
+/// The bytes that one share of users has not read.
 #[derive(Debug, Default)]
-struct UserShare {
+struct UnreadShare {
     unread: AtomicUsize,
     read: Notify,
 }
@@ -44,11 +41,11 @@ struct UserShare {
 #[derive(Debug)]
 struct UnreadBytes {
     bytes: usize,
-    share: Arc<UserShare>,
+    share: Arc<UnreadShare>,
 }
 
 impl UnreadBytes {
-    fn new(bytes: usize, share: &Arc<UserShare>) -> Self {
+    fn new(bytes: usize, share: &Arc<UnreadShare>) -> Self {
         share.unread.fetch_add(bytes, Ordering::Relaxed);
         Self { bytes, share: Arc::clone(share) }
     }
@@ -76,18 +73,12 @@ impl AsRef<[u8]> for CountedBytes {
 impl UnreadAnswers {
     /// One user may leave `share` bytes unread; an answer in pieces holds `piece` bytes at a time.
     pub(crate) fn new(share: usize, piece: usize) -> Self {
-        let shares = (0..SHARES).map(|_| Arc::default()).collect();
-        Self { share, piece, shares, keys: RandomState::new() }
-    }
-
-    fn of(&self, user: &str) -> Option<&Arc<UserShare>> {
-        let index = usize::try_from(self.keys.hash_one(user) % SHARES as u64).ok()?;
-        self.shares.get(index)
+        Self { share, piece, shares: UserShares::new(Arc::default) }
     }
 
     /// Waits until the user has read enough of what it asked for before.
     pub(crate) async fn wait(&self, user: &str) {
-        let Some(share) = self.of(user) else { return };
+        let Some(share) = self.shares.of(user) else { return };
         while share.unread.load(Ordering::Acquire) > self.share {
             let read = share.read.notified();
             if share.unread.load(Ordering::Acquire) > self.share {
@@ -98,9 +89,12 @@ impl UnreadAnswers {
 
     /// Counts an answer until it is written or given up.
     pub(crate) fn count(&self, user: &str, response: Response) -> Response {
-        let Some(share) = self.of(user) else { return response };
+        if !is_counted(response.body()) {
+            return response;
+        }
+        let Some(share) = self.shares.of(user) else { return response };
         response.map(|body| match body {
-            Body::Full(bytes) if bytes.len() > COUNTED_ABOVE => {
+            Body::Full(bytes) => {
                 let unread = UnreadBytes::new(bytes.len(), share);
                 Body::Full(Bytes::from_owner(CountedBytes { bytes, _unread: unread }))
             }
@@ -114,6 +108,15 @@ impl UnreadAnswers {
             }
             other => other,
         })
+    }
+}
+
+/// Most answers are short and need no look at the share of their user.
+fn is_counted(body: &Body) -> bool {
+    match body {
+        Body::Full(bytes) => bytes.len() > COUNTED_ABOVE,
+        Body::Pieces(_) => true,
+        _ => false,
     }
 }
 
@@ -142,7 +145,7 @@ mod tests {
         let read = async { drop(first) };
         tokio::join!(wait, read);
         drop(second);
-        assert_eq!(answers.of("a").unwrap().unread.load(Ordering::Relaxed), 0);
+        assert_eq!(answers.shares.of("a").unwrap().unread.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]

@@ -1,0 +1,29 @@
+//! [`UserShares`]: one share of something per user, in bounded memory.
+//!
+//! A share belongs to those whose names hash alike, under a key that nobody can know: whoever wants to use up the share of
+//! somebody else cannot choose a name for it. [`super::Bodies`] and `chain/unread.rs` bound memory per user with it.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// The number of shares: enough that two users rarely have the same one.
+const SHARES: usize = 256;
+
+/// The shares of all users.
+#[derive(Debug)]
+pub(crate) struct UserShares<T> {
+    shares: Vec<T>,
+    keys: RandomState,
+}
+
+impl<T> UserShares<T> {
+    /// Shares that `share` makes.
+    pub(crate) fn new(share: impl FnMut() -> T) -> Self {
+        Self { shares: std::iter::repeat_with(share).take(SHARES).collect(), keys: RandomState::new() }
+    }
+
+    /// The share of a user.
+    pub(crate) fn of(&self, user: &str) -> Option<&T> {
+        let index = usize::try_from(self.keys.hash_one(user) % SHARES as u64).ok()?;
+        self.shares.get(index)
+    }
+}
