@@ -57,31 +57,26 @@ const RESOURCES: &[&str] = &[
 ];
 
 fn environment_field_is_supported(at: &At<'_>, errors: &mut Errors) {
-    if !at.value.is_null() {
-        field_selector(at.value, IN_ENVIRONMENT, at.path, errors);
-    }
+    field_selector(at.value, IN_ENVIRONMENT, at.path, errors);
 }
 
 fn resource_is_supported(at: &At<'_>, errors: &mut Errors) {
-    if !at.value.is_null() {
-        resource_selector(at.value, false, at.path, errors);
-    }
+    resource_selector(at.value, false, at.path, errors);
 }
 
 fn volume_field_is_supported(at: &At<'_>, errors: &mut Errors) {
-    if !at.value.is_null() {
-        field_selector(at.value, IN_VOLUMES, at.path, errors);
-    }
+    field_selector(at.value, IN_VOLUMES, at.path, errors);
 }
 
 fn volume_resource_is_supported(at: &At<'_>, errors: &mut Errors) {
-    if !at.value.is_null() {
-        resource_selector(at.value, true, at.path, errors);
-    }
+    resource_selector(at.value, true, at.path, errors);
 }
 
-/// A field of the Pod, perhaps one label or annotation of it.
+/// A field of the Pod, perhaps one label or annotation of it. Null is no selector.
 fn field_selector(selector: &Value, allowed: &[&str], path: &Path<'_>, errors: &mut Errors) {
+    if selector.is_null() {
+        return;
+    }
     let field = selector.text("fieldPath");
     if field.is_empty() {
         errors.required(&path.child("fieldPath"), "");
@@ -124,6 +119,9 @@ fn subscripted(field: &str) -> Option<(&str, &str)> {
 
 /// An amount that a container asks for or is limited to. In a volume it must say which container.
 fn resource_selector(selector: &Value, in_volume: bool, path: &Path<'_>, errors: &mut Errors) {
+    if selector.is_null() {
+        return;
+    }
     let resource = selector.text("resource");
     let huge = resource.starts_with("limits.hugepages-") || resource.starts_with("requests.hugepages-");
     if in_volume && selector.text("containerName").is_empty() {
