@@ -12,7 +12,7 @@
 //! | `part REGEX FORM` | the same, and the error shows that part |
 //!
 //! `when REGEX` and `unless REGEX` before a line restrict it, `last` at its end leaves out the lines below it where it found something.
-//! What a pattern cannot say is a function below. Forms of addresses are in [`super::addresses`].
+//! Forms that no pattern can express are functions below. Forms of addresses are in [`super::addresses`].
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -358,7 +358,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What a client means does not depend on how its bytes arrive, and what is kept of it is bounded.
+        /// The meaning of frames does not depend on how their bytes arrive, and what is kept of them is bounded.
         #[test]
         fn pieces_do_not_matter(bytes in frames(), cuts in proptest::collection::vec(0..400usize, 0..6)) {
             let mut whole = reader(&bytes);
