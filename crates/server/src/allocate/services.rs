@@ -29,7 +29,12 @@ pub(crate) const RANGE_CIDR: &str = "10.0.0.0/16";
 /// The cluster IP of `default/kubernetes`: the first usable address of the range, as in kube-apiserver. Serving
 /// certificates name it.
 pub(crate) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+/// Addresses at the start of the range that are given out only when all others are taken, so that people can choose
+/// among them: a sixteenth of the range, at most 256, as in kube-apiserver.
+const STATIC_ADDRESSES: u32 = 256;
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+/// The node ports after those left for people to choose: a thirty-second of the range, at most 128, as in kube-apiserver.
+const DYNAMIC_NODE_PORTS: std::ops::RangeInclusive<i64> = 30_086..=32_767;
 /// Random tries before the range is searched in order.
 const TRIES: usize = 16;
 
@@ -256,7 +261,7 @@ pub(crate) fn reallocate(
 }
 
 /// Reserves a random free address, so that one is not reused soon after its Service was deleted; if several tries
-/// fail, the first free one in order.
+/// fail, the first free one in order. [`STATIC_ADDRESSES`] come last.
 ///
 /// # Errors
 /// 500 if the range is full.
@@ -265,8 +270,8 @@ fn free_address(
     taken: &TakenByServices<'_>,
     target: &Target<'_>,
 ) -> Result<String, Status> {
-    let random = (0..TRIES).map(|_| nth_address(rand::random_range(2..RANGE_SIZE - 1)));
-    let in_order = (2..RANGE_SIZE - 1).map(nth_address);
+    let random = (0..TRIES).map(|_| nth_address(rand::random_range(STATIC_ADDRESSES..RANGE_SIZE - 1)));
+    let in_order = (STATIC_ADDRESSES..RANGE_SIZE - 1).chain(2..STATIC_ADDRESSES).map(nth_address);
     let elsewhere = reservation.allocator.added.addresses().map(Thing::Address);
     match reservation.take(|thing| taken.has(thing), random.chain(in_order).chain(elsewhere)) {
         Some(Thing::Address(address)) => Ok(address.to_string()),
@@ -277,13 +282,18 @@ fn free_address(
     }
 }
 
+/// Reserves a random free node port of [`DYNAMIC_NODE_PORTS`]; when those are taken, any other.
+///
+/// # Errors
+/// 500 if the range is full.
 fn free_port(
     reservation: &Reservation<'_>,
     taken: &TakenByServices<'_>,
     target: &Target<'_>,
 ) -> Result<i64, Status> {
-    let random = (0..TRIES).map(|_| Thing::Port(rand::random_range(NODE_PORTS)));
-    match reservation.take(|thing| taken.has(thing), random.chain(NODE_PORTS.map(Thing::Port))) {
+    let random = (0..TRIES).map(|_| rand::random_range(DYNAMIC_NODE_PORTS));
+    let candidates = random.chain(DYNAMIC_NODE_PORTS).chain(NODE_PORTS).map(Thing::Port);
+    match reservation.take(|thing| taken.has(thing), candidates) {
         Some(Thing::Port(port)) => Ok(port),
         _ => {
             Err(Status::internal(format!("failed to allocate a nodePort for {}: range is full", target.name)))
