@@ -13,7 +13,9 @@ use anyhow::Context;
 use clap::{ArgAction, Args};
 use listwatch_server::auth::AuthorizationMode;
 use listwatch_server::encryption::{Encrypted, EncryptionConfig};
-use listwatch_server::{AuditOptions, IdentityOptions, KeepKeys, Security, ServingOptions, WatchLimits};
+use listwatch_server::{
+    AuditOptions, AuditRotation, IdentityOptions, KeepKeys, Security, ServingOptions, WatchLimits,
+};
 use listwatch_storage::Engine;
 
 use crate::others::Others;
@@ -80,6 +82,14 @@ pub(crate) struct Secure {
     /// File that audit events are appended to, one JSON object per line
     #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
     audit_log_path: Option<PathBuf>,
+
+    /// Size of the audit log, in megabytes, at which a new file is begun
+    #[arg(long, value_name = "MB", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    audit_log_maxsize: u64,
+
+    /// Rotated files of the audit log that are kept
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16))]
+    audit_log_maxbackup: u16,
 
     /// EncryptionConfiguration: which resources are stored encrypted, and with which keys
     #[arg(long, value_name = "FILE")]
@@ -149,7 +159,8 @@ impl Secure {
 
     pub(crate) fn audit(&self) -> Option<AuditOptions> {
         let (policy_file, log_file) = (self.audit_policy_file.clone()?, self.audit_log_path.clone()?);
-        Some(AuditOptions { policy_file, log_file })
+        let (max_bytes, max_backups) = (self.audit_log_maxsize << 20, usize::from(self.audit_log_maxbackup));
+        Some(AuditOptions { policy_file, log_file, rotation: AuditRotation { max_bytes, max_backups } })
     }
 
     pub(crate) fn watch(&self) -> WatchLimits {

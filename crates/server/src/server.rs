@@ -267,7 +267,7 @@ fn audit_log(options: &AuditOptions) -> Result<Arc<AuditLog>, Error> {
     let path = &options.policy_file;
     let policy = audit::AuditPolicy::parse(&files::read(path)?);
     let policy = policy.map_err(|problem| Error::Content { path: path.clone(), problem })?;
-    AuditLog::open(policy, &options.log_file)
+    AuditLog::open(policy, options)
 }
 
 impl Handle {
