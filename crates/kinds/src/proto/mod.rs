@@ -149,11 +149,17 @@ impl<'a> Envelope<'a> {
 /// # Errors
 /// When the bytes are no object of a built-in kind.
 pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, Error> {
+    decode_at(body, expected, 0)
+}
+
+/// Decodes an object that stands in another one, `depth` levels down: envelopes in envelopes count towards
+/// [`MAX_DEPTH`] as messages do.
+fn decode_at(body: &[u8], expected: (&str, &str), depth: u32) -> Result<Value, Error> {
     let envelope = Envelope::open(body)?;
     let api_version = if envelope.api_version.is_empty() { expected.0 } else { envelope.api_version };
     let kind = if envelope.kind.is_empty() { expected.1 } else { envelope.kind };
     let node = node_of(api_version, kind)?;
-    let mut object = decode_message(node, envelope.raw)?;
+    let mut object = message_at(node, envelope.raw, depth)?;
     if let Value::Object(map) = &mut object {
         map.insert("apiVersion".to_owned(), api_version.into());
         map.insert("kind".to_owned(), kind.into());
@@ -166,8 +172,12 @@ pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, Error> {
 /// # Errors
 /// When the bytes are no such message.
 pub fn decode_message(node: Node, bytes: &[u8]) -> Result<Value, Error> {
+    message_at(node, bytes, 0)
+}
+
+fn message_at(node: Node, bytes: &[u8], depth: u32) -> Result<Value, Error> {
     match node.ty() {
-        Type::Struct(id) => decode::message(id, bytes, 0),
+        Type::Struct(id) => decode::message(id, bytes, depth),
         _ => Ok(Value::Null),
     }
 }
