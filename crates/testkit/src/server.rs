@@ -96,7 +96,8 @@ impl TestServer {
     /// See [`StartError`].
     pub async fn with(store: Store, options: Options) -> Result<Self, StartError> {
         let data = if matches!(store, Store::Embedded) { Some(tempfile::tempdir()?) } else { None };
-        Self::open(store, options, data).await
+        // The future of a start is large, and would be part of that of every test.
+        Box::pin(Self::open(store, options, data)).await
     }
 
     async fn open(store: Store, mut options: Options, data: Option<TempDir>) -> Result<Self, StartError> {
@@ -115,8 +116,7 @@ impl TestServer {
         if let (Security::SelfMade { dir }, Some(data)) = (&mut options.security, &data) {
             *dir = Some(data.path().to_owned());
         }
-        // The future of a start is large, and would be part of that of every test.
-        let handle = Box::pin(Server::start(options.clone(), engine.clone())).await?;
+        let handle = Server::start(options.clone(), engine.clone()).await?;
         let kubeconfig = Kubeconfig::from_yaml(&handle.admin_kubeconfig())?;
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         Ok(Self { handle, engine, config, store, options, data })
@@ -178,7 +178,7 @@ impl TestServer {
         handle.shutdown().await;
         // The directory is locked for as long as anybody holds the engine.
         drop(engine);
-        Self::open(store, options, data).await
+        Box::pin(Self::open(store, options, data)).await
     }
 
     /// Stops in good order: watches end, requests are finished.
