@@ -12,12 +12,15 @@ use listwatch_wire::Revision;
 use crate::{Batch, Change, Error, KeyValue, Range};
 
 /// The keys under a prefix.
+///
+/// Everything that goes to etcd or comes from it is translated here, so no other file can forget the prefix.
 #[derive(Clone, Debug)]
 pub(super) struct Keyspace {
     prefix: Arc<str>,
 }
 
 impl Keyspace {
+    /// Trailing slashes do not count: `/listwatch` and `/listwatch/` are the same store.
     pub(super) fn new(prefix: &str) -> Self {
         Self { prefix: prefix.trim_end_matches('/').into() }
     }
@@ -45,6 +48,10 @@ impl Keyspace {
     }
 
     /// One of etcd's keys as ours.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] for bytes that are not UTF-8: somebody else writes under the prefix.
     fn ours(&self, key: &[u8]) -> Result<Arc<str>, Error> {
         let key = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&*self.prefix));
         key.map(Arc::from)
