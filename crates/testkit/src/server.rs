@@ -43,6 +43,8 @@ pub enum Store {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Starts in milliseconds on memory. Each test can have one of its own, so tests need not agree on names of objects.
 #[derive(Debug)]
 #[doc(alias = "envtest")]
 pub struct TestServer {
@@ -94,6 +96,9 @@ impl TestServer {
     ///
     /// # Errors
     /// See [`StartError`].
+    ///
+    /// The bind address of the default options is a free loopback port. Certificates of a server with a data
+    /// directory are kept there, so that a restart has the same CA.
     pub async fn with(store: Store, options: Options) -> Result<Self, StartError> {
         let data = if matches!(store, Store::Embedded) { Some(tempfile::tempdir()?) } else { None };
         // The future of a start is large, and would be part of that of every test.
@@ -157,6 +162,8 @@ impl TestServer {
     }
 
     /// The storage engine: the log of this engine is the truth that others are held against.
+    ///
+    /// Writing to it goes around the API: the server sees such a write as one of another server on the same store.
     #[must_use]
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.engine
@@ -172,6 +179,8 @@ impl TestServer {
     ///
     /// # Errors
     /// See [`StartError`].
+    ///
+    /// On memory, everything is gone afterwards. Clients must be made anew unless the store keeps the CA.
     pub async fn restart(self) -> Result<Self, StartError> {
         let Self { handle, engine, config: _, store, mut options, data } = self;
         options.bind = handle.address();

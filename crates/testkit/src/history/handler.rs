@@ -28,6 +28,8 @@ pub enum Told {
 }
 
 /// A rule that a handler's history broke. The text tells where.
+///
+/// Separate from the violations of a watch: an informer may compress history, a watch may not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Broken {
@@ -49,6 +51,9 @@ pub enum Broken {
 }
 
 /// Checks a handler's history against itself and against the server's state at the end.
+///
+/// `server` must be a list that was taken after the last write and after the informer caught up, or convergence is
+/// judged too early. Linear in the history.
 #[must_use]
 pub fn check(history: &[Told], server: &BTreeMap<ObjectKey, Seen>) -> Vec<Broken> {
     let mut story = Story::default();
@@ -110,6 +115,7 @@ impl<'a> Story<'a> {
         self.present.insert(&new.key, new);
     }
 
+    /// Compares revisions per key, also over a deletion: an object that is made anew has a greater one.
     fn forward(&mut self, seen: &'a Seen) {
         if let Some(before) =
             self.newest.insert(&seen.key, seen).filter(|before| before.revision > seen.revision)
