@@ -10,15 +10,24 @@ use crate::field::Errors;
 use crate::prepare;
 
 /// The treatment of objects of a kind on their way in and out.
+///
+/// Function pointers and not a trait, because a row is a constant and most kinds differ in one or two entries. All of
+/// them are called with an object that has passed the type check. The order on create is: defaults, complete, initial
+/// status, create, validation; on update: defaults, update, generation, validation.
 #[derive(Clone, Copy, Debug)]
 pub struct KindStrategy {
     /// Fills in the fields that were left out ([`crate::defaults`]).
     pub(crate) defaults: fn(&mut Map),
     /// The defaults look at metadata, or are about it.
+    ///
+    /// Then an update that changes metadata alone runs them too; see [`crate::defaults::apply_change`].
     pub(crate) defaults_metadata: bool,
     /// Completes a new object before its status is made ([`crate::prepare`]).
     pub(crate) complete: fn(&mut Value),
     /// The status of a new object; without it, what was sent stays.
+    ///
+    /// Without it, a client may send a status with a new object, as for kinds that had no status subresource at
+    /// first.
     pub(crate) initial_status: Option<fn(&Value) -> Value>,
     /// Completes a new object after that.
     pub(crate) create: fn(&mut Value),
@@ -33,12 +42,18 @@ pub struct KindStrategy {
     /// Parts of the metadata that a change of the status leaves as they are.
     pub(crate) kept_by_status: &'static [&'static str],
     /// Fields that do not count in a change of the status.
+    ///
+    /// They belong to nobody in managedFields when they are named there.
     pub(crate) reset_by_status: &'static [&'static [&'static str]],
     /// The place of a pod spec.
+    ///
+    /// Used to find fields of disabled features and warnings, in Pods and in every template.
     pub(crate) pod_spec: Option<&'static [&'static str]>,
     /// Fields whose features are off.
     pub(crate) disabled: &'static [&'static str],
     /// Validation that comes before all other, and alone if it finds something.
+    ///
+    /// For checks after which the others would only repeat the problem.
     pub(crate) validate_first: fn(&Value, &mut Errors),
     /// Finalizers of others need a domain.
     pub(crate) qualified_finalizers: bool,

@@ -92,6 +92,8 @@ fn complaint(text: &str, layout: &str, at: usize) -> String {
 }
 
 /// Already in the form of `Time`, with numbers in range: the usual case, recognised without parsing.
+///
+/// Days after the 28th take the slow way, which knows the months.
 fn is_plain(b: &[u8]) -> bool {
     let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', i1, i2, b':', s1, s2, b'Z'] = b
     else {

@@ -24,6 +24,8 @@ const TARGET: Side = Side { block: "target", prefix: "target" };
 const CURRENT: Side = Side { block: "current", prefix: "current" };
 
 /// Converts from `v2`: CPU utilization has a field in `v1`, everything else moves into annotations.
+///
+/// Annotations that the user wrote under these keys are overwritten.
 pub(super) fn to_v1(object: &mut JsonObject) {
     let metrics = take(object, "spec", "metrics");
     let (cpu, others) = split_cpu(metrics, &TARGET);
@@ -43,6 +45,8 @@ pub(super) fn to_v1(object: &mut JsonObject) {
 }
 
 /// Converts from `v1`: the reverse of `to_v1`. The CPU metric comes first, where kube-apiserver puts it.
+///
+/// Annotations that were understood are removed, so a round trip leaves the object as it was.
 pub(super) fn to_v2(object: &mut JsonObject) {
     let cpu = take(object, "spec", "targetCPUUtilizationPercentage");
     let metrics = joined(cpu, annotation(object, METRICS), &TARGET);

@@ -11,6 +11,8 @@ use listwatch_wire::json::{Map, Value};
 use crate::kind::Kind;
 
 /// Turns an object of this kind into the form that is stored. Does nothing for kinds that are stored as they are.
+///
+/// Cannot fail: whatever has no place in the other form is kept in annotations or dropped as kube-apiserver drops it.
 pub fn to_stored(kind: &Kind, object: &mut Value) {
     convert(kind, object, Direction::ToStored);
 }
@@ -24,6 +26,8 @@ pub fn to_stored(kind: &Kind, object: &mut Value) {
 /// convert::from_stored(events, &mut event);
 /// assert_eq!(event, listwatch_wire::json::json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "hello"}));
 /// ```
+///
+/// Runs for each object of a list or watch in the other version, so those cost a parse and an encoding per object.
 pub fn from_stored(kind: &Kind, object: &mut Value) {
     convert(kind, object, Direction::FromStored);
 }

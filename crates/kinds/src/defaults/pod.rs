@@ -44,6 +44,8 @@ fn host_ports(container: &mut Fields) {
 }
 
 /// The `template` of a workload.
+///
+/// Used by every workload, so a Deployment and its Pods have the same defaults where both have them.
 pub(crate) fn template(owner: &mut Fields) {
     let Some(template) = owner.inner_or_new("template") else { return };
     template.fill("metadata", empty());
@@ -118,6 +120,8 @@ fn container(container: &mut Fields) {
 }
 
 /// A tag that moves is pulled every time.
+///
+/// A tag other than `latest` or a digest is `IfNotPresent`; so is text that is no image reference.
 fn pull_policy(image: &str) -> &'static str {
     let name = image.rsplit('/').next().unwrap_or(image);
     let (tagged, digest) = name.split_once('@').map_or((name, false), |(tagged, _)| (tagged, true));

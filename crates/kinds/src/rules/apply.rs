@@ -18,6 +18,8 @@ use crate::schema::{Field, Type};
 use crate::tree::Tree;
 
 /// Applies a rule; false if the value is missing and there is nothing more to say about it.
+///
+/// `field` is what the schema knows about the place; elements and keys have none, and are never absent.
 pub(super) fn whole(
     step: &PathStep,
     at: &At<'_>,
@@ -187,6 +189,8 @@ fn formed(form: &TextForm, at: &At<'_>, step: &PathStep, errors: &mut Errors) {
     }
 }
 
+/// A hash set over the keys. Elements without keys are skipped unless the rule says otherwise, because another rule
+/// requires them.
 fn repeated(unique: &Unique, at: &At<'_>, step: &PathStep, errors: &mut Errors) {
     let items = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     if items.len() < 2 {

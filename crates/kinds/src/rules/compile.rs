@@ -57,6 +57,8 @@ pub(super) struct FieldStop {
 }
 
 /// All rule sets.
+///
+/// Indexes into one vector, so that sets can refer to each other in cycles, as schemas of definitions do.
 #[derive(Debug, Default)]
 pub(super) struct RuleSets {
     sets: Vec<Vec<RuleStop>>,
@@ -228,6 +230,8 @@ impl Compiler<'_> {
     }
 
     /// Drops what leads to no rule.
+    ///
+    /// Most structs of the API have no rule anywhere below them, and a walk does not enter those.
     fn prune(&mut self) {
         let alive = |stop: &RuleStop, live: &HashSet<SetId>| match stop {
             RuleStop::Own(lines) => !lines.is_empty(),

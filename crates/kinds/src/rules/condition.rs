@@ -21,6 +21,8 @@ use regex::Regex;
 use super::route::Route;
 
 /// One condition on a struct and its stored form.
+///
+/// Evaluated for each object that has the struct, so patterns are compiled once and routes are parsed.
 #[derive(Clone, Debug)]
 pub(super) struct RuleCondition {
     subject: Operand,
@@ -105,6 +107,8 @@ impl RuleCondition {
     }
 
     /// True if a struct meets the condition.
+    ///
+    /// A route that leads to several values holds if any of them does.
     pub(super) fn holds(&self, scene: Scene<'_>) -> bool {
         let mut met = false;
         self.subject.each(scene, &mut |value| met |= self.test.is_met(value, scene, &self.subject));

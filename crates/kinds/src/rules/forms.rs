@@ -83,6 +83,8 @@ enum FormDemand {
 }
 
 /// A pattern that is compiled when it is first asked. One that cannot be is found by the tests and matches nothing.
+///
+/// Compiling all of them would take longer than a small program runs.
 #[derive(Debug)]
 struct FormPattern {
     text: &'static str,
@@ -195,6 +197,8 @@ fn form_line(line: &'static str) -> Option<FormLine> {
 }
 
 /// The form of that name.
+///
+/// Called when the tables are parsed; lines of `forms.txt` that refer to another form look it up at each use.
 pub(super) fn form(name: &str) -> Option<TextForm> {
     if let Some(form) = PATTERNS.forms.get(name) {
         return Some(TextForm::Pattern(form));

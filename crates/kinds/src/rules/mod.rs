@@ -39,6 +39,8 @@ pub(crate) use parse::Check;
 pub(crate) use walk::At;
 
 /// The tables, joined with the schema on first use.
+///
+/// Reading and joining the tables takes some milliseconds; the first write of a built-in object waits for it.
 fn rules() -> &'static compile::RuleSets {
     static RULES: LazyLock<compile::RuleSets> = LazyLock::new(|| {
         compile::compile(&parse::tables([include_str!("written.txt"), include_str!("declared.txt")]))
@@ -47,6 +49,8 @@ fn rules() -> &'static compile::RuleSets {
 }
 
 /// The part of an object that a write may change.
+///
+/// Rules of a part run only when that part may have changed: kube-apiserver has a validation function for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectPart {
     /// Everything but the status, where that is written by itself.
@@ -58,6 +62,9 @@ pub(crate) enum ObjectPart {
 }
 
 /// Runs the rules of a kind over a new object, or over a changed one and the stored one that it replaces.
+///
+/// `old` must be the stored object in the same version: what it shares with `new` is not looked at. Errors are added
+/// in the order of kube-apiserver's functions.
 pub(crate) fn run(kind: &Kind, part: ObjectPart, new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let Some(id) = schema::struct_id(kind.group, kind.version, kind.kind) else { return };
     let with_status = !kind.has_status() || kind.strategy.initial_status.is_none();
@@ -72,6 +79,8 @@ pub(crate) fn run_variant(block: &str, new: &Value, errors: &mut Errors) {
 }
 
 /// The errors of a text that should have a form, for functions that look at parts of a value.
+///
+/// An unknown form finds nothing; the tests of the tables make sure that all names exist.
 pub(crate) fn form_errors(form: &str, text: &str) -> Vec<String> {
     let found = forms::form(form).map(|form| form.findings(text)).unwrap_or_default();
     found.into_iter().map(|finding| finding.text).collect()

@@ -39,6 +39,8 @@ pub(super) struct Leaf<'a, 'p> {
 }
 
 /// The way from a struct to fields below it.
+///
+/// Parsed and resolved against the schema when the tables are joined; a visit is lookups only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Route {
     hops: Vec<Hop>,
@@ -95,6 +97,8 @@ impl Route {
     }
 
     /// Calls back for every value that the route leads to; null where a field is absent.
+    ///
+    /// Costs as much as it visits. Stored values are paired by index and key.
     pub(super) fn visit<'a>(
         &self,
         value: &'a Value,
