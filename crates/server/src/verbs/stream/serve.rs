@@ -22,7 +22,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::api::Api;
 use crate::api::streams::StreamTicket;
 use crate::auth::Withdrawn;
-use crate::cache::{Lost, Portion, SlotSight, WatchSlot};
+use crate::cache::{Lost, Portion, SlotEvent, WatchSlot};
 use crate::http::body::{FrameBytes, WatchBody};
 use crate::http::gzip::GzipMember;
 use crate::observe::{LastingRequest, RequestSeries};
@@ -45,7 +45,7 @@ pub(super) struct ServedStream {
     /// Watches that may begin, in this order.
     starting: VecDeque<StartingWatch>,
     /// Events that were taken and are not written yet.
-    taken: VecDeque<SlotSight>,
+    taken: VecDeque<SlotEvent>,
     /// Frames on their way out.
     out: BytesMut,
     /// Goes off when something is due.
@@ -212,7 +212,7 @@ impl ServedStream {
         Portion { events: limits.batch_events, bytes: limits.batch_bytes }
     }
 
-    fn take(&mut self, events: Result<Vec<SlotSight>, (WatchSlot, Lost)>) {
+    fn take(&mut self, events: Result<Vec<SlotEvent>, (WatchSlot, Lost)>) {
         match events {
             Ok(events) => self.taken.extend(events),
             Err((slot, lost)) => self.lose(slot, lost),
@@ -227,10 +227,10 @@ impl ServedStream {
         {
             let slot = *slot;
             let run = self.taken.iter().take_while(|(other, _)| *other == slot);
-            let sights: Vec<_> = run.map(|(_, sight)| sight.clone()).collect();
-            let written = self.live.write(&api, slot, &sights, &mut self.out).await;
-            self.told = sights.last().map_or(self.told, |last| last.event.revision);
-            self.taken.drain(..sights.len());
+            let events: Vec<_> = run.map(|(_, filtered)| filtered.clone()).collect();
+            let written = self.live.write(&api, slot, &events, &mut self.out).await;
+            self.told = events.last().map_or(self.told, |last| last.event.revision);
+            self.taken.drain(..events.len());
             if let (Err(status), Some(id)) = (written, self.live.id(slot)) {
                 self.fail(&id, status);
             }

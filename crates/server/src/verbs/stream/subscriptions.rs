@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::api::Api;
 use crate::auth::{Recheck, Withdrawn};
-use crate::cache::{Cache, Cursor, Lost, MergedCursors, Portion, Sight, SlotSight, WatchSlot};
+use crate::cache::{Cache, Cursor, FilteredEvent, Lost, MergedCursors, Portion, SlotEvent, WatchSlot};
 use crate::verbs::watch::writer::EventWriter;
 
 /// One watch of a subscription.
@@ -88,7 +88,7 @@ impl Subscriptions {
         &mut self,
         portion: Portion,
         until: Revision,
-    ) -> Result<Vec<SlotSight>, (WatchSlot, Lost)> {
+    ) -> Result<Vec<SlotEvent>, (WatchSlot, Lost)> {
         self.merged.next(portion, until).await
     }
 
@@ -105,14 +105,14 @@ impl Subscriptions {
         &mut self,
         api: &Api,
         slot: WatchSlot,
-        sights: &[Sight],
+        events: &[FilteredEvent],
         out: &mut BytesMut,
     ) -> Result<(), Status> {
         let at = self.find(slot);
         let Some(watch) = at.and_then(|at| self.watches.get_mut(at)) else { return Ok(()) };
-        let frames = watch.writer.events(api, sights).await?;
+        let frames = watch.writer.events(api, events).await?;
         frames.iter().for_each(|frame| enclose(&watch.prefix, frame, out));
-        if let Some(last) = sights.last() {
+        if let Some(last) = events.last() {
             watch.writer.sent(&frames, last.event.revision);
         }
         Ok(())
