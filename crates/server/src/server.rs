@@ -25,7 +25,7 @@ use crate::allocate::claims::Claims;
 use crate::allocate::ranges::AddedRanges;
 use crate::allocate::services::{Allocator, KUBERNETES_ADDRESS};
 use crate::api::streams::OpenStreams;
-use crate::api::{Api, Bodies, Heavy, OpenApiDocuments};
+use crate::api::{Api, BlockingPool, Bodies, OpenApiDocuments};
 use crate::audit::{self, AuditLog};
 use crate::auth::x509::ClientCertificates;
 use crate::auth::{
@@ -173,7 +173,7 @@ impl Server {
             webhooks: WebhookClient::new(options.admission.webhooks),
             documents: OpenApiDocuments::default(),
             bodies: Bodies::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
-            heavy: heavy(&options),
+            blocking: blocking_pool(&options),
             streams: OpenStreams::default(),
             front_proxy: Some(forwarding),
             fairness,
@@ -211,9 +211,9 @@ impl Server {
 }
 
 /// Threads for large objects: with one more than there are processors, a slow store does not leave any idle.
-fn heavy(options: &Options) -> Heavy {
+fn blocking_pool(options: &Options) -> BlockingPool {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Heavy::new(options.requests.heavy_above, processors + 1)
+    BlockingPool::new(options.requests.heavy_above, processors + 1)
 }
 
 /// Accepted connections inherit keep-alive from the listener: a client whose machine is gone never says goodbye, and a

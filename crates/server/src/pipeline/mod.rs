@@ -12,7 +12,7 @@
 //! [`mod@create`] is the whole way of a POST, [`mod@delete`] that of a deletion, [`internal`] that of the server's
 //! own writes. The watch cache learns of a write from the log of the engine.
 //!
-//! Large objects are worked on beside the async workers (`api/heavy.rs`).
+//! Large objects are worked on beside the async workers (`api/blocking.rs`).
 //!
 //! It is not where resources differ: that is `registry/`, and `subresources/` for those with kinds of their own.
 

@@ -3,7 +3,7 @@
 //! As in kube-apiserver the last of equal keys wins, and each repetition is reported with its line: as an error for
 //! `fieldValidation=Strict`, otherwise as a warning. Documents without repetitions are parsed once; only those that
 //! have some are read a second time to find the lines. Only the first document of a stream is read. Anchors can make
-//! a small body large: `verbs/write.rs` treats such bodies as heavy.
+//! a small body large: `verbs/write.rs` runs such bodies in the blocking pool.
 
 use std::cell::RefCell;
 use std::collections::HashSet;

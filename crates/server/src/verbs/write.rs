@@ -69,12 +69,12 @@ pub(crate) async fn write(
         record: Arc::default(),
     };
     let record = Arc::clone(&writing.record);
-    let answer = if api.heavy.takes(weight(&writing)) {
+    let answer = if api.blocking.takes(weight(&writing)) {
         let (beside, resource, request) =
             (Arc::clone(api), Arc::clone(resource), Arc::clone(&target.request));
         let work = async move { perform(&beside, verb, writing, &resource, form, &request.http).await };
         // Boxed, or every write would hold the room for it.
-        api.heavy.run(Box::pin(work)).await
+        api.blocking.run(Box::pin(work)).await
     } else {
         perform(api, verb, writing, resource, form, request).await
     };

@@ -24,7 +24,7 @@ use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 
 use crate::api::convert::{self, ConversionFreshness};
-use crate::api::{Api, Heavy};
+use crate::api::{Api, BlockingPool};
 use crate::cache::{Filter, Object, push_number};
 use crate::http::body::{Body, Broken, PieceStream, Response};
 use crate::http::gzip;
@@ -91,9 +91,9 @@ async fn encoded(
                 (&text, form.shape),
                 (Text::Compact, ResponseShape::Whole | ResponseShape::Metadata(_))
             );
-            let heavy = (!copied).then(|| api.heavy.clone());
+            let blocking = (!copied).then(|| api.blocking.clone());
             let pieces = ListPieces::new(writer, metadata, objects, limits.piece_bytes, text);
-            body(Steady { pieces, heavy }, limits.gzip_above).await
+            body(OffloadedList { pieces, blocking }, limits.gzip_above).await
         }
     }
 }
@@ -355,31 +355,31 @@ impl ListPieces {
 }
 
 /// A list whose large objects are encoded beside the async workers.
-struct Steady {
+struct OffloadedList {
     pieces: ListPieces,
     /// The threads for encoding; `None` if bytes are only copied.
-    heavy: Option<Heavy>,
+    blocking: Option<BlockingPool>,
 }
 
-impl Steady {
+impl OffloadedList {
     async fn next(self) -> Result<(Self, Bytes), Broken> {
-        let Self { mut pieces, heavy } = self;
+        let Self { mut pieces, blocking } = self;
         let large = pieces.objects.largest_ready().await.map_err(|status| Broken(status.message))?;
-        let Some(beside) = heavy.as_ref().filter(|heavy| heavy.takes(large)) else {
+        let Some(beside) = blocking.as_ref().filter(|blocking| blocking.takes(large)) else {
             let piece = pieces.next().await?;
-            return Ok((Self { pieces, heavy }, piece));
+            return Ok((Self { pieces, blocking }, piece));
         };
         let work = async move {
             let piece = pieces.next().await;
             Ok((pieces, piece))
         };
         let (pieces, piece) = beside.run(work).await.map_err(|status| Broken(status.message))?;
-        Ok((Self { pieces, heavy }, piece?))
+        Ok((Self { pieces, blocking }, piece?))
     }
 }
 
 /// A short list as one body, a long one in pieces.
-async fn body(mut list: Steady, short: usize) -> Result<Body, Status> {
+async fn body(mut list: OffloadedList, short: usize) -> Result<Body, Status> {
     let mut begun = BytesMut::new();
     while !list.pieces.finished && begun.len() <= short {
         let piece;
@@ -395,7 +395,7 @@ async fn body(mut list: Steady, short: usize) -> Result<Body, Status> {
     Ok(Body::Pieces(stream::iter([Ok(begun.freeze())]).chain(rest(list)).boxed()))
 }
 
-fn rest(list: Steady) -> PieceStream {
+fn rest(list: OffloadedList) -> PieceStream {
     stream::unfold(Some(list), |state| async move {
         let list = state.filter(|list| !list.pieces.finished)?;
         match list.next().await {
