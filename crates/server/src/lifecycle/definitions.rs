@@ -87,7 +87,7 @@ impl Definitions {
         self.update();
         let mut known = std::mem::take(&mut self.known);
         let all = known.definitions();
-        self.withdraw_unknown(&all);
+        self.stop_serving_unknown(&all);
         let mut pending = false;
         for stored in known.each() {
             if stored.definition.terminating {
@@ -135,10 +135,10 @@ impl Definitions {
             self.remove(object).await;
         }
         if !left.is_empty() {
-            self.say_terminating(stored).await;
+            self.set_terminating_condition(stored).await;
             return false;
         }
-        self.withdraw(&stored.definition.name);
+        self.stop_serving(&stored.definition.name);
         collection.end_watches();
         let Ok(mut object) = Value::read(stored.object.stored()) else { return false };
         let others: Vec<Value> = object
@@ -160,7 +160,7 @@ impl Definitions {
     }
 
     /// Sets the `Terminating` condition while objects are being deleted.
-    async fn say_terminating(&self, stored: &StoredDefinition) {
+    async fn set_terminating_condition(&self, stored: &StoredDefinition) {
         let Ok(mut object) = Value::read(stored.object.stored()) else { return };
         let (reason, message) = ("InstanceDeletionInProgress", "CustomResource deletion is in progress");
         condition(&mut object, "Terminating", true, reason, message);
@@ -222,12 +222,12 @@ impl Definitions {
         }
     }
 
-    fn withdraw(&self, name: &str) {
+    fn stop_serving(&self, name: &str) {
         self.api.registry.replace(|resource| belongs(resource, name), Vec::new());
     }
 
     /// Stops serving kinds whose definition is gone without having been seen to go.
-    fn withdraw_unknown(&self, all: &[Arc<Definition>]) {
+    fn stop_serving_unknown(&self, all: &[Arc<Definition>]) {
         let known: HashSet<&str> = all.iter().map(|definition| &*definition.name).collect();
         let unknown =
             |resource: &Resource| resource.is_custom() && !known.contains(resource.collection.name());

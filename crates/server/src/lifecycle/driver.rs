@@ -103,7 +103,7 @@ impl Driver {
         let position = self.load();
         let mut log = self.api.engine.changes(position).await?;
         loop {
-            self.work_off().await;
+            self.run_due_tasks().await;
             let batch = match self.queue.next_due() {
                 Some(due) => tokio::time::timeout_at(due.into(), log.next()).await.ok(),
                 None => Some(log.next().await),
@@ -128,7 +128,8 @@ impl Driver {
         position
     }
 
-    fn soon(&self) -> Instant {
+    /// The time at which work that a change causes is due: changes that follow at once are part of it.
+    fn settle_time(&self) -> Instant {
         Instant::now() + self.api.options.lifecycle.settle
     }
 
@@ -155,7 +156,7 @@ impl Driver {
     fn present(&mut self, key: &Arc<str>, value: &[u8], revision: Revision, at_start: bool) {
         let options = self.api.options.lifecycle;
         let Some((collection, path)) = split(key) else { return };
-        let soon = self.soon();
+        let soon = self.settle_time();
         self.note_address(key, Some(value));
         match collection {
             "namespaces" if options.empty_namespaces && namespaces::terminating(value) => {
@@ -202,7 +203,7 @@ impl Driver {
         match collection {
             // The cache may not have the quota yet.
             "resourcequotas" if quotas::is_outdated(value) => {
-                let soon = self.soon();
+                let soon = self.settle_time();
                 if let Some((namespace, _)) = path.split_once('/') {
                     self.queue.add(LifecycleTask::Quotas(namespace.into()), soon);
                 }
@@ -216,7 +217,7 @@ impl Driver {
         if let Some((namespace, _)) = path.split_once('/')
             && quotas::limits(&self.api, namespace)
         {
-            let soon = self.soon();
+            let soon = self.settle_time();
             self.queue.add(LifecycleTask::Quotas(namespace.into()), soon);
         }
     }
@@ -244,15 +245,15 @@ impl Driver {
                 self.queue.add(LifecycleTask::Owner(owner), now);
             }
         }
-        let soon = self.soon();
+        let soon = self.settle_time();
         let dependents = last.and_then(graph::uid).map(|uid| self.graph.dependents(&uid)).unwrap_or_default();
         for dependent in dependents {
             self.queue.add(LifecycleTask::Dependent(dependent), soon);
         }
     }
 
-    /// Does everything that is due.
-    async fn work_off(&mut self) {
+    /// Performs all tasks that are due. One that fails is tried again later.
+    async fn run_due_tasks(&mut self) {
         while let Some(task) = self.queue.take(Instant::now()) {
             match self.perform(&task).await {
                 Ok(()) => self.queue.succeeded(&task),

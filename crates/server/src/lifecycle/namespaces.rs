@@ -61,7 +61,7 @@ pub(super) async fn empty(api: &Api, name: &str) -> Result<bool, Status> {
         None if left => return Ok(false),
         None => {}
     }
-    let_go(api, &namespaces, name).await?;
+    remove_kubernetes_finalizer(api, &namespaces, name).await?;
     Ok(true)
 }
 
@@ -87,7 +87,8 @@ fn inside(resource: &Resource, namespace: &str) -> Vec<Arc<Object>> {
     resource.collection.snapshot().range(&walk).cloned().collect()
 }
 
-async fn let_go(api: &Api, namespaces: &Resource, name: &str) -> Result<(), Status> {
+/// Removes the finalizer `kubernetes` from a namespace that is empty, so that it can be deleted.
+async fn remove_kubernetes_finalizer(api: &Api, namespaces: &Resource, name: &str) -> Result<(), Status> {
     amend(api, namespaces, None, name, |namespace| {
         let mut new = namespace.clone();
         let spec = new.inner("spec")?;
