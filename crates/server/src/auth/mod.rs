@@ -43,7 +43,7 @@ pub use node::NodeAuthorizer;
 pub(crate) use oidc::Oidc;
 pub use oidc::OidcIssuer;
 use rbac::quoted;
-pub(crate) use recheck::{Recheck, Withdrawn, credentials_hold};
+pub(crate) use recheck::{Recheck, Revoked, credentials_hold};
 pub use roles::Roles;
 pub(crate) use service_account::UNKNOWN_TOKEN;
 pub use service_account::{Bound, ISSUER, Identity, ServiceAccounts, Ticket};

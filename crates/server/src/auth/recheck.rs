@@ -34,7 +34,7 @@ pub(crate) struct Recheck {
 
 /// The reason why a watch may no longer go on.
 #[derive(Debug)]
-pub(crate) enum Withdrawn {
+pub(crate) enum Revoked {
     /// Its token does not hold any more: nothing that began with it may go on.
     Credentials,
     /// Its user may not watch this any more, in the words of the authorizer.
@@ -82,19 +82,19 @@ impl Recheck {
     /// Authorizes the request again if it is time.
     ///
     /// # Errors
-    /// [`Withdrawn`] if it may no longer go on.
+    /// [`Revoked`] if it may no longer go on.
     pub(crate) fn check(
         &mut self,
         authenticator: &Authenticator,
         authorizer: &dyn Authorizer,
         now: Instant,
-    ) -> Result<(), Withdrawn> {
+    ) -> Result<(), Revoked> {
         if now < self.due {
             return Ok(());
         }
         self.due = now + self.every;
         if self.token.as_ref().is_some_and(|token| !authenticator.still_holds(token)) {
-            return Err(Withdrawn::Credentials);
+            return Err(Revoked::Credentials);
         }
         let [group, version, resource, namespace, name] = &self.wanted;
         let wanted = Attributes {
@@ -107,6 +107,6 @@ impl Recheck {
             fields: self.fields.as_deref(),
             ..Attributes::default()
         };
-        authorizer.require(&self.user, &wanted).map_err(|status| Withdrawn::Rights(Box::new(status)))
+        authorizer.require(&self.user, &wanted).map_err(|status| Revoked::Rights(Box::new(status)))
     }
 }

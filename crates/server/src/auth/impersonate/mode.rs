@@ -188,7 +188,7 @@ impl ModeCheck<'_> {
         let extra = &self.wanted.extra;
         let right = claim(verb, AUTHENTICATION, "userextras");
         if self.mode.is_constrained() {
-            if let Some(why) = extra.iter().find_map(|(key, values)| odd_extra(key, values)) {
+            if let Some(why) = extra.iter().find_map(|(key, values)| extra_error(key, values)) {
                 return Err(self.refuse(&right, &why));
             }
             let many = extra.values().map(Vec::len).sum::<usize>() >= MANY;
@@ -209,7 +209,7 @@ fn claim<'a>(verb: &'a str, group: &'a str, resource: &'a str) -> Attributes<'a>
 
 /// Returns the reason why an extra key or value is refused in the constrained modes, which accept well-formed ones
 /// only.
-fn odd_extra(key: &str, values: &[String]) -> Option<String> {
+fn extra_error(key: &str, values: &[String]) -> Option<String> {
     if key.is_empty() {
         return Some("impersonating the empty string key in extra is not allowed".to_owned());
     }

@@ -41,14 +41,14 @@ impl Policy {
             OrdSet::new()
         };
         self.cluster_roles.insert(Arc::clone(&name), ClusterRole::new(Arc::clone(&role), members));
-        self.tell_aggregating(&name, Some(&role));
+        self.update_aggregating_roles(&name, Some(&role));
     }
 
     /// Removes a ClusterRole, also from the roles that aggregate it. Bindings of it stay and grant nothing.
     pub fn remove_cluster_role(&mut self, name: &str) {
         self.cluster_roles.remove(name);
         self.aggregating.remove(name);
-        self.tell_aggregating(name, None);
+        self.update_aggregating_roles(name, None);
     }
 
     fn taken_by(&self, role: &Role) -> OrdSet<Arc<str>> {
@@ -57,7 +57,7 @@ impl Policy {
     }
 
     /// Updates the members of all aggregating roles after a role changed, and drops their cached results.
-    fn tell_aggregating(&mut self, name: &str, role: Option<&Role>) {
+    fn update_aggregating_roles(&mut self, name: &str, role: Option<&Role>) {
         for other in self.aggregating.clone() {
             let Some(known) = self.cluster_roles.get(&other) else { continue };
             let mut members = known.members.clone();

@@ -106,7 +106,7 @@ impl Binding {
 
 impl RbacSubject {
     /// Returns true if a binding of the namespace has this user as a subject.
-    pub(super) fn means(&self, user: &User, binding_namespace: &str) -> bool {
+    pub(super) fn includes(&self, user: &User, binding_namespace: &str) -> bool {
         match self.principal(binding_namespace) {
             Some(Principal::User(name)) => *user.name == *name,
             Some(Principal::Group(name)) => user.is_in(&name),

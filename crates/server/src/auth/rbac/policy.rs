@@ -151,7 +151,7 @@ impl fmt::Display for Source<'_> {
             _ => ("RoleBinding", format!("{}/{namespace}", metadata.name)),
         };
         write!(f, "{kind} {} of {} {}", quote(&name), role_ref.kind, quote(&role_ref.name))?;
-        match subjects.iter().find(|subject| subject.means(self.user, namespace)) {
+        match subjects.iter().find(|subject| subject.includes(self.user, namespace)) {
             Some(subject) => write!(f, " to {}", subject.describe(namespace)),
             None => Ok(()),
         }

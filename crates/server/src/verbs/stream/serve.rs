@@ -21,7 +21,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::api::Api;
 use crate::api::streams::StreamTicket;
-use crate::auth::Withdrawn;
+use crate::auth::Revoked;
 use crate::cache::{Lost, Portion, SlotEvent, WatchSlot};
 use crate::http::body::{FrameBytes, WatchBody};
 use crate::http::gzip::GzipMember;
@@ -415,8 +415,8 @@ impl ServedStream {
         for (id, withdrawn) in self.live.recheck(&api, now) {
             match withdrawn {
                 // All of the stream has begun with them.
-                Withdrawn::Credentials => return self.end(),
-                Withdrawn::Rights(status) => self.fail(&id, *status),
+                Revoked::Credentials => return self.end(),
+                Revoked::Rights(status) => self.fail(&id, *status),
             }
         }
         if now >= self.deadline {

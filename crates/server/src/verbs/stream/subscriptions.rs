@@ -8,7 +8,7 @@ use listwatch_wire::{Revision, Status};
 use tokio::time::Instant;
 
 use crate::api::Api;
-use crate::auth::{Recheck, Withdrawn};
+use crate::auth::{Recheck, Revoked};
 use crate::cache::{Cache, Cursor, FilteredEvent, Lost, MergedCursors, Portion, SlotEvent, WatchSlot};
 use crate::verbs::watch::writer::EventWriter;
 
@@ -119,7 +119,7 @@ impl Subscriptions {
     }
 
     /// Authorizes again those for which it is time. Returns those that may no longer go on.
-    pub(super) fn recheck(&mut self, api: &Api, now: Instant) -> Vec<(Arc<str>, Withdrawn)> {
+    pub(super) fn recheck(&mut self, api: &Api, now: Instant) -> Vec<(Arc<str>, Revoked)> {
         let mut ending = Vec::new();
         for watch in &mut self.watches {
             let Some(guard) = &mut watch.guard else { continue };
