@@ -191,8 +191,11 @@ async fn answered(
         headers.remove(CONTENT_LENGTH);
         headers.remove(TRANSFER_ENCODING);
         let long = request.is_long_running() && status.is_success();
-        let stream =
-            Passing { body: answer.into_body(), kept: Some(kept), deadline: Instant::now() + LONGEST_STREAM };
+        let stream = ProxiedBody {
+            body: answer.into_body(),
+            kept: Some(kept),
+            deadline: Instant::now() + LONGEST_STREAM,
+        };
         if long { Body::Watch(Box::new(stream)) } else { Body::Pieces(stream.pieces()) }
     };
     let mut response = Response::new(body);
@@ -201,15 +204,15 @@ async fn answered(
     response
 }
 
-/// The body of an answer on its way through.
-struct Passing {
+/// The body of a response of an extension API server, passed on as it comes.
+struct ProxiedBody {
     body: Incoming,
     /// The connection, which serves others when the body has ended.
     kept: Option<BusyConnection>,
     deadline: Instant,
 }
 
-impl Passing {
+impl ProxiedBody {
     /// The next bytes; `None` at the end.
     async fn data(&mut self) -> Option<Result<Bytes, Broken>> {
         loop {
@@ -238,7 +241,7 @@ impl Passing {
     }
 }
 
-impl WatchBody for Passing {
+impl WatchBody for ProxiedBody {
     fn next(&mut self) -> BoxFuture<'_, Option<FrameBytes>> {
         Box::pin(async move {
             let data = tokio::time::timeout_at(self.deadline, self.data()).await.ok()??;

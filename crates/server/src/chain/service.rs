@@ -26,8 +26,8 @@ use crate::api::Api;
 use crate::audit::{AuditDraft, AuditLog, AuditStage};
 use crate::auth::x509::CertificateUser;
 use crate::auth::{Impersonation, User};
-use crate::chain::contain::{self, contain};
 use crate::chain::labels::labels;
+use crate::chain::panic_recovery::{self, catch_panic};
 use crate::chain::report::{RequestOutcome, report};
 use crate::chain::unread::UnreadAnswers;
 use crate::chain::{proxy, route};
@@ -100,7 +100,7 @@ impl Service {
         let request = Arc::new(RequestInfo::new(request, &self.api.registry, audit));
         let mut known = RequestFacts::default();
         // Boxed: a future that is awaited is copied into the one that awaits it, at each level.
-        let answered = contain(Box::pin(self.answer(&request, peer, body, &mut known))).await;
+        let answered = catch_panic(Box::pin(self.answer(&request, peer, body, &mut known))).await;
         let message = match &answered {
             Ok(Err(status)) if status.code >= 400 => Some(status.message.clone()),
             _ => None,
@@ -113,7 +113,7 @@ impl Service {
                 self.api.metrics.panics.fetch_add(1, Ordering::Relaxed);
                 let (method, path) = (&request.http.method, &request.http.path);
                 tracing::error!(audit_id = ?audit_id, %method, path, panic, "the handler of a request panicked");
-                respond::status(&contain::answer(), negotiate::status_form(&request.http))
+                respond::status(&panic_recovery::answer(), negotiate::status_form(&request.http))
             }
         };
         if let Some(user) = &known.user {
@@ -171,7 +171,7 @@ impl Service {
                 .with_attributes(|attributes| self.api.authorizer.require(&user, attributes))
                 .inspect_err(|status| known.refuse(status))?;
         }
-        let work = self.in_turn(request, (user, flow), body);
+        let work = self.with_seats(request, (user, flow), body);
         if long_running {
             return work.await;
         }
@@ -205,7 +205,7 @@ impl Service {
     }
 
     /// Calls the handler once the request has its seats. One with a body takes them after the body was read.
-    async fn in_turn(
+    async fn with_seats(
         &self,
         request: &Arc<RequestInfo>,
         (user, flow): (Arc<User>, Flow),
