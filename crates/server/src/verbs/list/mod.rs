@@ -151,7 +151,7 @@ async fn first(
     let limit = usize::try_from(source.limit).unwrap_or(usize::MAX);
     let (mut objects, mut slice) = (Vec::new(), TimeSlice::begin());
     loop {
-        slice.give_way().await;
+        slice.yield_when_used_up().await;
         // One more than the page, to know whether there is more.
         let wanted =
             if limit == 0 { LOOK } else { LOOK.min(limit.saturating_sub(objects.len()).saturating_add(1)) };

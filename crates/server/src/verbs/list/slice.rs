@@ -19,8 +19,8 @@ impl TimeSlice {
         Self { since: Instant::now() }
     }
 
-    /// Lets others go first if the slice is used up.
-    pub(super) async fn give_way(&mut self) {
+    /// Yields to other tasks of the worker if the slice is used up.
+    pub(super) async fn yield_when_used_up(&mut self) {
         if self.since.elapsed() >= SLICE {
             tokio::task::yield_now().await;
             *self = Self::begin();

@@ -216,7 +216,7 @@ impl ListObjects {
     /// Gets more to hand, if only to find that none of them match; false at the end.
     pub(crate) async fn refill(&mut self) -> Result<bool, Status> {
         let Some(walker) = &mut self.walker else { return Ok(false) };
-        self.slice.give_way().await;
+        self.slice.yield_when_used_up().await;
         let found = walker.next(REFILL).await.map_err(|error| storage_status(&error))?;
         if found.is_empty() {
             self.walker = None;

@@ -110,7 +110,7 @@ impl WatchBody for ServedStream {
             self.ticket.inbox.put(message).map_err(|full| Status::too_many_requests(full.to_string(), 1))
         });
         if let Err(status) = received {
-            self.say(&StreamFrame::Error(Box::new(status)));
+            self.send_frame(&StreamFrame::Error(Box::new(status)));
         }
     }
 }
@@ -147,7 +147,7 @@ impl ServedStream {
             gzip: compressed.then(GzipMember::default),
             request: None,
         });
-        stream.say(&StreamFrame::Stream(head));
+        stream.send_frame(&StreamFrame::Stream(head));
         if let Some(first) = first {
             stream.take_message(first);
         }
@@ -159,7 +159,7 @@ impl ServedStream {
         &self.admission.api
     }
 
-    fn say(&mut self, frame: &StreamFrame) {
+    fn send_frame(&mut self, frame: &StreamFrame) {
         frame.write(&mut self.out);
     }
 
@@ -201,7 +201,7 @@ impl ServedStream {
             message = self.ticket.inbox.next() => self.take_message(message),
             admitted = admitted(&mut self.admitting) => self.admitted(admitted),
             events = self.live.next(portion, until) => match events {
-                Ok(events) if events.is_empty() => self.tell_position(),
+                Ok(events) if events.is_empty() => self.send_bookmark(),
                 events => self.take(events),
             },
         }
@@ -215,7 +215,7 @@ impl ServedStream {
     fn take(&mut self, events: Result<Vec<SlotEvent>, (WatchSlot, Lost)>) {
         match events {
             Ok(events) => self.taken.extend(events),
-            Err((slot, lost)) => self.lose(slot, lost),
+            Err((slot, lost)) => self.on_lost_cursor(slot, lost),
         }
     }
 
@@ -241,8 +241,12 @@ impl ServedStream {
     fn take_message(&mut self, message: ClientMessage) {
         for id in message.unsubscribe {
             match self.remove(&id) {
-                true => self.say(&StreamFrame::Ended { subscription: id }),
-                false => self.say(&StreamFrame::Error(Box::new(Status::not_found("", "subscriptions", &id)))),
+                true => self.send_frame(&StreamFrame::Ended { subscription: id }),
+                false => self.send_frame(&StreamFrame::Error(Box::new(Status::not_found(
+                    "",
+                    "subscriptions",
+                    &id,
+                )))),
             }
         }
         for asked in message.subscribe {
@@ -251,7 +255,7 @@ impl ServedStream {
         match message.bookmark.as_deref().map(parse_version) {
             None => {}
             Some(Ok(at)) => self.want_bookmark(at.unwrap_or(Revision::ZERO)),
-            Some(Err(status)) => self.say(&StreamFrame::Error(Box::new(status))),
+            Some(Err(status)) => self.send_frame(&StreamFrame::Error(Box::new(status))),
         }
         self.admit_next();
     }
@@ -259,11 +263,11 @@ impl ServedStream {
     fn subscribe(&mut self, asked: Subscription) {
         // Not in the name of the subscription: it would seem that the one that has it already has ended.
         if let Err(status) = check_id(&asked.id) {
-            return self.say(&StreamFrame::Error(Box::new(status)));
+            return self.send_frame(&StreamFrame::Error(Box::new(status)));
         }
         if self.contains(&asked.id) {
             let status = Status::already_exists("", "subscriptions", &asked.id);
-            return self.say(&StreamFrame::Error(Box::new(status)));
+            return self.send_frame(&StreamFrame::Error(Box::new(status)));
         }
         let most = self.api().options.stream.watches;
         if self.count() + watches(&asked) > most {
@@ -302,7 +306,7 @@ impl ServedStream {
     /// Ends a subscription for a reason.
     fn fail(&mut self, id: &str, status: Status) {
         self.remove(id);
-        self.say(&StreamFrame::Failed { subscription: id.to_owned(), status: Box::new(status) });
+        self.send_frame(&StreamFrame::Failed { subscription: id.to_owned(), status: Box::new(status) });
     }
 
     /// One at a time, and in order.
@@ -386,8 +390,8 @@ impl ServedStream {
         self.schedule();
     }
 
-    /// A cursor cannot go on.
-    fn lose(&mut self, slot: WatchSlot, lost: Lost) {
+    /// Ends the subscription of a cursor that cannot go on.
+    fn on_lost_cursor(&mut self, slot: WatchSlot, lost: Lost) {
         let Some(id) = self.live.id(slot) else { return };
         match lost {
             Lost::Ended if self.api().cache.closed().is_cancelled() => self.end(),
@@ -401,7 +405,7 @@ impl ServedStream {
     fn finish(&mut self, id: &str) {
         self.bookmark();
         self.remove(id);
-        self.say(&StreamFrame::Ended { subscription: id.to_owned() });
+        self.send_frame(&StreamFrame::Ended { subscription: id.to_owned() });
     }
 
     /// Ends the stream in good order.
@@ -437,7 +441,7 @@ impl ServedStream {
         }
         if let Some(position) = self.live.settle().filter(|position| *position > self.told) {
             self.told = position;
-            self.say(&StreamFrame::Bookmark(position));
+            self.send_frame(&StreamFrame::Bookmark(position));
         }
     }
 
@@ -447,12 +451,12 @@ impl ServedStream {
         self.bookmark_at = Some(self.bookmark_at.map_or(at, |other| other.max(at)));
     }
 
-    /// Everything up to the revision at which a bookmark is wanted was sent.
-    fn tell_position(&mut self) {
+    /// Sends the bookmark that is wanted, once everything up to its revision was sent.
+    fn send_bookmark(&mut self) {
         let Some(at) = self.bookmark_at.take() else { return };
         let position = self.live.settle().map_or(at, |position| position.max(at));
         self.told = self.told.max(position);
-        self.say(&StreamFrame::Bookmark(position));
+        self.send_frame(&StreamFrame::Bookmark(position));
     }
 
     /// Sets the timer: to the next bookmark, to the next look at rights, to the end of a subscription or to that of the stream.
