@@ -197,7 +197,7 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
     let Some(budgets) = api.registry.find("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
     // A budget made a moment ago counts.
     api.wait_for(None).await?;
-    let names = covering(&budgets, target.namespace.unwrap_or_default(), pod)?;
+    let names = matching_budgets(&budgets, target.namespace.unwrap_or_default(), pod)?;
     let [name] = &names[..] else {
         if names.is_empty() {
             return Ok(());
@@ -221,7 +221,7 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
             )
         };
         let Some(status) = new.inner_or_new("status") else { return Err(refused("cannot be read", 0)) };
-        if disturbs_nobody(pod, stored.value.at("spec"), status) {
+        if can_evict_unhealthy(pod, stored.value.at("spec"), status) {
             return Ok(Verdict::Keep);
         }
         if status.int("observedGeneration").unwrap_or(0)
@@ -246,7 +246,7 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
 }
 
 /// A Pod that is not ready may go if the budget says so, or if enough others are ready.
-fn disturbs_nobody(pod: &Value, spec: &Value, status: &Map) -> bool {
+fn can_evict_unhealthy(pod: &Value, spec: &Value, status: &Map) -> bool {
     let mut conditions = pod.at("status").list("conditions").iter();
     if conditions.any(|condition| condition.text("type") == "Ready" && condition.text("status") == "True") {
         return false;
@@ -257,7 +257,7 @@ fn disturbs_nobody(pod: &Value, spec: &Value, status: &Map) -> bool {
 }
 
 /// The budgets of a namespace that cover a Pod.
-fn covering(budgets: &Resource, namespace: &str, pod: &Value) -> Result<Vec<String>, Status> {
+fn matching_budgets(budgets: &Resource, namespace: &str, pod: &Value) -> Result<Vec<String>, Status> {
     let snapshot = budgets.collection.snapshot();
     let mut filter = crate::cache::Filter::default();
     filter.namespace = Some(namespace.into());
