@@ -120,7 +120,7 @@ impl Cursor {
             match self.view.after(self.position, portion) {
                 Ok(events) => return self.take(events, reached, closed),
                 Err(_) if closed => return Err(Lost::Ended),
-                Err(_) => self.collection.reach_back(&self.view, self.position),
+                Err(_) => self.collection.extend_back(&self.view, self.position),
             }
             match self.view.after(self.position, portion) {
                 Ok(events) => return self.take(events, reached, closed),

@@ -79,7 +79,7 @@ impl History {
         let event = Event::new(change.revision, object, previous);
         // It never was in the log of the cache: whoever frames it takes the frame along.
         event.leave_log();
-        let seen = event.seen_through(filter)?;
+        let seen = event.change_for(filter)?;
         Some(FilteredEvent { change: seen, event: Arc::new(event) })
     }
 }

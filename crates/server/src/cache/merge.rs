@@ -67,7 +67,7 @@ impl MergedCursors {
         until: Revision,
     ) -> Result<Vec<SlotEvent>, (WatchSlot, Lost)> {
         loop {
-            if let Some(found) = self.look(portion, until).await? {
+            if let Some(found) = self.poll_events(portion, until).await? {
                 return Ok(found);
             }
             let views: Vec<Arc<View>> = self.tracks.iter().map(|t| Arc::clone(t.cursor.view())).collect();
@@ -76,7 +76,7 @@ impl MergedCursors {
                 change.as_mut().enable();
             }
             // Again, now that nothing can fall in between.
-            if let Some(found) = self.look(portion, until).await? {
+            if let Some(found) = self.poll_events(portion, until).await? {
                 return Ok(found);
             }
             let reaches = self.cache.position().reaches(until);
@@ -104,7 +104,7 @@ impl MergedCursors {
     }
 
     /// The events that can be handed out now; `None` if there is something to wait for.
-    async fn look(
+    async fn poll_events(
         &mut self,
         portion: Portion,
         until: Revision,

@@ -181,7 +181,7 @@ impl View {
 
     /// Adds an event if the filter sees it. Returns true if the watchers are to be woken now and were not before.
     pub(crate) fn offer(&self, event: &Arc<Event>, keep_after: Revision) -> bool {
-        let Some(change) = event.seen_through(&self.filter) else { return false };
+        let Some(change) = event.change_for(&self.filter) else { return false };
         let mut recent = self.recent.lock();
         recent.trim(keep_after);
         recent.events.push_back(FilteredEvent { change, event: Arc::clone(event) });
@@ -189,7 +189,7 @@ impl View {
     }
 
     /// Makes the view reach back to `floor`, given all events between there and its present floor, oldest first.
-    pub(crate) fn reach_back<'a>(
+    pub(crate) fn extend_back<'a>(
         &self,
         floor: Revision,
         events: impl DoubleEndedIterator<Item = &'a Arc<Event>>,
@@ -199,7 +199,7 @@ impl View {
             if event.revision > recent.floor {
                 continue;
             }
-            if let Some(change) = event.seen_through(&self.filter) {
+            if let Some(change) = event.change_for(&self.filter) {
                 recent.events.push_front(FilteredEvent { change, event: Arc::clone(event) });
             }
         }
