@@ -15,7 +15,7 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 use parking_lot::Mutex;
 
-use crate::allocate::claims::{Claims, Thing};
+use crate::allocate::claims::{ClaimedValue, Claims};
 use crate::allocate::ranges::AddedRanges;
 use crate::cache::{Collection, Object, Snapshot};
 use crate::registry::target::Target;
@@ -46,7 +46,7 @@ pub(crate) struct Allocator {
     pub(crate) claims: Claims,
     added: AddedRanges,
     /// Values reserved by writes under way on this server. Those of other servers show at the commit.
-    given: Mutex<HashSet<Thing>>,
+    given: Mutex<HashSet<ClaimedValue>>,
 }
 
 impl Allocator {
@@ -58,17 +58,17 @@ impl Allocator {
     /// Reserves the first free candidate. Other writes do not get it until it is given back.
     fn take(
         &self,
-        taken: impl Fn(&Thing) -> bool,
-        candidates: impl IntoIterator<Item = Thing>,
-    ) -> Option<Thing> {
+        taken: impl Fn(&ClaimedValue) -> bool,
+        candidates: impl IntoIterator<Item = ClaimedValue>,
+    ) -> Option<ClaimedValue> {
         let mut given = self.given.lock();
-        let free = candidates.into_iter().find(|thing| !given.contains(thing) && !taken(thing))?;
+        let free = candidates.into_iter().find(|claimed| !given.contains(claimed) && !taken(claimed))?;
         given.insert(free);
         Some(free)
     }
 
-    fn give_back(&self, thing: Thing) {
-        self.given.lock().remove(&thing);
+    fn give_back(&self, claimed: ClaimedValue) {
+        self.given.lock().remove(&claimed);
     }
 }
 
@@ -77,29 +77,29 @@ impl Allocator {
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
     allocator: &'a Allocator,
-    things: Mutex<Vec<Thing>>,
+    claimed: Mutex<Vec<ClaimedValue>>,
 }
 
 impl<'a> Reservation<'a> {
     /// An empty reservation for one write.
     pub(crate) fn new(allocator: &'a Allocator) -> Self {
-        Self { allocator, things: Mutex::default() }
+        Self { allocator, claimed: Mutex::default() }
     }
 
     fn take(
         &self,
-        taken: impl Fn(&Thing) -> bool,
-        candidates: impl IntoIterator<Item = Thing>,
-    ) -> Option<Thing> {
-        let thing = self.allocator.take(taken, candidates)?;
-        self.things.lock().push(thing);
-        Some(thing)
+        taken: impl Fn(&ClaimedValue) -> bool,
+        candidates: impl IntoIterator<Item = ClaimedValue>,
+    ) -> Option<ClaimedValue> {
+        let claimed = self.allocator.take(taken, candidates)?;
+        self.claimed.lock().push(claimed);
+        Some(claimed)
     }
 
     /// Gives back what an earlier attempt of the same write reserved.
     fn start_over(&self) {
-        let things = std::mem::take(&mut *self.things.lock());
-        things.into_iter().for_each(|thing| self.allocator.give_back(thing));
+        let claimed = std::mem::take(&mut *self.claimed.lock());
+        claimed.into_iter().for_each(|claimed| self.allocator.give_back(claimed));
     }
 }
 
@@ -135,12 +135,14 @@ impl<'a> TakenByServices<'a> {
         self
     }
 
-    fn has(&self, thing: &Thing) -> bool {
-        let named = match thing {
-            Thing::Address(address) => self.others("spec.clusterIP", &address.to_string()).next().is_some(),
-            Thing::Port(port) => self.ports.contains(port),
+    fn has(&self, claimed: &ClaimedValue) -> bool {
+        let named = match claimed {
+            ClaimedValue::Address(address) => {
+                self.others("spec.clusterIP", &address.to_string()).next().is_some()
+            }
+            ClaimedValue::Port(port) => self.ports.contains(port),
         };
-        named || self.claims.has(thing, self.target)
+        named || self.claims.has(claimed, self.target)
     }
 
     fn others(&self, field: &str, value: &str) -> impl Iterator<Item = &Arc<Object>> {
@@ -156,8 +158,8 @@ pub(super) fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
     ports.chain(spec.int("healthCheckNodePort")).filter(|port| *port != 0)
 }
 
-fn nth_address(offset: u32) -> Thing {
-    Thing::Address(IpAddr::V4(Ipv4Addr::from(u32::from(RANGE).wrapping_add(offset))))
+fn nth_address(offset: u32) -> ClaimedValue {
+    ClaimedValue::Address(IpAddr::V4(Ipv4Addr::from(u32::from(RANGE).wrapping_add(offset))))
 }
 
 fn in_range(address: IpAddr) -> bool {
@@ -272,9 +274,9 @@ fn free_address(
 ) -> Result<String, Status> {
     let random = (0..TRIES).map(|_| nth_address(rand::random_range(STATIC_ADDRESSES..RANGE_SIZE - 1)));
     let in_order = (STATIC_ADDRESSES..RANGE_SIZE - 1).chain(2..STATIC_ADDRESSES).map(nth_address);
-    let elsewhere = reservation.allocator.added.addresses().map(Thing::Address);
-    match reservation.take(|thing| taken.has(thing), random.chain(in_order).chain(elsewhere)) {
-        Some(Thing::Address(address)) => Ok(address.to_string()),
+    let elsewhere = reservation.allocator.added.addresses().map(ClaimedValue::Address);
+    match reservation.take(|claimed| taken.has(claimed), random.chain(in_order).chain(elsewhere)) {
+        Some(ClaimedValue::Address(address)) => Ok(address.to_string()),
         _ => Err(Status::internal(format!(
             "failed to allocate a serviceIP for {}: range is full",
             target.name
@@ -292,9 +294,9 @@ fn free_port(
     target: &Target<'_>,
 ) -> Result<i64, Status> {
     let random = (0..TRIES).map(|_| rand::random_range(DYNAMIC_NODE_PORTS));
-    let candidates = random.chain(DYNAMIC_NODE_PORTS).chain(NODE_PORTS).map(Thing::Port);
-    match reservation.take(|thing| taken.has(thing), candidates) {
-        Some(Thing::Port(port)) => Ok(port),
+    let candidates = random.chain(DYNAMIC_NODE_PORTS).chain(NODE_PORTS).map(ClaimedValue::Port);
+    match reservation.take(|claimed| taken.has(claimed), candidates) {
+        Some(ClaimedValue::Port(port)) => Ok(port),
         _ => {
             Err(Status::internal(format!("failed to allocate a nodePort for {}: range is full", target.name)))
         }
@@ -321,7 +323,7 @@ fn check_wanted_address(
         );
         return Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]));
     }
-    if reservation.take(|thing| taken.has(thing), [Thing::Address(address)]).is_some() {
+    if reservation.take(|claimed| taken.has(claimed), [ClaimedValue::Address(address)]).is_some() {
         return Ok(());
     }
     let detail = format!("failed to allocate IP {wanted}: provided IP is already allocated");
@@ -347,7 +349,7 @@ fn check_wanted_port(
         );
         return Err(target.invalid(&[FieldError::invalid(path, port, detail)]));
     }
-    if reservation.take(|thing| taken.has(thing), [Thing::Port(port)]).is_some() {
+    if reservation.take(|claimed| taken.has(claimed), [ClaimedValue::Port(port)]).is_some() {
         return Ok(());
     }
     Err(target.invalid(&[FieldError::invalid(path, port, "provided port is already allocated")]))
@@ -369,7 +371,7 @@ mod tests {
     fn nothing_is_handed_out_twice() {
         let allocator = allocator();
         let candidates = || (0..3).map(nth_address);
-        let taken = |thing: &Thing| *thing == nth_address(0);
+        let taken = |claimed: &ClaimedValue| *claimed == nth_address(0);
         assert_eq!(allocator.take(taken, candidates()), Some(nth_address(1)));
         assert_eq!(allocator.take(taken, candidates()), Some(nth_address(2)));
         assert_eq!(allocator.take(taken, candidates()), None);

@@ -35,7 +35,7 @@ pub(crate) struct Conversion {
     /// `apiVersion` of reviews: the first the webhook accepts that this server has.
     review: Option<&'static str>,
     stages: Stages,
-    kept: Mutex<Kept>,
+    kept: Mutex<ConversionCache>,
 }
 
 /// The request of one ConversionReview, with the uid that the answer must repeat.
@@ -234,7 +234,7 @@ fn take_texts(metadata: &mut Map, before: &Value, after: &Value, field: &str) ->
 
 /// Converted objects in two generations: when the younger one is full, the older one goes.
 #[derive(Debug, Default)]
-struct Kept {
+struct ConversionCache {
     young: HashMap<ConversionPlace, Bytes>,
     old: HashMap<ConversionPlace, Bytes>,
     bytes: usize,
@@ -242,7 +242,7 @@ struct Kept {
 
 type ConversionPlace = (Arc<str>, Revision);
 
-impl Kept {
+impl ConversionCache {
     fn get(&mut self, place: &ConversionPlace) -> Option<Bytes> {
         if let Some(found) = self.young.get(place) {
             return Some(found.clone());
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_and_what_is_used_stays() {
-        let mut kept = Kept::default();
+        let mut kept = ConversionCache::default();
         let place = |n: u64| -> ConversionPlace { ("key".into(), Revision(n)) };
         let object = Bytes::from(vec![0; 1 << 20]);
         for n in 0..64 {
