@@ -118,14 +118,14 @@ pub(crate) fn answer(request: &Request, known: Known<'_>, core: bool) -> Respons
 fn version(known: Known<'_>, group: &str, version: Arc<str>) -> ApiVersionDiscovery {
     let remote = known.remotes.iter().find(|remote| &*remote.group == group && remote.version == version);
     if let Some(remote) = remote {
-        return elsewhere(remote, version);
+        return extension_version(remote, version);
     }
     let of_version = known.served.resources().iter().filter(|r| &*r.group == group && r.version == version);
     ApiVersionDiscovery { resources: of_version.map(|r| entry(r)).collect(), version, freshness: "Current" }
 }
 
 /// The resources that an extension API server says it serves. One that does not answer serves nothing that is known.
-fn elsewhere(remote: &ExtensionServer, version: Arc<str>) -> ApiVersionDiscovery {
+fn extension_version(remote: &ExtensionServer, version: Arc<str>) -> ApiVersionDiscovery {
     let Some(documents) = remote.documents() else {
         return ApiVersionDiscovery { version, freshness: "Stale", resources: Vec::new() };
     };

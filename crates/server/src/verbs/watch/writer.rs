@@ -62,7 +62,7 @@ impl EventWriter {
 
     /// Counts the request when the watch ends.
     pub(super) fn count_as(&mut self, request: Arc<RequestSeries>, code: StatusCode) {
-        self.ticket.began_as(request, code);
+        self.ticket.count_request(request, code);
     }
 
     /// Frames were sent, and with them everything up to the position.
