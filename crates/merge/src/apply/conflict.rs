@@ -83,7 +83,7 @@ impl From<ApplyError> for Status {
         let text = error.to_string();
         match error {
             ApplyError::ManagedFieldsPresent => Self::bad_request(text),
-            ApplyError::Untypable { .. } => Self::unforeseen(text),
+            ApplyError::Untypable { .. } => Self::unknown_reason(text),
             ApplyError::Conflicts(conflicts) => {
                 let causes = conflicts.into_iter().map(|conflict| StatusCause {
                     reason: "FieldManagerConflict".to_owned(),

@@ -38,7 +38,7 @@ impl From<PatchError> for Status {
             PatchError::Malformed(text) => Self::bad_request(text),
             PatchError::TooManyOperations { .. } => Self::too_large(&error.to_string()),
             PatchError::Failed(_) => Self::unprocessable(),
-            PatchError::Unforeseen(text) => Self::unforeseen(text),
+            PatchError::Unforeseen(text) => Self::unknown_reason(text),
         }
     }
 }

@@ -56,7 +56,7 @@ impl Plugin for PodTolerationRestriction {
             return Ok(());
         }
         let why = "pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist";
-        Err(Status::unforeseen(why))
+        Err(Status::unknown_reason(why))
     }
 }
 
@@ -69,7 +69,7 @@ fn annotated(request: &Attributes<'_>, key: &str) -> Result<Option<Vec<Value>>, 
     }
     let text = annotations.text(key);
     let read = if text.is_empty() { Ok(json!([])) } else { Value::read(text.as_bytes()) };
-    let read = read.map_err(|error| Status::unforeseen(error.to_string()))?;
+    let read = read.map_err(|error| Status::unknown_reason(error.to_string()))?;
     Ok(Some(read.as_array().map(|list| list.to_vec()).unwrap_or_default()))
 }
 

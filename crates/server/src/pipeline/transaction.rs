@@ -287,7 +287,7 @@ fn encode_within(room: usize, object: &mut Value, before: Option<&Stored>) -> Re
         encoded if fits(&encoded) => Ok(encoded),
         Encoded { depth, .. } if depth > json::MAX_DEPTH => Err(Status::bad_request("exceeded max depth")),
         // The text that clients know, which comes from the store of kube-apiserver.
-        _ => Err(Status::unforeseen("etcdserver: request is too large")),
+        _ => Err(Status::unknown_reason("etcdserver: request is too large")),
     }
 }
 

@@ -176,10 +176,10 @@ async fn no_connection(api: &Api, pod: &Value) -> Result<Status, Status> {
 /// Returns the error for a connection to a kubelet. For a node without addresses it is kube-apiserver's.
 fn no_kubelet(node: &Value) -> Status {
     if node.at("status").count("addresses") == 0 {
-        return Status::unforeseen("no preferred addresses found; known addresses: []");
+        return Status::unknown_reason("no preferred addresses found; known addresses: []");
     }
     let name = node.at("metadata").text("name");
-    Status::unforeseen(format!(
+    Status::unknown_reason(format!(
         "this API server does not connect to kubelets, so logs, exec, attach, port-forward and proxy are not available on node {name:?}"
     ))
 }
