@@ -66,12 +66,12 @@ fn parse(text: &str, layout: &str) -> Result<Timestamp, String> {
     let short = if text.len() < 20 { Some(text.len()) } else { None };
     match (wrong.or(short), text.parse()) {
         (None, Ok(time)) => Ok(time),
-        (at, _) => Err(complaint(text, layout, at.unwrap_or(0))),
+        (at, _) => Err(parse_error(text, layout, at.unwrap_or(0))),
     }
 }
 
 /// Go names the rest of the text and the element of the layout where it stopped.
-fn complaint(text: &str, layout: &str, at: usize) -> String {
+fn parse_error(text: &str, layout: &str, at: usize) -> String {
     const ELEMENTS: [(usize, &str); 12] = [
         (0, "2006"),
         (4, "-"),

@@ -41,13 +41,13 @@ pub struct TypeReport {
 }
 
 impl TypeReport {
-    /// Words for fields that the schema does not have, and for those that the body, which is JSON, has twice, in the
-    /// order in which a reader of the body meets them. What is inside a field that does not exist was not read.
+    /// Returns the strict-decoding errors: fields that the schema does not have, and fields that the JSON body has twice, in
+    /// the order of the body. Nothing below an unknown field was read.
     ///
     /// Reads the body a second time if there is more than one, to find their order.
     #[must_use]
-    pub fn complaints(&self, duplicates: &[String], body: &[u8]) -> Vec<String> {
-        order::complaints(&self.unknown, duplicates, body)
+    pub fn strict_decoding_errors(&self, duplicates: &[String], body: &[u8]) -> Vec<String> {
+        order::strict_decoding_errors(&self.unknown, duplicates, body)
     }
 }
 

@@ -51,7 +51,7 @@ pub struct JsonPatch {
     operations: Vec<PatchOperation>,
     limits: JsonPatchLimits,
     /// At most 100 unknown fields and 100 duplicates, sorted by operation.
-    complaints: Vec<String>,
+    strict_decoding_errors: Vec<String>,
 }
 
 /// The operation is looked at only when it is applied: an unknown one is a 422, after those before it were tried.
@@ -99,12 +99,12 @@ impl JsonPatch {
         if items.len() > limits.operations {
             return Err(PatchError::TooManyOperations { max: limits.operations, got: items.len() });
         }
-        let mut complaints = unknown_fields(&items);
-        complaints
+        let mut strict_decoding_errors = unknown_fields(&items);
+        strict_decoding_errors
             .extend(parsed.duplicates.iter().map(|path| format!("json patch duplicate field {path:?}")));
-        complaints.sort_by_key(|text| operation_of(text));
+        strict_decoding_errors.sort_by_key(|text| operation_of(text));
         let operations = items.into_iter().map(PatchOperation::parse).collect::<Result<_, _>>()?;
-        Ok(Self { operations, limits, complaints })
+        Ok(Self { operations, limits, strict_decoding_errors })
     }
 
     /// The values that operations put somewhere.
@@ -116,8 +116,8 @@ impl JsonPatch {
 
     /// The strict-decoding errors: fields that no operation has, or that one has twice.
     #[must_use]
-    pub fn complaints(&self) -> &[String] {
-        &self.complaints
+    pub fn strict_decoding_errors(&self) -> &[String] {
+        &self.strict_decoding_errors
     }
 
     /// Changes an object; if any operation fails, none has taken place.
@@ -144,17 +144,17 @@ fn unknown_fields(items: &List) -> Vec<String> {
     });
     let unknown = fields.filter(|(_, key)| !matches!(key.as_str(), "op" | "path" | "from" | "value"));
     unknown
-        .take(MAX_COMPLAINTS)
+        .take(MAX_STRICT_ERRORS)
         .map(|(index, key)| format!("json patch unknown field {:?}", format!("[{index}].{key}")))
         .collect()
 }
 
 /// The most unknown fields that are told; more would only make the answer large.
-const MAX_COMPLAINTS: usize = 100;
+const MAX_STRICT_ERRORS: usize = 100;
 
 /// The number of the operation that an error is about; errors are returned in that order.
-fn operation_of(complaint: &str) -> Option<usize> {
-    complaint.split_once('[')?.1.split_once(']')?.0.parse().ok()
+fn operation_of(text: &str) -> Option<usize> {
+    text.split_once('[')?.1.split_once(']')?.0.parse().ok()
 }
 
 /// The rest of the limits.

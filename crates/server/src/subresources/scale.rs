@@ -134,7 +134,7 @@ pub(crate) async fn patch(
                 merge_patch(&mut scale, patch.clone())
             }
         }
-        let told = check_patched(&mut scale, &parsed.complaints, options.validation(), decode)?;
+        let told = check_patched(&mut scale, &parsed.strict_decoding_errors, options.validation(), decode)?;
         target_of(request).check_identity(&mut scale)?;
         if let Ok(mut warnings) = warnings.lock() {
             *warnings = told;
