@@ -111,7 +111,7 @@ pub fn restore(from: &Path, directory: &Path, at: Option<Revision>) -> Result<Re
     private(&staged)?;
     fs::copy(from, &staged).map_err(|error| file("copy to", &staged, &error))?;
     private(&staged)?;
-    let report = begin_anew(&staged, at)?;
+    let report = start_after_restore(&staged, at)?;
     attachments::extract(&staged, directory)?;
     sync(&staged)?;
     for companion in companions(&target) {
@@ -152,7 +152,7 @@ fn must_have(at: Option<Revision>, backup: &Report) -> Result<(), Error> {
 }
 
 /// Gives a restored store a revision beyond every one that was handed out, by a change of a key of its own.
-fn begin_anew(database: &Path, at: Option<Revision>) -> Result<Report, Error> {
+fn start_after_restore(database: &Path, at: Option<Revision>) -> Result<Report, Error> {
     let mut connection = connect(database, ConnectionRole::Writer)?;
     prepare(&mut connection)?;
     let newest = recover(&connection)?.index.upto;

@@ -261,7 +261,7 @@ impl EngineWriter<'_> {
     /// before.
     ///
     /// Unlike a step it goes on to the end: nothing else can be written meanwhile.
-    pub(super) fn give_up_history(&mut self) {
+    pub(super) fn drop_history(&mut self) {
         let upto = self.shared.tail.upto();
         let mut outcome = self.begin_history(upto);
         while outcome.is_ok() && self.upkeep.sweep.due(upto) {

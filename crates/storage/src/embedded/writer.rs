@@ -437,7 +437,7 @@ impl<'c> EngineWriter<'c> {
     /// state every second.
     fn takes_writes(&mut self) -> bool {
         if self.full {
-            self.give_up_history();
+            self.drop_history();
         }
         let has_room = |writer: &mut Self| writer.free_bytes() >= writer.options.reserve_bytes;
         probe(self.connection).is_ok() && (!self.gave_reserve || self.reserve.hold() || has_room(self))
