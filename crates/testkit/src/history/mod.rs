@@ -1,7 +1,7 @@
 //! Recorded histories, and the promises that they are checked against.
 //!
 //! A test records what the store committed ([`Truth`]), what each watch delivered ([`Watch`]), what each list answered
-//! ([`List`]), what each writer was told ([`Acknowledged`]) and what each informer handler was told ([`handler::Told`]);
+//! ([`List`]), what each writer was told ([`Acknowledged`]) and what each informer handler was told ([`handler::HandlerCall`]);
 //! the validators then hold every record against the truth. They are pure functions over finished records: they know
 //! nothing of servers, sockets or time, and the same ones judge every engine.
 //!
