@@ -18,8 +18,8 @@ use listwatch_server::{
 };
 use listwatch_storage::Engine;
 
-use crate::others::Others;
 use crate::store::{StoreArguments, duration};
+use crate::token_issuers::TokenIssuerArguments;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Security")]
@@ -57,7 +57,7 @@ pub(crate) struct Secure {
     authorization_mode: Vec<AuthorizationMode>,
 
     #[command(flatten)]
-    others: Others,
+    token_issuers: TokenIssuerArguments,
 
     /// Private key that signs service account tokens; otherwise one is made and kept
     #[arg(long, value_name = "FILE")]
@@ -147,8 +147,8 @@ impl Secure {
             client_ca_file: self.client_ca_file.clone(),
             signing_key_file: self.service_account_signing_key_file.clone(),
             key_files: self.service_account_key_file.clone(),
-            oidc: self.others.issuers()?,
-            token_webhook: self.others.webhook(),
+            oidc: self.token_issuers.issuers()?,
+            token_webhook: self.token_issuers.webhook(),
             max_token_age: self.service_account_max_token_expiration,
         })
     }
