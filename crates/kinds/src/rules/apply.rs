@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 
 use listwatch_wire::json::Value;
+use listwatch_wire::status::FieldErrorKind;
 
 use super::forms::{Finding, TextForm};
 use super::parse::{DuplicateReport, Empty, FieldRule, PathStep, ShownValue, Unique};
@@ -88,6 +89,9 @@ pub(super) fn whole(
                 }
             }
         }
+        FieldRule::Error(FieldErrorKind::Invalid) if matches!(step.shown, Some(ShownValue::None)) => {
+            errors.invalid_without_value(at.path, detail().unwrap_or_default());
+        }
         FieldRule::Error(kind) => {
             errors.push(*kind, at.path, shown(step, at, field), detail().unwrap_or_default());
         }
@@ -104,7 +108,7 @@ pub(super) fn whole(
 fn shown(step: &PathStep, at: &At<'_>, field: Option<&'static Field>) -> Value {
     match (&step.shown, field) {
         (Some(ShownValue::Text(text)), _) => Value::from(*text),
-        (Some(ShownValue::Null), _) => Value::Null,
+        (Some(ShownValue::Null | ShownValue::None), _) => Value::Null,
         (Some(ShownValue::Number(number)), _) => Value::from(*number),
         (Some(ShownValue::Sibling(route)), _) => route.value(at.parent).clone(),
         (Some(ShownValue::Top(route)), _) => route.value(at.top).clone(),

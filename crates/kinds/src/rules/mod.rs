@@ -99,6 +99,35 @@ mod tests {
     }
 
     #[test]
+    fn versions_of_devices_are_semantic() {
+        for (version, valid) in [
+            ("1.2.3", true),
+            ("0.0.0", true),
+            ("1.2.3-rc.1+build.5", true),
+            ("", false),
+            ("1.2", false),
+            ("01.2.3", false),
+            ("v1.2.3", false),
+            ("1.2.3-", false),
+            ("1.2.3-01", false),
+        ] {
+            assert_eq!(form_errors("semantic-version", version).is_empty(), valid, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_form_of_parts_shows_the_part_that_is_wrong() {
+        let parts = |form: &str, text: &str| -> Vec<_> {
+            let found = forms::form(form).unwrap().findings(text);
+            found.into_iter().map(|finding| finding.part.unwrap_or_default()).collect()
+        };
+        assert_eq!(parts("pool-name", "a/B/c/"), ["B", ""]);
+        assert_eq!(parts("source-ranges", " 10.0.0.0/8 , x,10.0.0.0/9 "), ["x"]);
+        assert_eq!(parts("subscript", "metadata.annotations['A/B C']"), ["a/b c"]);
+        assert_eq!(parts("subscript", "metadata.labels['A B']"), ["A B"]);
+    }
+
+    #[test]
     fn every_check_is_named_by_a_row() {
         let text = [include_str!("written.txt"), include_str!("declared.txt")].concat();
         for (name, _) in crate::validate::all_checks() {

@@ -2,9 +2,10 @@
 //!
 //! A line is a name and rules. The name is that of a field, `:` for the struct itself, or a route to fields below it
 //! (`spec.containers[].image`, see [`super::route`]); `(a|b)` in a name stands for one line each. `each` and `keys` turn the rules that follow to the elements or keys of the
-//! field, `each-here` and `keys-here` do so without adding the index to the path. A condition (`if=`, `unless=`, see [`super::condition`]) holds for its
-//! whole line; at the end of a route, `where=` and `where-not=` ask the struct that the field is in. A quoted text after a rule replaces the
-//! words of its error, `shown=` the value in it. `once` leaves what is below the field unchecked when an object is changed. The
+//! field, `each-here` and `keys-here` do so without adding the index to the path. A condition (`if=`, `unless=`, `changed=`, see
+//! [`super::condition`]) holds for its whole line; at the end of a route, `where=` and `where-not=` ask the struct that the field is in. A quoted text after a rule replaces the
+//! words of its error, `shown=` the value in it (`shown=none`: an error without one). A line `$NAME text` gives a name to a text: `$NAME` stands
+//! for it from there on. `once` leaves what is below the field unchecked when an object is changed. The
 //! tables are part of the program: a word that is not understood is a defect that the tests find, and is passed over
 //! otherwise.
 
@@ -120,6 +121,8 @@ pub(super) enum ShownValue {
     Text(&'static str),
     Number(i64),
     Null,
+    /// The error shows no value.
+    None,
     /// A value below the struct that the field is in (`.ROUTE`); that struct if the route is empty.
     Sibling(Route),
     /// A value below the struct of the block (`/ROUTE`).
@@ -228,8 +231,15 @@ impl RuleReader {
 
     fn table(&mut self, text: &'static str) {
         let mut current = "";
+        let mut names: Vec<(&'static str, String)> = Vec::new();
         for line in rows(text) {
+            if let Some(named) = line.trim_start().strip_prefix('$') {
+                let (name, meaning) = named.split_once(' ').unwrap_or((named, ""));
+                names.push((name, replaced(meaning, &names)));
+                continue;
+            }
             if line.starts_with(' ') {
+                let line = if line.contains('$') { leaked(replaced(line, &names)) } else { line };
                 for line in alternatives(line.trim()) {
                     self.row(current, line);
                 }
@@ -305,6 +315,7 @@ impl RuleReader {
             "once" => row.once = true,
             "at" => row.shown = Some(value),
             "set" => {}
+            "changed" => line.guards.push(RuleCondition::parse_changed(value)),
             "if" | "unless" => line.guards.push(RuleCondition::parse(value, word == "if")),
             "where" | "where-not" => line.local.push(RuleCondition::parse(value, word == "where")),
             "shown" => {
@@ -393,6 +404,7 @@ fn shown(value: &'static str) -> ShownValue {
         (_, Some(route), _) => ShownValue::Top(Route::parse(route)),
         (.., Ok(number)) => ShownValue::Number(number),
         _ if value == "null" => ShownValue::Null,
+        _ if value == "none" => ShownValue::None,
         _ => ShownValue::Text(value),
     }
 }
@@ -403,10 +415,23 @@ fn alternatives(line: &'static str) -> Vec<&'static str> {
     let group = name.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
     let Some((words, _)) = group else { return vec![line] };
     let one = |word: &str| -> &'static str {
-        let line = line.replacen(&format!("({words})"), word, 1).replacen("(*)", word, usize::MAX);
-        Box::leak(line.into_boxed_str())
+        leaked(line.replacen(&format!("({words})"), word, 1).replacen("(*)", word, usize::MAX))
     };
     words.split('|').map(one).flat_map(alternatives).collect()
+}
+
+/// A text with the meanings of the `$NAME`s in it. Longer names go first, since they may begin with a shorter one.
+fn replaced(text: &str, names: &[(&'static str, String)]) -> String {
+    let mut names: Vec<_> = names.iter().collect();
+    names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    names
+        .into_iter()
+        .fold(text.to_owned(), |text, (name, meaning)| text.replace(&format!("${name}"), meaning))
+}
+
+/// The tables are read once and kept.
+fn leaked(text: String) -> &'static str {
+    Box::leak(text.into_boxed_str())
 }
 
 /// True for the name of a field, false for the struct itself and for routes.

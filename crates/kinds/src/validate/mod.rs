@@ -20,11 +20,9 @@ mod certificate;
 mod config;
 mod container;
 mod device;
-mod env;
 mod flow;
 mod job;
-mod job_policy;
-mod job_status;
+mod job_indexes;
 mod metadata;
 mod network_policy;
 mod node;
@@ -38,7 +36,6 @@ mod resource_slice;
 mod resources;
 mod scheduling;
 mod selector;
-mod service;
 pub(crate) mod service_address;
 mod slices;
 mod storage;
@@ -61,16 +58,14 @@ pub use selector::matches as selector_matches;
 
 /// Every function that a row may name.
 pub(crate) fn all_checks() -> impl Iterator<Item = (&'static str, Check)> {
-    let files: [&[(&str, Check)]; 30] = [
+    let files: [&[(&str, Check)]; 27] = [
         certificate::CHECKS,
         config::CHECKS,
         container::CHECKS,
         device::CHECKS,
-        env::CHECKS,
         flow::CHECKS,
         job::CHECKS,
-        job_policy::CHECKS,
-        job_status::CHECKS,
+        job_indexes::CHECKS,
         metadata::CHECKS,
         network_policy::CHECKS,
         node::CHECKS,
@@ -84,7 +79,6 @@ pub(crate) fn all_checks() -> impl Iterator<Item = (&'static str, Check)> {
         resources::CHECKS,
         scheduling::CHECKS,
         selector::CHECKS,
-        service::CHECKS,
         service_address::CHECKS,
         slices::CHECKS,
         storage::CHECKS,
