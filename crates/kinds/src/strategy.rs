@@ -6,6 +6,7 @@
 use listwatch_wire::json::{Map, Value, json};
 
 use crate::columns::{self, KindColumns};
+use crate::convert::Direction;
 use crate::field::Errors;
 use crate::prepare;
 
@@ -51,12 +52,20 @@ pub struct KindStrategy {
     pub(crate) pod_spec: Option<&'static [&'static str]>,
     /// Fields whose features are off.
     pub(crate) disabled: &'static [&'static str],
+    /// Converts between this form and the one that is stored ([`crate::convert`]), for kinds that are stored as another.
+    pub(crate) convert: fn(&mut Map, Direction),
     /// Validation that comes before all other, and alone if it finds something.
     ///
     /// For checks after which the others would only repeat the problem.
     pub(crate) validate_first: fn(&Value, &mut Errors),
     /// Finalizers of others need a domain.
     pub(crate) qualified_finalizers: bool,
+    /// The warning that every response about a deprecated kind carries.
+    pub(crate) deprecated: Option<&'static str>,
+    /// Warnings about a new object as it was sent, before the server completes it ([`crate::warnings`]).
+    pub(crate) warnings_as_sent: fn(&Value, &mut Vec<String>),
+    /// Warnings about a new object, or about a changed one and the stored one (WarningsOnCreate and WarningsOnUpdate).
+    pub(crate) warnings: fn(&Value, Option<&Value>, &mut Vec<String>),
     /// The columns of its tables ([`crate::columns`]).
     pub(crate) columns: KindColumns,
 }
@@ -77,8 +86,12 @@ impl KindStrategy {
         reset_by_status: &[&["spec"]],
         pod_spec: None,
         disabled: &[],
+        convert: |_, _| {},
         validate_first: |_, _| {},
         qualified_finalizers: true,
+        deprecated: None,
+        warnings_as_sent: |_, _| {},
+        warnings: |_, _, _| {},
         columns: columns::DEFAULT,
     };
 }
