@@ -11,8 +11,8 @@ use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldErrorKind;
 
 use super::forms::{Finding, TextForm};
-use super::parse::{DuplicateReport, Empty, FieldRule, PathStep, ShownValue, Unique};
 use super::route::Route;
+use super::rows::{DuplicateReport, Empty, FieldRule, PathStep, ShownValue, Unique};
 use super::walk::At;
 use crate::field::Errors;
 use crate::schema::{Field, Type};

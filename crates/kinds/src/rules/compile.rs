@@ -5,8 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::parse::{self, RuleBlock, RuleLine, RuleRow, Tables};
+use super::parse;
 use super::route::Route;
+use super::rows::{RuleBlock, RuleLine, RuleRow, Tables};
 use crate::schema::{Field, Schema, StructId, Type, schema};
 
 /// Index of a rule set.

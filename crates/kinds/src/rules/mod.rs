@@ -13,7 +13,7 @@
 //!   : check=image_is_trimmed
 //! ```
 //!
-//! `parse` has the words, `compile` joins the tables with the schema, `walk` visits what differs from the stored object, and
+//! `parse` has the words, `rows` what they become, `compile` joins the tables with the schema, `walk` visits what differs from the stored object, and
 //! `apply` words the errors. Rules that span fields are functions, named after the rule, in [`crate::validate`]; a table
 //! says where they hold (`check=NAME`).
 
@@ -25,6 +25,7 @@ mod forms;
 mod message;
 mod parse;
 mod route;
+mod rows;
 mod walk;
 
 use std::sync::LazyLock;
@@ -35,7 +36,7 @@ use crate::field::{Errors, Path};
 use crate::{Kind, schema};
 
 pub(crate) use addresses::{canonical_cidr as canonical_range, unreachable};
-pub(crate) use parse::Check;
+pub(crate) use rows::Check;
 pub(crate) use walk::At;
 
 /// The tables, joined with the schema on first use.
