@@ -1,8 +1,10 @@
 //! [`ServedStream`]: the body of a stream of many watches.
 //!
-//! It takes messages, admits subscriptions one after the other, begins them, and writes the events of all in the order of revisions.
-//! A subscription whose initial state is asked for begins at the revision of that state: what the others have up to there comes
-//! before it, what they have afterwards comes behind it.
+//! It takes messages ([`messages`]), admits subscriptions one after the other and begins them ([`begin`]), and writes the events of all
+//! in the order of revisions. What is there once a subscription has begun is [`super::subscriptions`].
+
+mod begin;
+mod messages;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,11 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures::future::{BoxFuture, pending};
+use futures::future::BoxFuture;
 use http::StatusCode;
-use listwatch_wire::stream::{
-    ClientMessage, StreamFrame, StreamHead, Subscription, SubscriptionStart, enclose, event_prefix,
-};
+use listwatch_wire::stream::{ClientMessage, StreamFrame, StreamHead, Subscription};
 use listwatch_wire::{Revision, Status};
 use smallvec::smallvec;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -26,10 +26,10 @@ use crate::cache::{Lost, Portion, SlotEvent, WatchSlot};
 use crate::http::body::{FrameBytes, WatchBody};
 use crate::http::gzip::GzipMember;
 use crate::observe::{LastingRequest, RequestSeries};
-use crate::request::selectors::parse_version;
-use crate::verbs::stream::admit::{AdmittedWatch, StreamAdmission, check_id, watches};
-use crate::verbs::stream::subscriptions::{JoiningWatch, Subscriptions};
-use crate::verbs::watch::plan::{BegunWatch, duration, recheck};
+use crate::verbs::stream::admit::StreamAdmission;
+use crate::verbs::stream::subscriptions::Subscriptions;
+use crate::verbs::watch::plan::duration;
+use begin::{Admitting, StartingWatch, admitted};
 
 /// No revision is as late.
 const END: Revision = Revision(u64::MAX);
@@ -60,24 +60,6 @@ pub(super) struct ServedStream {
     gzip: Option<GzipMember>,
     /// The request, counted when the stream ends.
     request: Option<LastingRequest>,
-}
-
-/// A subscription that is being admitted.
-struct Admitting {
-    id: String,
-    watches: usize,
-    outcome: BoxFuture<'static, Result<Vec<AdmittedWatch>, Status>>,
-}
-
-/// One watch of a subscription that may begin.
-struct StartingWatch {
-    id: Arc<str>,
-    watch: AdmittedWatch,
-    /// It is the first, or the last, of its subscription.
-    first: bool,
-    last: bool,
-    /// Set once its turn has come.
-    begun: Option<BegunWatch>,
 }
 
 impl WatchBody for ServedStream {
@@ -237,159 +219,6 @@ impl ServedStream {
         }
     }
 
-    /// Takes note of what the client wants.
-    fn take_message(&mut self, message: ClientMessage) {
-        for id in message.unsubscribe {
-            match self.remove(&id) {
-                true => self.send_frame(&StreamFrame::Ended { subscription: id }),
-                false => self.send_frame(&StreamFrame::Error(Box::new(Status::not_found(
-                    "",
-                    "subscriptions",
-                    &id,
-                )))),
-            }
-        }
-        for asked in message.subscribe {
-            self.subscribe(asked);
-        }
-        match message.bookmark.as_deref().map(parse_version) {
-            None => {}
-            Some(Ok(at)) => self.want_bookmark(at.unwrap_or(Revision::ZERO)),
-            Some(Err(status)) => self.send_frame(&StreamFrame::Error(Box::new(status))),
-        }
-        self.admit_next();
-    }
-
-    fn subscribe(&mut self, asked: Subscription) {
-        // Not in the name of the subscription: it would seem that the one that has it already has ended.
-        if let Err(status) = check_id(&asked.id) {
-            return self.send_frame(&StreamFrame::Error(Box::new(status)));
-        }
-        if self.contains(&asked.id) {
-            let status = Status::already_exists("", "subscriptions", &asked.id);
-            return self.send_frame(&StreamFrame::Error(Box::new(status)));
-        }
-        let most = self.api().options.stream.watches;
-        if self.count() + watches(&asked) > most {
-            let text = format!("a stream carries at most {most} watches");
-            return self.fail(&asked.id, Status::too_many_requests(text, 0));
-        }
-        self.wanted.push_back(asked);
-    }
-
-    fn contains(&self, id: &str) -> bool {
-        self.live.contains(id)
-            || self.wanted.iter().any(|asked| asked.id == id)
-            || self.admitting.as_ref().is_some_and(|admitting| admitting.id == id)
-            || self.starting.iter().any(|starting| &*starting.id == id)
-    }
-
-    /// The number of watches, of whatever stage.
-    fn count(&self) -> usize {
-        let wanted: usize = self.wanted.iter().map(watches).sum();
-        let admitting = self.admitting.as_ref().map_or(0, |admitting| admitting.watches);
-        self.live.count() + wanted + admitting + self.starting.len()
-    }
-
-    /// Removes a subscription, whatever its stage. Returns false if there is none.
-    fn remove(&mut self, id: &str) -> bool {
-        let known = self.contains(id);
-        self.live.remove(id);
-        self.wanted.retain(|asked| asked.id != id);
-        self.starting.retain(|starting| &*starting.id != id);
-        if self.admitting.take_if(|admitting| admitting.id == id).is_some() {
-            self.admit_next();
-        }
-        known
-    }
-
-    /// Ends a subscription for a reason.
-    fn fail(&mut self, id: &str, status: Status) {
-        self.remove(id);
-        self.send_frame(&StreamFrame::Failed { subscription: id.to_owned(), status: Box::new(status) });
-    }
-
-    /// One at a time, and in order.
-    fn admit_next(&mut self) {
-        if self.admitting.is_some() {
-            return;
-        }
-        let Some(asked) = self.wanted.pop_front() else { return };
-        let (id, watches) = (asked.id.clone(), watches(&asked));
-        let outcome = Box::pin(self.admission.clone().admit(asked));
-        self.admitting = Some(Admitting { id, watches, outcome });
-    }
-
-    fn admitted(&mut self, (id, outcome): (String, Result<Vec<AdmittedWatch>, Status>)) {
-        self.admitting = None;
-        match outcome {
-            Ok(watches) => {
-                let (id, last): (Arc<str>, _) = (id.into(), watches.len().saturating_sub(1));
-                let starting = watches.into_iter().enumerate().map(|(n, watch)| StartingWatch {
-                    id: Arc::clone(&id),
-                    watch,
-                    first: n == 0,
-                    last: n == last,
-                    begun: None,
-                });
-                self.starting.extend(starting);
-            }
-            Err(status) => self.fail(&id, status),
-        }
-        self.admit_next();
-    }
-
-    /// Goes on with beginning the first of the watches that may begin.
-    async fn start(&mut self) {
-        let (api, portion) = (Arc::clone(self.api()), self.portion());
-        let Some(starting) = self.starting.front_mut() else { return };
-        let begun =
-            starting.begun.get_or_insert_with(|| starting.watch.plan.begin(&api, &starting.watch.target));
-        let Some(initial) = &mut begun.initial else { return self.join(false) };
-        // What the others have up to the revision of the state comes first.
-        match self.live.next(portion, initial.revision).await {
-            Ok(events) if events.is_empty() => {}
-            events => return self.take(events),
-        }
-        if std::mem::take(&mut starting.first) {
-            started(starting, &mut self.out);
-        }
-        let Some(BegunWatch { writer, initial: Some(initial), .. }) = &mut starting.begun else { return };
-        initial.end_bookmark = starting.last;
-        match writer.initial(&api, initial).await {
-            Ok(lines) => {
-                enclose(&event_prefix(&starting.id), &lines, &mut self.out);
-                writer.sent(&[lines.freeze()], initial.revision);
-                if initial.done {
-                    self.join(true);
-                }
-            }
-            Err(status) => {
-                let id = Arc::clone(&starting.id);
-                self.fail(&id, status);
-            }
-        }
-    }
-
-    /// The first of the watches that may begin joins the others.
-    fn join(&mut self, complete: bool) {
-        let Some(mut starting) = self.starting.pop_front() else { return };
-        if std::mem::take(&mut starting.first) {
-            started(&starting, &mut self.out);
-        }
-        let StartingWatch { id, watch, begun: Some(begun), .. } = starting else { return };
-        let guard = recheck(self.api(), &watch.target);
-        let deadline = watch.plan.timeout.map(|timeout| Instant::now() + timeout);
-        let BegunWatch { cursor, writer, position, .. } = begun;
-        self.live.join(JoiningWatch { id, cursor, writer, guard, deadline });
-        self.told = if complete { self.told.max(position) } else { self.told };
-        if !complete {
-            // It tells the client that the past is over.
-            self.want_bookmark(Revision::ZERO);
-        }
-        self.schedule();
-    }
-
     /// Ends the subscription of a cursor that cannot go on.
     fn on_lost_cursor(&mut self, slot: WatchSlot, lost: Lost) {
         let Some(id) = self.live.id(slot) else { return };
@@ -469,22 +298,4 @@ impl ServedStream {
         let next = self.live.wakes().map_or(next, |wakes| next.min(wakes));
         self.timer.as_mut().reset(next);
     }
-}
-
-/// The outcome of the admission that is under way, if one is.
-async fn admitted(admitting: &mut Option<Admitting>) -> (String, Result<Vec<AdmittedWatch>, Status>) {
-    match admitting {
-        Some(Admitting { id, outcome, .. }) => (id.clone(), outcome.as_mut().await),
-        None => pending().await,
-    }
-}
-
-/// Says that a subscription begins.
-fn started(starting: &StartingWatch, out: &mut BytesMut) {
-    let Some(begun) = &starting.begun else { return };
-    let start = SubscriptionStart {
-        resource_version: begun.position.to_string(),
-        content_type: starting.watch.plan.form.stream_type().to_owned(),
-    };
-    StreamFrame::Started { subscription: starting.id.to_string(), start }.write(out);
 }
