@@ -42,6 +42,16 @@ pub(super) enum MatchForm {
     Converted(Arc<Resource>),
 }
 
+impl MatchForm {
+    /// The resource in the version that is shown.
+    pub(super) fn resource<'a>(&'a self, request: &Attributes<'a>) -> &'a Resource {
+        match self {
+            Self::Sent => request.resource,
+            Self::Converted(resource) => resource,
+        }
+    }
+}
+
 impl Matcher {
     /// Reads the rules and selectors of a webhook. Webhooks have no exclusions.
     pub(super) fn of_webhook(hook: &Value) -> Self {

@@ -33,6 +33,7 @@ mod pod_toleration_restriction;
 mod pod_topology_labels;
 mod policy;
 mod priority;
+mod request_document;
 pub(crate) mod resource_quota;
 mod rights;
 mod runtime_class;

@@ -63,9 +63,9 @@ impl AuditEvent {
         event.insert("stage", json!(self.stage));
         event.insert("requestURI", json!(self.uri));
         event.insert("verb", json!(self.verb));
-        event.insert("user", user_info(&self.user));
+        event.insert("user", self.user.info());
         if let Some(user) = &self.impersonated {
-            event.insert("impersonatedUser", user_info(user));
+            event.insert("impersonatedUser", user.info());
         }
         event.insert("sourceIPs", json!(self.peer.iter().map(ToString::to_string).collect::<Vec<_>>()));
         if !self.user_agent.is_empty() {
@@ -119,18 +119,4 @@ fn drop_managed_fields(object: &mut Value) {
 
 fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
-}
-
-fn user_info(user: &User) -> Value {
-    let mut info = Map::new();
-    info.insert("username", json!(user.name));
-    if !user.uid.is_empty() {
-        info.insert("uid", json!(user.uid));
-    }
-    info.insert("groups", user.groups.clone().into());
-    if !user.extra.is_empty() {
-        let extra = user.extra.iter().map(|(key, values)| (key.as_str(), Value::from(values.clone())));
-        info.insert("extra", Value::Object(extra.collect()));
-    }
-    info.into()
 }

@@ -32,6 +32,8 @@ pub(crate) mod x509;
 
 use std::collections::BTreeMap;
 
+use listwatch_wire::json::{Map, Value};
+
 pub use authenticate::Authenticator;
 pub use authorize::{Attributes, Authorizer, Decision};
 pub(crate) use bearer::TOKEN_PROTOCOL;
@@ -71,6 +73,21 @@ pub struct User {
 }
 
 impl User {
+    /// The user as reviews, admission requests and audit events show one: authentication.k8s.io/v1 `UserInfo`.
+    pub(crate) fn info(&self) -> Value {
+        let mut info = Map::new();
+        info.insert("username", self.name.as_str().into());
+        info.insert("groups", self.groups.clone().into());
+        if !self.uid.is_empty() {
+            info.insert("uid", self.uid.as_str().into());
+        }
+        if !self.extra.is_empty() {
+            let extra = self.extra.iter().map(|(key, values)| (key.as_str(), Value::from(values.clone())));
+            info.insert("extra", Value::Object(extra.collect()));
+        }
+        info.into()
+    }
+
     /// The user of requests without credentials: `system:anonymous` in `system:unauthenticated`.
     #[must_use]
     pub fn anonymous() -> Self {

@@ -69,7 +69,7 @@ impl Reviewer<'_> {
                 self.access(&subject(&spec), &spec)
             }
             "selfsubjectrulesreviews" => self.rules(&spec)?,
-            "selfsubjectreviews" => json!({"userInfo": user_info(self.user)}),
+            "selfsubjectreviews" => json!({"userInfo": self.user.info()}),
             "tokenreviews" => self.token(&spec)?,
             _ => return Err(Status::method_not_allowed()),
         };
@@ -148,7 +148,7 @@ impl Reviewer<'_> {
         }
         Ok(match self.authenticator.user_for(token, &audiences(spec)) {
             Ok((user, meant)) => {
-                json!({"authenticated": true, "user": user_info(&user), "audiences": meant})
+                json!({"authenticated": true, "user": user.info(), "audiences": meant})
             }
             Err(why) if why == UNKNOWN_TOKEN => json!({"user": {}, "error": "invalid bearer token"}),
             Err(why) => json!({"user": {}, "error": format!("[invalid bearer token, {why}]")}),
@@ -268,18 +268,4 @@ fn check_metadata(plural: &str, metadata: &Value) -> Result<(), Status> {
         }
         _ => Ok(()),
     }
-}
-
-fn user_info(user: &User) -> Value {
-    let mut info = listwatch_wire::json::Map::new();
-    info.insert("username", user.name.as_str().into());
-    info.insert("groups", user.groups.clone().into());
-    if !user.uid.is_empty() {
-        info.insert("uid", user.uid.as_str().into());
-    }
-    if !user.extra.is_empty() {
-        let extra = user.extra.iter().map(|(key, values)| (key.as_str(), Value::from(values.clone())));
-        info.insert("extra", Value::Object(extra.collect()));
-    }
-    info.into()
 }

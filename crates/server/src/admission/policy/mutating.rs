@@ -168,10 +168,7 @@ fn change(
     let scope = PolicyScope::new(objects, Access::new(request), &definition.variables);
     scope.close();
     let mut budget = Budget::new(OBJECT_BUDGET);
-    let resource = match form {
-        MatchForm::Sent => request.resource,
-        MatchForm::Converted(resource) => resource,
-    };
+    let resource = form.resource(request);
     let result = match mutation {
         Mutation::Apply(expression) => scope
             .evaluate(expression, &mut budget)

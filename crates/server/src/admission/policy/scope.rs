@@ -18,7 +18,7 @@ use listwatch_wire::json::{Value as Json, json};
 
 use crate::admission::Attributes;
 use crate::admission::matching::MatchForm;
-use crate::admission::webhook::{kind_of, user_info};
+use crate::admission::request_document::request_document;
 use crate::auth::{self, User};
 use crate::registry::expressions::CompiledExpression;
 
@@ -64,35 +64,6 @@ impl<'r> PolicyObjects<'r> {
             namespace.map(|namespace| visible_namespace(&namespace)).unwrap_or_default()
         })
     }
-}
-
-/// The variable `request`.
-fn request_document(request: &Attributes<'_>, form: &MatchForm) -> Json {
-    let shown = match form {
-        MatchForm::Sent => request.resource,
-        MatchForm::Converted(resource) => resource,
-    };
-    let mut document = json!({
-        "kind": kind_of(shown, request.subresource),
-        "resource": {"group": &*shown.group, "version": &*shown.version, "resource": &*shown.plural},
-        "requestKind": kind_of(request.resource, request.subresource),
-        "requestResource": {"group": &*request.resource.group, "version": &*request.resource.version, "resource": &*request.resource.plural},
-        "operation": request.operation.name(),
-        "userInfo": user_info(request.user),
-        "dryRun": request.is_dry_run(),
-        "options": request.options.document()
-    });
-    for (key, text) in [
-        ("name", request.name),
-        ("namespace", request.namespace),
-        ("subResource", request.subresource),
-        ("requestSubResource", request.subresource),
-    ] {
-        if !text.is_empty() {
-            document.put(key, text);
-        }
-    }
-    document
 }
 
 /// The parts of a namespace that expressions may see.

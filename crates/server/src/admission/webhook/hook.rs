@@ -15,7 +15,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 
 use super::in_form;
-use super::review::{Review, ReviewAnswer};
+use super::review::{AdmissionReview, ReviewAnswer};
 use crate::admission::Attributes;
 use crate::admission::matching::{MatchForm, Matcher};
 use crate::admission::policy::{Access, PolicyObjects, PolicyScope, matches_conditions};
@@ -176,7 +176,7 @@ impl Webhook {
         let endpoint = self.endpoint.as_ref();
         let endpoint =
             endpoint.map_err(|why| WebhookFailure::Call(format!("could not get REST client: {why}")))?;
-        let review = Review { version, request, form, object, old };
+        let review = AdmissionReview { version, request, form, object, old };
         let (uid, body) = review.encode();
         let timeout = Duration::from_secs(u64::try_from(self.timeout).unwrap_or(1));
         let answer = request.api.call_webhook(endpoint, body, timeout).await;

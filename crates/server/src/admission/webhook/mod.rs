@@ -16,7 +16,6 @@ use listwatch_wire::json::Value;
 use parking_lot::Mutex;
 
 use self::hook::{Webhook, WebhookFailure};
-pub(in crate::admission) use self::review::{kind_of, user_info};
 use super::matching::{MatchForm, is_exempt};
 use super::{Attributes, Operation, Plugin};
 use crate::api::Api;
@@ -150,10 +149,7 @@ pub(in crate::admission) async fn accept(
     form: &MatchForm,
     object: &mut Value,
 ) -> Result<(), WebhookFailure> {
-    let own = match form {
-        MatchForm::Sent => request.resource,
-        MatchForm::Converted(resource) => resource,
-    };
+    let own = form.resource(request);
     if is_whole(request) {
         if let Some(error) = own.rules.decode(object, None).error {
             return Err(WebhookFailure::Rejected(Status::internal(error)));
