@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admission::chain;
-use crate::allocate::claims::Claims;
+use crate::allocate::claims::ServiceClaims;
 use crate::allocate::ranges::AddedRanges;
 use crate::allocate::services::{Allocator, KUBERNETES_ADDRESS};
 use crate::api::streams::OpenStreams;
@@ -159,7 +159,7 @@ impl Server {
         let feeder = cache.start().await?;
         // As in kube-apiserver a request waits for its turn a quarter of the time it has.
         let fairness = Fairness::new(&cache, options.requests.in_flight, options.requests.timeout / 4);
-        let allocator = Allocator::new(Claims::new(&cache), AddedRanges::new(&cache));
+        let allocator = Allocator::new(ServiceClaims::new(&cache), AddedRanges::new(&cache));
         let api = Arc::new(Api {
             engine,
             cache,

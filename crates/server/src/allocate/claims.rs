@@ -31,12 +31,12 @@ pub(super) enum ClaimedValue {
 
 /// The claims that the cache shows.
 #[derive(Debug)]
-pub(crate) struct Claims {
+pub(crate) struct ServiceClaims {
     addresses: Arc<Collection>,
     ports: Arc<Collection>,
 }
 
-impl Claims {
+impl ServiceClaims {
     /// Follows the collections that claims are in: IPAddresses, and the keys of node ports that no resource shows.
     pub(crate) fn new(cache: &Cache) -> Self {
         let collection = |name| cache.collection(name, &[]);

@@ -15,7 +15,7 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 use parking_lot::Mutex;
 
-use crate::allocate::claims::{ClaimedValue, Claims};
+use crate::allocate::claims::{ClaimedValue, ServiceClaims};
 use crate::allocate::ranges::AddedRanges;
 use crate::cache::{Collection, Object, Snapshot};
 use crate::registry::target::Target;
@@ -43,7 +43,7 @@ const TRIES: usize = 16;
 #[doc(alias = "portallocator")]
 #[derive(Debug)]
 pub(crate) struct Allocator {
-    pub(crate) claims: Claims,
+    pub(crate) claims: ServiceClaims,
     added: AddedRanges,
     /// Values reserved by writes under way on this server. Those of other servers show at the commit.
     given: Mutex<HashSet<ClaimedValue>>,
@@ -51,7 +51,7 @@ pub(crate) struct Allocator {
 
 impl Allocator {
     /// An allocator without values under way. It holds no table of used values: those are in the cache.
-    pub(crate) fn new(claims: Claims, added: AddedRanges) -> Self {
+    pub(crate) fn new(claims: ServiceClaims, added: AddedRanges) -> Self {
         Self { claims, added, given: Mutex::default() }
     }
 
@@ -111,7 +111,7 @@ impl Drop for Reservation<'_> {
 
 /// The addresses and ports of the stored Services, apart from one of them.
 struct TakenByServices<'a> {
-    claims: &'a Claims,
+    claims: &'a ServiceClaims,
     target: &'a Target<'a>,
     collection: &'a Collection,
     snapshot: Arc<Snapshot>,
@@ -119,7 +119,7 @@ struct TakenByServices<'a> {
 }
 
 impl<'a> TakenByServices<'a> {
-    fn new(claims: &'a Claims, target: &'a Target<'a>) -> Self {
+    fn new(claims: &'a ServiceClaims, target: &'a Target<'a>) -> Self {
         let collection = &*target.resource.collection;
         let snapshot = collection.snapshot();
         Self { claims, target, collection, snapshot, ports: HashSet::new() }
@@ -364,7 +364,7 @@ mod tests {
 
     fn allocator() -> Allocator {
         let cache = Cache::new(Arc::new(MemoryEngine::default()), crate::CacheLimits::default());
-        Allocator::new(Claims::new(&cache), AddedRanges::new(&cache))
+        Allocator::new(ServiceClaims::new(&cache), AddedRanges::new(&cache))
     }
 
     #[test]

@@ -17,7 +17,7 @@ use rustls::pki_types::CertificateDer;
 
 use crate::auth::oidc::Oidc;
 use crate::auth::service_account::{ISSUER, wrong_audience};
-use crate::auth::webhook::{TokenWebhook, Verdict};
+use crate::auth::webhook::{TokenVerdict, TokenWebhook};
 use crate::auth::x509::{CertificateUser, ClientCertificates};
 use crate::auth::{ServiceAccounts, Token, User, bearer};
 
@@ -224,7 +224,7 @@ impl Authenticator {
     }
 
     /// Returns the user of a token by its issuer; `None` if no issuer claims it.
-    fn user_by_oidc(&self, token: &str, audiences: &[&str]) -> Option<Verdict> {
+    fn user_by_oidc(&self, token: &str, audiences: &[&str]) -> Option<TokenVerdict> {
         let now = Timestamp::now();
         let answer = self.oidc.iter().find_map(|issuer| issuer.check(token, now).transpose())?;
         Some(answer.and_then(|user| match audiences.contains(&ISSUER) {
@@ -234,7 +234,7 @@ impl Authenticator {
     }
 
     /// Returns the user of a token that this server made or was given.
-    fn own(&self, token: &str, audiences: &[&str]) -> Verdict {
+    fn own(&self, token: &str, audiences: &[&str]) -> TokenVerdict {
         match (self.tokens.get(token), &self.service_accounts) {
             (Some(user), _) if audiences.contains(&ISSUER) => Ok((Arc::clone(user), vec![ISSUER.to_owned()])),
             // A token from the file says nothing of audiences, so there is nothing to tell.

@@ -152,9 +152,9 @@ pub(crate) fn common_names(request: &str) -> Result<Vec<String>, String> {
     subject_parts(request, &|subject| texts(subject.iter_common_name()))
 }
 
-type Parts = Result<Vec<String>, String>;
+type SubjectParts = Result<Vec<String>, String>;
 
-fn subject_parts(request: &str, read: &dyn Fn(&X509Name<'_>) -> Parts) -> Parts {
+fn subject_parts(request: &str, read: &dyn Fn(&X509Name<'_>) -> SubjectParts) -> SubjectParts {
     let pem = STANDARD.decode(request).map_err(|error| error.to_string())?;
     let der = CertificateSigningRequestDer::from_pem_slice(&pem)
         .map_err(|_| "PEM block type must be CERTIFICATE REQUEST".to_owned())?;
@@ -162,7 +162,7 @@ fn subject_parts(request: &str, read: &dyn Fn(&X509Name<'_>) -> Parts) -> Parts 
     read(&parsed.certification_request_info.subject)
 }
 
-fn texts<'a>(parts: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -> Parts {
+fn texts<'a>(parts: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -> SubjectParts {
     let texts = parts.map(|part| part.as_str().map(str::to_owned));
     texts.collect::<Result<_, _>>().map_err(|error| error.to_string())
 }

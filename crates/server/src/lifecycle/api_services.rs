@@ -42,7 +42,7 @@ pub(crate) struct ApiServices {
 }
 
 /// The condition `Available`: its status, reason and message.
-type Condition = (&'static str, &'static str, String);
+type AvailableCondition = (&'static str, &'static str, String);
 
 impl ApiServices {
     pub(crate) fn new(api: Arc<Api>) -> Self {
@@ -233,7 +233,11 @@ fn has_address(slice: &Value, port: &str) -> bool {
 }
 
 /// Returns an APIService with another condition; `None` if it has that one.
-fn with_condition(stored: &Value, (status, reason, message): &Condition, now: &str) -> Option<Value> {
+fn with_condition(
+    stored: &Value,
+    (status, reason, message): &AvailableCondition,
+    now: &str,
+) -> Option<Value> {
     let mut conditions = stored.at("status").list("conditions").to_vec();
     let place = conditions.iter().position(|known| known.text("type") == "Available");
     let known = place.and_then(|place| conditions.get(place)).cloned().unwrap_or_default();
@@ -259,9 +263,9 @@ mod tests {
 
     #[test]
     fn a_condition_keeps_its_time_until_its_status_changes() {
-        let passed: Condition = ("True", "Passed", "all checks passed".to_owned());
-        let failed: Condition = ("False", "FailedDiscoveryCheck", "no".to_owned());
-        let later: Condition = ("False", "FailedDiscoveryCheck", "still no".to_owned());
+        let passed: AvailableCondition = ("True", "Passed", "all checks passed".to_owned());
+        let failed: AvailableCondition = ("False", "FailedDiscoveryCheck", "no".to_owned());
+        let later: AvailableCondition = ("False", "FailedDiscoveryCheck", "still no".to_owned());
         let first = with_condition(&json!({}), &passed, "1").unwrap();
         assert_eq!(with_condition(&first, &passed, "2"), None);
         let second = with_condition(&first, &failed, "2").unwrap();

@@ -25,11 +25,11 @@ pub(super) const ALGORITHMS: [&str; 8] =
 /// The public keys of an issuer.
 #[derive(Debug, Default)]
 pub(super) struct KeySet {
-    keys: Vec<Key>,
+    keys: Vec<OidcKey>,
 }
 
 #[derive(Debug)]
-struct Key {
+struct OidcKey {
     id: String,
     /// The one algorithm it is for, if its issuer says so.
     algorithm: Option<String>,
@@ -73,7 +73,7 @@ impl KeySet {
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         let document: Document = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let keys = document.keys.into_iter().take(MAX_KEYS);
-        let keys = keys.filter_map(|key| serde_json::from_value(key).ok()).filter_map(Key::new);
+        let keys = keys.filter_map(|key| serde_json::from_value(key).ok()).filter_map(OidcKey::new);
         Ok(Self { keys: keys.collect() })
     }
 
@@ -87,12 +87,12 @@ impl KeySet {
         self.candidates(id).next().is_some()
     }
 
-    fn candidates<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Key> {
+    fn candidates<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a OidcKey> {
         self.keys.iter().filter(move |key| id.is_empty() || key.id == id)
     }
 }
 
-impl Key {
+impl OidcKey {
     fn new(key: WebKey) -> Option<Self> {
         if key.usage.is_some_and(|usage| usage != "sig") {
             return None;

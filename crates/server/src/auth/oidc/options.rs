@@ -128,7 +128,7 @@ struct Configuration {
 struct Jwt {
     issuer: Issuer,
     #[serde(default)]
-    claim_validation_rules: Vec<Rule>,
+    claim_validation_rules: Vec<ClaimRule>,
     claim_mappings: Mappings,
 }
 
@@ -146,7 +146,7 @@ struct Issuer {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Rule {
+struct ClaimRule {
     claim: String,
     #[serde(default)]
     required_value: String,

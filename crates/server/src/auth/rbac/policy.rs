@@ -44,7 +44,7 @@ pub struct Policy {
 /// The reason an action is allowed: a binding and the subject in it. Printed as kube-apiserver's `RBAC: allowed by …`
 /// reason.
 #[derive(Debug)]
-pub struct Source<'a> {
+pub struct RuleSource<'a> {
     binding: &'a Binding,
     user: &'a User,
 }
@@ -87,7 +87,7 @@ impl Policy {
         &'a self,
         user: &'a User,
         wanted: &Attributes<'a>,
-    ) -> Result<Source<'a>, Vec<&'a RoleRef>> {
+    ) -> Result<RuleSource<'a>, Vec<&'a RoleRef>> {
         let mut missing = Vec::new();
         for granted in self.granted(user, wanted.namespace) {
             let Some(mut rules) = self.rules_of(granted.role, granted.namespace) else {
@@ -101,9 +101,9 @@ impl Policy {
         Err(missing)
     }
 
-    fn source<'a>(&'a self, user: &'a User, granted: &Granted<'a>) -> Option<Source<'a>> {
+    fn source<'a>(&'a self, user: &'a User, granted: &Granted<'a>) -> Option<RuleSource<'a>> {
         let binding = self.bindings.get(granted.namespace)?.get(granted.binding)?;
-        Some(Source { binding, user })
+        Some(RuleSource { binding, user })
     }
 
     /// Every rule that holds for the user in the namespace; an empty namespace means the whole cluster.
@@ -142,7 +142,7 @@ fn remove<V: Clone>(
     removed
 }
 
-impl fmt::Display for Source<'_> {
+impl fmt::Display for RuleSource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Binding { metadata, role_ref, subjects } = self.binding;
         let namespace = &*metadata.namespace;
