@@ -88,7 +88,7 @@ pub use library::time::Timestamp;
 pub use library::url::Url;
 pub use meter::Meter;
 pub use parser::ParserLimits;
-pub use program::{Expression, Outcome, PER_CALL_LIMIT, Program};
+pub use program::{EvalOutcome, Expression, PER_CALL_LIMIT, Program};
 pub use schema::{Decl, MAX_REQUEST_BYTES, escape, is_identifier};
 pub use types::{ObjectType, Type};
 pub use value::{HostObject, List, Map, OwnedMap, Str, Struct, Value, to_json};

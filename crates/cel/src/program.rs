@@ -97,7 +97,7 @@ impl fmt::Debug for Program {
 ///
 /// The cost counts against a shared budget whatever the result is.
 #[derive(Debug)]
-pub struct Outcome<'a> {
+pub struct EvalOutcome<'a> {
     /// The value, or why there is none.
     pub result: Result<Value<'a>, EvalError>,
     /// The cost, also of an evaluation that failed.
@@ -107,10 +107,10 @@ pub struct Outcome<'a> {
 impl Program {
     /// Evaluates within the limit of one call, [`PER_CALL_LIMIT`].
     #[must_use]
-    pub fn evaluate<'a>(&self, variables: &dyn Activation<'a>) -> Outcome<'a> {
+    pub fn evaluate<'a>(&self, variables: &dyn Activation<'a>) -> EvalOutcome<'a> {
         let mut meter = Meter::new(PER_CALL_LIMIT);
         let result = self.evaluate_on(variables, &mut meter);
-        Outcome { result, cost: meter.cost() }
+        EvalOutcome { result, cost: meter.cost() }
     }
 
     /// Evaluates on a meter that others count on, too: the fields of a [`HostObject`](crate::HostObject) do.

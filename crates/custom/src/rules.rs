@@ -78,7 +78,7 @@ struct CompiledRule {
 ///
 /// Errors refuse the write, warnings are sent in headers. Both are in the order of evaluation.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub struct RuleVerdict {
     /// Rules that are broken.
     pub errors: Vec<FieldError>,
     /// Rules that are broken by parts that an update did not change.
@@ -128,7 +128,7 @@ impl Rules {
     /// The object must have passed [`validate`](crate::validate()) before: rules rely on the declared types, and a
     /// value of another type makes them fail with an error of evaluation.
     #[must_use]
-    pub fn judge(&self, object: &Value, old: Option<&Value>) -> Verdict {
+    pub fn judge(&self, object: &Value, old: Option<&Value>) -> RuleVerdict {
         self.root.as_ref().map(|root| evaluate::evaluate(root, object, old)).unwrap_or_default()
     }
 }

@@ -38,9 +38,9 @@ impl Default for MemoryOptions {
     }
 }
 
-type Version = (Revision, Bytes);
+type MemoryVersion = (Revision, Bytes);
 /// A clone shares all nodes, so a snapshot is a pointer, and a write copies the path to one leaf.
-type MemoryState = OrdMap<Arc<str>, Version>;
+type MemoryState = OrdMap<Arc<str>, MemoryVersion>;
 
 /// A store that lives as long as its process: for tests, and for servers whose state may be lost.
 ///
@@ -132,7 +132,7 @@ fn versions_in(batches: &[Batch], key: &str) -> Vec<KeyVersion> {
 /// The values of keys at an older revision, where they differ from a newer state.
 ///
 /// Built from the log alone, so it costs as much as there were changes since, not as much as there are keys.
-struct Undo(HashMap<Arc<str>, Option<Version>>);
+struct Undo(HashMap<Arc<str>, Option<MemoryVersion>>);
 
 impl Undo {
     /// The first change of a key after `at` says what it held at that time.
@@ -161,7 +161,7 @@ fn contains(range: &Range, key: &str) -> bool {
     key >= &*range.start && (range.end.is_empty() || key < &*range.end)
 }
 
-fn key_value(key: &Arc<str>, (revision, value): &Version) -> KeyValue {
+fn key_value(key: &Arc<str>, (revision, value): &MemoryVersion) -> KeyValue {
     KeyValue { key: Arc::clone(key), value: value.clone(), revision: *revision }
 }
 

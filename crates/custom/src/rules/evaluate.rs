@@ -11,7 +11,7 @@ use listwatch_cel::{Activation, Budget, EvalError, OBJECT_BUDGET, Program, Value
 use listwatch_wire::json::Value;
 use listwatch_wire::status::{FieldError, FieldErrorKind};
 
-use super::{ExpressionRule, RuleNode, Verdict};
+use super::{ExpressionRule, RuleNode, RuleVerdict};
 
 /// The longest message that an expression may make, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
@@ -23,9 +23,12 @@ const MAX_ERRORS: usize = 100;
 ///
 /// One pass over the parts of the object that have rules. The budget is shared, because an attacker would otherwise
 /// split an expensive rule into many cheap ones.
-pub(super) fn evaluate(root: &RuleNode, object: &Value, old: Option<&Value>) -> Verdict {
-    let mut walk =
-        EvaluateWalk { verdict: Verdict::default(), budget: Budget::new(OBJECT_BUDGET), path: String::new() };
+pub(super) fn evaluate(root: &RuleNode, object: &Value, old: Option<&Value>) -> RuleVerdict {
+    let mut walk = EvaluateWalk {
+        verdict: RuleVerdict::default(),
+        budget: Budget::new(OBJECT_BUDGET),
+        path: String::new(),
+    };
     let ratchet = Ratchet { here: old.map(|old| (object, old)), around: None };
     walk.node(root, object, old, ratchet);
     walk.verdict
@@ -74,7 +77,7 @@ impl<'a> Activation<'a> for RuleScope<'a> {
 }
 
 struct EvaluateWalk {
-    verdict: Verdict,
+    verdict: RuleVerdict,
     budget: Budget,
     /// One buffer for the whole walk, grown and cut at each step.
     path: String,

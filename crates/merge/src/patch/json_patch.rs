@@ -48,7 +48,7 @@ impl Default for JsonPatchLimits {
 /// Parsed once, and applied again for each attempt if the object changed meanwhile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
-    operations: Vec<PatchOperation>,
+    operations: Vec<JsonPatchOperation>,
     limits: JsonPatchLimits,
     /// At most 100 unknown fields and 100 duplicates, sorted by operation.
     strict_decoding_errors: Vec<String>,
@@ -56,7 +56,7 @@ pub struct JsonPatch {
 
 /// The operation is looked at only when it is applied: an unknown one is a 422, after those before it were tried.
 #[derive(Clone, Debug, PartialEq)]
-struct PatchOperation {
+struct JsonPatchOperation {
     op: Text,
     path: Option<Text>,
     from: Option<Text>,
@@ -103,7 +103,7 @@ impl JsonPatch {
         strict_decoding_errors
             .extend(parsed.duplicates.iter().map(|path| format!("json patch duplicate field {path:?}")));
         strict_decoding_errors.sort_by_key(|text| operation_of(text));
-        let operations = items.into_iter().map(PatchOperation::parse).collect::<Result<_, _>>()?;
+        let operations = items.into_iter().map(JsonPatchOperation::parse).collect::<Result<_, _>>()?;
         Ok(Self { operations, limits, strict_decoding_errors })
     }
 
@@ -183,7 +183,7 @@ impl PatchBudget {
     }
 }
 
-impl PatchOperation {
+impl JsonPatchOperation {
     fn parse(item: Value) -> Result<Self, PatchError> {
         let Value::Object(mut map) = item else {
             return Err(undecodable(&item, "value of type handlers.jsonPatchOp"));

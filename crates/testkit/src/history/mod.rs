@@ -35,7 +35,7 @@ use listwatch_wire::selector::LabelSelector;
 use listwatch_wire::{ObjectKey, Revision};
 use serde_json::Value;
 
-pub use truth::{Change, Truth};
+pub use truth::{Truth, TruthChange};
 
 /// An object as it was seen at one revision. The content leaves the resourceVersion out: that is the revision's job.
 #[derive(Clone, Debug, PartialEq)]
