@@ -56,6 +56,8 @@ pub(super) fn check_parts(value: &Value, bytes: &[u8]) -> Result<(), Status> {
 }
 
 /// The kind of object that a path takes.
+///
+/// For a subresource it is the kind of the subresource, not of the object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected<'a> {
     pub(crate) group: &'a str,
@@ -98,6 +100,14 @@ enum Repeated {
 }
 
 /// Reads a whole object and checks it against its schema.
+///
+/// `check` is the strategy's type check, which also brings values into canonical form. Costs one parse and one walk
+/// of the tree.
+///
+/// # Errors
+///
+/// 400 for a body that cannot be read, names another type or has values of the wrong type, 413 for one with too many
+/// parts, 415 for an unknown media type. With strict validation, unknown and duplicate fields are a 400 too.
 pub(crate) fn decode(
     content_type: Option<&str>,
     bytes: &[u8],
@@ -298,6 +308,8 @@ fn mismatch(
 }
 
 /// The beginning of a body: text if it looks like an object, else hexadecimal.
+///
+/// Bounded, because the body is echoed to whoever reads the error, and may be a Secret.
 fn summary(bytes: &[u8]) -> String {
     let shown = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
     let more = if bytes.len() > SHOWN_BYTES { " ..." } else { "" };

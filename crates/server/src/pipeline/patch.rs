@@ -32,6 +32,10 @@ pub(crate) struct ParsedPatch {
 }
 
 /// Reads the body of a patch.
+///
+/// # Errors
+///
+/// 400 for a body that is no patch of its type, 413 for too many operations or parts.
 pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<ParsedPatch, Status> {
     let body = &request.body;
     let mut strict_decoding_errors = Vec::new();
@@ -92,6 +96,10 @@ fn applied(request: &WriteRequest) -> Result<yaml::YamlDocument, Status> {
 }
 
 /// Checks the types of a patched object. The offending object is not shown back: it may hold secrets.
+///
+/// # Errors
+///
+/// 422, without the patched object.
 pub(crate) fn check_patched(
     new: &mut Value,
     strict_decoding_errors: &[String],

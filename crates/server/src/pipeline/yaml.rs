@@ -25,6 +25,12 @@ pub(crate) struct YamlDocument {
 const MAX_REPEATED: usize = 100;
 
 /// The first document of a YAML stream.
+///
+/// Aliases and depth are bounded by the parser.
+///
+/// # Errors
+///
+/// In the form `yaml: …`, for a 400.
 pub(crate) fn read(bytes: &[u8]) -> Result<YamlDocument, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
     let text = first_document(text);

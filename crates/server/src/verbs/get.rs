@@ -23,6 +23,10 @@ use crate::respond;
 use crate::verbs::write;
 
 /// Answers a GET of one object.
+///
+/// # Errors
+///
+/// As [`find`], and 406.
 pub(crate) async fn read(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
     let form = negotiated(request, ResponseSubject::Object, !target.resource.is_custom())?;
@@ -64,6 +68,9 @@ fn show(
 ///
 /// # Errors
 /// 404, 500 if it is there and cannot be read, 504 for a version that does not come in time.
+///
+/// A lookup in a snapshot; without a version it is preceded by a wait for the store's revision, which is a lookup in
+/// memory for the embedded engine and a round trip for etcd.
 pub(crate) async fn find(
     api: &Api,
     resource: &Resource,

@@ -166,6 +166,8 @@ impl PatchWork<'_> {
     }
 
     /// Strict field validation of an applied configuration comes after it was merged.
+    ///
+    /// kube-apiserver decodes strictly after merging, so a conflict is reported before a duplicate key.
     fn strictly(&self, applied: Result<Verdict, Status>, told: &mut Vec<String>) -> Result<Verdict, Status> {
         let (verdict, parsed) = (applied?, &self.parsed);
         match self.options.validation() {
@@ -184,6 +186,10 @@ impl PatchWork<'_> {
     }
 
     /// Apply to an object that exists.
+    ///
+    /// # Errors
+    ///
+    /// 409 for conflicts with other managers unless forced, and for another `resourceVersion`.
     async fn apply(
         &self,
         applied: &Value,
@@ -204,6 +210,8 @@ impl PatchWork<'_> {
     }
 
     /// Apply of an object that does not exist.
+    ///
+    /// A uid in the configuration means that a certain object was meant, so nothing is created.
     async fn apply_new(&self, applied: &Value, told: &mut Vec<String>) -> Result<Verdict, Status> {
         let target = self.target;
         let rules = &target.resource.rules;

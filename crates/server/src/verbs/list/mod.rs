@@ -50,6 +50,9 @@ const LOOK: usize = 128;
 /// # Errors
 /// 400 for options that contradict each other, 406, 410 for a revision or continue token that is too old, 504 for a
 /// revision that does not come in time. An error after the first byte breaks the stream instead.
+///
+/// Costs what is sent: stored bytes are copied, objects that do not match are looked at. Seats have been taken
+/// before, in the handler chain.
 pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
     let form = negotiate::negotiated(request, ResponseSubject::List, !target.resource.is_custom())?;
@@ -108,6 +111,10 @@ struct ListPage {
 
 /// Collects all objects that match, or one page of them if there is a limit. Everything is held in memory: deletion
 /// of a collection needs the list before it begins.
+///
+/// # Errors
+///
+/// As [`list`].
 pub(crate) async fn collect(
     api: &Api,
     resource: &Resource,
@@ -178,6 +185,8 @@ async fn first(
 
 /// The continue token and remaining count of a page. The snapshot is pinned for the next page; the count is
 /// remembered, so that pages do not count again and again.
+///
+/// Pins are bounded by the cache; a page after a pin is gone is read from the engine's history.
 fn more(
     api: &Api,
     resource: &Resource,
@@ -210,6 +219,8 @@ fn more(
 }
 
 /// Writes the parts of a list.
+///
+/// Shared by lists and by the answer of a deleted collection.
 struct ListPartWriter {
     resource: Arc<Resource>,
     shape: ResponseShape,
@@ -379,6 +390,8 @@ impl OffloadedList {
 }
 
 /// A short list as one body, a long one in pieces.
+///
+/// `short` is where compression and chunking begin to pay.
 async fn body(mut list: OffloadedList, short: usize) -> Result<Body, Status> {
     let mut begun = BytesMut::new();
     while !list.pieces.finished && begun.len() <= short {
@@ -395,6 +408,7 @@ async fn body(mut list: OffloadedList, short: usize) -> Result<Body, Status> {
     Ok(Body::Pieces(stream::iter([Ok(begun.freeze())]).chain(rest(list)).boxed()))
 }
 
+/// A list whose connection ends is dropped between two pieces.
 fn rest(list: OffloadedList) -> PieceStream {
     stream::unfold(Some(list), |state| async move {
         let list = state.filter(|list| !list.pieces.finished)?;

@@ -1,4 +1,7 @@
 //! [`Subscriptions`]: the subscriptions of a stream that have begun, and their events in one order.
+//!
+//! [`MergedCursors`] decides the order; this keeps what belongs to each watch beside its cursor. Slots grow, so
+//! watches stay sorted by slot and are found by binary search.
 
 use std::sync::Arc;
 
@@ -119,6 +122,8 @@ impl Subscriptions {
     }
 
     /// Authorizes again those for which it is time. Returns those that may no longer go on.
+    ///
+    /// Linear in the watches of the stream, at the interval of the options.
     pub(super) fn recheck(&mut self, api: &Api, now: Instant) -> Vec<(Arc<str>, Revoked)> {
         let mut ending = Vec::new();
         for watch in &mut self.watches {

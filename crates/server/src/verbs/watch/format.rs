@@ -22,6 +22,8 @@ use crate::respond::table;
 use crate::respond::table::Include;
 
 /// The encoding of events for a watcher.
+///
+/// A few words per watch, since there may be tens of thousands.
 #[doc(alias = "watchEncoder")]
 #[doc(alias = "Embedder")]
 #[derive(Debug)]
@@ -61,6 +63,8 @@ impl EventFormat {
     }
 
     /// An event. Whole objects are encoded once for all watchers.
+    ///
+    /// Returns shared bytes in the common case, and an allocation of its own for tables and metadata.
     pub(crate) fn event(&mut self, filtered: &FilteredEvent, frames: &LateFrames) -> Bytes {
         let Some(object) = filtered.event.subject(filtered.change) else { return Bytes::new() };
         if let Some(frame) = self.delta(filtered, frames) {
@@ -142,6 +146,9 @@ impl EventFormat {
     }
 
     /// A bookmark: an empty object of the kind with nothing but a version, and the mark of the end of initial events.
+    ///
+    /// Clients take the version of a bookmark as their position, so it must not be sent before everything up to it
+    /// was.
     pub(crate) fn bookmark(&mut self, revision: Revision, end_of_initial: bool) -> Bytes {
         let mut out = BytesMut::with_capacity(256);
         let prefix = match self.shape {

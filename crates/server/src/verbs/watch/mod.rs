@@ -97,6 +97,7 @@ pub(crate) struct ServedWatch {
     guard: Option<Box<Recheck>>,
 }
 
+/// Boxed variants: a live watch, the state that lasts, needs no room for the others.
 #[derive(Debug)]
 enum WatchStage {
     Initial(Box<InitialState>),
@@ -203,6 +204,9 @@ impl ServedWatch {
     }
 
     /// Waits for events, a bookmark or the end. `None` if there is nothing to send yet.
+    ///
+    /// The timer is looked at first: a watch that always has events must still end, and its rights must still be
+    /// checked.
     async fn live(&mut self) -> Option<FrameBytes> {
         if self.converting.is_some() {
             return self.converted().await;
@@ -272,12 +276,17 @@ impl ServedWatch {
     }
 
     /// The last word is a bookmark, so that the client goes on from here and not from its last event.
+    ///
+    /// A clean end of the body; clients reconnect from the bookmark.
     fn end(&mut self) -> Option<FrameBytes> {
         self.stage = WatchStage::Ended;
         self.bookmark()
     }
 
     /// Handles the timer: the recheck of authorization, the deadline, or a bookmark.
+    ///
+    /// A watch whose rights were withdrawn ends without an error, as kube-apiserver ends one at its timeout; the next
+    /// request is refused.
     fn tick(&mut self) -> Option<FrameBytes> {
         let now = Instant::now();
         let api = &self.api;

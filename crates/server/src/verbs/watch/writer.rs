@@ -1,4 +1,6 @@
 //! [`EventWriter`]: writes the events of one watch in its form, and counts them. When to write, and where to, is for others to say.
+//!
+//! Shared by ordinary watches and by streams of many.
 
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ pub(crate) struct EventWriter {
 }
 
 /// The present state on its way out.
+///
+/// Holds the snapshot alive until it is written; a slow client keeps the objects of that moment in memory.
 #[derive(Debug)]
 pub(crate) struct InitialState {
     snapshot: Arc<Snapshot>,
@@ -93,6 +97,8 @@ impl EventWriter {
     ///
     /// # Errors
     /// When the objects cannot be converted to the version that is watched.
+    ///
+    /// One frame per event, in order. Frames of built-in objects in JSON are shared with other watchers.
     pub(crate) async fn events(&mut self, api: &Api, events: &[FilteredEvent]) -> Result<FrameBytes, Status> {
         let frames = match self.format.resource().conversion {
             Some(_) => Box::pin(self.converted(api, events)).await?,
