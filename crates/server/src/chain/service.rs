@@ -65,6 +65,8 @@ impl RequestFacts {
 
 /// The entry of every request: kube-apiserver's handler chain as one function, [`Service::serve`], instead of nested
 /// filters.
+///
+/// One per server, shared by all connections.
 #[doc(alias = "DefaultBuildHandlerChain")]
 #[doc(alias = "GenericAPIServer")]
 #[derive(Debug)]
@@ -183,6 +185,13 @@ impl Service {
 
     /// Authenticates the request. A token that was refused may be of a ServiceAccount that the cache does not have
     /// yet: then the cache is waited for once.
+    ///
+    /// Waiting happens once and only for tokens that could be valid, so that garbage does not cost a round trip to
+    /// the store.
+    ///
+    /// # Errors
+    ///
+    /// 401.
     async fn authenticated(&self, request: &RequestInfo, peer: &Peer) -> Result<Arc<User>, Status> {
         let (headers, authenticator) = (&request.http.headers, &self.api.authenticator);
         let mut user = authenticator.authenticate_peer(headers, peer.certificate.as_ref());
@@ -205,6 +214,8 @@ impl Service {
     }
 
     /// Calls the handler once the request has its seats. One with a body takes them after the body was read.
+    ///
+    /// Seats are held until the response is made, not until it is sent; `unread` bounds what waits to be sent.
     async fn with_seats(
         &self,
         request: &Arc<RequestInfo>,
@@ -300,6 +311,8 @@ fn conveys_no_rights(request: &RequestInfo, user: &User) -> bool {
 
 /// Metric labels with the names of served resources only, for authenticated requests only: other names would let strangers
 /// create as many series as they like.
+///
+/// Every label value must come from a finite set, because each new combination is a series that is kept for ever.
 fn served_labels(request: &RequestInfo, code: StatusCode) -> Labels<'_> {
     let labels = labels(request);
     let RequestTarget::Resource(info) = &request.target else { return labels };
@@ -337,6 +350,7 @@ fn draft(log: &Arc<AuditLog>, request: &Request, peer: &Peer, id: &HeaderValue) 
     log.begin(id.clone(), uri, agent, Some(peer.address))
 }
 
+/// A client may choose it, up to 64 bytes, to find its request in several servers' logs.
 fn audit_id(request: &Request) -> HeaderValue {
     let sent = request.headers.get(respond::AUDIT_ID).filter(|id| id.len() <= 64).cloned();
     sent.unwrap_or_else(|| {

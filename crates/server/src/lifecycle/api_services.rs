@@ -33,6 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 
 /// Follows APIServices and asks the servers behind them.
+///
+/// Follows three collections of the cache rather than the log, because it only needs to know that something changed.
 #[doc(alias = "kube-aggregator")]
 #[doc(alias = "AvailableConditionController")]
 #[derive(Debug)]
@@ -69,6 +71,9 @@ impl ApiServices {
     }
 
     /// Checks all; returns the time after which they should be checked again, if there are any.
+    ///
+    /// Servers that are unchanged keep their connections and documents. A server that answers slowly delays nobody
+    /// else: all are asked at the same time, each for five seconds at most.
     async fn check_all(&self) -> Option<Duration> {
         let known = self.api.registry.remotes.all();
         let [collection, ..] = &self.collections;
@@ -181,6 +186,8 @@ impl ApiServices {
     }
 
     /// The OpenAPI document of a group and version, if its server publishes one.
+    ///
+    /// Downloads the document only if its hash changed.
     async fn openapi(&self, address: &WebhookAddress, remote: &ExtensionServer) -> Option<(String, Bytes)> {
         let (code, index) = self.get(address, "/openapi/v3").await.ok()?;
         let index = Value::read(&index).ok().filter(|_| code == StatusCode::OK)?;

@@ -3,6 +3,9 @@
 //! Tasks run after a delay, [`LifecycleOptions::settle`](crate::LifecycleOptions): an owner may be written after its
 //! dependents, and users expect to see a deleted object for a moment. Every task reads the store again before it
 //! changes anything, so that a late or repeated task is harmless.
+//!
+//! Nothing here is durable: tasks follow from the state of the store, so a restart loads the state and finds them
+//! again. Several servers on one store may each run one: tasks are idempotent, and writes are conditional.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -26,6 +29,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 const LOG_PAUSE: Duration = Duration::from_secs(1);
 
 /// One piece of work, due at some time.
+///
+/// Hashable, so that a task that is queued already is not queued twice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum LifecycleTask {
     /// Decide about an object that names owners.
@@ -59,6 +64,8 @@ pub(super) struct Driver {
     /// Owners and dependents of all kinds.
     graph: OwnerGraph,
     /// Owners that wait for dependents, by uid.
+    ///
+    /// Grows with owners in foreground deletion only.
     waiting: HashMap<Arc<str>, Arc<str>>,
     /// Namespaces whose bootstrap objects exist, so that not every Pod leads to a check.
     bootstrapped: HashSet<Arc<str>>,
@@ -99,6 +106,9 @@ impl Driver {
     }
 
     /// Loads the state of the cache, then follows the log from that revision.
+    ///
+    /// Between two batches of the log everything that is due is done, so a task never runs on a state older than what
+    /// led to it.
     async fn follow(&mut self) -> Result<std::convert::Infallible, Error> {
         let position = self.load();
         let mut log = self.api.engine.changes(position).await?;
@@ -115,6 +125,8 @@ impl Driver {
     }
 
     /// Rebuilds the owner graph and queues tasks from the cache. Returns the revision to follow from.
+    ///
+    /// Walks all collections once, without parsing more than the fields that matter.
     fn load(&mut self) -> Revision {
         self.graph = OwnerGraph::default();
         let position = self.api.cache.position().get();
@@ -253,6 +265,8 @@ impl Driver {
     }
 
     /// Performs all tasks that are due. One that fails is tried again later.
+    ///
+    /// A task that fails is queued again with a growing delay.
     async fn run_due_tasks(&mut self) {
         while let Some(task) = self.queue.take(Instant::now()) {
             match self.perform(&task).await {
