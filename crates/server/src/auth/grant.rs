@@ -56,6 +56,9 @@ pub fn check(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Resu
 }
 
 /// Checks a role: `escalate`, or all of its rules held; with an aggregation rule, cluster-admin.
+///
+/// The name asked about is the one in the path, so that `escalate` on a name does not allow creating a role of that
+/// name by a POST to the collection. kube-apiserver has the same rule.
 fn check_role(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Result<(), Status> {
     let escalate = Attributes {
         verb: "escalate",
@@ -121,6 +124,11 @@ fn all_permissions() -> [PolicyRule; 2] {
 
 impl Grant<'_> {
     /// Checks that the user holds all of these rules.
+    ///
+    /// # Errors
+    ///
+    /// 403 that lists the missing rules in kube-apiserver's format, or one for rules with too many combinations
+    /// ([`uncovered`]).
     fn check_held(
         &self,
         authorizer: &dyn Authorizer,
@@ -146,6 +154,9 @@ impl Grant<'_> {
 }
 
 /// Returns true if nothing changes but owners and finalizers, which the garbage collector writes.
+/// Such a change must pass without the check: the collector runs with few permissions, and a role that it cannot
+/// write would keep its owner from being deleted. Both objects are copied, which is bearable because roles change
+/// rarely.
 fn only_releases(new: &Value, old: &Value) -> bool {
     const OWN: [&str; 4] = ["ownerReferences", "finalizers", "managedFields", "resourceVersion"];
     let without = |object: &Value| {

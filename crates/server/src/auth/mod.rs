@@ -65,8 +65,12 @@ pub struct User {
     /// The name.
     pub name: String,
     /// A stable identity, if the authenticator knows one.
+    ///
+    /// Copied into CertificateSigningRequests, admission reviews and audit events. No decision is made by it.
     pub uid: String,
     /// The groups, including `system:authenticated` or `system:unauthenticated`.
+    ///
+    /// Searched linearly: users have a handful, and a set per request would cost more than it saves.
     pub groups: Vec<String>,
     /// Further facts from the authenticator, for reviews to show.
     pub extra: BTreeMap<String, Vec<String>>,

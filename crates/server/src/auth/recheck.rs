@@ -42,6 +42,9 @@ pub(crate) enum Revoked {
 }
 
 /// The token of a request, if it can end.
+///
+/// Certificates are left out: they cannot be revoked, and their expiry is checked with each request of the
+/// connection.
 fn lasting_token(authenticator: &Authenticator, headers: &HeaderMap) -> Option<String> {
     bearer::token(headers).ok().flatten().filter(|token| !authenticator.is_static(token))
 }
@@ -83,6 +86,9 @@ impl Recheck {
     ///
     /// # Errors
     /// [`Revoked`] if it may no longer go on.
+    ///
+    /// A check that is not due costs a comparison. The next one is counted from now and not from the last due time,
+    /// so that a watch which slept is not checked twice.
     pub(crate) fn check(
         &mut self,
         authenticator: &Authenticator,

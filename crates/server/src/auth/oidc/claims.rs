@@ -36,6 +36,7 @@ pub(super) fn user(issuer: &OidcIssuer, claims: &OidcClaims, now: i64) -> Result
     Ok(user)
 }
 
+/// Expiry is required: a token without `exp` would be valid for ever.
 fn check_time(claims: &OidcClaims, now: i64) -> Result<(), String> {
     let expires = seconds(claims, "exp").ok_or("oidc: verify token: oidc: token has no expiry")?;
     if expires < now {
@@ -58,6 +59,7 @@ pub(super) fn seconds(claims: &OidcClaims, name: &str) -> Option<i64> {
     })
 }
 
+/// One match suffices, which is `MatchAny` of the configuration file and the only policy there is.
 fn check_audience(issuer: &OidcIssuer, claims: &OidcClaims) -> Result<(), String> {
     let meant = texts(claims.get("aud").unwrap_or(&Value::Null)).unwrap_or_default();
     let known = meant.iter().any(|audience| issuer.audiences.contains(audience));
@@ -93,6 +95,7 @@ fn username(issuer: &OidcIssuer, claims: &OidcClaims) -> Result<String, String> 
     Ok(format!("{}{name}", issuer.username_prefix))
 }
 
+/// One text counts as a list of one, because some issuers leave out the brackets for a single group.
 fn groups(issuer: &OidcIssuer, claims: &OidcClaims) -> Result<Vec<String>, String> {
     let claim = &issuer.groups_claim;
     let Some(value) = claims.get(claim).filter(|_| !claim.is_empty()) else { return Ok(Vec::new()) };
@@ -101,6 +104,7 @@ fn groups(issuer: &OidcIssuer, claims: &OidcClaims) -> Result<Vec<String>, Strin
     Ok(groups.iter().map(|group| format!("{}{group}", issuer.groups_prefix)).collect())
 }
 
+/// A configured claim that is missing rejects the token: an empty uid would be shared by all users without it.
 fn uid(issuer: &OidcIssuer, claims: &OidcClaims) -> Result<String, String> {
     if issuer.uid_claim.is_empty() {
         return Ok(String::new());
@@ -118,6 +122,7 @@ fn extra(claims: &OidcClaims) -> BTreeMap<String, Vec<String>> {
     credential.map(|id| ("authentication.kubernetes.io/credential-id".to_owned(), id)).into_iter().collect()
 }
 
+/// Compared as texts. A number or boolean never matches, as in kube-apiserver.
 fn check_required(issuer: &OidcIssuer, claims: &OidcClaims) -> Result<(), String> {
     issuer.required_claims.iter().try_for_each(|(claim, wanted)| match claims.get(claim) {
         None => Err(format!("oidc: required claim {claim} not present in ID token")),

@@ -28,6 +28,7 @@ pub(super) struct KeySet {
     keys: Vec<OidcKey>,
 }
 
+/// A key that this server can verify with.
 #[derive(Debug)]
 struct OidcKey {
     id: String,
@@ -47,11 +48,13 @@ enum Material {
     P384(Vec<u8>),
 }
 
+/// Keys stay JSON until each is read on its own, for the same reason.
 #[derive(Deserialize)]
 struct Document {
     keys: Vec<serde_json::Value>,
 }
 
+/// All fields are optional in JSON, so that a key of an unknown type is skipped and does not spoil the document.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
@@ -78,6 +81,8 @@ impl KeySet {
     }
 
     /// Returns true if one of the keys made this signature with this algorithm. A token that names no key may be of any.
+    ///
+    /// A token without a key ID is tried with every key, at most [`MAX_KEYS`] signatures.
     pub(super) fn verifies(&self, algorithm: &str, id: &str, message: &[u8], signature: &[u8]) -> bool {
         self.candidates(id).any(|key| key.verifies(algorithm, message, signature))
     }
@@ -146,6 +151,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     bytes.get(start..).map(<[u8]>::to_vec)
 }
 
+/// Coordinates are padded to their full length, because encoders drop leading zeros.
 fn point(x: &str, y: &str, size: usize) -> Option<Vec<u8>> {
     let mut point = vec![4];
     for part in [x, y] {

@@ -47,6 +47,7 @@ pub(crate) struct Oidc {
     wanted: Notify,
 }
 
+/// The protected header of a token. An algorithm that the options do not allow is refused before any cryptography.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
@@ -105,6 +106,9 @@ impl Oidc {
 
     /// Returns the verified claims of a token; `None` if another issuer made it. The algorithm is checked against the
     /// options before the signature.
+    ///
+    /// The keys are loaded once and passed on to [`Oidc::remember`], so that a token verified with keys that were
+    /// replaced meanwhile is not kept.
     fn claims(&self, token: &str) -> Result<Option<Arc<OidcClaims>>, String> {
         if let Some(known) = self.verified.lock().get(token) {
             return Ok(Some(Arc::clone(known)));
@@ -126,6 +130,7 @@ impl Oidc {
         Ok(Some(claims))
     }
 
+    /// Exact comparison, including a slash at the end, as OpenID Connect demands.
     fn issued(&self, parts: &TokenParts<'_>) -> bool {
         parts.claims.get("iss").and_then(serde_json::Value::as_str) == Some(&self.issuer.url)
     }
@@ -150,6 +155,9 @@ impl Oidc {
     }
 
     /// Returns true if the token is this issuer's, signed with a key that is not known: the issuer may have a new one.
+    ///
+    /// Nothing is verified at this point: a forged `iss` costs no more than the wait for a fetch that is limited by
+    /// itself.
     pub(crate) fn needs_keys(&self, token: &str) -> bool {
         if self.verified.lock().contains_key(token) {
             return false;

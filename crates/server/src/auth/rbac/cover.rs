@@ -57,6 +57,8 @@ pub fn describe(missing: &[PolicyRule]) -> String {
 }
 
 /// Returns true if one rule allows everything that the other does.
+///
+/// A rule without names covers one with names, never the reverse.
 fn covers(have: &PolicyRule, want: &PolicyRule) -> bool {
     let names = have.resource_names.is_empty()
         || (!want.resource_names.is_empty() && has_all(&have.resource_names, &want.resource_names));

@@ -38,6 +38,8 @@ pub struct Policy {
     /// The grants, by the namespace they hold in; the empty one is the whole cluster.
     pub(super) scopes: PolicyMap<Arc<str>, GrantScope>,
     /// All bindings, by namespace and name.
+    ///
+    /// Needed to remove the old grants when a binding changes, and to name it in reasons.
     bindings: PolicyMap<Arc<str>, PolicyMap<Arc<str>, Arc<Binding>>>,
 }
 
@@ -83,6 +85,9 @@ impl Policy {
     ///
     /// # Errors
     /// The roles that bindings of the user name and that do not exist, if nothing allows it.
+    ///
+    /// Stops at the first rule that allows. Otherwise the cost is the number of rules of all roles that the user was
+    /// given, which is why refusals cost more than permissions.
     pub fn decide<'a>(
         &'a self,
         user: &'a User,
@@ -114,6 +119,8 @@ impl Policy {
     }
 
     /// The rules of the role that a binding in `namespace` refers to.
+    ///
+    /// `None` if the role does not exist; a `Role` is never looked for outside the namespace of its binding.
     #[must_use]
     pub fn rules_of<'a>(
         &'a self,

@@ -48,6 +48,9 @@ impl Answers {
     }
 
     /// Keeps a verdict until a time. A token that changes sides leaves the other table.
+    ///
+    /// A full table costs a pass over it for each new token until entries expire or it is cleared, at most `bound`
+    /// entries.
     pub(super) fn put(&self, token: &str, audiences: &[&str], verdict: TokenVerdict, until: Instant) {
         let digest = self.digest(token, audiences);
         let (this, other) = match verdict {
@@ -67,6 +70,7 @@ impl Answers {
         remembered.insert(digest, (verdict, until));
     }
 
+    /// Each text is preceded by its length, so that no two lists of audiences have one digest.
     fn digest(&self, token: &str, audiences: &[&str]) -> Digest {
         let mut context = hmac::Context::with_key(&self.key);
         for text in std::iter::once(&token).chain(audiences) {

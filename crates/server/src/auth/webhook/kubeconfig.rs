@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::outbound::{ClientIdentity, Remote};
 
+/// Unknown fields are ignored, unlike in other configuration files: kubeconfigs carry extensions of many tools.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 struct WebhookKubeconfig {

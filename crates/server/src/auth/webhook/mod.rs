@@ -159,6 +159,9 @@ impl TokenWebhook {
     }
 
     /// Asks about the token unless the answer is known. An answer that does not come is remembered for this one request.
+    ///
+    /// The time limit includes waiting for one of the slots, so that a webhook that hangs delays a request by that
+    /// time at most. Two requests with one unknown token both ask.
     pub(crate) async fn prepare(&self, token: &str, audiences: &[&str]) {
         if self.known(token, audiences).is_some() {
             return;
@@ -175,6 +178,9 @@ impl TokenWebhook {
     }
 
     /// Asks, again and again if need be.
+    ///
+    /// Retried are failures of the call, never a verdict. Number and pauses are those of kube-apiserver's webhooks,
+    /// without their jitter.
     async fn ask(&self, token: &str, audiences: &[&str]) -> Result<TokenVerdict, String> {
         let _slot = self.slots.acquire().await.map_err(|error| error.to_string())?;
         let body: Bytes = json!({
