@@ -15,9 +15,12 @@ use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
 const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
+/// An empty or absent list allows everything.
 const ALLOWED: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
 const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
 
+/// Mutating and validating, because a webhook may add tolerations in between. Refusals are not a 403 but the untyped
+/// error that kube-apiserver returns here.
 #[derive(Debug)]
 pub(super) struct PodTolerationRestriction;
 
@@ -74,6 +77,7 @@ fn annotated(request: &Attributes<'_>, key: &str) -> Result<Option<Vec<Value>>, 
 }
 
 /// Merges both lists, leaving out tolerations that others cover.
+/// Quadratic in the number of tolerations, which validation does not bound; Pods have a handful.
 fn merge(own: &[Value], extra: &[Value]) -> Vec<Value> {
     let mut merged: Vec<Value> = Vec::new();
     for toleration in own.iter().chain(extra) {

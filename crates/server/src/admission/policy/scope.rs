@@ -33,8 +33,11 @@ pub(crate) struct PolicyObjects<'r> {
     form: &'r MatchForm,
     pub(crate) object: Json,
     pub(crate) old: Json,
+    /// Set by the caller for each parameter, while the objects stay.
     pub(crate) params: Json,
+    /// The variable `request`, made by the first expression that reads it.
     request: OnceLock<Json>,
+    /// The variable `namespaceObject`, as above. It is a copy of what expressions may see.
     namespace: OnceLock<Json>,
 }
 
@@ -98,6 +101,7 @@ fn visible_namespace(namespace: &Json) -> Json {
 }
 
 /// The authorizer as expressions use it (`authorizer.group(…).resource(…).check(…)`), for the user of the request.
+/// The user is copied, since values of expressions may outlive the borrow of the request.
 pub(crate) struct Access {
     authorizer: Arc<dyn auth::Authorizer>,
     user: User,
@@ -151,7 +155,10 @@ pub(crate) struct PolicyScope<'a> {
     objects: &'a PolicyObjects<'a>,
     access: Arc<dyn Authorizer>,
     variables: &'a [(String, CompiledExpression)],
+    /// One cell per variable, in the same order. Errors are kept, too: a variable that fails does so for every
+    /// reader.
     computed: Vec<OnceLock<Result<Value<'a>, EvalError>>>,
+    /// The scope itself, by which the value `variables` leads back to these cells.
     own: OnceLock<&'a PolicyScope<'a>>,
 }
 
@@ -182,6 +189,8 @@ impl<'a> PolicyScope<'a> {
     ///
     /// # Errors
     /// A compile error, a runtime error or an exhausted budget, as the message that is shown to the user.
+    ///
+    /// The budget is charged for the variables that this expression is the first to read.
     pub(crate) fn evaluate(
         &self,
         compiled: &CompiledExpression,
@@ -224,6 +233,8 @@ impl<'a> Activation<'a> for PolicyScope<'a> {
 }
 
 impl PolicyScope<'_> {
+    /// The resource of the request as it was sent, which `authorizer.requestResource` asks about, whatever version
+    /// the policy matched.
     fn own_access(&self) -> AccessRequest {
         let request = self.objects.request();
         let resource = request.at("requestResource");

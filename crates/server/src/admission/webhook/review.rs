@@ -30,6 +30,8 @@ pub(super) struct AdmissionReview<'a> {
 
 impl AdmissionReview<'_> {
     /// Returns the uid of the review and its encoding.
+    ///
+    /// The uid is new for each call, so that an answer to another review cannot be taken for this one.
     pub(super) fn encode(&self) -> (String, Bytes) {
         let (request, uid) = (self.request, uuid::Uuid::new_v4().to_string());
         let mut asked = request_document(request, self.form);
@@ -73,6 +75,8 @@ impl ReviewAnswer {
     }
 
     /// Passes on warnings and audit annotations.
+    ///
+    /// Keys are prefixed with the name of the webhook, so that two cannot overwrite each other's annotations.
     pub(super) fn record(&self, request: &Attributes<'_>, hook: &Webhook) {
         for (key, value) in self.response.entries("auditAnnotations") {
             let key = format!("{}/{key}", hook.name);
@@ -108,6 +112,11 @@ impl ReviewAnswer {
     }
 
     /// Returns the patch of a mutating webhook, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// [`WebhookFailure::Call`] for an answer that contradicts itself, which only `v1` is strict about, and for a
+    /// patch that cannot be parsed.
     pub(super) fn patch(&self, _hook: &Webhook) -> Result<Option<JsonPatch>, WebhookFailure> {
         let invalid = |why: String| WebhookFailure::Call(format!("received invalid webhook response: {why}"));
         let (text, kind) = (self.response.text("patch"), self.response.at("patchType").as_str());
