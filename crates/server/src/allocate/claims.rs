@@ -30,6 +30,7 @@ pub(super) enum ClaimedValue {
 }
 
 /// The claims that the cache shows.
+/// Read for a decision, never written: the cache follows what transactions have committed.
 #[derive(Debug)]
 pub(crate) struct ServiceClaims {
     addresses: Arc<Collection>,
@@ -44,6 +45,8 @@ impl ServiceClaims {
     }
 
     /// Returns true if another Service has a claim on it.
+    ///
+    /// A lookup in the snapshot. The cache may be behind; the commit finds that out.
     pub(super) fn has(&self, claimed: &ClaimedValue, target: &Target<'_>) -> bool {
         let (key, collection) = (self.key(claimed), self.collection(claimed));
         collection.snapshot().get(&key).is_some_and(|claim| !is_of(claim.stored(), target))
@@ -67,6 +70,9 @@ impl ServiceClaims {
     ///
     /// # Errors
     /// If the store cannot be read.
+    ///
+    /// Proportional to the addresses and ports that change, so an update of anything else adds nothing to its
+    /// transaction.
     pub(crate) async fn writes(
         &self,
         engine: &dyn Engine,
@@ -106,6 +112,7 @@ fn is_service(resource: &Resource) -> bool {
 }
 
 /// The addresses and node ports of a Service, in order.
+/// A headless Service, whose `clusterIP` is `None`, has no address: the text does not parse.
 fn held(service: Option<&Value>) -> BTreeSet<ClaimedValue> {
     let Some(service) = service else { return BTreeSet::new() };
     let spec = service.at("spec");

@@ -31,18 +31,24 @@ pub(super) struct AuditEvent {
     pub(super) impersonated: Option<Arc<User>>,
     pub(super) peer: Option<IpAddr>,
     pub(super) user_agent: String,
+    /// Made once per request and copied into each of its events; `None` for paths that are no resources.
     pub(super) object: Option<Value>,
+    /// `None` in the stage `RequestReceived`.
     pub(super) code: Option<StatusCode>,
     pub(super) request: Option<Bytes>,
     pub(super) response: Option<Bytes>,
     pub(super) omit_managed_fields: bool,
     pub(super) annotations: Vec<(String, String)>,
+    /// The time at which the request came; `now` is the time of this stage.
     pub(super) received: Timestamp,
     pub(super) now: Timestamp,
 }
 
 impl AuditEvent {
     /// Bytes it holds while it waits, about.
+    ///
+    /// The 512 stand for the fields of fixed size and the user. It must not change while the event waits, since it is
+    /// added and subtracted.
     pub(super) fn weight(&self) -> usize {
         let body = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
         let annotations: usize = self.annotations.iter().map(|(key, value)| key.len() + value.len()).sum();

@@ -36,6 +36,8 @@ pub(crate) struct AuditLog {
 
 #[derive(Debug, Default)]
 struct AuditCounters {
+    /// Weight of the events in the queue. Senders add before they know if there is room, so it may exceed the bound
+    /// for a moment.
     waiting_bytes: AtomicUsize,
     written: AtomicU64,
     dropped: AtomicU64,
@@ -90,6 +92,8 @@ impl AuditLog {
 }
 
 /// Writes events until all senders are gone. The file is flushed whenever the queue is empty.
+///
+/// An error of the file loses the event and not the thread: the disk may have room again.
 fn run(events: &Receiver<AuditEvent>, mut file: AuditFile, counters: &AuditCounters) {
     while let Ok(first) = events.recv() {
         file.follow();
