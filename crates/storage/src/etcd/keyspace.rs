@@ -52,7 +52,7 @@ impl Keyspace {
     /// # Errors
     ///
     /// [`Error::Corrupt`] for bytes that are not UTF-8: somebody else writes under the prefix.
-    fn from_etcd(&self, key: &[u8]) -> Result<Arc<str>, Error> {
+    fn own_key(&self, key: &[u8]) -> Result<Arc<str>, Error> {
         let key = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&*self.prefix));
         key.map(Arc::from)
             .ok_or_else(|| Error::Corrupt("etcd has a key under our prefix that is not text".to_owned()))
@@ -62,7 +62,7 @@ impl Keyspace {
     pub(super) fn key_value(&self, found: etcd_client::KeyValue) -> Result<KeyValue, Error> {
         let revision = revision(found.mod_revision());
         let (key, value) = found.into_key_value();
-        Ok(KeyValue { key: self.from_etcd(&key)?, value: value.into(), revision })
+        Ok(KeyValue { key: self.own_key(&key)?, value: value.into(), revision })
     }
 
     /// The changes of a watch response, or nothing if it has no events. The marker only moves the log on.
@@ -88,7 +88,7 @@ impl Keyspace {
             event.prev_kv().map(|kv| (revision(kv.mod_revision()), Bytes::copy_from_slice(kv.value())));
         Ok(Some(Change {
             revision: revision(kv.mod_revision()),
-            key: self.from_etcd(kv.key())?,
+            key: self.own_key(kv.key())?,
             value,
             previous,
         }))

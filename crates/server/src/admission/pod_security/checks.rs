@@ -90,7 +90,7 @@ const CHECKS: &[PodCheckRow] = &[
     baseline(34, NEVER, hosts_of_probes),
     baseline(0, NEVER, privileged),
     baseline(0, 35, proc_mount),
-    replaced(35, NEVER, 35, proc_mount).unless(Pod::has_user_namespace),
+    replaced(35, NEVER, 35, proc_mount).unless(|pod| pod.has_user_namespace()),
     baseline(0, 31, |pod| se_linux(pod, &["", "container_t", "container_init_t", "container_kvm_t"])),
     baseline(31, NEVER, |pod| {
         se_linux(pod, &["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"])
@@ -104,17 +104,17 @@ const CHECKS: &[PodCheckRow] = &[
     baseline(37, NEVER, |pod| sysctls(pod, 14)),
     baseline(0, NEVER, windows_host_process),
     restricted(8, 25, privilege_escalation),
-    restricted(25, NEVER, privilege_escalation).unless(Pod::is_windows),
+    restricted(25, NEVER, privilege_escalation).unless(|pod| pod.is_windows()),
     restricted(22, 25, restricted_capabilities),
-    restricted(25, NEVER, restricted_capabilities).unless(Pod::is_windows),
+    restricted(25, NEVER, restricted_capabilities).unless(|pod| pod.is_windows()),
     restricted(35, NEVER, proc_mount),
     restricted(0, NEVER, restricted_volumes),
     restricted(0, 35, run_as_non_root),
-    restricted(35, NEVER, run_as_non_root).unless(Pod::has_user_namespace),
+    restricted(35, NEVER, run_as_non_root).unless(|pod| pod.has_user_namespace()),
     restricted(23, 35, run_as_user),
-    restricted(35, NEVER, run_as_user).unless(Pod::has_user_namespace),
+    restricted(35, NEVER, run_as_user).unless(|pod| pod.has_user_namespace()),
     restricted(19, 25, required_seccomp),
-    restricted(25, NEVER, required_seccomp).unless(Pod::is_windows),
+    restricted(25, NEVER, required_seccomp).unless(|pod| pod.is_windows()),
 ];
 
 /// Returns what a Pod violates of a standard.
