@@ -16,6 +16,8 @@ use crate::field::Errors;
 pub(crate) type Check = fn(&At<'_>, &mut Errors);
 
 /// A rule about one value.
+///
+/// Each variant is a word of the tables. The wording of its error is in `apply`, unless the line has its own.
 #[derive(Clone, Debug)]
 pub(super) enum FieldRule {
     /// There, and not empty.
@@ -94,6 +96,7 @@ pub(super) enum RuleTarget {
     Keys { indexed: bool },
 }
 
+/// Several on one line run in order, and stop at the first value that is missing.
 #[derive(Clone, Debug)]
 pub(super) struct PathStep {
     pub(super) target: RuleTarget,
@@ -129,6 +132,8 @@ pub(super) struct RuleLine {
 }
 
 /// Everything the tables say about one field, or (`:`) about a struct.
+///
+/// Rows are merged by name over both tables: written rules come before declared ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleRow {
     pub(super) name: &'static str,
@@ -145,6 +150,8 @@ pub(super) struct RuleRow {
 
 impl RuleRow {
     /// True if the row has such a rule already: what is declared is often written too.
+    ///
+    /// A rule that is both declared and written would report its error twice.
     pub(super) fn says(&self, step: &PathStep, guards: &[RuleCondition]) -> bool {
         let same = |known: &PathStep| {
             known.target == step.target
@@ -156,6 +163,8 @@ impl RuleRow {
     }
 }
 
+/// `base` makes a block a variant of another one: `core.v1.Container@init` has all rules of a container except those
+/// that it repeats.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleBlock {
     pub(super) base: Option<&'static str>,
@@ -166,5 +175,6 @@ pub(super) struct RuleBlock {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) blocks: HashMap<&'static str, RuleBlock>,
+    /// Words that were not understood. Empty in a released program; a test fails otherwise.
     pub(super) problems: Vec<String>,
 }
