@@ -105,7 +105,7 @@ pub fn custom_v3(resources: &[CustomResource<'_>]) -> Vec<u8> {
     let mut components = Components::new();
     components.reach_paths(&paths);
     for (name, schema) in resources.iter().flat_map(|resource| resource.schemas(Dialect::V3)) {
-        components.bring(name, schema);
+        components.add_schema(name, schema);
     }
     write_v3("Kubernetes CRD Swagger", "v0.1.0", &paths, &components, false)
 }
@@ -197,7 +197,7 @@ fn each_v2(custom: &[CustomResource<'_>], mut put: impl FnMut(Section, &str, &Va
     each_path(&mut write);
     custom.iter().flat_map(CustomResource::paths).for_each(|path| write(&path));
     for (name, schema) in custom.iter().flat_map(|resource| resource.schemas(Dialect::V2)) {
-        components.bring(name, schema);
+        components.add_schema(name, schema);
     }
     components.each(Dialect::V2, |name, schema| put(Section::Definitions, name, schema));
     for (name, parameter) in parameters::shared(PATCH, DELETE_OPTIONS) {
