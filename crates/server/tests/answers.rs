@@ -191,3 +191,24 @@ async fn token_checkers_find_the_public_key() {
     assert_eq!(key["x"].as_str().unwrap().len(), 43);
     server.shutdown().await;
 }
+
+/// Component statuses were an empty list, and a watch of them had the 405 of an unknown method.
+#[tokio::test]
+async fn component_statuses_are_made_up_when_they_are_asked_for() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let path = "/api/v1/componentstatuses";
+    let list = client.get(path).await;
+    assert_eq!((&list["kind"], &list["metadata"]), (&json!("ComponentStatusList"), &json!({})));
+    assert_eq!(names(&list), ["controller-manager", "etcd-0", "scheduler"]);
+    let store = client.get(&format!("{path}/etcd-0")).await;
+    let healthy = json!([{"type": "Healthy", "status": "True", "message": "ok"}]);
+    assert_eq!((&store["metadata"], &store["conditions"]), (&json!({"name": "etcd-0"}), &healthy));
+    let one =
+        client.get(&format!("{path}?fieldSelector=metadata.name%3Detcd-0&limit=1&resourceVersion=5")).await;
+    assert_eq!(names(&one), ["etcd-0"]);
+    let missing = client.call("GET", &format!("{path}/nope"), None).await;
+    assert_eq!((missing.status, &missing.json()["details"]["kind"]), (404, &json!("componentstatus")));
+    let watch = client.call("GET", &format!("{path}?watch=true"), None).await;
+    assert_eq!((watch.status, &watch.json()["details"]["kind"]), (405, &json!("componentstatuses")));
+}

@@ -7,6 +7,7 @@
 mod attributes;
 mod bodies;
 mod chain;
+mod components;
 pub(crate) mod convert;
 mod documents;
 mod essential;
@@ -40,6 +41,7 @@ use crate::registry::recent::RecentWrites;
 pub(crate) use attributes::{Attributes, Operation, RequestOptions};
 pub(crate) use bodies::Bodies;
 pub(crate) use chain::Chain;
+pub(crate) use components::{COMPONENTS, ComponentHealth};
 pub(crate) use documents::{OpenApiDocument, OpenApiDocuments};
 pub use essential::is_essential;
 pub(crate) use heavy::Heavy;

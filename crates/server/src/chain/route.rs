@@ -24,7 +24,7 @@ use crate::request::ResourceRequest;
 use crate::request::info::{RequestInfo, RequestTarget, ResourceInfo, Verb, parts};
 use crate::request::stream::StreamRequest;
 use crate::respond;
-use crate::verbs::{get, history, list, stream, watch, write};
+use crate::verbs::{component_status, get, history, list, stream, watch, write};
 
 /// Finds the handler and calls it.
 pub(crate) async fn route(
@@ -130,6 +130,9 @@ async fn resource(
     if let (Verb::Get, Some(part)) = (target.info.verb, target.info.history) {
         return history::answer(&service.api, &target, part).await;
     }
+    if component_status::serves(&target.resource) {
+        return component_status::answer(&service.api, &target).await;
+    }
     match target.info.verb {
         Verb::Get if target.info.subresource.is_none() => get::read(&service.api, &target).await,
         Verb::List => Box::pin(list::list(&service.api, &target)).await,
@@ -180,6 +183,9 @@ fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Resp
         },
         None => is_offered(resource, info),
     };
+    if info.verb == Verb::Watch && !offered && resource.allows("list") {
+        return Some(Err(Status::method_not_supported(&resource.group, &resource.plural, "watch")));
+    }
     (!offered || info.head).then(|| Err(Status::method_not_allowed()))
 }
 
