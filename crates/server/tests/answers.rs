@@ -212,3 +212,18 @@ async fn component_statuses_are_made_up_when_they_are_asked_for() {
     let watch = client.call("GET", &format!("{path}?watch=true"), None).await;
     assert_eq!((watch.status, &watch.json()["details"]["kind"]), (405, &json!("componentstatuses")));
 }
+
+/// A patch that named another type was refused about the field `patch`; the type of a built-in kind may be absent.
+#[tokio::test]
+async fn a_patched_object_keeps_its_type() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    client.create("a", "1").await;
+    let path = "/api/v1/namespaces/default/configmaps/a";
+    for (patch, expected) in
+        [(r#"{"kind":null}"#, 200), (r#"{"kind":"Other"}"#, 422), (r#"{"apiVersion":"v9"}"#, 422)]
+    {
+        client.send("PATCH", path, "content-type: application/merge-patch+json\r\n", patch).await;
+        assert_eq!(client.answer().await.status, expected, "{patch}");
+    }
+}
