@@ -227,3 +227,24 @@ async fn a_patched_object_keeps_its_type() {
         assert_eq!(client.answer().await.status, expected, "{patch}");
     }
 }
+
+/// `/version` answered JSON to whoever accepted none, and discovery never came as protobuf.
+#[tokio::test]
+async fn discovery_has_the_form_that_is_asked_for() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let proto = "application/vnd.kubernetes.protobuf";
+    for (path, accept, status, form) in [
+        ("/version", "application/yaml", 406, "application/yaml"),
+        ("/version", "application/*", 200, "application/json"),
+        ("/api", proto, 200, proto),
+        ("/apis", proto, 200, proto),
+        ("/api/v1", proto, 200, proto),
+        ("/apis/apps", proto, 200, proto),
+        ("/apis/apps/v1", proto, 200, proto),
+    ] {
+        client.send("GET", path, &format!("accept: {accept}\r\n"), "").await;
+        let answer = client.answer().await;
+        assert_eq!((answer.status, answer.header("content-type")), (status, Some(form)), "{path} {accept}");
+    }
+}

@@ -75,7 +75,7 @@ async fn other(service: &Service, request: &Request) -> Result<Response, Status>
 async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Option<Response>, Status> {
     let api = &service.api;
     Ok(match path {
-        "/version" => Some(version::answer(api)),
+        "/version" => Some(version::answer(api, request)?),
         "/metrics" if request.path == path => Some(metrics::answer(api).await),
         "/metrics/slis" => Some(health::indicators(api, service.is_stopping())),
         openid::CONFIGURATION => openid::configuration(api, request),
