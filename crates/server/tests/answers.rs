@@ -248,3 +248,13 @@ async fn discovery_has_the_form_that_is_asked_for() {
         assert_eq!((answer.status, answer.header("content-type")), (status, Some(form)), "{path} {accept}");
     }
 }
+
+/// A dry run forgot the resourceVersion of a new object, which only the store refuses.
+#[tokio::test]
+async fn a_dry_run_of_a_creation_shows_the_version_that_was_sent() {
+    let (_server, mut client) = client().await;
+    let map = json!({"metadata": {"name": "a", "resourceVersion": "7"}});
+    let dry = client.call("POST", &format!("{MAPS}?dryRun=All"), Some(&map)).await;
+    assert_eq!((dry.status, &dry.json()["metadata"]["resourceVersion"]), (201, &json!("7")));
+    assert_eq!(client.call("POST", MAPS, Some(&map)).await.status, 400);
+}
