@@ -3,7 +3,9 @@
 //! A new object gets all warnings; a changed one only if what it is made from changed, and those of a Pod never,
 //! because controllers write Pods all the time.
 
+mod affinity;
 mod objects;
+mod overlaps;
 mod pod;
 
 use listwatch_wire::json::Value;
