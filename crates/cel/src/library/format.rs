@@ -13,6 +13,8 @@ use crate::meter::Meter;
 use crate::value::{Str, Value};
 
 /// A format that strings can be held against.
+///
+/// A value of the language is a reference into the table, so comparing and copying one costs nothing.
 #[derive(Debug)]
 pub struct Format {
     /// The name by which expressions find it.
@@ -23,6 +25,7 @@ pub struct Format {
     validate: fn(&str) -> Vec<String>,
 }
 
+/// Searched linearly; a constant format is found once, when `format.named` is evaluated.
 #[rustfmt::skip]
 static FORMATS: [Format; 13] = [
     Format { key: "dns1123Label", name: "DNS1123Label", regex_size: 30, validate: dns_label },
@@ -72,6 +75,8 @@ fn named<'a>(key: &str) -> Evaluated<'a> {
     FORMATS.iter().find(|format| format.key == key).map(Value::Format).ok_or_else(|| no_overload(key, &[]))
 }
 
+/// Linear in the text. The list of messages is that of apimachinery's `validation` package, where there can be more
+/// than one.
 fn validate<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::Format(format), Value::String(text)] = args else {
         return Err(no_overload("validate", args));

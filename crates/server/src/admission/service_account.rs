@@ -21,11 +21,13 @@ use crate::registry::Resource;
 use crate::registry::target::Target;
 
 const DEFAULT: &str = "default";
+/// The prefix of the volume's name; the rest is random, as in kube-apiserver.
 const VOLUME: &str = "kube-api-access-";
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// Seconds that a mounted token holds, as in kube-apiserver.
 const EXPIRATION: i64 = 3607;
 const MIRROR: &str = "kubernetes.io/config.mirror";
+/// The annotation of an account by which its Pods may use only the Secrets that it lists.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 
 /// The ConfigMap with the CA bundle, which kube-controller-manager publishes in every namespace.
@@ -37,7 +39,10 @@ const OWN_MANAGER: &str = "listwatch";
 const LOOKS: usize = 10;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(150);
 
+/// Both phases on creation. Updates of `ephemeralcontainers` are validated, because such a container could use a
+/// Secret that the account does not list.
 #[derive(Debug)]
+#[doc(alias = "serviceaccount.Plugin")]
 pub(super) struct ServiceAccount {
     /// Acts without a controller manager too.
     pub(super) always: bool,
@@ -135,6 +140,10 @@ fn check_mirror(pod: &Value) -> Result<(), &'static str> {
 }
 
 /// The account of a Pod. One that was made a moment ago counts.
+///
+/// # Errors
+///
+/// 403 if it does not exist in the store either; 5xx if the store fails.
 async fn account(request: &Attributes<'_>, pod: &Value) -> Result<Value, Status> {
     let name = pod.at("spec").text("serviceAccountName");
     if let Some(found) = request.find(("", "v1", "serviceaccounts"), Some(request.namespace), name) {
@@ -196,6 +205,7 @@ fn mount_token(pod: &mut Value) {
     }
 }
 
+/// Token, CA bundle and namespace, in the layout that client libraries look for in a Pod.
 fn token_volume(name: &str) -> Value {
     json!({"name": name, "projected": {"defaultMode": 420, "sources": [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": EXPIRATION}},
@@ -204,6 +214,7 @@ fn token_volume(name: &str) -> Value {
     ]}})
 }
 
+/// Only for Pods without pull secrets of their own: the lists are not merged.
 fn add_pull_secrets(pod: &mut Value, account: &Value) {
     let names = account.list("imagePullSecrets").iter().map(|secret| json!({"name": secret.text("name")}));
     let names: Vec<Value> = names.collect();

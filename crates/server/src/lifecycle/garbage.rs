@@ -35,6 +35,8 @@ enum OwnerState {
 }
 
 /// Returns true if an object waits for the collector, by its bytes.
+/// A search for words and no parse, because every change of every object passes here. A false match costs a task that
+/// finds nothing to do.
 pub(super) fn waits(value: &[u8]) -> bool {
     let mentions = |word| super::graph::mentions(value, word);
     mentions("\"deletionTimestamp\"") && (mentions("\"orphan\"") || mentions("\"foregroundDeletion\""))
@@ -44,6 +46,11 @@ pub(super) fn waits(value: &[u8]) -> bool {
 ///
 /// # Errors
 /// If the store fails, or the object changed meanwhile: try again.
+///
+/// Costs one read of the store per owner. With another owner that stays, the object only loses the references to
+/// those that are gone; otherwise it is deleted with its uid as a condition, so that another object of the same name
+/// survives. The revision is no condition: an owner that is added between the read and the deletion does not save the
+/// object.
 #[doc(alias = "GarbageCollector")]
 #[doc(alias = "attemptToDeleteItem")]
 pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) -> Result<(), Status> {
@@ -77,6 +84,8 @@ pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) ->
     remove(api, &place.resource, place.namespace(), &place.name, &options).await.map(drop)
 }
 
+/// Reads the latest version from the store. Bytes that are no object count as absent: the collector leaves them
+/// alone.
 async fn read(api: &Api, key: &str) -> Result<Option<Value>, Status> {
     let found = api.engine.get(key, None).await.map_err(Status::internal)?;
     Ok(found.and_then(|found| Value::read(&found.value).ok()))
@@ -110,6 +119,7 @@ async fn owner_state(api: &Api, dependent: &ObjectPlace, reference: &Value) -> R
 }
 
 /// Removes owner references from an object.
+/// Does nothing if the object is gone or has none of them.
 async fn forget_owners(api: &Api, place: &ObjectPlace, uids: &[&str]) -> Result<(), Status> {
     amend(api, &place.resource, place.namespace(), &place.name, |object| {
         let mut new = object.clone();
@@ -140,6 +150,10 @@ pub(super) enum OwnerProgress {
 ///
 /// # Errors
 /// The store fails: try again.
+///
+/// For `foregroundDeletion` the caller queues the blocking dependents and comes back when the last is gone. For
+/// `orphan` all dependents are changed in one pass; a failure in the middle is repeated from the start, which is
+/// harmless since each step does nothing the second time.
 pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> Result<OwnerProgress, Status> {
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(OwnerProgress::Done) };
     let Some(object) = read(api, key).await? else { return Ok(OwnerProgress::Done) };
