@@ -20,7 +20,7 @@ use crate::api::stored::{Stored, fresh};
 use crate::api::{Api, RequestOptions};
 use crate::pipeline::change::{ObjectChange, carry_over};
 use crate::pipeline::managed::Tracking;
-use crate::pipeline::patch::{ParsedPatch, Patch, check_patched, parse, refused};
+use crate::pipeline::patch::{ParsedPatch, Patch, as_converted, check_patched, parse, refused};
 use crate::pipeline::target::{Target, expected, place};
 use crate::pipeline::transaction::{self, Decide, Verdict, with_version};
 use crate::pipeline::{Answer, WriteRequest, yaml};
@@ -142,7 +142,13 @@ impl PatchWork<'_> {
             &mut new,
             &parsed.strict_decoding_errors,
             self.options.validation(),
-            |object| rules.decode(object, Some(&stored.value)),
+            |object| {
+                let mut report = rules.decode(object, Some(&stored.value));
+                if let Patch::Strategic(_) = parsed.patch {
+                    report.error = report.error.map(|why| as_converted(&why));
+                }
+                report
+            },
         )?);
         target.check_identity(&mut new)?;
         target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
