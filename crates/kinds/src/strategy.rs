@@ -68,6 +68,8 @@ pub struct KindStrategy {
     pub(crate) warnings: fn(&Value, Option<&Value>, &mut Vec<String>),
     /// The columns of its tables ([`crate::columns`]).
     pub(crate) columns: KindColumns,
+    /// The condition of an object's row (`TableRowCondition`), for kinds whose objects come to an end.
+    pub(crate) row_condition: fn(&Value) -> Option<Value>,
 }
 
 impl KindStrategy {
@@ -93,5 +95,6 @@ impl KindStrategy {
         warnings_as_sent: |_, _| {},
         warnings: |_, _, _| {},
         columns: columns::DEFAULT,
+        row_condition: |_| None,
     };
 }

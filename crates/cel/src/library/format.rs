@@ -228,9 +228,18 @@ fn uri(text: &str) -> Vec<String> {
     url::Url::parse(text).err().into_iter().collect()
 }
 
+/// Dashes may be left out, but stand nowhere else than between the five groups.
 fn uuid(text: &str) -> Vec<String> {
-    let plain: String = text.chars().filter(|c| *c != '-').collect();
-    one(plain.len() == 32 && plain.chars().all(|c| c.is_ascii_hexdigit()), "does not match the UUID format")
+    let mut rest = Some(text);
+    for (group, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
+        let group_of = |rest: &'_ str| -> Option<usize> {
+            let dash = usize::from(group > 0 && rest.starts_with('-'));
+            let digits = rest.get(dash..dash + length)?;
+            digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(dash + length)
+        };
+        rest = rest.and_then(|rest| rest.get(group_of(rest)?..));
+    }
+    one(rest == Some(""), "does not match the UUID format")
 }
 
 fn byte(text: &str) -> Vec<String> {

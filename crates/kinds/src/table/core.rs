@@ -161,6 +161,7 @@ pub(super) const KINDS: &[Kind] = &[
             warnings_as_sent: warnings::pod::apparmor,
             warnings: warnings::pod,
             columns: columns::pod::POD,
+            row_condition: columns::pod::row_condition,
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced("", "PodTemplate", "podtemplates", "podtemplate")

@@ -11,6 +11,7 @@
 use std::collections::HashSet;
 
 use listwatch_kinds::tree::Tree;
+use listwatch_storage::Revision;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::{DeleteOptions, Preconditions};
@@ -44,18 +45,17 @@ pub(super) fn waits(value: &[u8]) -> bool {
 
 /// Decides about an object that names owners.
 ///
+/// Costs one read of the store per owner. With another owner that stays, the object only loses the references to
+/// those that are gone; otherwise it is deleted. Its uid and its revision are conditions of that: neither another
+/// object of the same name goes, nor one that was given another owner meanwhile.
+///
 /// # Errors
 /// If the store fails, or the object changed meanwhile: try again.
-///
-/// Costs one read of the store per owner. With another owner that stays, the object only loses the references to
-/// those that are gone; otherwise it is deleted with its uid as a condition, so that another object of the same name
-/// survives. The revision is no condition: an owner that is added between the read and the deletion does not save the
-/// object.
 #[doc(alias = "GarbageCollector")]
 #[doc(alias = "attemptToDeleteItem")]
 pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) -> Result<(), Status> {
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(()) };
-    let Some(object) = read(api, key).await? else { return Ok(()) };
+    let Some((object, revision)) = read(api, key).await? else { return Ok(()) };
     let mut states = Vec::new();
     for owner in object.at("metadata").list("ownerReferences") {
         states.push((owner.text("uid").to_owned(), owner_state(api, &place, owner).await?));
@@ -76,7 +76,10 @@ pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) ->
     let has_dependents = !graph.dependents(uid).is_empty();
     let policy = if any(OwnerState::Waiting) && has_dependents { "Foreground" } else { "Background" };
     let options = DeleteOptions {
-        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: Some(revision.to_string()),
+        }),
         // Finalizers that the object already has for its own dependents stay.
         propagation_policy: (!object.at("metadata").has("deletionTimestamp")).then(|| policy.to_owned()),
         ..DeleteOptions::default()
@@ -84,11 +87,11 @@ pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) ->
     remove(api, &place.resource, place.namespace(), &place.name, &options).await.map(drop)
 }
 
-/// Reads the latest version from the store. Bytes that are no object count as absent: the collector leaves them
-/// alone.
-async fn read(api: &Api, key: &str) -> Result<Option<Value>, Status> {
+/// Reads the latest version and its revision from the store. Bytes that are no object count as absent: the collector
+/// leaves them alone.
+async fn read(api: &Api, key: &str) -> Result<Option<(Value, Revision)>, Status> {
     let found = api.engine.get(key, None).await.map_err(Status::internal)?;
-    Ok(found.and_then(|found| Value::read(&found.value).ok()))
+    Ok(found.and_then(|found| Some((Value::read(&found.value).ok()?, found.revision))))
 }
 
 /// Looks an owner up in the store, by name and uid. An owner of another uid is gone, even if its name exists.
@@ -156,7 +159,7 @@ pub(super) enum OwnerProgress {
 /// harmless since each step does nothing the second time.
 pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> Result<OwnerProgress, Status> {
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(OwnerProgress::Done) };
-    let Some(object) = read(api, key).await? else { return Ok(OwnerProgress::Done) };
+    let Some((object, _)) = read(api, key).await? else { return Ok(OwnerProgress::Done) };
     let meta = object.at("metadata");
     let held_by = |name: &str| {
         meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == name)
@@ -186,7 +189,7 @@ pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> R
 
 /// Returns true if a dependent exists and blocks the deletion of its owner.
 async fn blocks(api: &Api, key: &str, uid: &str) -> Result<bool, Status> {
-    let Some(object) = read(api, key).await? else { return Ok(false) };
+    let Some((object, _)) = read(api, key).await? else { return Ok(false) };
     let owners = object.at("metadata").list("ownerReferences");
     Ok(owners.iter().any(|owner| owner.text("uid") == uid && owner.flag("blockOwnerDeletion")))
 }

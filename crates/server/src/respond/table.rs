@@ -96,6 +96,11 @@ pub(crate) fn row(
     let value = Value::read(object).unwrap_or_default();
     out.extend_from_slice(b"{\"cells\":");
     out.extend_from_slice(&json::encode(&cells(resource, &value, Timestamp::now()).into()));
+    let condition = resource.builtin.and_then(|kind| columns::row_condition(kind, &value));
+    if let Some(condition) = condition {
+        out.extend_from_slice(b",\"conditions\":");
+        out.extend_from_slice(&json::encode(&vec![condition].into()));
+    }
     out.extend_from_slice(b",\"object\":");
     match include {
         Include::Nothing => out.extend_from_slice(b"null"),
