@@ -125,12 +125,12 @@ pub(crate) fn as_converted(why: &str) -> String {
 fn converted(why: &str) -> Option<String> {
     let (found, rest) = why.strip_prefix("json: cannot unmarshal ")?.split_once(" into Go ")?;
     let (_, wanted) = rest.rsplit_once(" of type ")?;
-    let found = match found {
-        "array" => "slice",
-        "object" => "map",
-        number if number.starts_with("number") && number.contains(['.', 'e']) => "float64",
-        number if number.starts_with("number") => "int64",
-        other => other,
+    let found = match found.split_once(' ').unwrap_or((found, "")) {
+        ("array", _) => "slice",
+        ("object", _) => "map",
+        ("number", digits) if digits.contains(['.', 'e', 'E']) => "float64",
+        ("number", _) => "int64",
+        (other, _) => other,
     };
     let is_scalar = matches!(wanted, "string" | "bool" | "int32" | "int64" | "float64");
     Some(match (wanted, found) {
