@@ -83,7 +83,7 @@ bYF/a6jbm8IeRd4=
         let other_name = REQUEST.replace("AwwDYm9i", "AwwDYm9j");
         let cut = REQUEST.replace("MIHIMHACAQAwDjEMMAoGA1UEAwwDYm9iMFkw", "MIHI");
         let other_type = REQUEST.replace("CERTIFICATE REQUEST", "CERTIFICATE");
-        for wrong in [&other_name, &cut, &other_type, "", "-----BEGIN CERTIFICATE REQUEST-----"] {
+        for wrong in [other_name.as_str(), &cut, &other_type, "", "-----BEGIN CERTIFICATE REQUEST-----"] {
             assert!(check(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
