@@ -33,6 +33,9 @@ pub(super) fn warn(spec: &Value, found: &mut Vec<String>) {
             ("downwardAPI", "DownwardAPI", ""),
         ] {
             let source = volume.at(key);
+            if !source.has("items") {
+                continue;
+            }
             let title =
                 if named.is_empty() { title.to_owned() } else { format!("{title} {:?}", source.text(named)) };
             compare(&items(source, ""), &format!("volume {name:?} ({title})"), found);
