@@ -15,7 +15,8 @@ pub(crate) struct Arguments {
     /// The load driver for `server`: a program that takes the path of the binary to measure
     #[arg(long, value_name = "PROGRAM")]
     driver: Option<PathBuf>,
-    /// A folder with Kubernetes' own programs for `density`: kubectl, kube-apiserver, etcd and the controllers
+    /// A folder with Kubernetes' own programs for `density` and `hollow`: kubectl, kube-apiserver, etcd, the controllers
+    /// and kubemark
     #[arg(long, value_name = "FOLDER")]
     kubernetes: Option<PathBuf>,
 }
@@ -52,6 +53,8 @@ enum Which {
     Server,
     /// Pods placed by the real controllers, on this server and on kube-apiserver, each killed once; needs --kubernetes
     Density,
+    /// The same with hollow kubelets, then a rollout and a drain; needs --kubernetes
+    Hollow,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -76,8 +79,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                 Some(driver) => server(driver)?,
                 None => println!("server: left out; name the load driver with --driver"),
             },
-            Which::Density => match &arguments.kubernetes {
-                Some(programs) => density(programs)?,
+            Which::Density | Which::Hollow => match &arguments.kubernetes {
+                Some(programs) => density(programs, *which == Which::Hollow)?,
                 None => {
                     println!("density: left out; name the folder of Kubernetes' programs with --kubernetes")
                 }
@@ -100,10 +103,10 @@ fn server(driver: &PathBuf) -> anyhow::Result<()> {
     checks::run(measure).map(drop)
 }
 
-fn density(programs: &PathBuf) -> anyhow::Result<()> {
+fn density(programs: &PathBuf, hollow: bool) -> anyhow::Result<()> {
     let mut measure = Command::new(root().join("tests/density"));
     measure.arg(programs).arg("--server").arg(format!("listwatch={}", release()?.display()));
-    measure.args(["--server", "reference"]);
+    measure.args(["--server", "reference"]).args(hollow.then_some("--hollow"));
     checks::run(measure).map(drop)
 }
 

@@ -18,7 +18,7 @@ mod condition;
 mod parts;
 mod warnings;
 
-pub use check::{validate_create, validate_status, validate_update};
+pub use check::{validate_create, validate_update};
 pub use condition::set_condition;
 pub use warnings::warnings;
 

@@ -29,9 +29,9 @@ pub fn validate_create(object: &Value) -> Vec<FieldError> {
 
 /// Returns the errors in the status of a definition: it must list every version that objects may be stored in.
 ///
-/// Keeps a version from being removed from the spec while objects may still be stored in it.
-#[must_use]
-pub fn validate_status(object: &Value) -> Vec<FieldError> {
+/// Keeps a version from being removed from the spec while objects may still be stored in it. A write of the status alone
+/// is not checked.
+fn validate_status(object: &Value) -> Vec<FieldError> {
     let field = "status.storedVersions";
     let stored = object.pointer("/status/storedVersions").and_then(Value::as_array);
     let stored: Vec<&str> = stored.into_iter().flatten().filter_map(Value::as_str).collect();
@@ -51,7 +51,8 @@ pub fn validate_status(object: &Value) -> Vec<FieldError> {
     let names: HashSet<&str> = versions.iter().filter_map(|version| text(version, "name")).collect();
     let unknown =
         stored.iter().enumerate().filter(|(_, name)| !names.contains(*name)).map(|(index, name)| {
-            FieldError::invalid(format!("{field}[{index}]"), *name, "must appear in spec.versions")
+            let detail = format!("missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions");
+            FieldError::invalid(format!("{field}[{index}]"), *name, detail)
         });
     missing.chain(unknown).collect()
 }

@@ -28,6 +28,7 @@ mod network_policy;
 mod node;
 mod pod;
 mod pod_change;
+mod pod_resize;
 mod pod_status;
 mod projected;
 mod quota;
@@ -158,7 +159,8 @@ pub fn ephemeral_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError
 /// Checks the resources that the containers of a running Pod may use from now on.
 #[must_use]
 pub fn resize_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
-    subresource_update(kind, new, old, pod_change::resize)
+    pod_resize::refused(old)
+        .map_or_else(|| subresource_update(kind, new, old, pod_resize::resize), |one| vec![one])
 }
 
 fn subresource_update(
@@ -171,7 +173,7 @@ fn subresource_update(
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
     finalizers(kind, new, &mut errors);
     pod_change::without_freeze(kind, new, &mut errors);
-    change(new.at("spec"), old.at("spec"), &mut errors);
+    change(new, old, &mut errors);
     errors.into_vec()
 }
 

@@ -61,7 +61,7 @@ async fn blocking<T: Send + 'static>(write: impl FnOnce() -> T + Send + 'static)
 }
 
 /// The first of the types on offer that `Accept` allows, in the client's order.
-fn accepted(request: &Request, offered: &[&'static str]) -> Option<&'static str> {
+pub(super) fn accepted(request: &Request, offered: &[&'static str]) -> Option<&'static str> {
     let accept = request.header(ACCEPT).map(str::trim).filter(|accept| !accept.is_empty());
     let Some(accept) = accept else { return offered.first().copied() };
     let types = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());

@@ -141,6 +141,11 @@ async fn create_named(
                 Some(_) => Err(exists(&target)),
                 None => {
                     warnings.extend(told);
+                    // Only the store would refuse it, and nothing is stored.
+                    let version = sent.at("metadata").at("resourceVersion");
+                    if let Some(meta) = object.inner("metadata").filter(|_| has_version) {
+                        meta.put("resourceVersion", version.clone());
+                    }
                     Ok(Done::Dry { object, created: true, removed: false })
                 }
             };

@@ -77,9 +77,7 @@ pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
     let named = binding.at("metadata").text("name").to_owned();
     let name = request.name.as_deref().unwrap_or(&named);
     if named != name {
-        return Err(Status::bad_request(format!(
-            "name in URL does not match name in Binding object: {name:?} != {named:?}"
-        )));
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
     subresources::admit(api, request, name, &options, &mut binding).await?;
     check_binding(&binding, name)?;
@@ -256,10 +254,29 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
         if let Some(disrupted) = status.inner_or_new("disruptedPods") {
             disrupted.put(pod_name, time.as_str());
         }
+        if allowed == 1 {
+            tell_used_up(status, &time);
+        }
         Ok(Verdict::Write(new))
     })
     .await?;
     Ok(())
+}
+
+/// Sets the condition of a budget whose last disruption has been spent.
+fn tell_used_up(status: &mut Map, time: &str) {
+    const TYPE: &str = "DisruptionAllowed";
+    let mut conditions = status.list("conditions").to_vec();
+    let known = conditions.iter().position(|condition| condition.text("type") == TYPE);
+    let since = known.and_then(|index| conditions.get(index)).filter(|known| known.text("status") == "False");
+    let since = since.map_or(time, |known| known.text("lastTransitionTime"));
+    let new = json!({"type": TYPE, "status": "False", "reason": "InsufficientPods", "message": "",
+        "observedGeneration": status.int("observedGeneration").unwrap_or(0), "lastTransitionTime": since});
+    match known.and_then(|index| conditions.get_mut(index)) {
+        Some(known) => *known = new,
+        None => conditions.push(new),
+    }
+    status.put("conditions", conditions);
 }
 
 /// A Pod that is not ready may go if the budget says so, or if enough others are ready.

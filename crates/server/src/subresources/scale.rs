@@ -5,6 +5,8 @@
 //! own strategy. Server-side apply of a Scale owns the one field of the target that it sets. HorizontalPodAutoscalers
 //! and `kubectl scale` are the users.
 
+use std::collections::HashMap;
+
 use listwatch_kinds::columns::selector_text;
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::{schema, typecheck};
@@ -26,6 +28,7 @@ use crate::pipeline::patch::{self, Patch, check_patched};
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Decide, Done, Verdict, change};
 use crate::pipeline::{Answer, WriteRequest, yaml};
+use crate::registry::Resource;
 use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::View;
 
@@ -173,14 +176,16 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     let mut owned = json!({"apiVersion": resource.api_version(), "kind": &*resource.kind, "metadata": {"name": target.name}});
     if let Some(replicas) = applied.at("spec").int("replicas") {
         if replicas < 0 {
-            return Err(negative(&target, replicas));
+            return Err(negative(&target, &paths, replicas));
         }
         set(&mut owned, &paths.spec, replicas.into());
     }
     let (tracking, force) = (Tracking::new(request, options), options.force.unwrap_or(false));
     let applying = |stored: &Stored| -> Result<Proposal, Status> {
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
-        let mut new = resource.rules.apply(&tracking, Some(&stored.value), &owned, force)?.object;
+        let applied = resource.rules.apply(&tracking, Some(&stored.value), &owned, force);
+        let mut new = applied.map_err(|status| about_scale(status, resource, &paths))?.object;
+        keep_times(&mut new, &stored.value);
         resource.rules.complete(&mut new, Some(&stored.value));
         carry_over(&mut new, &stored.value, &mut Vec::new());
         Ok(Some(new))
@@ -213,7 +218,7 @@ async fn write(
         target.check_version(scale.at("metadata").text("resourceVersion"), stored.revision)?;
         let replicas = scale.at("spec").int("replicas").unwrap_or(0);
         if replicas < 0 {
-            return Err(negative(&target, replicas));
+            return Err(negative(&target, &paths, replicas));
         }
         if walk(&stored.value, &paths.spec).as_i64() == Some(replicas) {
             return Ok(None);
@@ -221,6 +226,7 @@ async fn write(
         let mut new = stored.value.clone();
         set(&mut new, &paths.spec, replicas.into());
         request.resource.rules.track(&tracking, Some(&stored.value), &mut new);
+        keep_times(&mut new, &stored.value);
         Ok(Some(new))
     };
     let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: writing };
@@ -272,7 +278,56 @@ impl<F: Send + Sync> Scaling<'_, F> {
     }
 }
 
-fn negative(target: &Target<'_>, replicas: i64) -> Status {
+/// Takes away the times that managers of the scale have just got: in kube-apiserver a manager keeps the time it had, and
+/// a new one has none, which puts it first.
+fn keep_times(new: &mut Value, old: &Value) {
+    let identity = |entry: &Value| {
+        ["manager", "operation", "apiVersion", "subresource"].map(|key| entry.text(key).to_owned())
+    };
+    let times = old.at("metadata").list("managedFields").iter();
+    let times: HashMap<[String; 4], &str> =
+        times.map(|entry| (identity(entry), entry.text("time"))).collect();
+    let Some(meta) = new.inner("metadata") else { return };
+    let mut entries = meta.list("managedFields").to_vec();
+    if entries.is_empty() {
+        return;
+    }
+    for entry in entries.iter_mut().filter(|entry| entry.text("subresource") == "scale") {
+        let time = times.get(&identity(entry)).copied().unwrap_or_default();
+        match entry.as_object_mut() {
+            Some(entry) if time.is_empty() => drop(entry.remove("time")),
+            Some(entry) => entry.put("time", time),
+            None => {}
+        }
+    }
+    let order = |entry: &Value| {
+        ["operation", "time", "manager", "apiVersion", "subresource"].map(|key| entry.text(key).to_owned())
+    };
+    entries.sort_by_key(order);
+    meta.put("managedFields", entries);
+}
+
+/// Words a conflict by the version and the field of the Scale, which is what is applied.
+fn about_scale(mut status: Status, resource: &Resource, paths: &ScalePaths) -> Status {
+    let field = format!(".{}", paths.spec.join("."));
+    let version = format!(" using {}", resource.api_version());
+    let reword = |text: &str| {
+        let text = text.replace(&version, &format!(" using {}/{}", SCALE.group, SCALE.version));
+        text.strip_suffix(&field).map(|text| format!("{text}.spec.replicas")).unwrap_or(text)
+    };
+    status.message = reword(&status.message);
+    for cause in status.details.iter_mut().flat_map(|details| &mut details.causes) {
+        cause.message = reword(&cause.message);
+        cause.field = reword(&cause.field);
+    }
+    status
+}
+
+fn negative(target: &Target<'_>, paths: &ScalePaths, replicas: i64) -> Status {
+    if target.resource.is_custom() {
+        let field = format!(".{}", paths.spec.join("."));
+        return target.invalid(&[FieldError::invalid(field, replicas, "should be a non-negative integer")]);
+    }
     let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
     Status::invalid(SCALE.group, SCALE.kind, target.name, &[error])
 }
@@ -294,6 +349,25 @@ fn shown(paths: &ScalePaths, done: Done) -> Result<Answer, Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `kubectl scale` left a time in managedFields that kube-apiserver does not write.
+    #[test]
+    fn a_manager_of_the_scale_has_the_time_it_had() {
+        let entry = |manager: &str, subresource: &str, time: &str| {
+            let mut entry = json!({"manager": manager, "operation": "Update", "apiVersion": "apps/v1"});
+            for (key, text) in [("subresource", subresource), ("time", time)] {
+                if !text.is_empty() {
+                    entry.put(key, text);
+                }
+            }
+            entry
+        };
+        let object = |entries: Vec<Value>| json!({"metadata": {"managedFields": entries}});
+        let old = object(vec![entry("a", "", "1"), entry("b", "scale", "2")]);
+        let mut new = object(vec![entry("a", "", "1"), entry("b", "scale", "3"), entry("c", "scale", "3")]);
+        keep_times(&mut new, &old);
+        assert_eq!(new, object(vec![entry("c", "scale", ""), entry("a", "", "1"), entry("b", "scale", "2")]));
+    }
 
     #[test]
     fn a_scale_shares_the_identity_of_its_target() {

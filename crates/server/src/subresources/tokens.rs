@@ -167,8 +167,10 @@ async fn bound(
         ("v1", "Secret") => (Bound::Secret, "secrets"),
         ("v1", "Node") => (Bound::Node, "nodes"),
         _ => {
+            let group_version =
+                if version.contains('/') { version.to_owned() } else { format!("/{version}") };
             return Err(Status::bad_request(format!(
-                "cannot bind token to object of type {version}, Kind={kind}"
+                "cannot bind token to object of type {group_version}, Kind={kind}"
             )));
         }
     };
@@ -182,9 +184,11 @@ async fn bound(
     }
     let (asked, uid) = (reference.text("uid"), object.at("metadata").text("uid"));
     if !asked.is_empty() && asked != uid {
-        return Err(target.conflict(&format!(
+        let why = format!(
             "the UID in the bound object reference ({asked}) does not match the UID in record. The object might have been deleted and then recreated"
-        )));
+        );
+        // By its kind, not by its resource as elsewhere.
+        return Err(Status::conflict("", kind, name, &why));
     }
     let runs_on = match bound {
         Bound::Pod => node_of(api, object.at("spec").text("nodeName")),

@@ -84,7 +84,5 @@ pub(crate) async fn find(
         return Ok(Arc::clone(object));
     }
     api.cache.damage.check_one(&key)?;
-    // kube-apiserver makes these up as they are asked for, and names them otherwise.
-    let plural = if &*resource.plural == "componentstatuses" { "componentstatus" } else { &*resource.plural };
-    Err(Status::not_found(&resource.group, plural, name))
+    Err(Status::not_found(&resource.group, &resource.plural, name))
 }

@@ -49,8 +49,12 @@ impl ListPartWriter {
         out
     }
 
-    /// The `metadata` of the list. Lists of custom resources spell out an empty continue token, as in kube-apiserver.
+    /// The `metadata` of the list; empty for objects that are not stored. Lists of custom resources spell out an empty
+    /// continue token, as in kube-apiserver.
     pub(super) fn metadata(&self, revision: Revision, more: Option<&More>) -> BytesMut {
+        if revision == Revision(0) {
+            return BytesMut::from(&b"{}"[..]);
+        }
         let mut out = BytesMut::from(&b"{\"resourceVersion\":\""[..]);
         push_number(&mut out, revision.0);
         out.extend_from_slice(b"\"");
