@@ -8,9 +8,8 @@
 //! JSON and YAML are written by [`text`], protobuf by [`mod@protobuf`]: it needs the total length first. A WATCH that
 //! begins with the state does not come here, see [`super::watch`].
 
-mod continue_token;
+pub(crate) mod continue_token;
 mod protobuf;
-mod slice;
 mod source;
 mod text;
 
@@ -24,9 +23,9 @@ use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 
 use crate::api::convert::{self, ConversionFreshness};
-use crate::api::{Api, BlockingPool};
+use crate::api::{Api, UserPool};
 use crate::cache::{Filter, Object, push_number};
-use crate::http::body::{Body, Broken, PieceStream, Response};
+use crate::http::body::{Body, Broken, PieceStream, Pieces, Response};
 use crate::http::gzip;
 use crate::pipeline::collected::{CollectedPage, More};
 use crate::registry::Resource;
@@ -38,9 +37,9 @@ use crate::respond::encode;
 use crate::respond::table;
 use crate::respond::table::Include;
 use crate::verbs::list::protobuf::ProtobufListEncoder;
-use crate::verbs::list::slice::TimeSlice;
 use crate::verbs::list::source::{ListObjects, ListSource, resolve};
 use crate::verbs::list::text::Text;
+use crate::verbs::slice::TimeSlice;
 
 /// Objects looked at before the first piece is given out: enough to fill one, few enough not to hold up the thread.
 const LOOK: usize = 128;
@@ -69,7 +68,8 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
     let metadata = writer.metadata(source.revision, page.more.as_ref());
     let objects = ListObjects::new(page.objects, page.whole.then_some(source.walker), filter);
     let objects = objects.converted_for(api, resource);
-    let body = encoded(api, writer, form, &metadata, objects).await?;
+    let blocking = api.blocking_for(&target.user.name);
+    let body = encoded(api, &blocking, writer, form, &metadata, objects).await?;
     let response = respond::with_type(StatusCode::OK, form.content_type(), body);
     Ok(gzip::compress(response, request, api.options.requests.gzip_above))
 }
@@ -77,6 +77,7 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
 /// The list in the encoding asked for, a long one in pieces.
 async fn encoded(
     api: &Api,
+    blocking: &UserPool,
     writer: ListPartWriter,
     form: ResponseForm,
     metadata: &[u8],
@@ -85,7 +86,9 @@ async fn encoded(
     let limits = &api.options.requests;
     match form.encoding {
         Encoding::Protobuf => {
-            ProtobufListEncoder::new(&writer.resource, form.shape, metadata)?.body(objects, limits).await
+            ProtobufListEncoder::new(&writer.resource, form.shape, metadata)?
+                .body(objects, limits, &blocking.turns)
+                .await
         }
         _ => {
             let text = Text::new(form);
@@ -94,7 +97,7 @@ async fn encoded(
                 (&text, form.shape),
                 (Text::Compact, ResponseShape::Whole | ResponseShape::Metadata(_))
             );
-            let blocking = (!copied).then(|| api.blocking.clone());
+            let blocking = (!copied).then(|| blocking.clone());
             let pieces = ListPieces::new(writer, metadata, objects, limits.piece_bytes, text);
             body(OffloadedList { pieces, blocking }, limits.gzip_above).await
         }
@@ -136,6 +139,7 @@ impl CollectedPage {
     pub(crate) async fn body(
         self,
         api: &Api,
+        blocking: &UserPool,
         resource: &Arc<Resource>,
         form: ResponseForm,
         include: Include,
@@ -143,7 +147,7 @@ impl CollectedPage {
         let writer = ListPartWriter { resource: Arc::clone(resource), shape: form.shape, include };
         let metadata = writer.metadata(self.revision, self.more.as_ref());
         let objects = ListObjects::new(self.objects, None, Filter::default());
-        encoded(api, writer, form, &metadata, objects).await
+        encoded(api, blocking, writer, form, &metadata, objects).await
     }
 }
 
@@ -369,7 +373,7 @@ impl ListPieces {
 struct OffloadedList {
     pieces: ListPieces,
     /// The threads for encoding; `None` if bytes are only copied.
-    blocking: Option<BlockingPool>,
+    blocking: Option<UserPool>,
 }
 
 impl OffloadedList {
@@ -377,6 +381,9 @@ impl OffloadedList {
         let Self { mut pieces, blocking } = self;
         let large = pieces.objects.largest_ready().await.map_err(|status| Broken(status.message))?;
         let Some(beside) = blocking.as_ref().filter(|blocking| blocking.takes(large)) else {
+            if let Some(blocking) = &blocking {
+                blocking.turns.enter().await;
+            }
             let piece = pieces.next().await?;
             return Ok((Self { pieces, blocking }, piece));
         };
@@ -405,7 +412,9 @@ async fn body(mut list: OffloadedList, short: usize) -> Result<Body, Status> {
     if list.pieces.finished {
         return Ok(Body::Full(begun.freeze()));
     }
-    Ok(Body::Pieces(stream::iter([Ok(begun.freeze())]).chain(rest(list)).boxed()))
+    let held = begun.len();
+    let stream = stream::iter([Ok(begun.freeze())]).chain(rest(list)).boxed();
+    Ok(Body::Pieces(Pieces { stream, held }))
 }
 
 /// A list whose connection ends is dropped between two pieces.
