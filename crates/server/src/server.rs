@@ -198,9 +198,15 @@ impl Server {
         let api_services = tokio::spawn(ApiServices::new(Arc::clone(&api)).run(stop.clone()));
         let fairness = tokio::spawn(lifecycle::flow_control::run(Arc::clone(&api), stop.clone()));
         let turns = tokio::spawn(Arc::clone(&api.fairness.turns).run());
+        let pieces = tokio::spawn(Arc::clone(&api.fairness.pieces).run());
         let named = named
             .into_iter()
-            .chain([("task/fairness", fairness), ("task/turns", turns), ("task/api-services", api_services)])
+            .chain([
+                ("task/fairness", fairness),
+                ("task/turns", turns),
+                ("task/pieces", pieces),
+                ("task/api-services", api_services),
+            ])
             .chain(lifecycle.map(|task| ("task/lifecycle", task)));
         let named = named.chain(renewal.map(|task| ("task/certificates", task)));
         let issuers = oidc.into_iter().map(|issuer| ("task/oidc", tokio::spawn(issuer.run(stop.clone()))));

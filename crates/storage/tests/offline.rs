@@ -276,8 +276,39 @@ async fn a_flipped_bit_is_found_and_its_value_never_served() {
     assert!(damaged.value.is_empty(), "a page has its other values, and none for this key");
     assert!(engine.get("/k/8", None).await.unwrap().is_some(), "the others can be read");
     assert!(set(&engine, "/k/8", "and written").await > Revision::ZERO);
+    assert!(matches!(engine.health(), Health::Damaged(_)));
     engine.close().await.unwrap();
     assert!(names_it(&offline::check(directory.path()).unwrap_err()));
+}
+
+/// A damaged value that was written anew or deleted left the server unready until it was restarted.
+#[tokio::test]
+async fn a_write_mends_the_damage_to_its_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path()).await;
+    fill(&engine).await;
+    engine.close().await.unwrap();
+    let database = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
+    let flip =
+        "UPDATE log SET value = CAST(replace(CAST(value AS TEXT), 'xxxx', 'xxyx') AS BLOB) WHERE revision IN
+                (SELECT revision FROM keys WHERE key IN ('/k/7', '/k/9'))";
+    assert_eq!(database.execute(flip, []).unwrap(), 2);
+    drop(database);
+    let engine = open(directory.path()).await;
+    let before = engine.current().await.unwrap();
+    engine.range(Range::prefix("/k/")).await.unwrap();
+    assert!(matches!(engine.health(), Health::Damaged(reason) if reason.contains("/k/7")));
+    set(&engine, "/k/7", "anew").await;
+    assert!(
+        matches!(engine.health(), Health::Damaged(reason) if reason.contains("/k/9")),
+        "the other is left"
+    );
+    let delete = Write { key: "/k/9".into(), value: None, expect: Expect::Any };
+    assert!(matches!(engine.write(delete).await.unwrap(), Written::Done { .. }));
+    assert_eq!(engine.health(), Health::Ready);
+    // The old value is still damaged, and still not served; but it is history.
+    assert!(matches!(engine.get("/k/7", Some(before)).await, Err(Error::Corrupt(_))));
+    assert_eq!(engine.health(), Health::Ready);
 }
 
 #[tokio::test]

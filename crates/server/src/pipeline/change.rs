@@ -6,6 +6,8 @@
 //! `transaction` checks size and depth and commits, and comes back here with the newer object if another writer was
 //! faster.
 //!
+//! Work on a large object pauses between the steps ([`blocking::pause`]), so that it ends if its request has timed out.
+//!
 //! A POST takes the steps of a new object one by one, because a generated name is chosen between them and may be taken.
 //! Deletion has no new object and is in `delete`.
 
@@ -16,7 +18,7 @@ use listwatch_wire::json::Value;
 
 use crate::allocate::services::{self, Reservation};
 use crate::api::stored::Stored;
-use crate::api::{Api, Operation, RequestOptions};
+use crate::api::{Api, Operation, RequestOptions, blocking};
 use crate::auth::{Attributes, certificates};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::Target;
@@ -97,8 +99,11 @@ impl ObjectChange<'_> {
         let Self { api, request, options, view, ref reservation, .. } = *self;
         let attributes =
             request.attributes(api, Operation::Update, target.name, options, Some(&stored.value));
+        blocking::pause().await;
         api.admission.admit(&attributes, new).await?;
+        blocking::pause().await;
         prepare(reservation, target, view, new, stored)?;
+        blocking::pause().await;
         api.admission.validate(&attributes, new).await?;
         Ok(verdict(target, view, new, stored, warnings))
     }
@@ -107,7 +112,10 @@ impl ObjectChange<'_> {
     pub(crate) async fn admit_new(&self, object: &mut Value) -> Result<(), Status> {
         let name = object.at("metadata").text("name").to_owned();
         let attributes = self.request.attributes(self.api, Operation::Create, &name, self.options, None);
-        self.api.admission.admit(&attributes, object).await
+        blocking::pause().await;
+        self.api.admission.admit(&attributes, object).await?;
+        blocking::pause().await;
+        Ok(())
     }
 
     /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings.
@@ -144,6 +152,7 @@ impl ObjectChange<'_> {
     pub(crate) async fn validate_new(&self, object: &Value) -> Result<(), Status> {
         let name = object.at("metadata").text("name");
         let attributes = self.request.attributes(self.api, Operation::Create, name, self.options, None);
+        blocking::pause().await;
         self.api.admission.validate(&attributes, object).await
     }
 

@@ -14,7 +14,6 @@ use listwatch_wire::Revision;
 use rusqlite::{Connection, OptionalExtension, Result, Statement, params};
 
 use super::checksum::{checksum, verify};
-use super::failure::reading;
 use super::index::{KeyHead, StoreIndex};
 use super::schema::{revision, sql};
 use super::shared::PublishedState;
@@ -185,11 +184,9 @@ impl Staged {
         statements: &mut Statements<'_>,
     ) -> Result<Bytes> {
         match self.value(at, index, shared, statements) {
-            Err(error) => match reading(&error) {
-                Error::Corrupt(reason) => {
-                    shared.damaged(&reason);
-                    Ok(Bytes::new())
-                }
+            // It is the current value, or nobody would ask for it here.
+            Err(error) => match shared.failed_read(&error, |_| None) {
+                Error::Corrupt(_) => Ok(Bytes::new()),
                 _ => Err(error),
             },
             value => value,

@@ -10,13 +10,13 @@ use rusqlite::types::Type;
 ///
 /// Travels as the cause of a [`rusqlite::Error`], because rows are read in SQLite's callbacks; `failure` takes it out
 /// again.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error(
     "the value of {key:?} at revision {revision} is damaged on disk: restore a backup (`listwatch db check` lists all damage)"
 )]
-pub(super) struct Damaged {
-    key: String,
-    revision: Revision,
+pub(super) struct DamagedValue {
+    pub(super) key: String,
+    pub(super) revision: Revision,
 }
 
 /// Returns the checksum of a change.
@@ -54,7 +54,7 @@ pub(super) fn verify(
     if stored.is_none_or(|stored| stored == checksum(revision, key, value)) {
         return Ok(());
     }
-    let damaged = Damaged { key: key.to_owned(), revision };
+    let damaged = DamagedValue { key: key.to_owned(), revision };
     Err(rusqlite::Error::FromSqlConversionFailure(0, Type::Blob, Box::new(damaged)))
 }
 

@@ -11,7 +11,6 @@ use listwatch_wire::Revision;
 use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 
 use super::checksum::verify;
-use super::failure::reading;
 use super::index::KeyHead;
 use super::schema::{revision, sql};
 use super::shared::PublishedState;
@@ -38,7 +37,11 @@ type RecentKeys = Vec<(Arc<str>, KeyHead)>;
 impl ReadTransaction<'_> {
     /// One key, of which the index has `recent`.
     pub(super) fn get(&self, key: &Arc<str>, recent: Option<KeyHead>) -> Result<Option<KeyValue>, Error> {
-        self.find(key, recent).map_err(|error| reading(&error))
+        self.find(key, recent).map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> Error {
+        self.shared.failed_read(error, |key| self.head(key, None).ok().flatten())
     }
 
     /// The newest change of a key, of which the index has `recent`.
@@ -59,7 +62,7 @@ impl ReadTransaction<'_> {
         range: VersionRange,
         oldest: Revision,
     ) -> Result<Vec<KeyVersion>, Error> {
-        self.chain(key, recent, range, oldest).map_err(|error| reading(&error))
+        self.chain(key, recent, range, oldest).map_err(|error| self.failed(&error))
     }
 
     /// Follows the chain of a key's changes from the newest to older ones. Each change names the one before, so the
@@ -114,7 +117,7 @@ impl ReadTransaction<'_> {
         if range.is_empty() {
             return Ok(Page { revision: self.revision, items: Vec::new(), count: 0 });
         }
-        self.collect(range, recent).map_err(|error| reading(&error))
+        self.collect(range, recent).map_err(|error| self.failed(&error))
     }
 
     /// Reads a page from the table of keys merged with the recent keys of the index. At the newest revision the rest is
@@ -199,11 +202,8 @@ impl ReadTransaction<'_> {
     /// One value that is damaged does not keep the others from being read.
     fn load_or_damaged(&self, key: Arc<str>, at: Revision) -> Sql<KeyValue> {
         match self.load(Arc::clone(&key), at) {
-            Err(error) => match reading(&error) {
-                Error::Corrupt(reason) => {
-                    self.shared.damaged(&reason);
-                    Ok(KeyValue { key, value: Bytes::new(), revision: at })
-                }
+            Err(error) => match self.failed(&error) {
+                Error::Corrupt(_) => Ok(KeyValue { key, value: Bytes::new(), revision: at }),
                 _ => Err(error),
             },
             loaded => loaded,
@@ -212,7 +212,7 @@ impl ReadTransaction<'_> {
 
     /// Some changes after this revision.
     pub(super) fn changes(&self) -> Result<Batch, Error> {
-        self.read_changes().map_err(|error| reading(&error))
+        self.read_changes().map_err(|error| self.failed(&error))
     }
 
     /// Reads changes with their previous values, up to a bound in bytes, so that a cursor far behind does not hold the

@@ -8,10 +8,9 @@
 //! JSON and YAML are written by [`text`], protobuf by [`mod@protobuf`]: it needs the total length first. A WATCH that
 //! begins with the state does not come here, see [`super::watch`].
 
-mod continue_token;
+pub(crate) mod continue_token;
 mod pieces;
 mod protobuf;
-mod slice;
 mod source;
 mod text;
 
@@ -22,8 +21,8 @@ use http::StatusCode;
 use listwatch_wire::Status;
 use listwatch_wire::options::ListOptions;
 
-use crate::api::Api;
 use crate::api::convert::{self, ConversionFreshness};
+use crate::api::{Api, UserPool};
 use crate::cache::{Filter, Object};
 use crate::http::body::{Body, Response};
 use crate::http::gzip;
@@ -36,9 +35,9 @@ use crate::respond;
 use crate::respond::table::Include;
 use crate::verbs::list::pieces::{ListPartWriter, ListPieces, OffloadedList, body};
 use crate::verbs::list::protobuf::ProtobufListEncoder;
-use crate::verbs::list::slice::TimeSlice;
 use crate::verbs::list::source::{ListObjects, ListSource, resolve};
 use crate::verbs::list::text::Text;
+use crate::verbs::slice::TimeSlice;
 
 /// Objects looked at before the first piece is given out: enough to fill one, few enough not to hold up the thread.
 const LOOK: usize = 128;
@@ -67,7 +66,8 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
     let metadata = writer.metadata(source.revision, page.more.as_ref());
     let objects = ListObjects::new(page.objects, page.whole.then_some(source.walker), filter);
     let objects = objects.converted_for(api, resource);
-    let body = encoded(api, writer, form, &metadata, objects).await?;
+    let blocking = api.blocking_for(&target.user.name);
+    let body = encoded(api, &blocking, writer, form, &metadata, objects).await?;
     let response = respond::with_type(StatusCode::OK, form.content_type(), body);
     Ok(gzip::compress(response, request, api.options.requests.gzip_above))
 }
@@ -75,6 +75,7 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
 /// The list in the encoding asked for, a long one in pieces.
 async fn encoded(
     api: &Api,
+    blocking: &UserPool,
     writer: ListPartWriter,
     form: ResponseForm,
     metadata: &[u8],
@@ -83,7 +84,9 @@ async fn encoded(
     let limits = &api.options.requests;
     match form.encoding {
         Encoding::Protobuf => {
-            ProtobufListEncoder::new(&writer.resource, form.shape, metadata)?.body(objects, limits).await
+            ProtobufListEncoder::new(&writer.resource, form.shape, metadata)?
+                .body(objects, limits, &blocking.turns)
+                .await
         }
         _ => {
             let text = Text::new(form);
@@ -92,7 +95,7 @@ async fn encoded(
                 (&text, form.shape),
                 (Text::Compact, ResponseShape::Whole | ResponseShape::Metadata(_))
             );
-            let blocking = (!copied).then(|| api.blocking.clone());
+            let blocking = (!copied).then(|| blocking.clone());
             let pieces = ListPieces::new(writer, metadata, objects, limits.piece_bytes, text);
             body(OffloadedList { pieces, blocking }, limits.gzip_above).await
         }
@@ -135,6 +138,7 @@ impl CollectedPage {
     pub(crate) async fn body(
         self,
         api: &Api,
+        blocking: &UserPool,
         resource: &Arc<Resource>,
         form: ResponseForm,
         include: Include,
@@ -142,7 +146,7 @@ impl CollectedPage {
         let writer = ListPartWriter { resource: Arc::clone(resource), shape: form.shape, include };
         let metadata = writer.metadata(self.revision, self.more.as_ref());
         let objects = ListObjects::new(self.objects, None, Filter::default());
-        encoded(api, writer, form, &metadata, objects).await
+        encoded(api, blocking, writer, form, &metadata, objects).await
     }
 }
 

@@ -9,9 +9,9 @@ use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use listwatch_wire::{Revision, Status};
 
-use crate::api::BlockingPool;
+use crate::api::UserPool;
 use crate::cache::{Object, push_number};
-use crate::http::body::{Body, Broken, PieceStream};
+use crate::http::body::{Body, Broken, PieceStream, Pieces};
 use crate::pipeline::collected::More;
 use crate::registry::Resource;
 use crate::request::negotiate::ResponseShape;
@@ -175,7 +175,7 @@ impl ListPieces {
 pub(super) struct OffloadedList {
     pub(super) pieces: ListPieces,
     /// The threads for encoding; `None` if bytes are only copied.
-    pub(super) blocking: Option<BlockingPool>,
+    pub(super) blocking: Option<UserPool>,
 }
 
 impl OffloadedList {
@@ -183,6 +183,9 @@ impl OffloadedList {
         let Self { mut pieces, blocking } = self;
         let large = pieces.objects.largest_ready().await.map_err(|status| Broken(status.message))?;
         let Some(beside) = blocking.as_ref().filter(|blocking| blocking.takes(large)) else {
+            if let Some(blocking) = &blocking {
+                blocking.turns.enter().await;
+            }
             let piece = pieces.next().await?;
             return Ok((Self { pieces, blocking }, piece));
         };
@@ -211,7 +214,9 @@ pub(super) async fn body(mut list: OffloadedList, short: usize) -> Result<Body, 
     if list.pieces.finished {
         return Ok(Body::Full(begun.freeze()));
     }
-    Ok(Body::Pieces(stream::iter([Ok(begun.freeze())]).chain(rest(list)).boxed()))
+    let held = begun.len();
+    let stream = stream::iter([Ok(begun.freeze())]).chain(rest(list)).boxed();
+    Ok(Body::Pieces(Pieces { stream, held }))
 }
 
 /// A list whose connection ends is dropped between two pieces.
