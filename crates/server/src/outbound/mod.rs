@@ -48,6 +48,10 @@ pub struct WebhookLimits {
     pub conversion_bytes: usize,
     /// Time that a conversion webhook has to answer, as in kube-apiserver.
     pub conversion_timeout: Duration,
+    /// Bytes of the OpenAPI v2 document of an extension API server: as much as that of Kubernetes itself. Larger ones are not merged.
+    pub openapi_bytes: usize,
+    /// Bytes of what extension API servers add to `/openapi/v2` together. What does not fit is left out, the lowest priority first.
+    pub merged_openapi_bytes: usize,
 }
 
 impl Default for WebhookLimits {
@@ -58,6 +62,8 @@ impl Default for WebhookLimits {
             conversion_objects: 100,
             conversion_bytes: 1 << 20,
             conversion_timeout: Duration::from_secs(30),
+            openapi_bytes: 4 << 20,
+            merged_openapi_bytes: 16 << 20,
         }
     }
 }
@@ -273,12 +279,12 @@ impl WebhookClient {
         &self,
         target: &WebhookAddress,
         request: Request<Full<Bytes>>,
-    ) -> Result<(StatusCode, Bytes), String> {
+    ) -> Result<Response<Bytes>, String> {
         let (answer, kept) = self.send(target, request).await?;
-        let status = answer.status();
-        let body = self.read(answer.into_body()).await.map_err(ExchangeError::text)?;
+        let (head, body) = answer.into_parts();
+        let body = self.read(body).await.map_err(ExchangeError::text)?;
         kept.keep();
-        Ok((status, body))
+        Ok(Response::from_parts(head, body))
     }
 
     /// Sends a request and reads its answer; the connection is kept only after the body was read to its end.
