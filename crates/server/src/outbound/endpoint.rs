@@ -17,7 +17,7 @@ use listwatch_wire::json::Value;
 use rustls::ClientConfig;
 use tokio::time::Instant;
 
-use crate::outbound::{Call, CallError, WebhookAddress, WebhookClient, tls};
+use crate::outbound::{CallError, OutboundCall, WebhookAddress, WebhookClient, tls};
 
 /// A webhook as its `clientConfig` describes it: a path at a URL or behind a Service, and the TLS configuration with
 /// its CA bundle.
@@ -77,7 +77,7 @@ impl Endpoint {
         let path = format!("{}?timeout={}s", self.path, timeout.as_secs());
         let url = format!("https://{}{path}", target.authority());
         let deadline = Some(Instant::now() + timeout);
-        let call = Call { method: Method::POST, path: &path, body, authorization: None, deadline };
+        let call = OutboundCall { method: Method::POST, path: &path, body, authorization: None, deadline };
         client.call(&target, &call).await.map_err(|error| match error {
             CallError::Transport(why) => format!("Post {url:?}: {why}"),
             CallError::Answer(why) => why,

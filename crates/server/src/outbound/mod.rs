@@ -105,7 +105,7 @@ impl WebhookAddress {
 
 /// One request with a JSON body or none.
 #[derive(Debug)]
-pub(crate) struct Call<'a> {
+pub(crate) struct OutboundCall<'a> {
     pub(crate) method: Method,
     pub(crate) path: &'a str,
     pub(crate) body: Bytes,
@@ -114,7 +114,7 @@ pub(crate) struct Call<'a> {
     pub(crate) deadline: Option<Instant>,
 }
 
-impl Call<'_> {
+impl OutboundCall<'_> {
     fn request(&self, target: &WebhookAddress) -> Result<Request<Full<Bytes>>, http::Error> {
         let mut request = Request::builder()
             .method(self.method.clone())
@@ -238,7 +238,11 @@ impl WebhookClient {
     /// # Errors
     /// The target cannot be reached, the response is larger than [`WebhookLimits::response_bytes`], or the code is
     /// another.
-    pub(crate) async fn call(&self, target: &WebhookAddress, call: &Call<'_>) -> Result<Bytes, CallError> {
+    pub(crate) async fn call(
+        &self,
+        target: &WebhookAddress,
+        call: &OutboundCall<'_>,
+    ) -> Result<Bytes, CallError> {
         let kept = self.idle.take(&target.key());
         if let Some(connection) = kept {
             // The other end may have closed it meanwhile; nothing was read from a request that failed this early.
@@ -300,7 +304,7 @@ impl WebhookClient {
         &self,
         target: &WebhookAddress,
         mut connection: WebhookConnection,
-        call: &Call<'_>,
+        call: &OutboundCall<'_>,
     ) -> Result<Response<Bytes>, ExchangeError> {
         let failed = |why: String| ExchangeError::Failed(CallError::Transport(why));
         let request = call.request(target).map_err(|error| failed(error.to_string()))?;

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Method, Uri};
 
-use super::{Call, CallError, WebhookAddress, WebhookClient, tls};
+use super::{CallError, OutboundCall, WebhookAddress, WebhookClient, tls};
 
 /// The credentials that a client presents.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +76,7 @@ impl Remote {
 
     async fn call(&self, client: &WebhookClient, method: Method, body: Bytes) -> Result<Bytes, String> {
         let authorization = self.authorization.as_ref();
-        let call = Call { method, path: &self.path, body, authorization, deadline: None };
+        let call = OutboundCall { method, path: &self.path, body, authorization, deadline: None };
         client.call(&self.address, &call).await.map_err(CallError::into_text)
     }
 }

@@ -75,6 +75,7 @@ impl Plugin for MutatingPolicies {
 /// The text of an error, and the reason that it gives to the Status.
 type MutationError = (String, StatusReason);
 
+/// Several errors become causes of one status; the message is the first.
 fn denied(request: &Attributes<'_>, object: &Json, errors: Vec<MutationError>) -> Status {
     let mut status = request.forbidden(object, "admission request denied by policy");
     if let Some((message, reason)) = errors.first() {
@@ -84,6 +85,11 @@ fn denied(request: &Attributes<'_>, object: &Json, errors: Vec<MutationError>) -
 }
 
 /// Applies a policy with all its bindings.
+///
+/// # Errors
+///
+/// A result that cannot be accepted. Errors that are a matter of the failure policy go to `errors`, so that the
+/// remaining policies still run.
 async fn apply(
     request: &Attributes<'_>,
     policy: &BoundPolicy,
@@ -131,6 +137,9 @@ async fn apply(
 }
 
 /// Applies the mutations of a policy with one parameter.
+///
+/// Counts as called for reinvocation only after it has run to the end. Match conditions are evaluated before that
+/// test, on the object as it is now.
 async fn mutate(
     request: &Attributes<'_>,
     definition: &PolicyDefinition,
@@ -172,6 +181,8 @@ async fn mutate(
 }
 
 /// Returns the object after one mutation.
+///
+/// Each mutation has a budget of its own, while validations of one policy share theirs, as in kube-apiserver.
 fn change(
     request: &Attributes<'_>,
     definition: &PolicyDefinition,
@@ -182,10 +193,7 @@ fn change(
     let scope = PolicyScope::new(objects, Access::new(request), &definition.variables);
     scope.close();
     let mut budget = Budget::new(OBJECT_BUDGET);
-    let resource = match form {
-        MatchForm::Sent => request.resource,
-        MatchForm::Converted(resource) => resource,
-    };
+    let resource = form.resource(request);
     let result = match mutation {
         Mutation::Apply(expression) => scope
             .evaluate(expression, &mut budget)
