@@ -73,7 +73,7 @@ async fn admit_and_create(
     mut object: Value,
     warnings: &mut Vec<String>,
 ) -> Result<Done, Status> {
-    change.admit_new(&mut object).await?;
+    change.admit_new(&mut object, warnings).await?;
     create_object(change, dry_run, object, warnings).await
 }
 

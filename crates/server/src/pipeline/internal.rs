@@ -19,7 +19,7 @@ use crate::api::Api;
 use crate::api::stored::Stored;
 use crate::auth::User;
 use crate::pipeline::change::is_done;
-use crate::pipeline::delete::delete_target;
+use crate::pipeline::delete::{DeletionAdmission, delete_target};
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Done, Verdict, change};
 use crate::pipeline::{WriteRequest, WriteUser, create};
@@ -78,7 +78,8 @@ pub(crate) async fn remove(
     let writer = WriteUser { user: &user, record: &record };
     let stored = stored_version(api, resource);
     let resource = stored.as_deref().unwrap_or(resource);
-    match delete_target(api, &Target::new(resource, namespace, name), options, writer).await {
+    let target = Target::new(resource, namespace, name);
+    match delete_target(api, &target, options, writer, DeletionAdmission::Named).await {
         Ok(done) => Ok(matches!(done, Done::Removed { .. } | Done::Dry { removed: true, .. })),
         Err(status) if status.reason == StatusReason::NotFound => Ok(true),
         Err(status) => Err(status),

@@ -116,6 +116,7 @@ impl<'a> WriteUser<'a> {
             user: self.user,
             options: RequestOptions::None,
             old: None,
+            old_version: None,
             record: self.record,
         }
     }

@@ -21,7 +21,7 @@ use crate::api::Api;
 use crate::api::stored::{Stored, fresh};
 use crate::pipeline::body;
 use crate::pipeline::body::Expected;
-use crate::pipeline::delete::{check_preconditions, delete_target};
+use crate::pipeline::delete::{DeletionAdmission, check_preconditions, delete_target};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, place};
 use crate::pipeline::transaction::{Done, Verdict, change};
@@ -162,7 +162,7 @@ pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
     if !deleting.is_dry_run() {
         mark_disrupted(api, &target, &mut deleting).await?;
     }
-    delete_target(api, &target, &deleting, request.writer()).await?;
+    delete_target(api, &target, &deleting, request.writer(), DeletionAdmission::Done).await?;
     Ok(success().with_warnings(decoded.warnings))
 }
 

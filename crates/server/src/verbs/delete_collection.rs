@@ -9,7 +9,7 @@ use listwatch_wire::options::ListOptions;
 
 use crate::api::Api;
 use crate::pipeline::collected::CollectedPage;
-use crate::pipeline::delete::delete_target;
+use crate::pipeline::delete::{DeletionAdmission, delete_target};
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 use crate::request::selectors;
@@ -32,7 +32,7 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
     for object in &listed.objects {
         let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
         let target = Target::new(&request.resource, namespace, object.name());
-        match delete_target(api, &target, &options, request.writer()).await {
+        match delete_target(api, &target, &options, request.writer(), DeletionAdmission::Collection).await {
             Ok(_) => {}
             // Somebody else was faster.
             Err(status) if status.code == 404 => {}
