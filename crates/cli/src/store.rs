@@ -23,7 +23,7 @@ pub(crate) struct StoreArguments {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     history_age: Duration,
 
-    /// The bytes of changes that stay readable, if that is less [2GiB, 500MiB, …]
+    /// The bytes of changes that stay readable, if that is less [2GiB, 500MiB, …]; as many as the live objects have at most, or 64 MiB
     #[arg(long, value_name = "BYTES", default_value = "2GiB", value_parser = bytes)]
     history_bytes: u64,
 
@@ -143,7 +143,8 @@ impl EtcdArguments {
 }
 
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
+    let parsed: jiff::SignedDuration =
+        text.parse().map_err(|_| "expected a number with a unit, as in 90s, 30m or 1h".to_owned())?;
     Duration::try_from(parsed).map_err(|_| "a time cannot be negative".to_owned())
 }
 
