@@ -31,7 +31,68 @@ pub(crate) fn end_progress() {
     progress("");
 }
 
+/// Breaks lines between words so that they fit the terminal; a pipe gets them as they are.
+pub(crate) fn fitted(text: &str) -> String {
+    match ratatui::crossterm::terminal::size() {
+        Ok((columns, _)) if std::io::stdout().is_terminal() => wrapped(text, usize::from(columns)),
+        _ => text.to_owned(),
+    }
+}
+
+/// Breaks lines between words. What goes on is indented as deep as the line and two cells more.
+fn wrapped(text: &str, columns: usize) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let mut used = indent;
+        out.push_str(&" ".repeat(indent));
+        for (at, word) in line.split_whitespace().enumerate() {
+            if at > 0 && used + 1 + cells(word) > columns {
+                out.push('\n');
+                out.push_str(&" ".repeat(indent + 2));
+                used = indent + 2;
+            } else if at > 0 {
+                out.push(' ');
+                used += 1;
+            }
+            out.push_str(word);
+            used += cells(word);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The cells of a word on the terminal: escape sequences of colours take none.
+fn cells(word: &str) -> usize {
+    word.split('\x1b')
+        .enumerate()
+        .map(|(at, part)| match part.split_once('m').filter(|_| at > 0) {
+            Some((_, shown)) => shown.chars().count(),
+            None => part.chars().count(),
+        })
+        .sum()
+}
+
+/// A number of things, as in `1 object` and `2 objects`.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 /// Returns true if a stream should get colours: it is a terminal, and `NO_COLOR` is not set (<https://no-color.org>).
 pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last words of the demo used to be broken within words on a narrow terminal.
+    #[test]
+    fn lines_are_broken_between_words_and_colours_take_no_room() {
+        assert_eq!(wrapped("  ✓ nothing was lost\nend\n", 12), "  ✓ nothing\n    was lost\nend\n");
+        assert_eq!(wrapped("  \x1b[32m✓\x1b[0m nothing\n", 11), "  \x1b[32m✓\x1b[0m nothing\n");
+        assert_eq!(wrapped("unbreakable word\n", 4), "unbreakable\n  word\n");
+    }
 }
