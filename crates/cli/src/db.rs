@@ -12,7 +12,7 @@ use listwatch_storage::embedded::offline::{self, Keys, Report};
 use listwatch_storage::{Error, Revision};
 
 use crate::owner;
-use crate::terminal::{note, print};
+use crate::terminal::{Elapsing, note, print};
 
 #[derive(Args)]
 pub(crate) struct DbArguments {
@@ -48,8 +48,21 @@ enum DbCommand {
     Compact,
 }
 
+impl DbCommand {
+    /// The work, for the progress of a large store.
+    fn doing(&self) -> &'static str {
+        match self {
+            Self::Check => "checking",
+            Self::Backup { .. } => "backing up",
+            Self::Restore { .. } => "restoring",
+            Self::Compact => "compacting",
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &DbArguments) -> anyhow::Result<ExitCode> {
     let directory = &arguments.data_dir;
+    let elapsing = Elapsing::begin(arguments.command.doing());
     let report = match &arguments.command {
         DbCommand::Check => offline::check(directory),
         DbCommand::Backup { file, without_keys } => {
@@ -64,6 +77,7 @@ pub(crate) fn run(arguments: &DbArguments) -> anyhow::Result<ExitCode> {
         DbCommand::Restore { file, revision } => offline::restore(file, directory, revision.map(Revision)),
         DbCommand::Compact => offline::compact(directory),
     };
+    drop(elapsing);
     let report = report.map_err(|error| arguments.explain(error))?;
     print(text(&report))?;
     Ok(ExitCode::SUCCESS)

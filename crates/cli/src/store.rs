@@ -78,6 +78,15 @@ impl StoreArguments {
         !self.etcd.etcd_endpoints.is_empty()
     }
 
+    /// The place of the data, for people.
+    pub(crate) fn place(&self) -> String {
+        match self.directory() {
+            _ if self.is_shared() => format!("etcd at {}", self.etcd.etcd_endpoints.join(", ")),
+            Some(directory) => directory.display().to_string(),
+            None => "memory".to_owned(),
+        }
+    }
+
     /// Opens it.
     pub(crate) async fn open(&self) -> anyhow::Result<Arc<dyn Engine>> {
         if self.memory {
@@ -107,8 +116,9 @@ impl EtcdArguments {
             user: self.user()?,
             ..Default::default()
         };
-        let engine =
-            listwatch_storage::EtcdEngine::connect(options).await.context("cannot connect to etcd")?;
+        let engine = listwatch_storage::EtcdEngine::connect(options).await.with_context(|| {
+            format!("cannot use etcd at {}; is it running?", self.etcd_endpoints.join(", "))
+        })?;
         Ok(Arc::new(engine))
     }
 

@@ -5,6 +5,9 @@
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Writes data to stdout.
 pub(crate) fn print(text: impl fmt::Display) -> std::io::Result<()> {
@@ -77,6 +80,38 @@ fn cells(word: &str) -> usize {
 /// A number of things, as in `1 object` and `2 objects`.
 pub(crate) fn counted(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// Shows the time that something takes, on a terminal and after two seconds, until it is dropped.
+pub(crate) struct Elapsing {
+    ended: Option<mpsc::Sender<()>>,
+    shown: Option<JoinHandle<()>>,
+}
+
+impl Elapsing {
+    pub(crate) fn begin(what: impl fmt::Display + Send + 'static) -> Self {
+        let (ended, is_ended) = mpsc::channel();
+        let began = Instant::now();
+        let shown = std::thread::spawn(move || {
+            while is_ended.recv_timeout(Duration::from_millis(500)) == Err(RecvTimeoutError::Timeout) {
+                if began.elapsed() > Duration::from_secs(2) {
+                    progress(format_args!("{what}: {} s", began.elapsed().as_secs()));
+                }
+            }
+            end_progress();
+        });
+        Self { ended: Some(ended), shown: Some(shown) }
+    }
+}
+
+impl Drop for Elapsing {
+    fn drop(&mut self) {
+        // The thread ends when its channel closes; it must not write over what comes next.
+        self.ended.take();
+        if let Some(thread) = self.shown.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Returns true if a stream should get colours: it is a terminal, and `NO_COLOR` is not set (<https://no-color.org>).
