@@ -13,6 +13,9 @@ use anyhow::{Context, bail};
 /// A sample is a few commands; one that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// The time for whatever a sample left running to end in good order.
+const STOPS_WITHIN: Duration = Duration::from_secs(10);
+
 /// One command of a console session and the output below it.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
@@ -80,7 +83,7 @@ pub(super) fn run_within(limit: Duration, mut shell: Command, script: &str) -> a
             None => std::thread::sleep(Duration::from_millis(20)),
         }
     };
-    Command::new("kill").arg("--").arg(format!("-{}", process.id())).stderr(Stdio::null()).status().ok();
+    end_group(process.id());
     process.wait().ok();
     let mut said = String::new();
     output.rewind()?;
@@ -90,6 +93,21 @@ pub(super) fn run_within(limit: Duration, mut shell: Command, script: &str) -> a
         Some(status) => bail!("{status}: {said}"),
         None => bail!("not over after {limit:?}: {said}"),
     }
+}
+
+/// Ends a process group, and waits until it is gone: the next script may need the port or the files of a server.
+fn end_group(leader: u32) {
+    let send = |signal: &str| {
+        let mut kill = Command::new("kill");
+        kill.args([signal, "--", &format!("-{leader}")]).stdout(Stdio::null()).stderr(Stdio::null());
+        kill.status().is_ok_and(|status| status.success())
+    };
+    let deadline = Instant::now() + STOPS_WITHIN;
+    send("-TERM");
+    while send("-0") && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    send("-KILL");
 }
 
 /// Compares line by line.
