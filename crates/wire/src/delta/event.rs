@@ -8,7 +8,7 @@
 
 use listwatch_json::raw;
 
-use super::splice;
+use super::splice::{self, Patch};
 use crate::Revision;
 use crate::event::EventType;
 
@@ -58,10 +58,12 @@ pub struct DeltaEvent<'a> {
     pub base: Revision,
     /// The version of the event.
     pub revision: Revision,
+    /// Both versions as they are written.
+    versions: (&'a str, &'a str),
     at: usize,
     bytes: usize,
     crc32: u32,
-    patch: &'a [u8],
+    patch: Option<Patch<'a>>,
 }
 
 impl<'a> DeltaEvent<'a> {
@@ -77,37 +79,50 @@ impl<'a> DeltaEvent<'a> {
             uid: b"",
             base: Revision::ZERO,
             revision: Revision::ZERO,
+            versions: ("", ""),
             at: 0,
             bytes: 0,
             crc32: 0,
-            patch: b"",
+            patch: None,
         };
         let mut fields = raw::fields(delta, 0).ok_or(DeltaError::Malformed("no object"))?;
-        for field in &mut fields {
-            let value = delta.get(field.value.clone()).unwrap_or_default();
-            let key = delta.get(field.key).unwrap_or_default();
-            event.set(key, value).ok_or(DeltaError::Malformed("a field of another type"))?;
+        while let Some((key, at)) = fields.next_key() {
+            let key = delta.get(key).unwrap_or_default();
+            let end = event.read(key, delta, at).ok_or(DeltaError::Malformed("a field of another type"))?;
+            fields.pass(end);
         }
         let complete = fields.is_complete() && !event.name.is_empty() && event.revision > Revision::ZERO;
         let usable = match event_type {
-            EventType::Modified => !event.patch.is_empty(),
+            EventType::Modified => event.patch.is_some(),
             kind => kind == EventType::Deleted,
         };
         if complete && usable { Ok(event) } else { Err(DeltaError::Malformed("a field is missing")) }
     }
 
-    /// Takes one field of the frame. Unknown fields are ignored; a known one that cannot be read is an error.
+    /// Takes the field whose value begins at `at`, and returns the position after it.
+    fn read(&mut self, key: &[u8], delta: &'a [u8], at: usize) -> Option<usize> {
+        if key == b"patch" {
+            let patch = Patch::read(delta, at)?;
+            let end = at + patch.bytes;
+            self.patch = Some(patch);
+            return Some(end);
+        }
+        let end = raw::skip_value(delta, at)?;
+        self.set(key, delta.get(at..end)?)?;
+        Some(end)
+    }
+
+    /// Takes a field that is no container. Unknown fields are ignored; a known one that cannot be read is an error.
     fn set(&mut self, key: &[u8], value: &'a [u8]) -> Option<()> {
         match key {
             b"namespace" => self.namespace = raw::scalar(value)?,
             b"name" => self.name = raw::scalar(value)?,
             b"uid" => self.uid = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?,
-            b"base" => self.base = raw::scalar(value)?.parse().ok()?,
-            b"resourceVersion" => self.revision = raw::scalar(value)?.parse().ok()?,
+            b"base" => (self.versions.0, self.base) = version(value)?,
+            b"resourceVersion" => (self.versions.1, self.revision) = version(value)?,
             b"at" => self.at = raw::scalar(value)?.parse().ok()?,
             b"bytes" => self.bytes = raw::scalar(value)?.parse().ok()?,
             b"crc32" => self.crc32 = u32::from_str_radix(raw::scalar(value)?, 16).ok()?,
-            b"patch" => self.patch = value,
             _ => {}
         }
         Some(())
@@ -118,12 +133,12 @@ impl<'a> DeltaEvent<'a> {
     /// # Errors
     /// [`DeltaError`] if it is not exactly what the server has.
     pub fn apply(&self, base: &[u8]) -> Result<Vec<u8>, DeltaError> {
-        let versions = (self.base, self.revision);
+        let patch = self.patch.as_ref().ok_or(DeltaError::Malformed("no patch"))?;
         // A length that no object has would be a way to make a client run out of memory.
-        if self.bytes > base.len() + self.patch.len() + VERSION_DIGITS {
+        if self.bytes > base.len() + patch.bytes + VERSION_DIGITS {
             return Err(DeltaError::Malformed("more bytes than base and patch have"));
         }
-        let result = splice::apply(base, (self.at, versions), self.patch, self.bytes)?;
+        let result = splice::apply(base, (self.at, self.versions), patch, self.bytes)?;
         let got = crc32fast::hash(&result);
         if result.len() != self.bytes || got != self.crc32 {
             return Err(DeltaError::WrongResult { got, bytes: result.len() });
@@ -133,8 +148,14 @@ impl<'a> DeltaEvent<'a> {
 
     /// Returns the pointers to what the patch changes, each as the inside of a JSON string.
     pub fn paths(&self) -> impl Iterator<Item = &'a [u8]> {
-        splice::PatchOperations::new(self.patch).filter_map(Result::ok).map(|operation| operation.path)
+        self.patch.iter().flat_map(|patch| &patch.operations).map(|operation| operation.path)
     }
+}
+
+/// A resourceVersion, as text and as a number.
+fn version(value: &[u8]) -> Option<(&str, Revision)> {
+    let text = raw::scalar(value)?;
+    Some((text, text.parse().ok()?))
 }
 
 /// A resourceVersion has at most so many digits.

@@ -10,9 +10,9 @@ use std::ops::Range;
 use listwatch_json::raw;
 
 use super::event::DeltaError;
-use crate::Revision;
 
 /// An operation with the bytes of the base that it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PatchOperation<'a> {
     pub(super) path: &'a [u8],
     op: &'a [u8],
@@ -21,54 +21,48 @@ pub(super) struct PatchOperation<'a> {
     is_member: bool,
 }
 
-/// The operations of a patch, in order.
-pub(super) struct PatchOperations<'a> {
-    patch: &'a [u8],
-    at: usize,
+/// The operations of a patch, in order, and the number of its bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Patch<'a> {
+    pub(super) operations: Vec<PatchOperation<'a>>,
+    pub(super) bytes: usize,
 }
 
-impl<'a> PatchOperations<'a> {
-    pub(super) fn new(patch: &'a [u8]) -> Self {
-        Self { patch, at: 1 }
-    }
-
-    /// Reads the next operation. Unknown fields are skipped, so that a later server may add some.
-    fn read(&mut self) -> Option<PatchOperation<'a>> {
-        let mut operation = PatchOperation { path: b"", op: b"", value: b"", at: 0..0, is_member: false };
-        let mut fields = raw::fields(self.patch, self.at)?;
-        for field in &mut fields {
-            let value = self.patch.get(field.value.clone())?;
-            match self.patch.get(field.key)? {
-                b"op" => operation.op = inside(value)?,
-                b"path" => operation.path = inside(value)?,
-                b"value" => operation.value = value,
-                b"at" => (operation.at, operation.is_member) = place(value)?,
-                _ => {}
-            }
+impl<'a> Patch<'a> {
+    /// Reads the patch that begins at `at`: once, both to find its end and to apply it.
+    pub(super) fn read(json: &'a [u8], at: usize) -> Option<Self> {
+        let mut operations = Vec::new();
+        let mut next = raw::skip_space(json, (json.get(at) == Some(&b'[')).then_some(at + 1)?);
+        while json.get(next)? != &b']' {
+            let (operation, end) = read_operation(json, next)?;
+            operations.push(operation);
+            let end = raw::skip_space(json, end);
+            next = match json.get(end)? {
+                b',' => raw::skip_space(json, end + 1),
+                b']' => end,
+                _ => return None,
+            };
         }
-        self.at = fields.is_complete().then(|| fields.position() + 1)?;
-        match self.patch.get(self.at)? {
-            b',' => self.at += 1,
-            b']' => self.at = self.patch.len(),
-            _ => return None,
-        }
-        Some(operation)
+        Some(Self { operations, bytes: next + 1 - at })
     }
 }
 
-impl<'a> Iterator for PatchOperations<'a> {
-    type Item = Result<PatchOperation<'a>, DeltaError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.at >= self.patch.len() || (self.at == 1 && self.patch.get(1) == Some(&b']')) {
-            return None;
+/// Reads one operation, and returns it with the position after it. Unknown fields are skipped, so that a later server may add
+/// some.
+fn read_operation(json: &[u8], at: usize) -> Option<(PatchOperation<'_>, usize)> {
+    let mut operation = PatchOperation { path: b"", op: b"", value: b"", at: 0..0, is_member: false };
+    let mut fields = raw::fields(json, at)?;
+    for field in &mut fields {
+        let value = json.get(field.value.clone())?;
+        match json.get(field.key)? {
+            b"op" => operation.op = inside(value)?,
+            b"path" => operation.path = inside(value)?,
+            b"value" => operation.value = value,
+            b"at" => (operation.at, operation.is_member) = place(value)?,
+            _ => {}
         }
-        let read = self.read().ok_or(DeltaError::Malformed("a patch of another form"));
-        if read.is_err() {
-            self.at = self.patch.len();
-        }
-        Some(read)
     }
+    fields.is_complete().then(|| (operation, fields.position() + 1))
 }
 
 fn inside(value: &[u8]) -> Option<&[u8]> {
@@ -78,33 +72,34 @@ fn inside(value: &[u8]) -> Option<&[u8]> {
 /// `[offset,length]`, and a third number where the name of a member is inserted too.
 fn place(value: &[u8]) -> Option<(Range<usize>, bool)> {
     let inner = std::str::from_utf8(value.strip_prefix(b"[")?.strip_suffix(b"]")?).ok()?;
-    let mut numbers = inner.split(',').map(|number| number.trim().parse::<usize>());
-    let (offset, length) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    Some((offset..offset.checked_add(length)?, numbers.next().is_some()))
+    let (offset, rest) = inner.split_once(',')?;
+    let (length, is_member) = rest.split_once(',').map_or((rest, false), |(length, _)| (length, true));
+    let (offset, length): (usize, usize) = (offset.trim().parse().ok()?, length.trim().parse().ok()?);
+    Some((offset..offset.checked_add(length)?, is_member))
 }
 
-/// Makes the new version of an object from its base.
+/// Makes the new version of an object from its base. `versions` are the resourceVersions of both, the first of which stands
+/// at the offset `at`.
 pub(super) fn apply(
     base: &[u8],
-    (at, (from, to)): (usize, (Revision, Revision)),
-    patch: &[u8],
+    (at, versions): (usize, (&str, &str)),
+    patch: &Patch<'_>,
     room: usize,
 ) -> Result<Vec<u8>, DeltaError> {
+    let (old, new) = (versions.0.as_bytes(), versions.1.as_bytes());
     let mut splice = Splice { base, out: Vec::with_capacity(room), read: 0 };
-    let old = from.to_string();
     let mut version = Some(at..at.saturating_add(old.len()));
-    if base.get(at..at.saturating_add(old.len())) != Some(old.as_bytes()) {
+    if base.get(at..at.saturating_add(old.len())) != Some(old) {
         return Err(DeltaError::OutOfPlace(at));
     }
-    for operation in PatchOperations::new(patch) {
-        let operation = operation?;
+    for operation in &patch.operations {
         if let Some(place) = version.take_if(|version| version.start <= operation.at.start) {
-            splice.replace(&place, to.to_string().as_bytes())?;
+            splice.replace(&place, new)?;
         }
-        splice.operate(&operation)?;
+        splice.operate(operation)?;
     }
     if let Some(place) = version {
-        splice.replace(&place, to.to_string().as_bytes())?;
+        splice.replace(&place, new)?;
     }
     splice.copy_to(base.len())?;
     Ok(splice.out)
