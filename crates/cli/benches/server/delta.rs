@@ -1,13 +1,15 @@
 //! A stream of Pods as kubelets produce it, as whole objects, as gzip of whole objects, and as deltas: bytes and processor time.
 //!
 //! Pods of about 14.5 KB with the managedFields of a controller and a kubelet. Each write is a change of status: mostly a heartbeat of
-//! a condition, every fourth a flip of readiness. The forms take turns in one run. The processor time of the same
-//! writes without a watcher is taken off that of the server; the client's is that of an informer in a process of its own.
+//! a condition, every fourth a flip of readiness, by several writers at a time as several kubelets are. The forms take turns in one
+//! run, several times, because the processor time of the same writes without a watcher is taken off that of the server, and
+//! differs from round to round. The client's is that of an informer in a process of its own.
 
+use std::io::BufRead;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use listwatch::kube::{KubeSource, ResourceKind};
@@ -22,48 +24,66 @@ use crate::process::Server;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const POD_COUNT: usize = 16;
+/// Connections that write at the same time. Each has Pods of its own, as a kubelet has.
+const WRITERS: usize = 8;
+const ROUNDS: usize = 3;
+/// A client that has not seen all events by then never will.
+const PATIENCE: Duration = Duration::from_secs(300);
 const DELTA: &str = "accept: application/json;stream=watch;delta=json-patch,application/json\r\n";
 /// Nothing has come for so long: everything has.
 const QUIET: Duration = Duration::from_millis(400);
 
 pub(crate) async fn run() {
     let server = Server::start();
-    let mut writer = Connection::open(&server).await;
+    let mut writers = Vec::new();
+    for _ in 0..WRITERS {
+        writers.push(Connection::open(&server).await);
+    }
     let mut size = 0;
     for pod in 0..POD_COUNT {
-        writer.call("POST", PODS, &body(pod)).await;
-        size = writer.call("PATCH", &status_path(pod), &first_status(pod)).await.len();
+        writers[0].call("POST", PODS, &body(pod)).await;
+        size = writers[0].call("PATCH", &status_path(pod), &first_status(pod)).await.len();
     }
     println!("Pods of {:.1} KB, status changes as kubelets make them", size as f64 / 1e3);
     println!(
-        "{:>9} {:<8} {:>14} {:>10} {:>20}",
-        "watchers", "form", "bytes/event", "of whole", "server CPU µs/event"
+        "{:>9} {:<8} {:>14} {:>10} {:>20} {:>10}",
+        "watchers", "form", "bytes/event", "of whole", "server CPU µs/event", "of whole"
     );
     for (watchers, writes) in [(1, 4000), (100, 400), (1000, 100)] {
-        let writes = count("LISTWATCH_WRITES", writes);
-        let alone = arm(&server, &mut writer, 0, "", writes).await.1;
-        let mut whole = 0.0;
-        for (form, headers) in [("whole", ""), ("gzip", "accept-encoding: gzip\r\n"), ("delta", DELTA)] {
-            let (bytes, cpu) = arm(&server, &mut writer, watchers, headers, writes).await;
-            let events = (watchers * writes) as f64;
-            let each = bytes as f64 / events;
-            if form == "whole" {
-                whole = each;
-            }
-            println!(
-                "{watchers:>9} {form:<8} {each:>14.0} {:>9.1}% {:>20.1}",
-                each / whole * 100.0,
-                (cpu - alone).max(0.0) / events
-            );
+        servers(&server, &mut writers, watchers, count("LISTWATCH_WRITES", writes)).await;
+    }
+    clients(&server, &mut writers).await;
+}
+
+const FORMS: [(&str, &str); 3] = [("whole", ""), ("gzip", "accept-encoding: gzip\r\n"), ("delta", DELTA)];
+
+/// One row per form: what so many watchers got, and what it cost the server.
+async fn servers(server: &Server, writers: &mut [Connection], watchers: usize, writes: usize) {
+    let (mut bytes, mut cpu) = ([0; FORMS.len()], [0.0; FORMS.len()]);
+    for _ in 0..ROUNDS {
+        let alone = arm(server, writers, 0, "", writes).await.1;
+        for (i, (_, headers)) in FORMS.iter().enumerate() {
+            let (got, spent) = arm(server, writers, watchers, headers, writes).await;
+            bytes[i] += got;
+            cpu[i] += spent - alone;
         }
     }
-    clients(&server, &mut writer).await;
+    let events = (watchers * writes * ROUNDS) as f64;
+    for (i, (form, _)) in FORMS.iter().enumerate() {
+        println!(
+            "{watchers:>9} {form:<8} {:>14.0} {:>9.1}% {:>20.1} {:>10.2}",
+            bytes[i] as f64 / events,
+            bytes[i] as f64 / bytes[0] as f64 * 100.0,
+            cpu[i] / events,
+            cpu[i] / cpu[0]
+        );
+    }
 }
 
 /// Bytes that the watchers got, and processor time of the server, for some writes.
 async fn arm(
     server: &Server,
-    writer: &mut Connection,
+    writers: &mut [Connection],
     watchers: usize,
     headers: &str,
     writes: usize,
@@ -86,7 +106,7 @@ async fn arm(
     }
     quiet(&bytes).await;
     let (before, cpu) = (bytes.load(Ordering::Relaxed), server.cpu_micros());
-    write(writer, writes).await;
+    write(writers, writes).await;
     quiet(&bytes).await;
     let measured = (bytes.load(Ordering::Relaxed) - before, server.cpu_micros() - cpu);
     readers.iter().for_each(|reader| reader.abort());
@@ -94,10 +114,18 @@ async fn arm(
     measured
 }
 
-async fn write(writer: &mut Connection, writes: usize) {
-    for n in 0..writes {
-        writer.call("PATCH", &status_path(n % POD_COUNT), &status(n)).await;
-    }
+/// Every writer changes its own Pods, one after the other.
+async fn write(writers: &mut [Connection], writes: usize) {
+    /// Seconds never repeat, so that every write changes something.
+    static SECONDS: AtomicUsize = AtomicUsize::new(0);
+    let stride = writers.len();
+    let each = writers.iter_mut().enumerate().map(|(first, writer)| async move {
+        for n in (first..writes).step_by(stride) {
+            let second = SECONDS.fetch_add(1, Ordering::Relaxed);
+            writer.call("PATCH", &status_path(n % POD_COUNT), &status(n, second)).await;
+        }
+    });
+    futures::future::join_all(each).await;
 }
 
 async fn quiet(bytes: &AtomicUsize) {
@@ -107,24 +135,38 @@ async fn quiet(bytes: &AtomicUsize) {
     }
 }
 
-/// An informer on whole objects and one on deltas, each in a process of its own.
-async fn clients(server: &Server, writer: &mut Connection) {
+/// An informer on whole objects and one on deltas, each in a process of its own, in turns.
+async fn clients(server: &Server, writers: &mut [Connection]) {
     let writes = count("LISTWATCH_WRITES", 4000);
-    println!("{:>9} {:<8} {:>20}", "informer", "form", "client CPU µs/event");
-    for form in ["whole", "delta", "whole", "delta"] {
-        let mut child = client(server, form, writes);
-        // Until it has its initial state.
-        sleep(Duration::from_secs(2)).await;
-        write(writer, writes).await;
-        let said = tokio::task::spawn_blocking(move || {
-            let mut said = String::new();
-            std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut said).unwrap();
-            assert!(child.wait().unwrap().success());
-            said
-        });
-        let micros: f64 = said.await.unwrap().trim().parse().unwrap();
-        println!("{:>9} {form:<8} {:>20.1}", "", micros / writes as f64);
+    println!("{:>9} {:<8} {:>20} {:>10}", "informer", "form", "client CPU µs/event", "of whole");
+    let mut micros = [0.0; 2];
+    for _ in 0..ROUNDS {
+        for (i, form) in ["whole", "delta"].into_iter().enumerate() {
+            micros[i] += follower(server, writers, form, writes).await;
+        }
     }
+    for (i, form) in ["whole", "delta"].into_iter().enumerate() {
+        let each = micros[i] / (writes * ROUNDS) as f64;
+        println!("{:>9} {form:<8} {each:>20.1} {:>10.2}", "", micros[i] / micros[0]);
+    }
+}
+
+/// The processor time of one informer for so many events.
+async fn follower(server: &Server, writers: &mut [Connection], form: &str, writes: usize) -> f64 {
+    let mut child = client(server, form, writes);
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    // The first line says that it has its initial state.
+    let (mut lines, ready) = tokio::task::spawn_blocking(move || {
+        let ready = lines.next();
+        (lines, ready)
+    })
+    .await
+    .unwrap();
+    assert_eq!(ready.unwrap().unwrap(), "synced");
+    write(writers, writes).await;
+    let said = tokio::task::spawn_blocking(move || lines.next().unwrap().unwrap()).await.unwrap();
+    assert!(child.wait().unwrap().success());
+    said.parse().unwrap()
 }
 
 fn client(server: &Server, form: &str, events: usize) -> Child {
@@ -152,8 +194,10 @@ pub(crate) async fn follow(form: &str, events: usize) {
     let _registration = informer.add_event_handler(handler).unwrap();
     informer.start().unwrap();
     informer.wait_synced().await;
-    let before = crate::process::own_cpu_micros();
+    println!("synced");
+    let (before, began) = (crate::process::own_cpu_micros(), Instant::now());
     while seen.load(Ordering::Relaxed) < events {
+        assert!(began.elapsed() < PATIENCE, "saw {} of {events} events", seen.load(Ordering::Relaxed));
         sleep(Duration::from_millis(20)).await;
     }
     println!("{}", crate::process::own_cpu_micros() - before);
@@ -201,8 +245,9 @@ fn container(number: usize, ready: bool) -> Value {
 }
 
 /// Three heartbeats, then a flip of readiness.
-fn status(n: usize) -> String {
-    let time = format!("2026-01-01T{:02}:{:02}:{:02}Z", n / 3600 % 24, n / 60 % 60, n % 60);
+fn status(n: usize, second: usize) -> String {
+    let (day, hour, minute) = (second / 86_400 % 28 + 1, second / 3600 % 24, second / 60 % 60);
+    let time = format!("2026-01-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60);
     if !n.is_multiple_of(4) {
         return json!({"status": {"conditions": [{"type": "Ready", "lastProbeTime": time}]}}).to_string();
     }
