@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     reason = "tests say what they expect by panicking"
 )]
 
@@ -15,22 +16,26 @@ mod greeting;
 #[path = "../../informer/examples/operator/ours.rs"]
 mod ours;
 
+use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::ApiResource;
-use kube::{Client, Config, CustomResourceExt};
+use kube::{Client, Config, CustomResourceExt, ResourceExt};
 use listwatch::delta::Form;
-use listwatch::factory::Scope;
+use listwatch::factory::{Scope, Shared};
 use listwatch::kube::{Compression, KubeSource, ResourceKind, TransportOptions, client_with};
 use listwatch::warm::WarmOptions;
-use listwatch::{InformerFactory, InformerOptions, RetryWatcher, SharedInformer, Sources};
+use listwatch::{Event, InformerFactory, InformerOptions, RetryWatcher, SharedInformer, Sources};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -125,6 +130,103 @@ async fn warm_factory(client: &Client) {
     }
 }
 
+/// The versions of a kind that the server has, by name.
+async fn listed<K>(client: &Client) -> BTreeMap<String, u64>
+where
+    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), OWN);
+    let all = api.list(&ListParams::default()).await.unwrap();
+    all.iter()
+        .map(|object| (object.name_any(), object.resource_version().unwrap().parse().unwrap()))
+        .collect()
+}
+
+async fn write<K>(client: &Client, round: usize)
+where
+    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), OWN);
+    for n in 0..40 {
+        let name = format!("kinds-{}", n % 7);
+        if n % 5 == 4 {
+            // It may not be there.
+            let _ = api.delete(&name, &DeleteParams::default()).await;
+            continue;
+        }
+        let object = json!({"apiVersion": K::api_version(&()), "kind": K::kind(&()),
+            "metadata": {"name": name, "annotations": {"round": format!("{round}-{n}"), "padding": "x".repeat(3000)}}});
+        api.patch(&name, &PatchParams::apply(OWN).force(), &Patch::Apply(object)).await.unwrap();
+    }
+}
+
+async fn converged<K>(client: &Client, informer: &Shared<K>, what: &str)
+where
+    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    let expected = listed::<K>(client).await;
+    let held = || -> BTreeMap<String, u64> {
+        informer.snapshot().iter().map(|object| (object.name().to_owned(), object.revision().0)).collect()
+    };
+    let same = async {
+        while held() != expected {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if tokio::time::timeout(SOON, same).await.is_err() {
+        panic!("{what}: {:?} instead of {expected:?}", held());
+    }
+}
+
+/// A factory of several kinds with everything that is on by default: deltas, one stream for all kinds, saved caches. A server that
+/// has none of it is used all the same, and nothing is reported as a problem.
+async fn several_kinds(client: &Client) {
+    let directory = tempfile::tempdir().unwrap();
+    for round in 0..3 {
+        let what = format!("several kinds, round {round}");
+        let factory = InformerFactory::new(client.clone()).warm(WarmOptions::new(directory.path()));
+        let maps = factory.informer_for::<ConfigMap>(Scope::of::<ConfigMap>().namespace(OWN));
+        let secrets = factory.informer_for::<Secret>(Scope::of::<Secret>().namespace(OWN));
+        let accounts = factory.informer_for::<ServiceAccount>(Scope::of::<ServiceAccount>().namespace(OWN));
+        let patched = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&patched);
+        maps.add_event_handler(move |event: &Event<ConfigMap>| {
+            if let Event::Updated { new, .. } = event {
+                counted.fetch_add(usize::from(new.changed_paths().is_some()), Ordering::Relaxed);
+            }
+        })
+        .unwrap();
+        factory.start().unwrap();
+        assert!(soon(&what, factory.wait_for_cache_sync()).await);
+        tokio::join!(
+            write::<ConfigMap>(client, round),
+            write::<Secret>(client, round),
+            write::<ServiceAccount>(client, round)
+        );
+        converged(client, &maps, &what).await;
+        converged(client, &secrets, &what).await;
+        converged(client, &accounts, &what).await;
+        let status = factory.status();
+        assert!(status.iter().all(|status| status.problems.is_empty()), "{what}: {status:?}");
+        let lists: u64 = status.iter().map(|status| status.lists + status.streaming_lists).sum();
+        assert_eq!(lists, if round == 0 { 3 } else { 0 }, "{what}: {status:?}");
+        println!("{what}: {} updates of ConfigMaps came as patches", patched.load(Ordering::Relaxed));
+        factory.shutdown().await;
+    }
+}
+
 /// A watch without a cache.
 async fn retry_watcher(client: &Client) {
     let revision = apply(client, OWN, "watched", "before").await;
@@ -195,6 +297,7 @@ async fn the_library_works_with_a_server_that_runs() {
     informers(&client_with(config.clone(), transport).unwrap(), "HTTP/1.1").await;
     informers(&Client::try_from(config).unwrap(), "kube's own client").await;
     warm_factory(&client).await;
+    several_kinds(&client).await;
     retry_watcher(&client).await;
     operator(&client).await;
     let namespaces: Api<Namespace> = Api::all(client);
