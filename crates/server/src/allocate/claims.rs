@@ -86,7 +86,12 @@ impl Claims {
             let key = self.key(thing);
             // The store is asked, because the cache may not have seen the claim yet, and nobody would look for it later.
             let found = engine.get(&key, None).await?.filter(|found| is_of(&found.value, target));
-            writes.extend(found.map(|found| Write { key, value: None, expect: Expect::At(found.revision) }));
+            writes.extend(found.map(|found| Write {
+                key,
+                value: None,
+                expect: Expect::At(found.revision),
+                origin: None,
+            }));
         }
         Ok(writes)
     }
@@ -97,7 +102,7 @@ impl Claims {
         let snapshot = self.collection(thing).snapshot();
         let own = snapshot.get(&key).filter(|claim| is_of(claim.stored(), target));
         let expect = own.map_or(Expect::Absent, |claim| Expect::At(claim.revision()));
-        Write { key, value: Some(claim(thing, target)), expect }
+        Write { key, value: Some(claim(thing, target)), expect, origin: None }
     }
 }
 
