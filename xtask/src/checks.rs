@@ -3,7 +3,7 @@
 //! All of them say `--workspace` with the default features and the dev profile: cargo then resolves one set of
 //! features and compiles each dependency once for checking and once for running, however many steps there are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
@@ -70,7 +70,19 @@ fn generated() -> anyhow::Result<Outcome> {
     if !rules::is_current(&sources)? {
         bail!("the table of declared rules differs: cargo xtask rules --sources {}", sources.display());
     }
-    Ok(Outcome::Passed("two tables are what the sources make".to_owned()))
+    overlay(&sources, false)?;
+    Ok(Outcome::Passed("two tables and the OpenAPI overlay are what the sources make".to_owned()))
+}
+
+/// Runs the test that makes the OpenAPI overlay of crates/kinds, which compares it with the committed one or writes it.
+pub(crate) fn overlay(sources: &Path, write: bool) -> anyhow::Result<Outcome> {
+    let mut command = cargo_command(&["test", "--package", "listwatch-kinds", "--lib", "--quiet"]);
+    command.args(["openapi::overlay_tests", "--", "--ignored"]);
+    command.env("LISTWATCH_KUBERNETES_SOURCES", std::path::absolute(sources)?);
+    if write {
+        command.env("LISTWATCH_WRITE_OVERLAY", "1");
+    }
+    run(command)
 }
 
 fn docs() -> anyhow::Result<Outcome> {

@@ -9,6 +9,8 @@ use listwatch_wire::json::Text;
 pub(crate) type Id = usize;
 
 /// A value that is written in the expression itself.
+///
+/// Numbers keep the type that they were written with: `1`, `1u` and `1.0` are three types in CEL.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Literal {
     Null,
@@ -21,6 +23,8 @@ pub(crate) enum Literal {
 }
 
 /// One node: its kind, and the offset of its sign in the source, in code points.
+///
+/// Offsets are kept per node and not as ranges, because cel-go's errors point to one place.
 #[derive(Clone, Debug)]
 pub(crate) struct AstNode {
     pub(crate) kind: AstKind,
@@ -28,37 +32,50 @@ pub(crate) struct AstNode {
 }
 
 /// An entry of a map or a field of a struct.
+///
+/// `K` is a node in a map and a name in a struct.
 #[derive(Clone, Debug)]
 pub(crate) struct MapEntry<K> {
     pub(crate) key: K,
     pub(crate) value: Id,
+    /// Written with a question mark: the entry is left out if its value is an empty optional.
     pub(crate) optional: bool,
     pub(crate) at: usize,
 }
 
 /// A comprehension: a loop over a list or a map with an accumulator.
+///
+/// The one form of loop: every macro over lists and maps becomes one, as does the binding of a name.
 #[derive(Clone, Debug)]
 pub(crate) struct Fold {
     pub(crate) range: Id,
     pub(crate) variable: Text,
+    /// Present in macros with two variables. The first is then the index or the key, and this one the value.
     pub(crate) second: Option<Text>,
+    /// [`ACCUMULATOR`](crate::parser::ACCUMULATOR) in loops, the bound name in bindings.
     pub(crate) accumulator: Text,
     pub(crate) init: Id,
+    /// Evaluated before each turn; a value of false ends the loop, an error does not.
     pub(crate) condition: Id,
     pub(crate) step: Id,
     pub(crate) result: Id,
 }
 
 /// The kinds of nodes. Operators are calls of functions such as `_+_`.
+///
+/// Names are kept as written until the checker resolves them: `a.b.c` is a chain of selections here, even if it turns
+/// out to be a type.
 #[derive(Clone, Debug)]
 pub(crate) enum AstKind {
     Literal(Literal),
     Ident(Text),
+    /// `test` is true for the macro `has()`.
     Select {
         operand: Id,
         field: Text,
         test: bool,
     },
+    /// `target` is the part before the dot of a method.
     Call {
         function: Text,
         target: Option<Id>,
@@ -79,10 +96,15 @@ pub(crate) enum AstKind {
 }
 
 /// A syntax tree. The root is the node that was made last.
+///
+/// Nodes are never removed: what a macro replaces stays in the vector, unreachable, and counts towards the limit of
+/// nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ast {
     nodes: Vec<AstNode>,
     /// The height of the tree under each node.
+    ///
+    /// Kept so that the parser can refuse a tree before anything recurses over it.
     heights: Vec<u32>,
     pub(crate) root: Id,
 }
@@ -91,6 +113,8 @@ static MISSING: AstNode = AstNode { kind: AstKind::Missing, at: 0 };
 
 impl Ast {
     /// Adds a node whose parts are there already.
+    ///
+    /// The height is computed from the parts, which is why they must exist; a node cannot become part of itself.
     pub(crate) fn add(&mut self, kind: AstKind, at: usize) -> Id {
         let mut height = 0;
         each_part(&kind, |part| height = height.max(self.height(part)));
@@ -108,6 +132,9 @@ impl Ast {
     }
 
     /// Replaces a node, keeping its place.
+    ///
+    /// Used by the checker to write resolved names into the tree. Heights are not updated: a replacement is never
+    /// higher.
     pub(crate) fn replace(&mut self, id: Id, kind: AstKind) {
         if let Some(node) = self.nodes.get_mut(id) {
             node.kind = kind;
@@ -123,6 +150,8 @@ impl Ast {
     }
 
     /// Copies a node with everything below it. Returns `None` if the tree would have more than `limit` nodes.
+    ///
+    /// Recursion is as deep as the tree is high, which the parser has bounded.
     pub(crate) fn copy(&mut self, id: Id, limit: usize) -> Option<Id> {
         if self.nodes.len() >= limit {
             return None;

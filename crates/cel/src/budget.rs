@@ -12,6 +12,8 @@ pub const OBJECT_BUDGET: u64 = 10_000_000;
 pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 
 /// The cost that is left for the evaluations of one request. It is passed from expression to expression.
+///
+/// `None` stands for overspent, so that a budget of exactly zero is still valid: the next expression may be free.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget(Option<u64>);
 
@@ -23,6 +25,9 @@ impl Budget {
     }
 
     /// Takes a cost out and returns true if there was enough. Once there was not, nothing is left.
+    ///
+    /// Called after an evaluation with what it cost: the budget decides about the next expression,
+    /// [`Meter`](crate::Meter) about the one that runs.
     pub fn spend(&mut self, cost: u64) -> bool {
         self.0 = self.0.and_then(|left| left.checked_sub(cost));
         self.0.is_some()

@@ -2,6 +2,10 @@
 //!
 //! Follows cel-go's checker: types of lists and maps are unified, `dyn` fits everything, names are resolved as variables
 //! of comprehensions, declared variables and types, in this order. It reports errors in cel-go's words.
+//!
+//! Recursion follows the tree, whose height the parser has bounded. Types are bounded by
+//! [`MAX_PARTS`](crate::types::MAX_PARTS), because a list of pairs of pairs doubles its type with each level. `unify`
+//! has the rules by which types fit.
 
 mod unify;
 
@@ -17,9 +21,12 @@ use crate::types::Type;
 use unify::Mapping;
 
 /// An expression with its types.
+///
+/// Everything after this step works on it: validators, estimate and plan. The source text is no longer needed.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) ast: Ast,
+    /// By node; without type variables once checking is through.
     pub(crate) types: Vec<Type>,
     /// The overloads that each call may mean; more than one if a type is only known at run time.
     pub(crate) overloads: HashMap<Id, Vec<&'static str>>,
@@ -44,6 +51,10 @@ impl Checked {
 }
 
 /// Checks an expression in an environment.
+///
+/// # Errors
+///
+/// All errors that were found, in the order of the walk; displaying them sorts by place.
 pub(crate) fn check(ast: Ast, env: &Env, source: &str) -> Result<Checked, Issues> {
     let types = vec![Type::Error; ast.len()];
     let checked =
@@ -74,6 +85,7 @@ struct Checker<'e> {
 }
 
 impl Checker<'_> {
+    /// The number of errors is bounded by [`Issues`].
     fn error(&mut self, id: Id, message: impl Into<String>) {
         let at = self.checked.ast.node(id).at;
         self.issues.push(Some(at), message);
@@ -119,6 +131,9 @@ impl Checker<'_> {
     }
 
     /// Resolves a name. Returns whether it is declared.
+    ///
+    /// A leading dot skips the variables of comprehensions, as in cel-go. The resolved name is written into the tree,
+    /// so that later steps need no environment.
     fn resolve(&mut self, id: Id, name: &str) -> bool {
         let rooted = name.strip_prefix('.');
         if rooted.is_none()
@@ -167,6 +182,9 @@ impl Checker<'_> {
     }
 
     /// The dotted name that a chain of selections spells.
+    ///
+    /// Walks in a loop: chains are long rather than nested. Costs as much as the chain for each of its links, which
+    /// the limit on nesting of members keeps small.
     fn qualified(&self, mut id: Id) -> Option<String> {
         let mut parts = Vec::new();
         loop {
@@ -260,6 +278,8 @@ impl Checker<'_> {
 
     /// Collects the overloads that fit the arguments. Several remain where an argument is `dyn`; the run time then
     /// decides, and the type is `dyn` if their results differ.
+    ///
+    /// All overloads are tried, since more than one may fit. Substitutions of an attempt that fails are taken back.
     fn overload(&mut self, id: Id, name: &str, overloads: &[Overload], target: Option<Id>, args: &[Id]) {
         let given: Vec<Type> = target.iter().chain(args).map(|arg| self.ty(*arg)).collect();
         if matches!(name, "_&&_" | "_||_") {
@@ -323,6 +343,9 @@ impl Checker<'_> {
     }
 
     /// The type of elements of both types. That literals have elements of one type is checked by `validators`.
+    ///
+    /// Two types that do not fit make the list one of `dyn`; `validators` then refuses the literal with a better
+    /// message.
     fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         match previous {
             None => current,
@@ -389,6 +412,8 @@ impl Checker<'_> {
 
     /// Types a comprehension. Its variables are in scope in the condition and the step; the accumulator also in the
     /// result.
+    ///
+    /// The order of checks is that of cel-go, since type variables are substituted on the way.
     fn fold(&mut self, id: Id, fold: &Fold) {
         self.check(fold.range);
         self.check(fold.init);

@@ -10,7 +10,9 @@ use crate::types::Type;
 /// One way to call a function.
 #[derive(Debug)]
 pub(crate) struct Overload {
+    /// cel-go's or Kubernetes' name, by which costs and operations of the evaluator are chosen.
     pub(crate) id: &'static str,
+    /// Methods and functions of one name are apart: `size(x)` and `x.size()` are two overloads.
     pub(crate) member: bool,
     /// The target first, if there is one.
     pub(crate) args: Vec<Type>,
@@ -21,6 +23,8 @@ pub(crate) struct Overload {
 pub(crate) type Functions = HashMap<&'static str, Vec<Overload>>;
 
 /// Reads tables of declarations.
+///
+/// Lines that do not parse are skipped, so a mistake in a table shows as an undeclared function.
 pub(crate) fn read(tables: &[&'static str]) -> Functions {
     let mut functions = Functions::new();
     for line in tables.iter().flat_map(|table| table.lines()) {
@@ -64,6 +68,8 @@ fn split(text: &'static str) -> Vec<&'static str> {
 }
 
 /// Reads a type.
+///
+/// A name that is none of the basic ones becomes an opaque type of a library.
 pub(crate) fn ty(text: &'static str) -> Type {
     if let Some((name, inside)) = text.split_once('(') {
         let mut parts = split(inside.strip_suffix(')').unwrap_or(inside)).into_iter().map(ty);

@@ -16,6 +16,8 @@ use crate::parser::ParserLimits;
 use crate::types::{ObjectType, Type};
 
 /// The set of functions, by the Kubernetes version that expressions must work with.
+///
+/// Called `StoredExpressions` and `NewExpressions` in Kubernetes' environment sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
     /// New expressions: what the version before the current one understands, so that a rollback is possible.
@@ -25,21 +27,27 @@ pub enum Version {
     Stored,
 }
 
+/// Four tables, made when first used and kept for the life of the process: parsing them takes longer than compiling
+/// an expression.
 static NEW: LazyLock<Functions> = LazyLock::new(|| read(&library::tables(false, false)));
 static STORED: LazyLock<Functions> = LazyLock::new(|| read(&library::tables(true, false)));
 static NEW_MUTATION: LazyLock<Functions> = LazyLock::new(|| read(&library::tables(false, true)));
 static STORED_MUTATION: LazyLock<Functions> = LazyLock::new(|| read(&library::tables(true, true)));
 
 /// The variables, types and functions that expressions may use. Made with [`Env::new`], then extended; copying it is cheap.
+///
+/// Cloning copies the maps of variables and types, a handful of entries, and shares the functions.
 #[derive(Clone, Debug)]
 #[doc(alias = "EnvSet")]
 pub struct Env {
     functions: &'static Functions,
     version: Version,
     variables: BTreeMap<Text, Type>,
+    /// By the name at run time.
     types: BTreeMap<Text, Type>,
     /// Names of objects that can be constructed with any fields, with all types below them.
     dynamic: Vec<Text>,
+    /// Always the default; not a setting, because kube-apiserver's limits are part of the language.
     pub(crate) limits: ParserLimits,
 }
 
@@ -73,6 +81,9 @@ impl Env {
     }
 
     /// Declares a variable. Its value comes from the [`Activation`](crate::Activation) at each evaluation.
+    ///
+    /// A variable that is declared twice has the later type. Names with dots, such as `authorizer.requestResource`,
+    /// are one variable.
     #[must_use]
     pub fn with_variable(mut self, name: &str, ty: Type) -> Self {
         self.variables.insert(name.into(), ty);
@@ -88,6 +99,8 @@ impl Env {
 
     /// Declares a type that expressions can construct with any fields, and types below it for objects in its fields:
     /// `Object{spec: Object.spec{replicas: 3}}`.
+    ///
+    /// For mutating policies, whose `ApplyConfiguration` builds objects of kinds that the compiler need not know.
     #[must_use]
     pub fn with_dynamic_type(mut self, name: &str) -> Self {
         self.dynamic.push(name.into());
@@ -100,6 +113,7 @@ impl Env {
         self.variables.get(name)
     }
 
+    /// Declared types win over built-in ones, and those over dynamic ones.
     pub(crate) fn type_named(&self, name: &str) -> Option<Type> {
         let declared = self.types.get(name).cloned().or_else(|| builtin_type(name));
         declared.or_else(|| self.dynamic_type(name))

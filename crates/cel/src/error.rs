@@ -9,6 +9,8 @@ use std::fmt;
 
 /// The reason for which an expression has no value. One pointer wide, since every step of an evaluation returns a
 /// result.
+///
+/// Cloning copies the message: an error may be kept in an accumulator for later turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvalError(Box<ErrorInner>);
 
@@ -29,6 +31,8 @@ impl EvalError {
     }
 
     /// The error of an evaluation that cost more than its limit. Nothing absorbs it.
+    ///
+    /// For hosts that count on a meter of their own, such as those of a policy's variables.
     #[must_use]
     pub fn over_limit() -> Self {
         Self(Box::new(ErrorInner { message: COST_LIMIT_EXCEEDED.into(), over_limit: true }))
@@ -41,6 +45,8 @@ impl EvalError {
     }
 
     /// The message, in cel-go's words.
+    ///
+    /// Part of responses. Tests compare it with kube-apiserver's, so it should not be reworded.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message

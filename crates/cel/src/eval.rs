@@ -15,6 +15,9 @@ use crate::plan::{EvalPlan, FoldOp, Op, OpId};
 use crate::value::{Map, OwnedMap, Struct, Value, compare};
 
 /// The values of the variables of an expression, after cel-go's `Activation`.
+///
+/// Asked at each read of a variable, so it should answer from memory or remember what it computed. Values borrow from
+/// the host's objects for `'a`, which outlives the evaluation.
 pub trait Activation<'a> {
     /// The value of a variable, or `None` if it has none.
     ///
@@ -24,6 +27,9 @@ pub trait Activation<'a> {
 }
 
 /// Variables with their values: the simplest [`Activation`]. Of two with one name the later counts.
+///
+/// A linear search: hosts have a handful of variables. One with many, or with lazy ones, implements [`Activation`]
+/// itself.
 #[derive(Clone, Debug, Default)]
 pub struct Variables<'a>(Vec<(&'a str, Value<'a>)>);
 
@@ -51,6 +57,12 @@ impl<'a> Activation<'a> for Variables<'a> {
 type EvalResult<'a> = Result<Value<'a>, EvalError>;
 
 /// Evaluates a plan.
+///
+/// Allocates one vector for the slots. Time is bounded by the meter, stack by the height of the tree.
+///
+/// # Errors
+///
+/// The error of the expression, or an exceeded limit, which [`EvalError::is_over_limit`] tells apart.
 pub(crate) fn run<'a>(plan: &EvalPlan, variables: &dyn Activation<'a>, meter: &mut Meter) -> EvalResult<'a> {
     let slots = vec![Ok(Value::Null); plan.slots];
     Evaluator { plan, variables, meter, slots }.eval(plan.root)
@@ -77,6 +89,9 @@ macro_rules! settle {
 impl<'a> Evaluator<'_, 'a> {
     /// Evaluates one operation. The frequent ones are here and the larger ones in `eval_rarer`, because each level of
     /// an expression is a stack frame of this function.
+    ///
+    /// `tests/bounds.rs` evaluates expressions as deep as the parser accepts on the stack of a worker, 2 MiB; growing
+    /// this frame can break it.
     fn eval(&mut self, id: OpId) -> EvalResult<'a> {
         let plan = self.plan;
         let Some(op) = plan.ops.get(id) else { return Err(EvalError::new("no such operation")) };
@@ -160,6 +175,9 @@ impl<'a> Evaluator<'_, 'a> {
     }
 
     /// Calls a function of one or two arguments without a vector for them, since most calls are of that kind.
+    ///
+    /// An error of an argument is reported only after all of them were paid for, as in cel-go, where calls are
+    /// strict.
     fn call(&mut self, op: &Op) -> EvalResult<'a> {
         let Op::Call { native, args, cost } = op else { return Err(EvalError::no_such_overload()) };
         let (mut values, mut error) = ([Value::Null, Value::Null], None);
@@ -312,6 +330,8 @@ impl<'a> Evaluator<'_, 'a> {
     }
 
     /// Changes the accumulator in a slot and returns it. It is taken out for that, so that nobody else has it.
+    ///
+    /// Leaves null in the slot until the caller puts the result back, which the step of the loop does.
     fn grow(
         &mut self,
         slot: usize,
@@ -411,6 +431,9 @@ impl<'a> Evaluator<'_, 'a> {
 }
 
 /// The field of a value, if there is one.
+///
+/// Anything that has no fields has none: selecting from a scalar is "no such key", since the checker has refused it
+/// where types are known.
 fn field_of<'a>(value: &Value<'a>, name: &str, meter: &mut Meter) -> Result<Option<Value<'a>>, EvalError> {
     match value {
         Value::Map(map) => map.field(name),

@@ -22,10 +22,13 @@ pub struct Issue {
 }
 
 /// The errors of one expression. Displayed with line, column and a snippet each.
+///
+/// Owns a copy of the source, since it is displayed long after compilation, with the definition that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issues {
     source: String,
     issues: Vec<Issue>,
+    /// The number of errors beyond [`MAX_ERRORS`].
     dropped: usize,
 }
 
@@ -34,6 +37,7 @@ impl Issues {
         Self { source: source.to_owned(), issues: Vec::new(), dropped: 0 }
     }
 
+    /// Costs nothing beyond the limit, so that a hostile expression cannot make a large response.
     pub(crate) fn push(&mut self, at: Option<usize>, message: impl Into<String>) {
         match self.issues.len() < MAX_ERRORS {
             true => self.issues.push(Issue { at, message: message.into() }),
@@ -51,6 +55,8 @@ impl Issues {
     }
 
     /// Line (from 1) and column (from 0) of an offset.
+    ///
+    /// Linear in the source for each error shown; both are bounded.
     fn location(&self, at: usize) -> (usize, usize) {
         let (mut line, mut column) = (1, 0);
         for c in self.source.chars().take(at) {

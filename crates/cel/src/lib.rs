@@ -43,6 +43,15 @@
 //! No expression overflows the stack: its length, depth and size are bounded ([`ParserLimits`]), trees are kept in vectors.
 //! No evaluation runs on for ever or takes memory without bound: its cost is, as kube-apiserver counts it, and beside it the
 //! work that is really done ([`Meter`]).
+//!
+//! # Reading order
+//!
+//!
+//! `parser` makes an `ast`, `checker` gives each node its type, `validators` look at literals, `cost::estimate`
+//! bounds what it can cost; `plan` turns the tree into operations, `eval` runs them over `value`s with the functions
+//! of `library`, and a [`Meter`] ends what runs too long. Each step follows cel-go, whose results, messages and
+//! numbers users see; where this crate differs, the head of the module says so. Protobuf messages, containers and
+//! extensions that Kubernetes does not enable are left out.
 
 mod ast;
 mod budget;
@@ -79,7 +88,7 @@ pub use library::time::Timestamp;
 pub use library::url::Url;
 pub use meter::Meter;
 pub use parser::ParserLimits;
-pub use program::{Expression, Outcome, PER_CALL_LIMIT, Program};
+pub use program::{EvalOutcome, Expression, PER_CALL_LIMIT, Program};
 pub use schema::{Decl, MAX_REQUEST_BYTES, escape, is_identifier};
 pub use types::{ObjectType, Type};
 pub use value::{HostObject, List, Map, OwnedMap, Str, Struct, Value, to_json};

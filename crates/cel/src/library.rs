@@ -2,6 +2,9 @@
 //!
 //! Implementations are found by name; they look at the types of their arguments themselves, because the checker does not
 //! know them where a value is `dyn`.
+//!
+//! To add a function: a line in `declared`, an implementation in the file of its library, a rule in both cost tables
+//! if it costs more than one, and a test with the value, the cost and the error that kube-apiserver gives.
 
 pub(crate) mod authz;
 pub(crate) mod cidr;
@@ -30,9 +33,14 @@ pub(crate) use declared::tables;
 pub(crate) type Evaluated<'a> = Result<Value<'a>, EvalError>;
 
 /// The implementation of a function.
+///
+/// A plain function pointer: implementations have no state, and a program stores one per call. It must announce work
+/// that is not constant to the meter before doing it.
 pub(crate) type Native = for<'a> fn(&mut Meter, &[Value<'a>]) -> Evaluated<'a>;
 
 /// The implementation of a function by its name.
+///
+/// A chain of matches on the name, walked once per call in an expression when it is planned, never at run time.
 pub(crate) fn native(name: &str) -> Option<Native> {
     operators::native(name)
         .or_else(|| convert::native(name))
@@ -52,11 +60,15 @@ pub(crate) fn native(name: &str) -> Option<Native> {
 }
 
 /// The implementation of a function that is declared but not implemented.
+///
+/// An expression that calls it compiles and fails when it is evaluated.
 pub(crate) fn missing<'a>(_: &mut Meter, _: &[Value<'a>]) -> Evaluated<'a> {
     Err(EvalError::no_such_overload())
 }
 
 /// The error of a call whose arguments no overload takes.
+///
+/// Reached where types were `dyn`; otherwise the checker has found it before.
 pub(crate) fn no_overload(function: &str, args: &[Value<'_>]) -> EvalError {
     let types: Vec<_> = args.iter().map(|arg| arg.type_name()).collect();
     EvalError::new(format!("no such overload: {function}({})", types.join(", ")))

@@ -15,9 +15,13 @@ const WORK_PER_COST: u64 = 16;
 const FREE_WORK: u64 = 4 << 20;
 
 /// Counts the cost of an evaluation and ends it at its limit.
+///
+/// Passed by reference through an evaluation and into fields of host objects, so that everything an expression causes
+/// counts on one meter.
 #[derive(Debug)]
 pub struct Meter {
     cost: u64,
+    /// In cost; the bound on work follows from it.
     limit: u64,
     work: u64,
 }
@@ -39,6 +43,9 @@ impl Meter {
     ///
     /// # Errors
     /// If the limit is exceeded.
+    ///
+    /// The cost is added even if it is too much, and shows in the outcome: kube-apiserver counts a failed evaluation
+    /// in full.
     pub fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.limit { Err(EvalError::over_limit()) } else { Ok(()) }
@@ -48,6 +55,8 @@ impl Meter {
     ///
     /// # Errors
     /// If it is more than the limit of cost could pay for.
+    ///
+    /// Functions call it before they allocate or walk, so the bound holds for memory as well.
     pub fn work(&mut self, units: u64) -> Result<(), EvalError> {
         self.work = self.work.saturating_add(units);
         let most = self.limit.saturating_mul(WORK_PER_COST).saturating_add(FREE_WORK);

@@ -2,6 +2,10 @@
 //!
 //! Macros (`has`, `all`, `map`, …) are expanded here, see `macros`. The first syntax error ends parsing; errors that leave
 //! the structure clear (reserved names, bad literals, bad macro arguments) are collected.
+//!
+//! The grammar has eight ranks of operators. Ranks that can be chained are loops, so the stack grows with brackets
+//! and nested conditionals only. Nesting is counted per rule like in cel-go's ANTLR listener, so that the same
+//! expressions are refused.
 
 mod lexer;
 mod macros;
@@ -16,6 +20,9 @@ use crate::issues::Issues;
 use lexer::{LexToken, Lexeme};
 
 /// Bounds on what is parsed. Expressions come from users, and everything after the parser recurses over the tree.
+///
+/// The first two are visible in error messages and are cel-go's; the others have no counterpart there and are far
+/// above what the first two allow in ordinary expressions.
 #[derive(Clone, Copy, Debug)]
 pub struct ParserLimits {
     /// The longest expression in code points; cel-go's default.
@@ -60,11 +67,19 @@ const OPERANDS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', 
                         BYTES, IDENTIFIER}";
 
 /// Parsing cannot go on; the error has been reported.
+///
+/// Carries nothing: everything about the error is in [`Issues`].
 struct ParseStopped;
 
 type ParsedNode<T = Id> = Result<T, ParseStopped>;
 
 /// Parses an expression.
+///
+/// Linear in the source, apart from macros that copy a part of the tree.
+///
+/// # Errors
+///
+/// All that was found up to the first syntax error.
 pub(crate) fn parse(source: &str, limits: &ParserLimits) -> Result<Ast, Issues> {
     let mut issues = Issues::new(source);
     let size = source.chars().count();
@@ -99,6 +114,7 @@ struct CelParser<'s, 'l> {
     ast: Ast,
     issues: Issues,
     limits: &'l ParserLimits,
+    /// By [`GrammarRule`].
     depths: [usize; 4],
 }
 
@@ -160,6 +176,7 @@ impl<'s> CelParser<'s, '_> {
         self.ast.add(AstKind::Missing, at)
     }
 
+    /// Balanced by [`CelParser::leave`], except after an error, which ends parsing anyway.
     fn enter(&mut self, rule: GrammarRule) -> ParsedNode<()> {
         let depth = self.depths.get_mut(rule as usize).ok_or(ParseStopped)?;
         *depth += 1;
@@ -415,6 +432,8 @@ impl<'s> CelParser<'s, '_> {
     }
 
     /// The number of names before the brace, if a struct literal begins here.
+    ///
+    /// Looks as far as the dotted name goes; each name of a chain is looked at once more by `member`.
     fn struct_ahead(&self) -> Option<usize> {
         let mut names = 1;
         loop {
@@ -483,6 +502,8 @@ impl<'s> CelParser<'s, '_> {
     }
 
     /// A literal. One that is out of range is reported and does not stop the parser.
+    ///
+    /// A minus before a number belongs to it, so that the smallest integer can be written.
     fn literal(&mut self) -> ParsedNode {
         let first = self.peek();
         let sign = if self.eat("-").is_some() { "-" } else { "" };

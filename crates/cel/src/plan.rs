@@ -24,6 +24,9 @@ pub(crate) type OpId = usize;
 const CONSTANT_COST: u64 = 100_000;
 
 /// One operation.
+///
+/// Operations refer to each other by index and come after their parts, like nodes. Most of them are small; the rare
+/// ones are boxed.
 #[derive(Debug)]
 pub(crate) enum Op {
     Const(Value<'static>),
@@ -115,10 +118,13 @@ pub(crate) struct FoldOp {
 }
 
 /// Operations with the number of slots that they need.
+///
+/// Immutable and shared by threads; all state of an evaluation is in its slots.
 #[derive(Debug)]
 pub(crate) struct EvalPlan {
     pub(crate) ops: Vec<Op>,
     pub(crate) root: OpId,
+    /// The most that are in use at one time: slots of loops that are not nested share places.
     pub(crate) slots: usize,
 }
 
@@ -169,6 +175,9 @@ impl Planner<'_> {
     }
 
     /// Takes the cost of reading a variable away where cel-go does not count it: in keys, branches and presence tests.
+    ///
+    /// cel-go charges for an attribute once, where it is resolved; keys and branches that are attributes are resolved
+    /// inside another one.
     fn free(&mut self, id: OpId) {
         let next = match self.ops.get_mut(id) {
             Some(Op::Var { cost, .. } | Op::Local { cost, .. }) => {
@@ -282,6 +291,9 @@ impl Planner<'_> {
     }
 
     /// Plans `in` on a constant list as a lookup in a set. On an empty list it is false, whatever the item.
+    ///
+    /// The set has the same equality as `in`: numbers of different types that are equal are one key. The cost of the
+    /// call is no longer charged, as in cel-go.
     fn membership(&mut self, item: OpId, list: OpId, overload: &'static str) -> OpId {
         if let Some(Value::List(list)) = self.constant(list) {
             if list.is_empty() {
@@ -346,6 +358,9 @@ impl Planner<'_> {
 
     /// Plans a comprehension. It has three slots: the accumulator and the variables. The result sees the accumulator
     /// only.
+    ///
+    /// Slots are numbered by nesting. The variables are invisible to the result, so that a name outside of the loop
+    /// is found there.
     fn fold(&mut self, fold: &Fold) -> Result<OpId, EvalError> {
         let init = self.plan(fold.init)?;
         let range = self.plan(fold.range)?;
@@ -383,6 +398,9 @@ impl Planner<'_> {
 
     /// The operation of a step that adds to the accumulator, if it is one. It changes the accumulator in place and
     /// charges what cel-go would for a copy.
+    ///
+    /// Only if the accumulator is the left operand: the right one would make `[x] + acc`, which grows at the wrong
+    /// end.
     fn growth(&mut self, fold: &Fold, id: Id, slot: usize) -> Result<Option<OpId>, EvalError> {
         let checked = self.checked;
         let AstKind::Call { function, target: None, args } = checked.ast.kind(id) else { return Ok(None) };

@@ -26,6 +26,9 @@ pub const PER_CALL_LIMIT: u64 = 1_000_000;
 
 /// An expression that was parsed and checked. It is needed to estimate costs and to make a [`Program`], and can then be
 /// dropped.
+///
+/// Holds the tree with all types, some hundred bytes per node; hosts that keep many expressions keep the program
+/// only.
 #[derive(Debug)]
 pub struct Expression {
     checked: Checked,
@@ -36,6 +39,9 @@ impl Env {
     ///
     /// # Errors
     /// All that is wrong with it, with places.
+    ///
+    /// The time is linear in the expression for practical ones; limits of the parser and of types bound the others to
+    /// milliseconds.
     pub fn compile(&self, source: &str) -> Result<Expression, Issues> {
         let ast = parser::parse(source, &self.limits)?;
         let checked = checker::check(ast, self, source)?;
@@ -58,6 +64,8 @@ impl Expression {
     }
 
     /// The least and the most that it can cost, if every variable is as large as the declaration allows.
+    ///
+    /// Meaningful for rules of custom resources, whose variables all have one schema.
     #[must_use]
     pub fn estimate_cost(&self, root: &Decl) -> CostRange {
         estimate::estimate(&self.checked, root)
@@ -67,6 +75,8 @@ impl Expression {
     ///
     /// # Errors
     /// If a constant in it cannot be computed.
+    ///
+    /// May be called more than once; each program is independent.
     pub fn program(&self) -> Result<Program, EvalError> {
         Ok(Program { plan: plan::plan(&self.checked)? })
     }
@@ -84,8 +94,10 @@ impl fmt::Debug for Program {
 }
 
 /// The result of an evaluation and what it cost.
+///
+/// The cost counts against a shared budget whatever the result is.
 #[derive(Debug)]
-pub struct Outcome<'a> {
+pub struct EvalOutcome<'a> {
     /// The value, or why there is none.
     pub result: Result<Value<'a>, EvalError>,
     /// The cost, also of an evaluation that failed.
@@ -95,10 +107,10 @@ pub struct Outcome<'a> {
 impl Program {
     /// Evaluates within the limit of one call, [`PER_CALL_LIMIT`].
     #[must_use]
-    pub fn evaluate<'a>(&self, variables: &dyn Activation<'a>) -> Outcome<'a> {
+    pub fn evaluate<'a>(&self, variables: &dyn Activation<'a>) -> EvalOutcome<'a> {
         let mut meter = Meter::new(PER_CALL_LIMIT);
         let result = self.evaluate_on(variables, &mut meter);
-        Outcome { result, cost: meter.cost() }
+        EvalOutcome { result, cost: meter.cost() }
     }
 
     /// Evaluates on a meter that others count on, too: the fields of a [`HostObject`](crate::HostObject) do.

@@ -54,15 +54,25 @@ pub(crate) enum ListIdentity {
 }
 
 /// The declaration of a schema: the type of a value, its representation and its bounds.
+///
+/// Shared by reference counting, since a schema uses one declaration for each of the elements of a list. Made once
+/// per version of a definition.
 #[derive(Debug)]
 #[doc(alias = "DeclType")]
 pub struct Decl {
+    /// Also what evaluation needs to read a value: a string with `format: byte` is bytes to expressions.
     pub(crate) shape: Representation,
     pub(crate) nullable: bool,
     /// The most elements of a list or map, or bytes of a string.
+    ///
+    /// Strings count four bytes per declared character, since `maxLength` counts code points.
     pub(crate) max_elements: u64,
     /// The size of the smallest value in JSON.
+    ///
+    /// Elements of a list without a bound are as many as fit into a request at this size.
     pub(crate) min_size: u64,
+    /// Names of objects are made of the path from the root, so that two equal objects at different places are
+    /// different types, as in Kubernetes.
     pub(crate) ty: Type,
 }
 
@@ -70,6 +80,8 @@ impl Decl {
     /// Reads a schema. Returns `None` if expressions cannot read what it describes.
     ///
     /// `resource` says that this is the root of an object, which has a kind, a version and a name.
+    ///
+    /// Recursion follows the schema, whose depth is that of parsed JSON at most.
     #[must_use]
     pub fn from_schema(schema: &Json, resource: bool) -> Option<Arc<Self>> {
         read(schema, resource, "selfType").map(Arc::new)
@@ -82,6 +94,8 @@ impl Decl {
     }
 
     /// The number of times that a value such as this one fits into the largest request.
+    ///
+    /// Used for places below a container without a bound.
     #[must_use]
     pub fn max_cardinality(&self) -> u64 {
         MAX_REQUEST_BYTES / (self.min_size + 1)
@@ -98,6 +112,8 @@ impl Decl {
     }
 
     /// The declaration of a field by its name in the schema.
+    ///
+    /// Also finds fields whose names cannot be escaped, which rules below them need.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&Arc<Decl>> {
         if let Representation::Object { fields } = &self.shape { fields.get(name) } else { None }
@@ -213,6 +229,9 @@ fn required(schema: &Json, fields: &BTreeMap<Text, Arc<Decl>>) -> u64 {
 }
 
 /// Kind, version and name, which expressions can read at the root of every object.
+///
+/// Of `metadata` only the two names can be read, as in Kubernetes: a rule about labels would depend on who wrote
+/// them.
 fn add_metadata(schema: &Json, name: &str, fields: &mut BTreeMap<Text, Arc<Decl>>) {
     let plain = || Arc::new(string(&Json::Null));
     fields.insert("kind".into(), plain());

@@ -12,6 +12,9 @@ use std::sync::Arc;
 use listwatch_wire::json::Text;
 
 /// The type of an expression, as the checker infers it.
+///
+/// Cloning copies a pointer at most. Types are built while checking and dropped with the expression, except those of
+/// declarations.
 #[derive(Clone, Debug)]
 pub enum Type {
     /// Anything; checked at run time.
@@ -51,10 +54,14 @@ pub enum Type {
     /// A type that the checker is about to find out.
     Var(usize),
     /// The type of what could not be checked.
+    ///
+    /// Fits everything, so that one mistake is reported once.
     Error,
 }
 
 /// A named type with fields, such as the object of a schema. Two are equal if their names are.
+///
+/// Fields are looked up by the checker; evaluation goes by the value or by the declaration of the schema.
 #[derive(Debug)]
 pub struct ObjectType {
     /// The name, as errors show it.
@@ -64,6 +71,9 @@ pub struct ObjectType {
     /// True if expressions may construct it: `Name{field: value}`.
     pub constructible: bool,
     /// True if it has other fields, too, of any type.
+    ///
+    /// The objects that mutating policies construct are: the kind that they belong to is checked when they are
+    /// applied.
     pub open: bool,
 }
 
@@ -154,6 +164,8 @@ impl Type {
 pub(crate) const MAX_PARTS: usize = 2000;
 
 /// Returns true if two types are the same, looking at no more parts than the budget allows.
+///
+/// Budgets are counted in parts and passed along, since a type of a few lines of source can have billions of parts.
 pub(crate) fn same(a: &Type, b: &Type, budget: &mut usize) -> bool {
     if *budget == 0 {
         return false;

@@ -13,6 +13,10 @@ use crate::library::{regexes, time};
 use crate::types::Type;
 
 /// Checks the literals of an expression.
+///
+/// # Errors
+///
+/// The errors of all literals.
 pub(crate) fn validate(checked: &Checked, source: &str) -> Result<(), Issues> {
     let mut issues = Issues::new(source);
     walk(checked, checked.ast.root, false, &mut issues);
@@ -67,6 +71,8 @@ fn literal_argument(ast: &Ast, function: &str, args: &[Id], issues: &mut Issues)
 
 /// Refuses list and map literals with elements of several types. cel-go calls it the homogeneous aggregate literal
 /// validator.
+///
+/// Reports the first element that differs and ends: further ones say the same.
 fn same_types(checked: &Checked, items: impl Iterator<Item = (Id, bool)>, issues: &mut Issues) {
     let mut first: Option<&Type> = None;
     for (item, optional) in items {

@@ -31,6 +31,9 @@ pub use map::{Map, OwnedMap};
 pub use text::Str;
 
 /// An object of the host whose fields are computed when they are read, such as the variables of a policy.
+///
+/// Shared with expressions by reference, so it needs interior mutability to remember what it computed. The server's
+/// policies use it for `variables`, which may refer to each other.
 pub trait HostObject: fmt::Debug + Send + Sync {
     /// The name of its type, as `type()` tells it.
     fn type_name(&self) -> &str;
@@ -43,6 +46,9 @@ pub trait HostObject: fmt::Debug + Send + Sync {
 }
 
 /// An object that an expression constructed, such as `JSONPatch{op: "add"}` in a mutating policy.
+///
+/// The checker has made sure that the fields exist and fit; hosts turn it into JSON or read the fields that they
+/// expect.
 #[derive(Clone, Debug)]
 pub struct Struct<'a> {
     /// The name of its type.
@@ -52,6 +58,8 @@ pub struct Struct<'a> {
 }
 
 /// A value of an expression. Those of an object borrow from its tree; cloning copies no text and no container.
+///
+/// A clone is what reading a variable costs, so no variant owns more than a pointer.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
     /// `null`.
@@ -185,6 +193,8 @@ impl<'a> Value<'a> {
     }
 
     /// The size that costs are counted by.
+    ///
+    /// One for anything without a size, as in cel-go's cost tracker.
     pub(crate) fn cost_size(&self) -> u64 {
         match self {
             Self::Optional(Some(value)) => value.cost_size(),

@@ -10,13 +10,13 @@ mod config_file;
 mod db;
 mod demo;
 mod generate;
-mod others;
 mod owner;
 mod reference;
 mod secure;
 mod serve;
 mod store;
 mod terminal;
+mod token_issuers;
 mod top;
 
 use std::process::ExitCode;
@@ -75,14 +75,14 @@ enum Command {
 
 /// Declines huge pages, which a server of a few megabytes would hardly fill: it would be twice the size. The allocator, which
 /// takes its first memory before `main`, is built not to ask for them (`no_thp`); this is for kernels that give them unasked.
-/// A kernel that does not know the wish goes on as it did.
-fn stay_small() {
+/// Kernels without this prctl ignore it.
+fn disable_huge_pages() {
     #[cfg(target_os = "linux")]
     let _ = nix::sys::prctl::set_thp_disable(true);
 }
 
 fn main() -> ExitCode {
-    stay_small();
+    disable_huge_pages();
     outcome().unwrap_or_else(|error| {
         if is_broken_pipe(&error) {
             return ExitCode::SUCCESS;

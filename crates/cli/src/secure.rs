@@ -13,11 +13,13 @@ use anyhow::Context;
 use clap::{ArgAction, Args};
 use listwatch_server::auth::AuthorizationMode;
 use listwatch_server::encryption::{Encrypted, EncryptionConfig};
-use listwatch_server::{AuditOptions, IdentityOptions, KeepKeys, Security, ServingOptions, WatchLimits};
+use listwatch_server::{
+    AuditOptions, AuditRotation, IdentityOptions, KeepKeys, Security, ServingOptions, WatchLimits,
+};
 use listwatch_storage::Engine;
 
-use crate::others::Others;
 use crate::store::{StoreArguments, duration};
+use crate::token_issuers::TokenIssuerArguments;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Security")]
@@ -55,7 +57,7 @@ pub(crate) struct Secure {
     authorization_mode: Vec<AuthorizationMode>,
 
     #[command(flatten)]
-    others: Others,
+    token_issuers: TokenIssuerArguments,
 
     /// Private key that signs service account tokens; otherwise one is made and kept
     #[arg(long, value_name = "FILE")]
@@ -80,6 +82,14 @@ pub(crate) struct Secure {
     /// File that audit events are appended to, one JSON object per line
     #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
     audit_log_path: Option<PathBuf>,
+
+    /// Size of the audit log, in megabytes, at which a new file is begun
+    #[arg(long, value_name = "MB", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    audit_log_maxsize: u64,
+
+    /// Rotated files of the audit log that are kept
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16))]
+    audit_log_maxbackup: u16,
 
     /// EncryptionConfiguration: which resources are stored encrypted, and with which keys
     #[arg(long, value_name = "FILE")]
@@ -137,8 +147,8 @@ impl Secure {
             client_ca_file: self.client_ca_file.clone(),
             signing_key_file: self.service_account_signing_key_file.clone(),
             key_files: self.service_account_key_file.clone(),
-            oidc: self.others.issuers()?,
-            token_webhook: self.others.webhook(),
+            oidc: self.token_issuers.issuers()?,
+            token_webhook: self.token_issuers.webhook(),
             max_token_age: self.service_account_max_token_expiration,
         })
     }
@@ -149,7 +159,8 @@ impl Secure {
 
     pub(crate) fn audit(&self) -> Option<AuditOptions> {
         let (policy_file, log_file) = (self.audit_policy_file.clone()?, self.audit_log_path.clone()?);
-        Some(AuditOptions { policy_file, log_file })
+        let (max_bytes, max_backups) = (self.audit_log_maxsize << 20, usize::from(self.audit_log_maxbackup));
+        Some(AuditOptions { policy_file, log_file, rotation: AuditRotation { max_bytes, max_backups } })
     }
 
     pub(crate) fn watch(&self) -> WatchLimits {

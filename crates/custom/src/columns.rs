@@ -9,10 +9,13 @@ use listwatch_wire::json::{Value, json};
 use serde::Deserialize;
 
 /// The columns of one version: the name first, then the declared ones, or the age if none are declared.
+///
+/// Built once per version, so a table of many objects parses no path again. kubectl asks for a Table with each `get`.
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "additionalPrinterColumns")]
 pub struct Columns(Vec<CustomColumn>);
 
+/// Every field has a default, as in kube-apiserver's decoding of stored definitions.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct CustomColumn {
@@ -21,6 +24,7 @@ struct CustomColumn {
     type_name: String,
     format: String,
     description: String,
+    /// Zero is always shown, more only with `-o wide`.
     priority: i32,
     json_path: ColumnPath,
 }
@@ -28,6 +32,8 @@ struct CustomColumn {
 impl Columns {
     /// Reads `additionalPrinterColumns` of a version. Columns that cannot be read were refused with the definition;
     /// without any, there is the age.
+    ///
+    /// A list with one broken column is dropped as a whole, since such a definition could not have been accepted.
     #[must_use]
     pub fn read(declared: Option<&Value>) -> Self {
         let columns: Vec<CustomColumn> = declared.and_then(|v| v.to_type().ok()).unwrap_or_default();
@@ -35,6 +41,8 @@ impl Columns {
     }
 
     /// The `columnDefinitions` of a Table, the name first.
+    ///
+    /// Columns with a priority above zero are listed too: the client leaves them out unless it prints wide.
     pub fn definitions(&self) -> impl Iterator<Item = Value> {
         let name = json!({"name": "Name", "type": "string", "format": "name", "priority": 0,
             "description": "Name must be unique within a namespace."});
@@ -42,6 +50,8 @@ impl Columns {
     }
 
     /// The cells of one object; `age` turns a timestamp into how long ago it was.
+    ///
+    /// `age` is passed in because this crate has no clock. A date that does not parse is that function's to handle.
     pub fn cells(&self, object: &Value, age: impl Fn(&str) -> String) -> Vec<Value> {
         let name = object.pointer("/metadata/name").cloned().unwrap_or_default();
         std::iter::once(name).chain(self.0.iter().map(|column| column.cell(object, &age))).collect()
@@ -85,6 +95,9 @@ fn text(value: &Value) -> String {
 }
 
 /// A path such as `.spec.ports[0].name` or `.status.conditions[?(@.type=="Ready")].status`.
+///
+/// Not the whole of `k8s.io/client-go/util/jsonpath`: no ranges, unions, wildcards or recursive descent. Such a path
+/// was accepted with its definition and gives an empty cell.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "String")]
 pub(crate) struct ColumnPath(Vec<ColumnStep>);
@@ -105,6 +118,8 @@ impl From<String> for ColumnPath {
 
 impl ColumnPath {
     /// The first value the path leads to.
+    ///
+    /// Linear in the steps, and in the elements of lists that a filter looks at.
     pub(crate) fn find<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(object, |value, step| match step {
             ColumnStep::Field(name) => value.get(name),
@@ -140,6 +155,7 @@ fn field(text: &str) -> (Option<ColumnStep>, &str) {
     ((!name.is_empty()).then(|| ColumnStep::Field(name.replace('\\', ""))), left)
 }
 
+/// An index that is negative or a slice does not parse as a number and becomes a field name that no list has.
 fn bracket(text: &str) -> (Option<ColumnStep>, &str) {
     let (inside, left) = text.split_once(']').unwrap_or((text, ""));
     let unquoted = |text: &str| text.trim().trim_matches(['\'', '"']).to_owned();

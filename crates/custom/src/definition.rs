@@ -23,6 +23,9 @@ pub use condition::set_condition;
 pub use warnings::warnings;
 
 /// The scope of a kind: whether its objects belong to namespaces. Immutable once the definition is established.
+///
+/// The registry makes the paths of a kind from it, so a change would leave stored objects under keys that nobody
+/// looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Objects belong to a namespace; their path has one.
@@ -32,12 +35,17 @@ pub enum Scope {
 }
 
 /// The names of a kind, as wanted (`spec.names`) or as accepted (`status.acceptedNames`).
+///
+/// The two differ until the controller has accepted the wanted ones, and again if an update asks for names that
+/// another definition has. Other definitions are compared with the accepted names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Names {
     /// The resource in URL paths: `widgets`.
     pub plural: String,
     /// The name that kubectl accepts and prints for one object.
+    ///
+    /// The defaulting of definitions fills it with the kind in lower case if it is empty.
     pub singular: String,
     /// Abbreviations for the command line.
     pub short_names: Vec<String>,
@@ -46,38 +54,62 @@ pub struct Names {
     /// The `kind` of a list.
     pub list_kind: String,
     /// Groups of kinds this one is part of, such as `all`.
+    ///
+    /// `kubectl get all` asks discovery for them; they need not be unique.
     pub categories: Vec<String>,
 }
 
 /// One version of a kind.
+///
+/// Cheap to clone: schema, JSON and rules are behind `Arc`s, because the registry hands a version to every request.
 #[derive(Clone, Debug)]
 #[doc(alias = "CustomResourceDefinitionVersion")]
 pub struct Version {
     /// For example `v1beta1`.
     pub name: String,
     /// True if the version is served.
+    ///
+    /// A version that is not served stays usable for objects that are stored in it.
     pub served: bool,
     /// True if objects are stored in this version.
+    ///
+    /// Exactly one version of a definition has it.
     pub storage: bool,
     /// The parsed schema.
+    ///
+    /// An absent schema reads as one that knows no field and keeps nothing; validation refuses such a definition
+    /// today.
     pub schema: Arc<Schema>,
     /// The schema as declared, for publishing.
+    ///
+    /// OpenAPI documents are made of it, and the rules derive their types from it.
     pub schema_json: Arc<Value>,
     /// The compiled expression rules.
+    ///
+    /// Compiled in the mode for stored definitions, so that a rule which an earlier program accepted goes on working.
     pub rules: Arc<Rules>,
     /// The columns of its tables.
     pub columns: Columns,
     /// True if status is written at its own path only.
+    ///
+    /// Updates of the object then ignore its status, and updates of the status everything else.
     pub status: bool,
     /// The paths of the scale subresource, if there is one.
     pub scale: Option<Scale>,
     /// The fields that field selectors may name, as `spec.color`.
+    ///
+    /// At most eight, bounded by validation. `metadata.name` and `metadata.namespace` can be selected in any case.
     pub selectable: Vec<String>,
     /// The warning to give to who uses this version.
+    ///
+    /// Sent as a `Warning` header with every response to a request that names this version.
     pub deprecation: Option<String>,
 }
 
 /// The paths of a scale subresource, each as `.spec.replicas`.
+///
+/// The server reads and writes the numbers through these paths and shows them as an `autoscaling/v1` Scale, so that
+/// `kubectl scale` and autoscalers need not know the kind.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[doc(alias = "CustomResourceSubresourceScale")]
@@ -87,10 +119,14 @@ pub struct Scale {
     /// The field with the actual number of replicas, which the Scale only shows.
     pub status_replicas_path: String,
     /// The selector, if any.
+    ///
+    /// Autoscalers need it to find the pods; the field holds the selector as text.
     pub label_selector_path: Option<String>,
 }
 
 /// A webhook that converts objects between versions, from `spec.conversion`. The call itself is the server's.
+///
+/// Absent for the strategy `None`, where only `apiVersion` changes.
 #[derive(Clone, Debug)]
 pub struct ConversionWebhook {
     /// Its place, as `spec.conversion.webhook.clientConfig` has it.
@@ -113,6 +149,9 @@ impl ConversionWebhook {
 }
 
 /// A CustomResourceDefinition, read once and shared.
+///
+/// A value of this type is a snapshot: the registry replaces it when the stored definition changes, and requests that
+/// are under way keep the one that they began with.
 #[derive(Clone, Debug)]
 #[doc(alias = "CustomResourceDefinition")]
 pub struct Definition {
@@ -125,19 +164,28 @@ pub struct Definition {
     /// The names of the kind.
     pub names: Names,
     /// The names that were accepted; empty until they are.
+    ///
+    /// Empty names of a new definition collide with nothing, because absent names are never compared.
     pub accepted: Names,
     /// All versions, in the declared order.
     pub versions: Vec<Version>,
     /// The webhook that converts between them; `None` if they differ in name only.
     pub conversion: Option<ConversionWebhook>,
     /// True if the condition `Established` holds. Once true, it stays.
+    ///
+    /// From then on the kind is served. Names and scope can no longer change.
     pub established: bool,
     /// True if it is being deleted.
+    ///
+    /// Creates, updates and patches are refused while the controller deletes the objects.
     pub terminating: bool,
 }
 
 impl Definition {
     /// Reads a stored definition; `None` if it is damaged beyond use.
+    ///
+    /// Parses all schemas and compiles all rules, so it costs as much as the definition is large: milliseconds for a
+    /// few hundred rules. Call it when a definition changes, not per request.
     #[must_use]
     pub fn read(object: &Value) -> Option<Self> {
         let spec = object.get("spec")?;
@@ -165,6 +213,8 @@ impl Definition {
     }
 
     /// The version objects are stored in.
+    ///
+    /// `None` only for a definition that no validation would accept.
     #[must_use]
     pub fn storage_version(&self) -> Option<&Version> {
         self.versions.iter().find(|version| version.storage)
@@ -199,6 +249,8 @@ fn selectable(version: &Value) -> Vec<String> {
 }
 
 /// The warning about a deprecated version: its own, or one that names the newest better version.
+///
+/// The order is that of Kubernetes' versions: `v2` after `v1`, `v1` after `v1beta2`.
 fn deprecation(version: &Value, all: &[Value], group: &str, kind: &str) -> String {
     if let Some(warning) = text(version, "deprecationWarning") {
         return warning.to_owned();
@@ -216,6 +268,8 @@ fn deprecation(version: &Value, all: &[Value], group: &str, kind: &str) -> Strin
 }
 
 /// Gives a new definition the status it starts with: nothing accepted yet, one version stored.
+///
+/// Replaces what the client sent: status is the controller's. kube-apiserver does the same in `PrepareForCreate`.
 pub fn begin(object: &mut Value) {
     let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
     let storage =
@@ -229,6 +283,9 @@ pub fn begin(object: &mut Value) {
 }
 
 /// Notes the storage version among those that objects may be stored in, which are all that ever were it.
+///
+/// Called on each update, since the storage version may have moved. Entries go away only when a person or a migration
+/// removes them from the status, after all objects were written anew.
 pub fn remember_version(object: &mut Value) {
     let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
     let storage = versions.into_iter().find(|v| v.get("storage") == Some(&Value::Bool(true)));
@@ -243,6 +300,8 @@ pub fn remember_version(object: &mut Value) {
 }
 
 /// A field of `spec.names` that cannot be accepted.
+///
+/// Shown in the condition `NamesAccepted`; the definition stays, but is not served under these names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameConflict {
     /// The field, for example `kind`.
@@ -255,6 +314,10 @@ pub struct NameConflict {
 
 /// The names that another definition of the same group has been granted before. The last of them is the one that the condition
 /// names, as kube-apiserver does it.
+///
+/// Names are compared within one group only, and with names that were accepted: of two definitions that ask for the
+/// same name, the first one that the controller sees gets it. Plural, singular and short names share one space, kinds
+/// and list kinds another. Categories may be shared.
 #[must_use]
 pub fn name_conflicts<'a>(
     wanted: &Definition,
@@ -301,6 +364,7 @@ fn has_condition(object: &Value, kind: &str) -> bool {
     conditions.into_iter().any(|c| text(c, "type") == Some(kind) && text(c, "status") == Some("True"))
 }
 
+/// A field of another type counts as absent: the schema of definitions has checked types before.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field).and_then(Value::as_str)
 }

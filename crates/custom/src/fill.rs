@@ -16,6 +16,9 @@ const MOST_ADDED: usize = 8 << 20;
 /// Fills absent fields that have a default, everywhere in the object, up to a size that nobody can store.
 ///
 /// A `null` where the schema does not allow one counts as absent: it is dropped, and gives way to a default.
+///
+/// Costs as much as the object and its schema have in common, plus what is added. Called for requests, for objects
+/// that are read from the store, and for defaults themselves.
 pub fn fill(schema: &Schema, value: &mut Value) {
     Filler { room: MOST_ADDED }.fill(schema, value);
 }
@@ -39,6 +42,7 @@ impl Filler {
         }
     }
 
+    /// Nulls go first, so that a null which is dropped is an absent field when its default is looked for.
     fn fill_fields(&mut self, schema: &Schema, fields: &mut Map) {
         fields.retain(|name, value| !value.is_null() || keeps_null(schema, name));
         for (name, property) in &schema.properties {
@@ -62,6 +66,9 @@ impl Filler {
     }
 
     /// Takes the room of a field; false if there is none.
+    ///
+    /// Once there is no room, later defaults are left out as well, whatever their size: the object is too large to be
+    /// stored anyway, and the size check of the write says so.
     fn takes(&mut self, name: &str, default: &Value) -> bool {
         let left = self.room.checked_sub(name.len() + weight(default));
         self.room = left.unwrap_or(0);
@@ -79,6 +86,7 @@ fn weight(value: &Value) -> usize {
     }
 }
 
+/// A null in a field that the schema does not know stays, because nothing says that it may not be null.
 fn keeps_null(schema: &Schema, name: &str) -> bool {
     schema.field(name).is_none_or(|field| field.nullable)
 }

@@ -18,6 +18,8 @@ static NAMES: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::defa
 
 /// The name with a life as long as the process, so that schemas can lend slices of names without allocating on each
 /// element of each list. `None` if there are too many.
+///
+/// The lock is held for one lookup, and only while a definition is parsed.
 fn keep(name: &str) -> Option<&'static str> {
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(kept) = names.get(name) {
@@ -32,6 +34,10 @@ fn keep(name: &str) -> Option<&'static str> {
 }
 
 /// Reads a list of key names.
+///
+/// # Errors
+///
+/// If the process has [`MAX_NAMES`] names already: the definition is refused as invalid, and others go on.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<&'static str>, D::Error> {
     let names = Vec::<String>::deserialize(source)?;
     let kept = names.iter().map(|name| keep(name).ok_or("too many distinct names of list keys"));

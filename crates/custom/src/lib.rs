@@ -11,6 +11,15 @@
 //! 5. [`Columns`] prints a row of a Table.
 //!
 //! [`Definition`] reads and checks the definition itself, [`structural`] its schemas.
+//!
+//! Everything runs on a write, or once when a definition changes. Reads of stored objects need only [`prune()`] and
+//! [`fill()`]. Walks over an object recurse along its schema, whose depth is bounded by [`structural::MAX_DEPTH`];
+//! lists of errors and of unknown fields are bounded, so a hostile object costs no more than its size.
+//!
+//! What kube-apiserver has in apiextensions-apiserver, split by package, is here by step: `pruning`, `defaulting`,
+//! `listtype` and `cel` of its `schema` folder. Server-side apply reads [`Schema`] through a trait of
+//! `listwatch-merge`, which the server implements. Conversion between versions, names in discovery and the life of a
+//! definition are the server's too.
 
 mod columns;
 mod definition;

@@ -10,6 +10,8 @@ use listwatch_wire::json::{Map, Value};
 use crate::Schema;
 
 /// The fields of ObjectMeta; anything else in `metadata` is unknown in every custom object.
+///
+/// In this order for people; it is searched linearly.
 const METADATA: [&str; 15] = [
     "annotations",
     "creationTimestamp",
@@ -30,6 +32,8 @@ const METADATA: [&str; 15] = [
 
 /// Removes unknown fields from a whole custom object and returns their paths in kube-apiserver's order: those of its
 /// own metadata, those that the schema does not have, those in the metadata of objects inside it; each sorted.
+///
+/// Removes nothing on the way back from the walk, so one pass is enough. Costs as much as the object has fields.
 pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
     let mut walk = PruneWalk::default();
     walk.resource(schema, object);
@@ -40,6 +44,8 @@ pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
 }
 
 /// Returns true if a part of an object has fields that its schema does not know.
+///
+/// For defaults in schemas, which are checked when the definition is; the copy does not matter there.
 pub(crate) fn has_unknown(schema: &Schema, value: &Value) -> bool {
     let mut walk = PruneWalk::default();
     walk.value(schema, &mut value.clone());
@@ -51,13 +57,17 @@ const MAX_UNKNOWN: usize = 100;
 /// The most bytes of their paths: a key may be as long as the object.
 const MAX_UNKNOWN_BYTES: usize = 64 << 10;
 
+/// Three lists, because kube-apiserver makes three passes, and each sorts by itself.
 #[derive(Default)]
 struct PruneWalk {
     of_metadata: Vec<String>,
     unknown: Vec<String>,
     of_inner_metadata: Vec<String>,
+    /// Steps from the root; joined only where something unknown was found.
     path: Vec<String>,
+    /// Names reported so far, in all lists.
     told: usize,
+    /// Bytes of those names.
     told_bytes: usize,
 }
 
@@ -83,6 +93,7 @@ impl PruneWalk {
         }
     }
 
+    /// `exempt` are the fields of every resource, which need no place in the schema and are not looked into.
     fn fields(&mut self, schema: &Schema, fields: &mut Map, exempt: fn(&str) -> bool) {
         if !schema.keeps_unknown() {
             let unknown = self.retain(fields, |name| exempt(name) || schema.field(name).is_some());

@@ -2,6 +2,10 @@
 //!
 //! The language itself is the crate `listwatch-cel`. Here is what it means for custom resources: which variables rules
 //! have, which of them run when, what a broken one answers, and what they may cost.
+//!
+//! Bounds, all as in kube-apiserver: an estimate for each rule and for all of a schema when the definition is written
+//! (`costs`), a counted cost for each evaluation and for all rules of one object when an object is (`evaluate`).
+//! `compile` makes the tree of nodes, `field_path` checks where a rule reports its error.
 
 mod compile;
 mod costs;
@@ -15,6 +19,8 @@ use listwatch_wire::json::{Text, Value};
 use listwatch_wire::status::{FieldError, FieldErrorKind};
 
 /// The compiled expression rules of one version of a definition.
+///
+/// Immutable and shared by all requests. A version without rules has no tree at all.
 #[derive(Debug)]
 pub struct Rules {
     /// The nodes of the schema that have rules at or below them.
@@ -30,9 +36,11 @@ struct RuleNode {
     rules: Vec<ExpressionRule>,
     /// The fields that tell the elements of a list apart.
     list_keys: Option<Vec<Text>>,
+    /// In the order of the schema, which is the order of errors.
     properties: Vec<(Text, RuleNode)>,
     items: Option<Box<RuleNode>>,
     values: Option<Box<RuleNode>>,
+    /// Rules inside of `allOf` apply to the same value and share its type.
     all_of: Vec<RuleNode>,
 }
 
@@ -41,16 +49,20 @@ struct RuleNode {
 struct ExpressionRule {
     text: String,
     message: String,
+    /// From `reason`; `Invalid` if there is none.
     kind: Option<FieldErrorKind>,
     /// The path of the reported field, relative to this place.
     field_path: String,
+    /// The rule runs on create too, with `oldSelf` as an empty optional.
     optional_old: bool,
+    /// A transition rule. It is never ratcheted: it is about the change.
     uses_old: bool,
     /// The program, or why there is none. An empty rule has neither.
     program: Option<Result<CompiledRule, String>>,
     message_program: Option<Result<CompiledRule, String>>,
     /// The rule as errors show it.
     shown: String,
+    /// The declaration as written, since one without a use of `oldSelf` is an error even if it is false.
     declares_optional_old: Option<bool>,
 }
 
@@ -58,12 +70,15 @@ struct ExpressionRule {
 #[derive(Debug)]
 struct CompiledRule {
     program: Program,
+    /// For one evaluation; `costs` multiplies it by the number of values.
     max_cost: u64,
 }
 
 /// The result of evaluating the rules on a write, with ratcheting: what an update did not change only warns.
+///
+/// Errors refuse the write, warnings are sent in headers. Both are in the order of evaluation.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub struct RuleVerdict {
     /// Rules that are broken.
     pub errors: Vec<FieldError>,
     /// Rules that are broken by parts that an update did not change.
@@ -72,12 +87,16 @@ pub struct Verdict {
 
 impl Rules {
     /// Compiles every rule in a schema that was stored.
+    ///
+    /// The language is as wide as this program knows it: what an older or newer server accepted must go on working.
     #[must_use]
     pub fn compile(schema: &Value) -> Self {
         Self { root: compile::root(schema, &Env::new(Version::Stored)) }
     }
 
     /// Compiles every rule in a new schema, which the version before this one must understand, too.
+    ///
+    /// Keeps a cluster that is rolled back from having definitions it cannot evaluate, as kube-apiserver does it.
     #[must_use]
     pub fn compile_new(schema: &Value) -> Self {
         Self { root: compile::root(schema, &Env::new(Version::New)) }
@@ -90,6 +109,9 @@ impl Rules {
     }
 
     /// The rules that cannot work or may cost too much, each as an error at its place under `path`.
+    ///
+    /// Call it for a definition that is written, not for stored ones: limits may have been wider when those were
+    /// accepted.
     #[must_use]
     pub fn errors(&self, schema: &Value, path: &str) -> Vec<FieldError> {
         self.root.as_ref().map(|root| costs::errors(root, schema, path)).unwrap_or_default()
@@ -102,8 +124,11 @@ impl Rules {
     }
 
     /// Evaluates all rules and tells what unchanged parts break as warnings.
+    ///
+    /// The object must have passed [`validate`](crate::validate()) before: rules rely on the declared types, and a
+    /// value of another type makes them fail with an error of evaluation.
     #[must_use]
-    pub fn judge(&self, object: &Value, old: Option<&Value>) -> Verdict {
+    pub fn judge(&self, object: &Value, old: Option<&Value>) -> RuleVerdict {
         self.root.as_ref().map(|root| evaluate::evaluate(root, object, old)).unwrap_or_default()
     }
 }

@@ -15,6 +15,9 @@ use serde::Deserialize;
 /// One node of a structural schema.
 ///
 /// Parsed once when a definition is accepted and shared by pruning, defaulting, validation and apply.
+///
+/// Fields are public because four walks and the server's adapter for apply read them. Nothing writes to a schema
+/// after it was parsed. Unknown keywords are ignored here: `structural` has looked for those that may not be there.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[doc(alias = "JSONSchemaProps")]
@@ -25,6 +28,8 @@ pub struct Schema {
     /// True if `null` is a value of its own here.
     pub nullable: bool,
     /// Known fields of an object.
+    ///
+    /// Ordered by name, which is the order of errors in kube-apiserver.
     pub properties: BTreeMap<String, Schema>,
     /// The schema of unnamed fields of an object.
     pub additional_properties: Option<Additional>,
@@ -33,15 +38,21 @@ pub struct Schema {
     /// Fields that must be there.
     pub required: Vec<String>,
     /// The value of an absent field.
+    ///
+    /// Has no unknown fields: such a default is refused with its definition.
     pub default: Option<Value>,
     /// The only values allowed, if any are named.
     #[serde(rename = "enum")]
     pub allowed: Vec<Value>,
     /// A named form of a string, such as `date-time`.
+    ///
+    /// Unknown ones are not checked.
     pub format: String,
     /// A regular expression a string must match somewhere.
     pub pattern: Pattern,
     /// The least number allowed.
+    ///
+    /// Go's schemas have doubles too, so integers above 2^53 are compared with the same loss.
     pub minimum: Option<f64>,
     /// The greatest number allowed.
     pub maximum: Option<f64>,
@@ -64,6 +75,8 @@ pub struct Schema {
     #[serde(deserialize_with = "count")]
     pub max_items: Option<usize>,
     /// True if elements must differ.
+    ///
+    /// Always false in definitions that were accepted: checking it is quadratic in kube-apiserver, which forbids it.
     pub unique_items: bool,
     /// The fewest fields of an object.
     #[serde(deserialize_with = "count")]
@@ -80,6 +93,8 @@ pub struct Schema {
     /// This must not hold.
     pub not: Option<Box<Schema>>,
     /// Unknown fields are kept from here on down.
+    ///
+    /// Fields that are declared below are pruned and defaulted as usual.
     #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
     pub preserve_unknown: bool,
     /// The value is an object with its own apiVersion, kind and metadata.
@@ -92,17 +107,23 @@ pub struct Schema {
     #[serde(rename = "x-kubernetes-list-type")]
     pub list_type: String,
     /// The fields that name an element of a `map` list.
+    ///
+    /// Interned for the life of the process; see `keys`.
     #[serde(rename = "x-kubernetes-list-map-keys", deserialize_with = "crate::keys::deserialize")]
     pub list_map_keys: Vec<&'static str>,
     /// `granular` or `atomic`; empty means granular.
     #[serde(rename = "x-kubernetes-map-type")]
     pub map_type: String,
     /// Expression rules, evaluated by [`crate::Rules`].
+    ///
+    /// Only kept so that the parsed form is complete; rules are compiled from the JSON of the schema.
     #[serde(rename = "x-kubernetes-validations")]
     pub validations: Vec<Value>,
 }
 
 /// The rule of a schema for fields it does not name.
+///
+/// With `properties` beside it, only `true` is allowed: a structural schema is either a struct or a map.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 #[doc(alias = "JSONSchemaPropsOrBool")]
@@ -114,6 +135,8 @@ pub enum Additional {
 }
 
 /// A regular expression, compiled when first used: most objects of most kinds never reach most patterns.
+///
+/// Compilation is bounded in size by `listwatch_cel::pattern`, matching is linear in the text.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "String")]
 pub struct Pattern {
@@ -153,6 +176,8 @@ impl Pattern {
 
 impl Schema {
     /// The schema of a field, named or not, or `None` if the field is unknown here.
+    ///
+    /// Named fields win over unnamed ones. A field that is kept by `preserve_unknown` is still unknown.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Schema> {
         self.properties.get(name).or_else(|| self.additional())
@@ -168,6 +193,8 @@ impl Schema {
     }
 
     /// Returns true if fields without a schema stay.
+    ///
+    /// Asked for each object by pruning, so it looks at two fields and at nothing below.
     #[must_use]
     pub fn keeps_unknown(&self) -> bool {
         self.preserve_unknown || matches!(self.additional_properties, Some(Additional::Any(true)))

@@ -24,6 +24,9 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 
 /// Returns the errors in the schema of one version, given parsed and as JSON, at paths under `path`. It has no
 /// [unsupported keywords](keywords::unsupported_anywhere).
+///
+/// Called for definitions that are written; stored ones are never checked again, so that a stricter program still
+/// serves them.
 #[must_use]
 pub fn check(schema: &Schema, json: &Value, rules: &Rules, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -44,6 +47,7 @@ pub fn check(schema: &Schema, json: &Value, rules: &Rules, path: &str) -> Vec<Fi
     errors
 }
 
+/// Costs as much as the schema has nodes, apart from defaults, which are validated as values.
 fn node(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>) {
     if depth > MAX_DEPTH {
         errors
@@ -93,6 +97,8 @@ fn types(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>
 }
 
 /// Checks the keywords of list and map types, which server-side apply merges by.
+///
+/// Wrong keywords here would make two appliers overwrite each other's elements without a conflict.
 fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     let field = format!("{path}.x-kubernetes-list-type");
     match schema.list_type.as_str() {

@@ -14,6 +14,9 @@ use crate::schema::Schema;
 
 /// Checks a value, and on update only what changed: a part equal to the old one is not judged again, so that a
 /// tightened schema does not lock up objects that were valid once.
+///
+/// Costs as much as the changed parts of the object and the schema have in common: equal parts are often the same
+/// shared tree, which compares by pointer. Alternatives multiply that, within the size of the schema.
 pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut walk = ValidateWalk { errors: FieldErrors::new(), path: String::new() };
     walk.value(schema, value, old);
@@ -75,6 +78,7 @@ impl ValidateWalk {
         }
     }
 
+    /// Form and format are reported both: they are separate validators in kube-openapi.
     fn string(&mut self, schema: &Schema, text: &str) {
         self.string_form(schema, text);
         if !format::is_valid(&schema.format, text) {
@@ -156,6 +160,8 @@ impl ValidateWalk {
     }
 
     /// Elements of sets and keyed lists must differ, the latter in their keys only.
+    ///
+    /// A hash set of the elements or of their keys, so long lists stay linear.
     fn duplicates(&mut self, schema: &Schema, items: &[Value]) {
         let key_of: fn(&Schema, &Value) -> Value = match schema.list_type.as_str() {
             "map" => map_key,
@@ -217,6 +223,9 @@ impl ValidateWalk {
     }
 
     /// At least one must hold. If none does, the errors of the closest one are reported, too.
+    ///
+    /// Every alternative is tried, also after one that holds: kube-apiserver does the same, and the cost is that of
+    /// the schema.
     fn any_of(&mut self, parts: &[Schema], value: &Value) {
         let failures: Vec<_> = parts.iter().map(|part| self.alternative(part, value)).collect();
         if !failures.is_empty() && failures.iter().all(|errors| !errors.is_empty()) {
@@ -257,6 +266,8 @@ impl ValidateWalk {
     }
 
     /// The errors that one alternative alone would have here.
+    ///
+    /// Each alternative gets a list of errors of its own, which is thrown away if another one holds.
     fn alternative(&self, part: &Schema, value: &Value) -> Vec<FieldError> {
         let mut walk = Self { errors: FieldErrors::new(), path: self.path.clone() };
         walk.value(part, value, None);
@@ -300,6 +311,8 @@ impl ValidateWalk {
 
 /// The elements of an old list by what makes them the same ones: their keys in a keyed list. Elsewhere there are none,
 /// because position does not tell.
+///
+/// Made per list and only if there is an old one; a hash per element instead of a search for each.
 #[derive(Default)]
 struct OldItems<'a>(HashMap<Value, &'a Value>);
 
@@ -316,6 +329,7 @@ impl<'a> OldItems<'a> {
     }
 }
 
+/// Keys with defaults have been filled in before, so an absent key is absent in both lists.
 fn map_key(schema: &Schema, value: &Value) -> Value {
     let field = |name: &&str| value.get(name).map(|value| ((*name).to_owned(), value.clone()));
     Value::Object(schema.list_map_keys.iter().filter_map(field).collect())

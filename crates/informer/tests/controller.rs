@@ -160,8 +160,7 @@ async fn updates_of_objects_without_a_generation_pass_the_filter_by_it() {
     let mut map = owned_map("m", "a");
     maps.put(&map).unwrap();
     let log = Log::default();
-    let controller =
-        Controller::new(greetings).owns::<ConfigMap>(maps.clone()).filter(predicate::generation);
+    let controller = Controller::new(greetings).owns::<ConfigMap>(maps.clone()).filter(predicate::generation);
     let controller = log.follow(controller);
     controller.monitor().idle().await;
     log.take();

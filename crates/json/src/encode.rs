@@ -17,6 +17,9 @@ const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
 /// let object = json!({"apiVersion": "v1", "data": {}, "kind": "ConfigMap", "metadata": {"name": "a"}});
 /// assert_eq!(listwatch_json::encode(&object), br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{}}"#);
 /// ```
+///
+/// Equal trees have equal bytes, which is what lets the server compare objects as bytes and find deltas between
+/// versions.
 #[must_use]
 pub fn encode(object: &Value) -> Vec<u8> {
     let mut encoder = JsonEncoder::new(None);
@@ -27,6 +30,8 @@ pub fn encode(object: &Value) -> Vec<u8> {
 /// The canonical bytes of an object without `metadata.resourceVersion`: the form that is stored.
 ///
 /// The version of a write is known only after the write, so it is put into the bytes when they are sent.
+///
+/// The watch cache splices the version in right after the name; see `cache/object.rs` in the server.
 #[must_use]
 pub fn encode_stored(object: &Value) -> Vec<u8> {
     encode_after(object, None).bytes
@@ -34,6 +39,8 @@ pub fn encode_stored(object: &Value) -> Vec<u8> {
 
 /// The result of encoding a tree: the bytes, and where its containers are in them, so that the next version can copy
 /// what it shares.
+///
+/// Kept beside the tree of a recent write, within the server's bound on such trees.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     /// The canonical bytes.
@@ -41,8 +48,13 @@ pub struct Encoded {
     /// The positions of the object's containers in them.
     pub spans: Spans,
     /// True if parsing the bytes yields the same tree. A float without a fraction reads back as an integer.
+    ///
+    /// A tree that is not exact must not be kept for the next write: it would differ from what a reader of the bytes
+    /// sees.
     pub exact: bool,
     /// The containers inside each other. Above [`MAX_DEPTH`] the bytes are not those of the object.
+    ///
+    /// Callers refuse the object then, with the error of a body that is nested too deep.
     pub depth: usize,
 }
 
@@ -58,6 +70,9 @@ pub struct Encoded {
 /// let before = Written { bytes: &written.bytes, spans: &written.spans };
 /// assert_eq!(encode_after(&new, Some(before)).bytes, encode_stored(&new));
 /// ```
+///
+/// The cost is that of the parts that `before` does not have, and of one copy of the bytes. `before` must belong to a
+/// tree that is still alive, see [`Spans`].
 #[must_use]
 pub fn encode_after(object: &Value, before: Option<Written<'_>>) -> Encoded {
     let mut encoder = JsonEncoder::new(before);
@@ -69,6 +84,8 @@ pub fn encode_after(object: &Value, before: Option<Written<'_>>) -> Encoded {
 }
 
 /// Appends a value, compact, with sorted keys.
+///
+/// Unlike [`encode`], it gives no field precedence: for parts of objects.
 pub fn write_value(out: &mut Vec<u8>, value: &Value) {
     let mut encoder = JsonEncoder { out: std::mem::take(out), ..JsonEncoder::new(None) };
     encoder.value(value);
@@ -82,6 +99,8 @@ struct JsonEncoder<'a> {
     exact: bool,
     depth: usize,
     /// The largest depth since it was last set to the one at hand.
+    ///
+    /// Containers copied from earlier bytes count with the height that was noted for them.
     deepest: usize,
 }
 
@@ -141,6 +160,8 @@ impl<'a> JsonEncoder<'a> {
     }
 
     /// Writes the container at an address, unless it can be copied. One that is too deep is left out.
+    ///
+    /// Depth is bounded here rather than by an error: the result says that it is too deep, and nobody uses the bytes.
     fn shared(&mut self, address: usize, write: impl FnOnce(&mut Self)) {
         let copied = self.before.and_then(|before| before.copy(address, &mut self.out, &mut self.spans));
         if let Some(height) = copied {
@@ -189,6 +210,8 @@ impl<'a> JsonEncoder<'a> {
 }
 
 /// Appends a quoted string; escapes only what must be.
+///
+/// Go escapes `<`, `>` and `&` for HTML; this does not, and both read back alike.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
@@ -231,6 +254,8 @@ fn write_escape(out: &mut Vec<u8>, byte: u8) {
 
 /// Integers as they are; floats as Go writes them, so that `1.0` comes out as `1` and equal objects stay equal. False if
 /// it reads back as a number of another kind.
+///
+/// The notation changes at 1e-6 and 1e21, where Go's encoder changes it.
 fn write_number(out: &mut Vec<u8>, number: &Number) -> bool {
     if let Some(float) = number.as_f64().filter(|_| number.is_f64()) {
         // Minus zero would read back as zero, and be written differently the next time.

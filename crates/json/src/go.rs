@@ -67,6 +67,8 @@ fn push_formatted(out: &mut String, args: std::fmt::Arguments<'_>) {
 ///
 /// The tables of all categories are not worth carrying; controls, separators, surrogates, private use and the
 /// format characters people meet are told apart.
+///
+/// Wrong for rare characters in either direction, which shows only in the escapes of an error message.
 #[must_use]
 pub fn is_print(c: char) -> bool {
     c == ' '
@@ -107,6 +109,9 @@ fn number_error(function: &str, text: &str, digits: &str) -> String {
 /// let value = listwatch_json::json!({"b": [1, null], "a": "x"});
 /// assert_eq!(listwatch_json::go::print(&value), "map[a:x b:[1 <nil>]]");
 /// ```
+///
+/// Recursion follows the value, which the parser has bounded. Costs as much as the value, so callers print scalars
+/// where they can.
 #[must_use]
 pub fn print(value: &Value) -> String {
     let mut out = String::new();

@@ -6,6 +6,10 @@
 //! It is not a general JSON library: keys are sorted, and error texts are those of Go's decoder ([`go`]), which users of
 //! Kubernetes search for. Next: `listwatch_wire`, which builds statuses and events on it, and `listwatch_merge`, which
 //! changes trees.
+//!
+//! Bounds: nesting is limited by [`MAX_DEPTH`] on the way in and checked again on the way out, because patches and
+//! defaulting can make a tree deeper than any body. Nothing here limits the size of a text; the server does that
+//! before it reads one.
 
 mod encode;
 pub mod go;

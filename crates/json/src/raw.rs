@@ -2,6 +2,9 @@
 //!
 //! For bytes that were parsed once, on the way in: nothing here validates more than it needs to find its way, and
 //! nothing here panics on bytes that are no JSON. Positions are byte offsets into the text.
+//!
+//! Everything is linear in the bytes that it passes over and allocates nothing, except for keys with escapes. Stored
+//! objects begin with kind, version and metadata, so a lookup there reads the first few hundred bytes of any object.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -17,6 +20,9 @@ use memchr::memchr2;
 /// assert_eq!(raw::lookup(text, &["spec", "replicas"]), Some(&b"3"[..]));
 /// assert_eq!(raw::lookup(text, &["spec", "paused"]), None);
 /// ```
+///
+/// Costs the bytes before the value, once per step of the path. Of duplicate keys the first counts; stored bytes have
+/// none.
 #[must_use]
 pub fn lookup<'a>(bytes: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
     let mut range = 0..bytes.len();
@@ -55,6 +61,8 @@ impl Field {
 }
 
 /// The fields of one object, in order. Ends at the closing brace, or at the first thing that is no field.
+///
+/// Cloning is a copy of two words, for walks that look ahead.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     bytes: &'a [u8],
@@ -69,12 +77,17 @@ impl Fields<'_> {
     }
 
     /// True once the walk has ended at the brace that closes the object.
+    ///
+    /// Only meaningful after the iteration returned `None`: it tells the end of an object from bytes that are no
+    /// JSON.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.bytes.get(self.at) == Some(&b'}')
     }
 
     /// The next key and where its value begins. The value must be passed with [`Fields::pass`] before the next call.
+    ///
+    /// For callers that read the value themselves, so that it is not passed over twice.
     pub fn next_key(&mut self) -> Option<(Range<usize>, usize)> {
         let mut at = skip_space(self.bytes, self.at);
         if self.bytes.get(at) == Some(&b',') {
@@ -119,6 +132,8 @@ pub fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// The position after the value that begins at `at`.
+///
+/// `None` if no value begins there, or it does not end.
 #[must_use]
 pub fn skip_value(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at)? {
@@ -134,6 +149,8 @@ pub fn skip_value(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Counts brackets without telling the two kinds apart; strings, which may hold brackets, are passed whole.
+///
+/// Not recursive, so nesting costs no stack.
 fn skip_container(bytes: &[u8], at: usize) -> Option<usize> {
     let mut depth = 0_usize;
     // An iterator over the rest spares a bounds check per byte; most time of a scan is spent here.
@@ -205,6 +222,8 @@ fn bytes_equal(word: u64, byte: u8) -> u64 {
 /// use listwatch_json::raw::scalar;
 /// assert_eq!((scalar(b"\"web\""), scalar(b"true"), scalar(b"{}"), scalar(b"null")), (Some("web"), Some("true"), None, None));
 /// ```
+///
+/// A string with escapes yields nothing and so matches no selector, which is right for values that have none.
 #[must_use]
 pub fn scalar(raw: &[u8]) -> Option<&str> {
     let text = match raw.first()? {
@@ -216,6 +235,8 @@ pub fn scalar(raw: &[u8]) -> Option<&str> {
 }
 
 /// The text between the quotes of a string, without its escapes; `None` if it is no valid string.
+///
+/// Allocates only if there is an escape.
 #[must_use]
 pub fn unescape(raw: &[u8]) -> Option<Cow<'_, str>> {
     if !raw.contains(&b'\\') {

@@ -3,6 +3,8 @@
 //! A walk that looks only for keys, such as one for the order of fields or for duplicates in YAML, implements
 //! `visit_map` and `visit_seq` and would otherwise repeat a dozen empty methods. It is a macro because serde has no
 //! default for them other than an error.
+//!
+//! Used for the order of fields in type errors (`listwatch-kinds`) and for duplicates in YAML bodies (the server).
 
 /// The methods of a `serde::de::Visitor` that pass over everything but maps and sequences.
 #[macro_export]

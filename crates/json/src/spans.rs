@@ -8,6 +8,8 @@ const WORTH_IT: usize = 128;
 
 /// The positions of the larger containers of a tree in its bytes. They are valid only together with that tree, kept
 /// alive, and those bytes: while the tree holds a container, no other one has its address.
+///
+/// Three words per container that is large enough, a few kilobytes for a usual object.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
     /// In the order in which they end, so that what is inside a container stands right before it.
@@ -47,6 +49,8 @@ impl Spans {
     }
 
     /// Notes an old span and what is inside it, which now begins at `start`.
+    ///
+    /// Spans end in order, so those inside of a container are the ones before it that begin after it does.
     fn adopt(&mut self, old: &[ContainerSpan], outer: ContainerSpan, start: usize) {
         let inside = old.iter().rev().take_while(|span| span.start >= outer.start).count();
         let moved = |at: usize| at - outer.start + start;
@@ -60,6 +64,9 @@ impl Spans {
 }
 
 /// The bytes of a tree with which others may share containers.
+///
+/// The tree itself is not needed to copy, but must be kept alive by the holder of these bytes: an address that is
+/// used again by another container would name the wrong bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Written<'a> {
     /// The bytes.

@@ -36,6 +36,8 @@ fn pair(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
 }
 
 /// The age of a time written in RFC 3339; `<unknown>` if there is none.
+///
+/// One second in the future is `0s`: clocks of client and server may differ a little.
 #[must_use]
 pub fn since(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {

@@ -56,6 +56,8 @@ const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 ///
 /// # Errors
 /// The problem with the expression.
+///
+/// Linear in the text. `@every` is accepted with any duration here; the controller parses it.
 pub fn check(schedule: &str) -> Result<(), ScheduleError> {
     let schedule = schedule
         .strip_prefix("TZ=")

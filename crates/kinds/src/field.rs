@@ -17,6 +17,8 @@ enum FieldStep<'a> {
 
 /// A place in an object, such as `spec.ports[0].name` or `data[key]`. It borrows its parent, so that it costs nothing
 /// to extend and is printed only for an error.
+///
+/// Two words and a reference to the parent; `Copy`, since checks pass it on in all directions.
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "field.Path")]
 pub struct Path<'a> {
@@ -91,6 +93,8 @@ impl fmt::Display for Path<'_> {
 
 /// The field errors of one object, in the order they were found and bounded in number and size. Methods add an error;
 /// those named after a condition add one only if it does not hold.
+///
+/// The bounds are those of [`FieldErrors`]: beyond them errors are dropped, and the object is refused all the same.
 #[derive(Debug, Default)]
 #[doc(alias = "ErrorList")]
 pub struct Errors(FieldErrors);
@@ -103,6 +107,8 @@ impl Errors {
     }
 
     /// Returns the errors without repetitions, for [`Status::invalid`](listwatch_wire::Status::invalid).
+    ///
+    /// Compares the texts of all errors, which the bound on their number keeps cheap.
     #[must_use]
     pub fn into_vec(self) -> Vec<FieldError> {
         let mut kept = self.0.into_vec();
@@ -115,6 +121,8 @@ impl Errors {
     }
 
     /// The elements of a list that something is wrong with.
+    ///
+    /// For rules that look at elements only if nothing else is wrong with them.
     pub(crate) fn elements(&self, list: &Path<'_>) -> HashSet<usize> {
         if self.0.is_empty() {
             return HashSet::new();

@@ -7,6 +7,8 @@
 use crate::strategy::KindStrategy;
 
 /// Where objects of a kind live.
+///
+/// It decides the paths of a resource and its keys in the store, and never changes for a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Inside a namespace.
@@ -16,6 +18,9 @@ pub enum Scope {
 }
 
 /// The validation of the names of a kind.
+///
+/// A name becomes a path segment of the API and often a label or a host name, hence the stricter forms. The checks
+/// are in [`crate::names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// RFC 1123 subdomain of at most 253 characters: almost every kind.
@@ -31,23 +36,35 @@ pub enum NameRule {
 }
 
 /// Everything yes-or-no about the life of an object of a kind.
+///
+/// Methods of kube-apiserver's `RESTCreateStrategy` and `RESTUpdateStrategy`, as data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags {
     /// A PUT without resourceVersion is "last write wins" rather than an error.
     pub unconditional_update: bool,
     /// A PUT to a name that does not exist creates the object.
+    ///
+    /// `AllowCreateOnUpdate` in kube-apiserver.
     pub create_on_update: bool,
     /// A delete waits for a grace period (pods).
+    ///
+    /// The first delete sets `deletionTimestamp`, and the kubelet's second one with a period of zero removes the
+    /// object.
     pub graceful_deletion: bool,
     /// A delete answers with the object that was deleted rather than with a `Status`.
     pub returns_deleted_object: bool,
     /// `metadata.generation` counts changes of the desired state.
+    ///
+    /// `KindStrategy` says which changes count.
     pub generation: bool,
     /// Objects can be stored. Reviews and bindings are answered and forgotten.
     pub stored: bool,
 }
 
 /// One subresource, as discovery shows it.
+///
+/// A status is a view of the object itself; others, such as `scale` or `eviction`, have a request and response type
+/// of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subresource {
     /// The last path segment.
@@ -63,6 +80,8 @@ pub struct Subresource {
 }
 
 /// A field that field selectors may name.
+///
+/// Selectors are compared with values of stored bytes, so a field costs nothing until somebody selects by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectableField {
     /// The name in the selector.
@@ -76,6 +95,9 @@ pub struct SelectableField {
 }
 
 /// One built-in kind in one version: a row of [`crate::table`].
+///
+/// Rows are constants: a `&'static Kind` is the identity of a resource everywhere in the server, and comparing names
+/// is comparing kinds.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// API group; empty for the core group.
@@ -105,6 +127,9 @@ pub struct Kind {
     /// Selectable fields besides `metadata.name` and `metadata.namespace`.
     pub selectable_fields: &'static [SelectableField],
     /// The group and version whose objects are stored when that is another one: two endpoints, one set of objects.
+    ///
+    /// The other endpoint converts on the way in and out ([`crate::convert`]); there is one object and one
+    /// resourceVersion.
     pub stored_as: Option<(&'static str, &'static str)>,
     /// Defaults, preparation, validation and columns.
     pub strategy: KindStrategy,

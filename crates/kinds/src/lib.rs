@@ -10,6 +10,18 @@
 //!   stands in the tables of `rules`.
 //!
 //! Custom resources are not here: they bring their own schemas at run time.
+//!
+//! # Where to change what
+//!
+//!
+//! A field that Kubernetes adds comes with a new table (`cargo xtask kinds`), a rule with a tag comes with the other
+//! one (`cargo xtask rules`). A rule without a tag is a line in `rules/written.txt`; one that spans fields is a
+//! function in [`validate`] that such a line names. A default is a line in the function of its kind in [`defaults`].
+//! A new kind is a row of [`table`].
+//!
+//! Walks take the stored object beside the new one and pass over what the two share, so that the cost of an update is
+//! that of what it changes. Bodies come from clients: lists of errors and of unknown fields are bounded, and no check
+//! is quadratic in the length of a list.
 
 pub mod age;
 pub mod columns;

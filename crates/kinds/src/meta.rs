@@ -17,9 +17,13 @@ const MAX_GENERATED_PREFIX: usize = 58;
 /// Letters of generated names: no vowels and no look-alikes, so that no words come about.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// The sum of all annotations' keys and values.
+///
+/// 256 KiB, apimachinery's `TotalAnnotationSizeLimitB`. Values have no other bound.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 /// The name for a `generateName` prefix, from five random numbers.
+///
+/// Not unique by itself: 27 letters in five places make 14 million names. The server tries again if the name exists.
 #[must_use]
 pub fn generated_name(prefix: &str, random: [u8; 5]) -> String {
     let mut end = prefix.len().min(MAX_GENERATED_PREFIX);
@@ -37,6 +41,8 @@ pub fn generated_name(prefix: &str, random: [u8; 5]) -> String {
 }
 
 /// Wipes what a client may not say about a new object and states its identity.
+///
+/// `managedFields`, labels and the rest of what a client sent stay.
 pub fn stamp_new(meta: &mut Map, uid: &str, now: &str) {
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
         meta.remove(key);
@@ -70,6 +76,8 @@ fn carry(new: &mut Map, old: &Map, key: &str) {
 }
 
 /// Drops exact repetitions among the owner references; the text of the `Warning` if there were any.
+///
+/// Linear: owners are compared by hash, because a client may send very many.
 pub fn drop_duplicate_owners(meta: &mut Map) -> Option<String> {
     let owners = meta.get_mut("ownerReferences")?.as_array_mut()?;
     let (mut repeated, mut seen) = (BTreeSet::new(), HashSet::with_capacity(owners.len()));
@@ -87,6 +95,8 @@ pub fn drop_duplicate_owners(meta: &mut Map) -> Option<String> {
 }
 
 /// Checks the metadata of a new object.
+///
+/// Names of the body and of the path have been compared before; `generateName` has become a name.
 pub fn validate_new(meta: &Value, namespaced: bool, rule: NameRule, errors: &mut Errors) {
     let path = Path::root("metadata");
     let (name, prefix) = (meta.text("name"), meta.text("generateName"));
@@ -115,6 +125,8 @@ fn validate_namespace(namespace: &str, namespaced: bool, path: &Path<'_>, errors
 }
 
 /// Checks the metadata of a changed object against the stored one.
+///
+/// Labels, annotations and owners are checked in full even if they did not change, as in kube-apiserver.
 pub fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
     let path = Path::root("metadata");
     if old.has("deletionTimestamp") {
@@ -152,6 +164,8 @@ fn validate_parts(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Checks a map of labels found at `labels` of the given object.
+///
+/// Also used for the labels of templates and selectors, with their own paths.
 pub fn validate_labels(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
     for (key, value) in meta.entries("labels") {
         errors.invalid_all(path, key, label_key_errors(key));
@@ -249,6 +263,8 @@ pub(crate) fn finalizer_errors(name: &str) -> Vec<String> {
 }
 
 /// Warnings about finalizers without a domain, where they are allowed.
+///
+/// Only for those that an update adds, so that an old object does not warn for ever.
 #[must_use]
 pub fn unqualified_finalizers(meta: &Value, before: Option<&Value>) -> Vec<String> {
     let known = before.map(|meta| meta.list("finalizers")).unwrap_or_default();

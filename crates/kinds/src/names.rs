@@ -17,6 +17,8 @@ const ENV_NAME: &str =
 
 impl NameRule {
     /// The errors in a name, or in the prefix of a generated one.
+    ///
+    /// A generated name is checked by its prefix, whose trailing dash counts as a letter.
     #[must_use]
     pub fn check(self, name: &str, prefix: bool) -> Vec<String> {
         let name = if prefix { mask_trailing_dash(name) } else { Cow::Borrowed(name) };
@@ -79,6 +81,8 @@ pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
 }
 
 /// Checks a key of a ConfigMap or Secret. Keys become file names in volumes, hence no slash and no leading `..`.
+///
+/// At most 253 bytes.
 #[must_use]
 pub fn config_key(text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -110,6 +114,9 @@ pub fn env_name(text: &str) -> Vec<String> {
 pub const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// Returns true if a text is a CIDR.
+///
+/// Leading zeros of octets are refused, since Rust's parser refuses them; kube-apiserver accepts them in some old
+/// fields.
 #[must_use]
 pub fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };

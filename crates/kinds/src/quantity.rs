@@ -2,6 +2,10 @@
 //!
 //! A quantity is kept as text everywhere; this module rewrites it the way the API does, so that equal amounts are equal
 //! text. [`Quantity`] is for sums and differences.
+//!
+//! Amounts are bounded to 63 bits of whole units and nine decimal places, as apimachinery bounds them. Expressions
+//! have a type of their own for the `quantity` library, in `listwatch-cel`, because that has to reproduce the fast
+//! path of Go's parser.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -42,6 +46,8 @@ struct Amount {
 /// assert_eq!(canonical("1024Mi").unwrap(), "1Gi");
 /// assert_eq!(canonical("2000m").unwrap(), "2");
 /// ```
+///
+/// The common forms are recognized without arithmetic; others cost a parse and an allocation.
 pub fn canonical(text: &str) -> Result<Cow<'_, str>, InvalidQuantity> {
     if is_canonical(text) {
         return Ok(Cow::Borrowed(text));
@@ -100,6 +106,8 @@ pub fn compare(a: &str, b: &str) -> Result<Ordering, InvalidQuantity> {
 /// assert_eq!(sum.to_string(), "1200m");
 /// assert!(sum > Quantity::whole(1));
 /// ```
+///
+/// 128 bits of billionths: sums of very many amounts saturate instead of wrapping.
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "resource.Quantity")]
 pub struct Quantity {
@@ -124,6 +132,8 @@ impl Quantity {
     }
 
     /// The sum, written like the first summand unless that is zero.
+    ///
+    /// ResourceQuotas add up usage with it, and the format of the first summand is what kubectl shows.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let format = if self.finest == 0 { other.format } else { self.format };

@@ -6,19 +6,29 @@
 use listwatch_wire::json::{Map, Value, json};
 
 use crate::columns::{self, KindColumns};
+use crate::convert::Direction;
 use crate::field::Errors;
 use crate::prepare;
 
 /// The treatment of objects of a kind on their way in and out.
+///
+/// Function pointers and not a trait, because a row is a constant and most kinds differ in one or two entries. All of
+/// them are called with an object that has passed the type check. The order on create is: defaults, complete, initial
+/// status, create, validation; on update: defaults, update, generation, validation.
 #[derive(Clone, Copy, Debug)]
 pub struct KindStrategy {
     /// Fills in the fields that were left out ([`crate::defaults`]).
     pub(crate) defaults: fn(&mut Map),
     /// The defaults look at metadata, or are about it.
+    ///
+    /// Then an update that changes metadata alone runs them too; see [`crate::defaults::apply_change`].
     pub(crate) defaults_metadata: bool,
     /// Completes a new object before its status is made ([`crate::prepare`]).
     pub(crate) complete: fn(&mut Value),
     /// The status of a new object; without it, what was sent stays.
+    ///
+    /// Without it, a client may send a status with a new object, as for kinds that had no status subresource at
+    /// first.
     pub(crate) initial_status: Option<fn(&Value) -> Value>,
     /// Completes a new object after that.
     pub(crate) create: fn(&mut Value),
@@ -33,17 +43,33 @@ pub struct KindStrategy {
     /// Parts of the metadata that a change of the status leaves as they are.
     pub(crate) kept_by_status: &'static [&'static str],
     /// Fields that do not count in a change of the status.
+    ///
+    /// They belong to nobody in managedFields when they are named there.
     pub(crate) reset_by_status: &'static [&'static [&'static str]],
     /// The place of a pod spec.
+    ///
+    /// Used to find fields of disabled features and warnings, in Pods and in every template.
     pub(crate) pod_spec: Option<&'static [&'static str]>,
     /// Fields whose features are off.
     pub(crate) disabled: &'static [&'static str],
+    /// Converts between this form and the one that is stored ([`crate::convert`]), for kinds that are stored as another.
+    pub(crate) convert: fn(&mut Map, Direction),
     /// Validation that comes before all other, and alone if it finds something.
+    ///
+    /// For checks after which the others would only repeat the problem.
     pub(crate) validate_first: fn(&Value, &mut Errors),
     /// Finalizers of others need a domain.
     pub(crate) qualified_finalizers: bool,
+    /// The warning that every response about a deprecated kind carries.
+    pub(crate) deprecated: Option<&'static str>,
+    /// Warnings about a new object as it was sent, before the server completes it ([`crate::warnings`]).
+    pub(crate) warnings_as_sent: fn(&Value, &mut Vec<String>),
+    /// Warnings about a new object, or about a changed one and the stored one (WarningsOnCreate and WarningsOnUpdate).
+    pub(crate) warnings: fn(&Value, Option<&Value>, &mut Vec<String>),
     /// The columns of its tables ([`crate::columns`]).
     pub(crate) columns: KindColumns,
+    /// The condition of an object's row (`TableRowCondition`), for kinds whose objects come to an end.
+    pub(crate) row_condition: fn(&Value) -> Option<Value>,
 }
 
 impl KindStrategy {
@@ -62,8 +88,13 @@ impl KindStrategy {
         reset_by_status: &[&["spec"]],
         pod_spec: None,
         disabled: &[],
+        convert: |_, _| {},
         validate_first: |_, _| {},
         qualified_finalizers: true,
+        deprecated: None,
+        warnings_as_sent: |_, _| {},
+        warnings: |_, _, _| {},
         columns: columns::DEFAULT,
+        row_condition: |_| None,
     };
 }

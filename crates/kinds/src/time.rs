@@ -66,12 +66,12 @@ fn parse(text: &str, layout: &str) -> Result<Timestamp, String> {
     let short = if text.len() < 20 { Some(text.len()) } else { None };
     match (wrong.or(short), text.parse()) {
         (None, Ok(time)) => Ok(time),
-        (at, _) => Err(complaint(text, layout, at.unwrap_or(0))),
+        (at, _) => Err(parse_error(text, layout, at.unwrap_or(0))),
     }
 }
 
 /// Go names the rest of the text and the element of the layout where it stopped.
-fn complaint(text: &str, layout: &str, at: usize) -> String {
+fn parse_error(text: &str, layout: &str, at: usize) -> String {
     const ELEMENTS: [(usize, &str); 12] = [
         (0, "2006"),
         (4, "-"),
@@ -92,6 +92,8 @@ fn complaint(text: &str, layout: &str, at: usize) -> String {
 }
 
 /// Already in the form of `Time`, with numbers in range: the usual case, recognised without parsing.
+///
+/// Days after the 28th take the slow way, which knows the months.
 fn is_plain(b: &[u8]) -> bool {
     let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', i1, i2, b':', s1, s2, b'Z'] = b
     else {

@@ -10,6 +10,9 @@ use listwatch_wire::json::{Map, Text, Value};
 static NULL: Value = Value::Null;
 
 /// Reading and filling in fields by name, for values whose types have been checked. Wrong types read as absent.
+///
+/// For values and for their maps alike, so that defaulting functions can hold the map of a struct and go on from
+/// there.
 pub trait Tree {
     /// The object's fields, if it is an object.
     fn fields(&self) -> Option<&Map>;
@@ -67,6 +70,8 @@ pub trait Tree {
     }
 
     /// Sets the field if it is absent.
+    ///
+    /// `null` counts as absent, as in a Go struct.
     fn fill(&mut self, key: &str, value: impl Into<Value>) {
         if !self.has(key) {
             self.put(key, value);
@@ -98,12 +103,16 @@ pub trait Tree {
     }
 
     /// The object below the field, made if absent.
+    ///
+    /// `None` only if the field has another type, which the type check has excluded.
     fn inner_or_new(&mut self, key: &str) -> Option<&mut Map> {
         self.fill(key, Value::Object(Map::new()));
         self.inner(key)
     }
 
     /// The elements below the field that are objects.
+    ///
+    /// Copies a list that is shared with the stored object. Functions that may have nothing to do look first.
     fn each(&mut self, key: &str) -> impl Iterator<Item = &mut Map> {
         self.fields_mut()
             .and_then(|fields| fields.get_mut(key))

@@ -7,6 +7,10 @@
 //! how lists merge. Clients do not need this crate: they send patches and never compute them.
 //!
 //! Next: the write pipeline of the server (`crates/server/src/pipeline`), which calls these functions.
+//!
+//! Everything is bounded by what goes in, except that a few bytes of a patch can ask for much: copies, moves and
+//! nesting have limits ([`patch::JsonPatchLimits`]). Lists are merged through hash maps, so that no patch is
+//! quadratic in its size.
 
 pub mod apply;
 pub mod patch;

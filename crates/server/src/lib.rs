@@ -65,7 +65,8 @@ pub use admission::{AdmissionOptions, UnknownPlugin, WebhookLimits};
 pub use api::is_essential;
 pub use error::Error;
 pub use options::{
-    AuditOptions, BuildInfo, CacheLimits, HttpLimits, IdentityOptions, KeepKeys, LifecycleOptions,
-    NamespaceObjects, Options, RequestLimits, Security, ServingOptions, StreamLimits, WatchLimits,
+    AuditOptions, AuditRotation, BuildInfo, CacheLimits, HttpLimits, IdentityOptions, KeepKeys,
+    LifecycleOptions, NamespaceObjects, Options, RequestLimits, Security, ServingOptions, StreamLimits,
+    WatchLimits,
 };
 pub use server::{Handle, Server};

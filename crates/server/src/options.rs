@@ -145,8 +145,27 @@ impl Default for IdentityOptions {
 pub struct AuditOptions {
     /// The audit policy, in kube-apiserver's format.
     pub policy_file: PathBuf,
-    /// The file that events are appended to, one line of JSON each. It is opened again after a rotation.
+    /// The file that events are appended to, one line of JSON each. It is opened again when another program moved it.
     pub log_file: PathBuf,
+    /// The space that it may take.
+    pub rotation: AuditRotation,
+}
+
+/// The rotation of the audit log. Together with the present file it takes at most `max_bytes` times one more than
+/// `max_backups`, and a file is longer only if a single event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditRotation {
+    /// The size at which a new file is begun.
+    pub max_bytes: u64,
+    /// Rotated files that are kept; older ones are removed.
+    pub max_backups: usize,
+}
+
+impl Default for AuditRotation {
+    /// 100 MiB as in kube-apiserver, and ten rotated files. kube-apiserver keeps all of them.
+    fn default() -> Self {
+        Self { max_bytes: 100 << 20, max_backups: 10 }
+    }
 }
 
 /// The controllers that run inside the server. In a cluster most of this is done by kube-controller-manager: switch

@@ -21,11 +21,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admission::chain;
-use crate::allocate::claims::Claims;
+use crate::allocate::claims::ServiceClaims;
 use crate::allocate::ranges::AddedRanges;
 use crate::allocate::services::{Allocator, KUBERNETES_ADDRESS};
 use crate::api::streams::OpenStreams;
-use crate::api::{Api, Bodies, Heavy, OpenApiDocuments};
+use crate::api::{Api, BlockingPool, Bodies, OpenApiDocuments};
 use crate::audit::{self, AuditLog};
 use crate::auth::x509::ClientCertificates;
 use crate::auth::{
@@ -159,7 +159,7 @@ impl Server {
         let feeder = cache.start().await?;
         // As in kube-apiserver a request waits for its turn a quarter of the time it has.
         let fairness = Fairness::new(&cache, options.requests.in_flight, options.requests.timeout / 4);
-        let allocator = Allocator::new(Claims::new(&cache), AddedRanges::new(&cache));
+        let allocator = Allocator::new(ServiceClaims::new(&cache), AddedRanges::new(&cache));
         let api = Arc::new(Api {
             engine,
             cache,
@@ -173,7 +173,7 @@ impl Server {
             webhooks: WebhookClient::new(options.admission.webhooks),
             documents: OpenApiDocuments::default(),
             bodies: Bodies::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
-            heavy: heavy(&options),
+            blocking: blocking_pool(&options),
             streams: OpenStreams::default(),
             front_proxy: Some(forwarding),
             fairness,
@@ -211,9 +211,9 @@ impl Server {
 }
 
 /// Threads for large objects: with one more than there are processors, a slow store does not leave any idle.
-fn heavy(options: &Options) -> Heavy {
+fn blocking_pool(options: &Options) -> BlockingPool {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Heavy::new(options.requests.heavy_above, processors + 1)
+    BlockingPool::new(options.requests.heavy_above, processors + 1)
 }
 
 /// Accepted connections inherit keep-alive from the listener: a client whose machine is gone never says goodbye, and a
@@ -267,7 +267,7 @@ fn audit_log(options: &AuditOptions) -> Result<Arc<AuditLog>, Error> {
     let path = &options.policy_file;
     let policy = audit::AuditPolicy::parse(&files::read(path)?);
     let policy = policy.map_err(|problem| Error::Content { path: path.clone(), problem })?;
-    AuditLog::open(policy, &options.log_file)
+    AuditLog::open(policy, options)
 }
 
 impl Handle {

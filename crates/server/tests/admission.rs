@@ -268,7 +268,8 @@ async fn the_audit_log_has_the_annotations_of_policies_and_webhooks() {
     let directory = tempfile::tempdir().unwrap();
     let (policy_file, log_file) = (directory.path().join("policy.yaml"), directory.path().join("audit.log"));
     std::fs::write(&policy_file, AUDIT).unwrap();
-    let audit = Some(listwatch_server::AuditOptions { policy_file, log_file: log_file.clone() });
+    let rotation = listwatch_server::AuditRotation::default();
+    let audit = Some(listwatch_server::AuditOptions { policy_file, log_file: log_file.clone(), rotation });
     let server = start_with(Options { audit, ..Options::default() }, MemoryOptions::default()).await;
     let (mut client, hooks) = (Client::new(&server).await, Hooks::start().await);
     configure(&mut client, "mutating", vec![hooks.hook("mutate", "Fail"), hooks.hook("dead", "Ignore")])

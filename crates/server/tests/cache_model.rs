@@ -130,12 +130,12 @@ async fn write(engine: &MemoryEngine, state: &mut State, history: &mut History, 
 async fn drain(cursor: &mut Cursor, upto: Revision, portion: Portion) -> Vec<(Change, String, u64)> {
     let mut seen = Vec::new();
     while cursor.settle().is_none_or(|position| position < upto) {
-        let sights =
+        let events =
             tokio::time::timeout(Duration::from_secs(10), cursor.next(portion)).await.unwrap().unwrap();
-        assert!(sights.len() <= portion.events && (portion.bytes > 1 || sights.len() <= 1));
-        for sight in sights {
-            let object = sight.event.subject(sight.change).unwrap();
-            seen.push((sight.change, object.path().to_owned(), sight.event.revision.0));
+        assert!(events.len() <= portion.events && (portion.bytes > 1 || events.len() <= 1));
+        for filtered in events {
+            let object = filtered.event.subject(filtered.change).unwrap();
+            seen.push((filtered.change, object.path().to_owned(), filtered.event.revision.0));
         }
     }
     seen

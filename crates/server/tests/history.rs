@@ -69,16 +69,16 @@ async fn the_user_of_each_change_is_told_and_who_deleted() {
     let headers =
         "content-type: application/json\r\nimpersonate-user: alice\r\nimpersonate-group: system:masters\r\n";
     client.send("PUT", &format!("{MAPS}/a"), headers, &put).await;
-    assert_eq!(client.answer().await.code, 200);
+    assert_eq!(client.answer().await.status, 200);
     let headers = "impersonate-user: bob\r\nimpersonate-group: system:masters\r\n";
     client.send("DELETE", &format!("{MAPS}/a"), headers, "").await;
-    assert_eq!(client.answer().await.code, 200);
+    assert_eq!(client.answer().await.status, 200);
     let found = history(&mut client, "").await;
     let user = |version: usize| found["versions"][version]["user"].as_str().unwrap_or_default().to_owned();
     assert_eq!((user(0), user(1)), ("bob".to_owned(), "alice".to_owned()), "{found}");
     assert!(!user(2).is_empty() && user(2) != "alice", "{found}");
     assert!(found["versions"][0]["time"].as_str().unwrap().ends_with('Z'));
-    server.stop().await;
+    server.shutdown().await;
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use std::time::Duration;
 use common::{Client, Watch, eventually, start_on};
 use listwatch_server::encryption::{Encrypted, EncryptionConfig};
 use listwatch_server::{
-    AuditOptions, Handle, IdentityOptions, KeepKeys, Options, Security, Server, WatchLimits,
+    AuditOptions, AuditRotation, Handle, IdentityOptions, KeepKeys, Options, Security, Server, WatchLimits,
 };
 use listwatch_storage::{Engine, MemoryEngine, Range};
 use rustls::pki_types::pem::PemObject;
@@ -107,7 +107,8 @@ async fn a_certificate_of_a_stranger_is_wrong_credentials_not_none() {
 fn audited(directory: &Path, policy: &str) -> Options {
     let (policy_file, log_file) = (directory.join("policy.yaml"), directory.join("audit.log"));
     std::fs::write(&policy_file, policy).unwrap();
-    Options { audit: Some(AuditOptions { policy_file, log_file }), ..Options::default() }
+    let audit = AuditOptions { policy_file, log_file, rotation: AuditRotation::default() };
+    Options { audit: Some(audit), ..Options::default() }
 }
 
 fn lines(directory: &Path) -> Vec<Value> {

@@ -8,6 +8,8 @@
 use listwatch_wire::Revision;
 
 /// The errors of a store. Every variant says what the caller can do about it.
+///
+/// Cloning is cheap enough to give one failure to every write of a batch.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -34,6 +36,8 @@ pub enum Error {
     #[error("storage is read-only: {0}")]
     ReadOnly(String),
     /// The store cannot be reached in time. The write may or may not have happened: read before trying again.
+    ///
+    /// Reads may simply be repeated. The server's pipeline answers a write with a status that tells clients the same.
     #[error("storage is unavailable: {0}")]
     Unavailable(String),
     /// The store's files or answers are damaged: needs a person.

@@ -21,6 +21,9 @@ use crate::{
 };
 
 /// The bounds of a [`MemoryEngine`]. Whichever is reached first ends history: a watch from before it gets 410.
+///
+/// State is not bounded here: it is as large as the objects that are stored. The server's own limits on requests and
+/// quota apply before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOptions {
     /// The number of past changes that can be read. 100,000 are minutes of a busy cluster.
@@ -35,10 +38,15 @@ impl Default for MemoryOptions {
     }
 }
 
-type Version = (Revision, Bytes);
-type MemoryState = OrdMap<Arc<str>, Version>;
+type MemoryVersion = (Revision, Bytes);
+/// A clone shares all nodes, so a snapshot is a pointer, and a write copies the path to one leaf.
+type MemoryState = OrdMap<Arc<str>, MemoryVersion>;
 
 /// A store that lives as long as its process: for tests, and for servers whose state may be lost.
+///
+/// Writes of all callers are serialized by one mutex, which is held for a few map operations and never across an
+/// await. A write is acknowledged at once, since there is nothing to wait for; "durable" here means visible to every
+/// later read.
 #[derive(Debug)]
 pub struct MemoryEngine {
     /// Writers hold this over publishing as well, so that the log has the order of the revisions.
@@ -84,6 +92,9 @@ impl MemoryEngine {
     }
 
     /// Applies writes whose conditions hold, and publishes them as one batch.
+    ///
+    /// The caller holds the lock of `latest` until this returns, which is what keeps the log in the order of the
+    /// revisions.
     fn commit(&self, latest: &mut (Revision, MemoryState), writes: Vec<Write>) -> Vec<Revision> {
         let changes: Vec<Change> = writes.into_iter().map(|write| Self::apply(latest, write)).collect();
         let revisions = changes.iter().map(|change| change.revision).collect();
@@ -91,6 +102,7 @@ impl MemoryEngine {
         revisions
     }
 
+    /// Every write gets a revision of its own, also within a transaction, as in the embedded engine and unlike etcd.
     fn apply((current, state): &mut (Revision, MemoryState), write: Write) -> Change {
         let revision = current.next();
         let previous = match &write.value {
@@ -103,6 +115,8 @@ impl MemoryEngine {
 }
 
 /// The versions of a key that a part of the log has, oldest first, and before them the one that was current at its begin.
+///
+/// Costs as much as the whole tail, since it is not indexed by key. Histories are read by people, not by controllers.
 fn versions_in(batches: &[Batch], key: &str) -> Vec<KeyVersion> {
     let of_key = |change: &&Change| &*change.key == key;
     let mut versions: Vec<KeyVersion> = Vec::new();
@@ -116,7 +130,9 @@ fn versions_in(batches: &[Batch], key: &str) -> Vec<KeyVersion> {
 }
 
 /// The values of keys at an older revision, where they differ from a newer state.
-struct Undo(HashMap<Arc<str>, Option<Version>>);
+///
+/// Built from the log alone, so it costs as much as there were changes since, not as much as there are keys.
+struct Undo(HashMap<Arc<str>, Option<MemoryVersion>>);
 
 impl Undo {
     /// The first change of a key after `at` says what it held at that time.
@@ -145,10 +161,11 @@ fn contains(range: &Range, key: &str) -> bool {
     key >= &*range.start && (range.end.is_empty() || key < &*range.end)
 }
 
-fn key_value(key: &Arc<str>, (revision, value): &Version) -> KeyValue {
+fn key_value(key: &Arc<str>, (revision, value): &MemoryVersion) -> KeyValue {
     KeyValue { key: Arc::clone(key), value: value.clone(), revision: *revision }
 }
 
+/// The rest of the range is walked to count it, a step per key without a copy.
 fn page(state: &MemoryState, range: &Range, revision: Revision) -> Page {
     if range.is_empty() {
         return Page { revision, items: Vec::new(), count: 0 };

@@ -3,6 +3,11 @@
 //! An engine publishes each durable batch here. A [`LogCursor`] is a position in the log; it shares the batches with all
 //! other cursors, waits without polling, and costs nothing while it is slow: when the tail has moved past it, it reads
 //! on from the engine's [`LogBacklog`], and where there is none, history has ended for it.
+//!
+//! A tail is memory only. It decides nothing about durability: the engine publishes after its sync (embedded), after
+//! its own map changed (memory), or as etcd's watch delivers. Three bounds meet here: number and bytes of changes
+//! bound the tail, the engine's retention bounds the backlog. The watch cache has a structure of its own, `view.rs`
+//! in the server, since it keeps decoded headers per collection and not changes of all keys.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -20,6 +25,9 @@ use crate::{Batch, Change, Changes, Error};
 const CHANGE_OVERHEAD: usize = size_of::<Change>() + 64;
 
 /// The part of the log that stays in memory; the bound that is reached first counts.
+///
+/// Bytes alone would let a million tiny changes cost more in overhead than in content, a number alone would let large
+/// objects take any amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TailBounds {
     pub(crate) changes: usize,
@@ -27,6 +35,9 @@ pub(crate) struct TailBounds {
 }
 
 /// The recent end of the log.
+///
+/// One task publishes; any number of cursors read. Batches are behind `Arc`s, so that the lock is held for a lookup
+/// and never while a batch is used.
 #[derive(Debug)]
 pub(crate) struct Tail {
     bounds: TailBounds,
@@ -35,12 +46,14 @@ pub(crate) struct Tail {
     reached: watch::Sender<Reached>,
 }
 
+/// Both in one channel, so that closing wakes the same waiters as a publication does.
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     upto: Revision,
     closed: bool,
 }
 
+/// Whole batches enter and leave, because a transaction must not be cut by a bound.
 #[derive(Debug)]
 struct RecentChanges {
     /// All changes after this revision are in `batches`.
@@ -53,7 +66,9 @@ struct RecentChanges {
 /// The contents of the tail after some position.
 enum TailRead {
     Batch(Batch),
+    /// The cursor is at the end of the log and waits.
     Nothing,
+    /// The position is below `floor`: only the engine's history can say what comes next.
     Behind,
 }
 
@@ -74,6 +89,8 @@ impl Tail {
     }
 
     /// All changes after this revision are in memory.
+    ///
+    /// For the memory engine this is the begin of history, since it has no other.
     pub(crate) fn floor(&self) -> Revision {
         self.recent.read().floor
     }
@@ -84,6 +101,9 @@ impl Tail {
     }
 
     /// Appends a batch and wakes everyone who waits for it. Revisions must not go back.
+    ///
+    /// The lock is released before waiters are woken, so that none of them wakes up only to wait for it. Costs what
+    /// falls out at the other end, on average one batch.
     pub(crate) fn publish(&self, batch: Batch) {
         let upto = batch.upto;
         {
@@ -95,11 +115,16 @@ impl Tail {
     }
 
     /// Forgets what is before `upto`.
+    ///
+    /// A batch that spans `upto` stays whole; cursors before `upto` are refused by `floor` nevertheless.
     pub(crate) fn forget(&self, upto: Revision) {
         self.recent.write().forget(upto);
     }
 
     /// Forgets everything and goes on at `upto`: for a log that lost its place.
+    ///
+    /// Cursors that are behind the new floor turn to their
+    /// backlog, which has the changes or says that they are compacted.
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "only a remote log can lose its place"))]
     pub(crate) fn restart(&self, upto: Revision) {
         *self.recent.write() = RecentChanges { floor: upto, batches: VecDeque::new(), changes: 0, bytes: 0 };
@@ -107,6 +132,9 @@ impl Tail {
     }
 
     /// Ends the log: all cursors fail with [`Error::Closed`].
+    ///
+    /// Changes that were published before and not yet read are not delivered: the state is durable, and followers
+    /// begin anew at the next start.
     pub(crate) fn close(&self) {
         self.reached.send_modify(|reached| reached.closed = true);
     }
@@ -119,6 +147,9 @@ impl Tail {
     }
 
     /// The value that the change at `revision` put, if it is in memory.
+    ///
+    /// Two binary searches, by batch and by revision. Only for logs in which a revision names one change, as that of
+    /// the embedded engine: within an etcd transaction several share one.
     pub(crate) fn value_at(&self, revision: Revision) -> Option<Bytes> {
         let recent = self.recent.read();
         if revision <= recent.floor {
@@ -130,6 +161,10 @@ impl Tail {
     }
 
     /// Waits until the log reaches `revision`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] if the log ends before.
     pub(crate) async fn wait_for(&self, revision: Revision) -> Result<(), Error> {
         let mut reached = self.reached.subscribe();
         let found = reached.wait_for(|reached| reached.closed || reached.upto >= revision).await;
@@ -149,6 +184,8 @@ impl Tail {
 }
 
 /// The part of a batch after `after`; shares the batch itself whenever all of it is.
+///
+/// A cursor that begins in the middle of a batch pays for one copy, once.
 fn cut(batch: &Batch, after: Revision) -> Batch {
     match batch.changes.first() {
         Some(first) if first.revision <= after => {
@@ -165,6 +202,8 @@ impl RecentChanges {
         self.batches.partition_point(|batch| batch.upto <= after)
     }
 
+    /// The empty batch extends the last one, so `upto` of a stored batch can be greater than that of the clone which
+    /// a cursor already has; the cursor reads the difference as an empty batch.
     fn push(&mut self, batch: Batch) {
         match self.batches.back_mut() {
             // A log that only moves on, as etcd's does by the writes of others, must not pile up empty batches.
@@ -177,6 +216,8 @@ impl RecentChanges {
         }
     }
 
+    /// May leave nothing: a batch larger than the bounds is dropped at once, and every cursor reads it from the
+    /// backlog.
     fn shrink(&mut self, bounds: TailBounds) {
         while self.changes > bounds.changes || self.bytes > bounds.bytes {
             if !self.pop() {
@@ -210,9 +251,16 @@ fn cost(batch: &Batch) -> usize {
 }
 
 /// The source from which a cursor that fell behind the tail reads on.
+///
+/// Called once per batch by each cursor that is behind, so an implementation should return a good portion, and bound
+/// it: the caller holds it in memory.
 #[async_trait]
 pub(crate) trait LogBacklog: Send + Sync + Debug {
     /// Some changes after `after`, at least one or a later `upto`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Compacted`] if history begins after `after`.
     async fn read(&self, after: Revision) -> Result<Batch, Error>;
 }
 
@@ -228,6 +276,9 @@ impl LogBacklog for NoBacklog {
 }
 
 /// A position in the log.
+///
+/// The engine's form of a watcher. Holds no changes between two calls, so ten thousand of them cost some hundred
+/// bytes each.
 #[derive(Debug)]
 pub(crate) struct LogCursor {
     tail: Arc<Tail>,
@@ -243,6 +294,7 @@ impl LogCursor {
         Self { tail, backlog, reached, position: after }
     }
 
+    /// Registers with the channel only here, after a look at the tail found nothing.
     async fn wait(&mut self) -> Result<(), Error> {
         let position = self.position;
         let moved = self.reached.wait_for(|reached| reached.closed || reached.upto > position).await;

@@ -21,6 +21,8 @@ pub struct Usage {
 }
 
 /// The number of commits by their duration: a histogram with the bounds of [`SYNC_BOUNDS`].
+///
+/// Counts are per bucket and not cumulative; the metrics endpoint adds them up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncTimes {
     /// Commits not slower than the bound at the same place in [`SYNC_BOUNDS`] and slower than the one before.
@@ -40,6 +42,8 @@ pub(crate) struct SyncCounter {
 }
 
 impl SyncCounter {
+    /// Called by the writer alone. Counters are relaxed: a scrape may see a duration in the sum before it sees it in
+    /// its bucket, which Prometheus tolerates.
     pub(crate) fn observe(&self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let at = SYNC_BOUNDS.partition_point(|bound| *bound < micros);

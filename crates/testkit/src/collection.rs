@@ -15,6 +15,8 @@ use crate::history::{Seen, Truth};
 use crate::raw::{Raw, RawError};
 
 /// A namespaced resource of the core group.
+///
+/// Small and cloneable; it holds names and no connection.
 #[derive(Clone, Debug)]
 pub struct Collection {
     resource: String,
@@ -44,6 +46,9 @@ impl Collection {
     ///
     /// # Errors
     /// If the store cannot be read.
+    ///
+    /// Reads to the revision that is current when it is called, so call it after the last write was answered. Changes
+    /// of other collections pass by and are skipped.
     pub async fn truth(&self, engine: &dyn Engine, begin: Revision) -> Result<Truth, RawError> {
         let mut truth = Truth::default();
         for (revision, key, content) in self.state_at(engine, begin).await? {
@@ -68,6 +73,8 @@ impl Collection {
     ///
     /// # Errors
     /// If the list fails.
+    ///
+    /// One unlimited list without a selector: for collections of tests, not for large ones.
     pub async fn state(&self, raw: &Raw) -> Result<BTreeMap<ObjectKey, Seen>, RawError> {
         let list = raw.done(Method::GET, &self.path(), None).await?;
         Ok(items(&list).into_iter().map(|seen| (seen.key.clone(), seen)).collect())

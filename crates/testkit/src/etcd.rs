@@ -31,6 +31,8 @@ impl Etcd {
     ///
     /// # Errors
     /// If it is asked for and does not start.
+    ///
+    /// `None` without `LISTWATCH_REAL=1`, so that a test can return early and the usual run needs no binary.
     pub async fn if_wanted() -> io::Result<Option<Self>> {
         if with_real_parts() { Self::start().await.map(Some) } else { Ok(None) }
     }
@@ -39,6 +41,8 @@ impl Etcd {
     ///
     /// # Errors
     /// If there is no `etcd` in the path or it does not come up.
+    ///
+    /// Waits up to 30 seconds. Output of etcd is discarded; run it by hand if a start fails.
     pub async fn start() -> io::Result<Self> {
         let data = tempfile::tempdir()?;
         let (client, peer) = (free_port()?, free_port()?);

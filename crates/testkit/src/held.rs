@@ -10,6 +10,8 @@ use listwatch_wire::json::raw;
 use listwatch_wire::{ObjectKey, Revision};
 
 /// The objects of a stream, as bytes. Outlives the stream: the next one goes on from it.
+///
+/// Unbounded, unlike a client's: a test's collections are small, and every object that was sent must be remembered.
 #[derive(Clone, Debug, Default)]
 pub struct DeltaBases(BTreeMap<ObjectKey, Vec<u8>>);
 
@@ -32,6 +34,11 @@ impl DeltaBases {
 
     /// Applies a delta. Returns the object that the event is about, and its resourceVersion: that of a deletion is not in the
     /// object.
+    ///
+    /// # Errors
+    ///
+    /// If the object is not held, is held at another revision or with another uid, or the result has another
+    /// checksum.
     pub(crate) fn apply(&mut self, event: &Event) -> Result<(Vec<u8>, Revision), DeltaError> {
         let delta = DeltaEvent::parse(event.event_type, &event.object)?;
         let key = ObjectKey::namespaced(delta.namespace, delta.name);

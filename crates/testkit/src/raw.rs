@@ -17,6 +17,8 @@ use crate::held::DeltaBases;
 use crate::history::{Frame, Seen};
 
 /// A way to send requests to one server as one user.
+///
+/// Cloning shares the connections. Requests have no deadline of their own: tests bound what they wait for.
 #[derive(Clone)]
 pub struct Raw(kube::Client);
 
@@ -143,6 +145,8 @@ impl Raw {
 }
 
 /// A watch as it comes in.
+///
+/// Dropping it hangs up, as a client that loses interest does.
 #[derive(Debug)]
 pub struct WatchStream {
     body: BodyStream<Body>,

@@ -43,6 +43,8 @@ pub enum Store {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Starts in milliseconds on memory. Each test can have one of its own, so tests need not agree on names of objects.
 #[derive(Debug)]
 #[doc(alias = "envtest")]
 pub struct TestServer {
@@ -94,9 +96,13 @@ impl TestServer {
     ///
     /// # Errors
     /// See [`StartError`].
+    ///
+    /// The bind address of the default options is a free loopback port. Certificates of a server with a data
+    /// directory are kept there, so that a restart has the same CA.
     pub async fn with(store: Store, options: Options) -> Result<Self, StartError> {
         let data = if matches!(store, Store::Embedded) { Some(tempfile::tempdir()?) } else { None };
-        Self::open(store, options, data).await
+        // The future of a start is large, and would be part of that of every test.
+        Box::pin(Self::open(store, options, data)).await
     }
 
     async fn open(store: Store, mut options: Options, data: Option<TempDir>) -> Result<Self, StartError> {
@@ -115,8 +121,7 @@ impl TestServer {
         if let (Security::SelfMade { dir }, Some(data)) = (&mut options.security, &data) {
             *dir = Some(data.path().to_owned());
         }
-        // The future of a start is large, and would be part of that of every test.
-        let handle = Box::pin(Server::start(options.clone(), engine.clone())).await?;
+        let handle = Server::start(options.clone(), engine.clone()).await?;
         let kubeconfig = Kubeconfig::from_yaml(&handle.admin_kubeconfig())?;
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         Ok(Self { handle, engine, config, store, options, data })
@@ -157,6 +162,8 @@ impl TestServer {
     }
 
     /// The storage engine: the log of this engine is the truth that others are held against.
+    ///
+    /// Writing to it goes around the API: the server sees such a write as one of another server on the same store.
     #[must_use]
     pub fn engine(&self) -> &Arc<dyn Engine> {
         &self.engine
@@ -172,13 +179,15 @@ impl TestServer {
     ///
     /// # Errors
     /// See [`StartError`].
+    ///
+    /// On memory, everything is gone afterwards. Clients must be made anew unless the store keeps the CA.
     pub async fn restart(self) -> Result<Self, StartError> {
         let Self { handle, engine, config: _, store, mut options, data } = self;
         options.bind = handle.address();
         handle.shutdown().await;
         // The directory is locked for as long as anybody holds the engine.
         drop(engine);
-        Self::open(store, options, data).await
+        Box::pin(Self::open(store, options, data)).await
     }
 
     /// Stops in good order: watches end, requests are finished.

@@ -23,7 +23,7 @@ use listwatch::factory::{InformerFactory, Scope};
 use listwatch::kube::{KubeSource, ResourceKind};
 use listwatch::{Deleted, Event, HandlerOptions, InformerOptions, Object, SharedInformer, Sources};
 use listwatch_testkit::history::Seen;
-use listwatch_testkit::history::handler::{self, Told};
+use listwatch_testkit::history::handler::{self, HandlerCall};
 use listwatch_testkit::proxy::{Odds, Plan, Proxy};
 use listwatch_testkit::{Collection, Raw, TestServer, with_real_parts};
 use rand::rngs::StdRng;
@@ -56,7 +56,7 @@ fn metadata_of(state: &State) -> State {
 struct Subject {
     informer: SharedInformer<Value>,
     metadata_only: bool,
-    histories: Vec<Arc<Mutex<Vec<Told>>>>,
+    histories: Vec<Arc<Mutex<Vec<HandlerCall>>>>,
     /// The number of updates that came as patches.
     patched: Arc<AtomicUsize>,
 }
@@ -181,11 +181,11 @@ impl Subject {
     }
 }
 
-fn told(event: &Event<Value>) -> Option<Told> {
+fn told(event: &Event<Value>) -> Option<HandlerCall> {
     match event {
-        Event::Added { object, .. } => Some(Told::Added(seen(object))),
-        Event::Updated { old, new } => Some(Told::Updated { old: seen(old), new: seen(new) }),
-        Event::Deleted(Deleted { object, .. }) => Some(Told::Deleted(seen(object))),
+        Event::Added { object, .. } => Some(HandlerCall::Added(seen(object))),
+        Event::Updated { old, new } => Some(HandlerCall::Updated { old: seen(old), new: seen(new) }),
+        Event::Deleted(Deleted { object, .. }) => Some(HandlerCall::Deleted(seen(object))),
         Event::Synced => None,
     }
 }

@@ -18,7 +18,7 @@ const PORTION: usize = 32;
 /// cache line with the lock.
 #[repr(C)]
 pub(crate) struct Inbox<K, R> {
-    /// An add must do more than append: [`Self::look_out`] says when.
+    /// An add must do more than append: [`Self::update_alert`] says when.
     pub(crate) alert: bool,
     timing: Timing,
     pub(crate) adds: InboxBatch<K, R>,
@@ -45,7 +45,7 @@ impl<K, R> Inbox<K, R> {
 
     pub(crate) fn set_timing(&mut self, timing: Timing) {
         self.timing = timing;
-        self.look_out();
+        self.update_alert();
     }
 
     /// True if the next add is timed.
@@ -58,9 +58,9 @@ impl<K, R> Inbox<K, R> {
         }
     }
 
-    /// Sums up, for the next add, whether there is someone to wake, a time to note, or a reason to refuse it. To be called after
+    /// Sets the flag that sends the next add to the slow path: a consumer to wake, a time to note, or a reason to refuse it. Call it after
     /// each change of these.
-    pub(crate) fn look_out(&mut self) {
+    pub(crate) fn update_alert(&mut self) {
         let wakes = !self.paused && !self.sleepers.is_empty();
         self.alert = self.closed || self.timing == Timing::Each || wakes;
     }

@@ -247,7 +247,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         state.pace.begin();
         loop {
             if let Some(taken) = self.take(&mut state) {
-                ticket.leave_bed(&state);
+                ticket.unregister_waiter(&state);
                 self.release(state);
                 return NextKey::Taken(taken);
             }
@@ -259,7 +259,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
             if inbox.adds.is_empty() {
                 // The next key comes after a rest, however quickly the others did.
                 state.pace.time_each();
-                let timer = self.go_to_bed(&mut inbox, ticket, waker, state.core.next_due());
+                let timer = self.register_waiter(&mut inbox, ticket, waker, state.core.next_due());
                 drop(inbox);
                 self.release(state);
                 return NextKey::Wait { timer };
@@ -353,7 +353,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         let mut inbox = lock(&self.inbox.0);
         inbox.closed = true;
         inbox.paused = false;
-        inbox.look_out();
+        inbox.update_alert();
         drop(inbox);
         self.empty_inbox(state);
         state.core.close()
@@ -364,7 +364,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         state.core.set_paused(paused);
         let mut inbox = lock(&self.inbox.0);
         inbox.paused = state.core.is_paused();
-        inbox.look_out();
+        inbox.update_alert();
         drop(inbox);
         self.release(state);
     }

@@ -23,7 +23,7 @@ impl<'q, K: Key, R: Reason> WakeTicket<'q, K, R> {
     /// Removes this consumer from the wait list after it received a key, consuming its pending wake-up: `release`
     /// decides who else is woken.
     #[inline]
-    pub(crate) fn leave_bed(&mut self, state: &QueueState<K, R>) {
+    pub(crate) fn unregister_waiter(&mut self, state: &QueueState<K, R>) {
         if self.id.is_some() {
             let timer_needed = state.core.delayed_len() > 0;
             self.leave(|_, owned_timer| owned_timer && timer_needed);

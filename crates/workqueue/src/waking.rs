@@ -51,7 +51,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
     }
 
     /// Registers a consumer that found nothing. Returns when it must look again, if it watches the clock.
-    pub(crate) fn go_to_bed(
+    pub(crate) fn register_waiter(
         &self,
         inbox: &mut Inbox<K, R>,
         ticket: &mut WakeTicket<'_, K, R>,
@@ -84,7 +84,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
 
     /// To be called after each change of the sleepers.
     pub(crate) fn count_sleepers(&self, inbox: &mut Inbox<K, R>) {
-        inbox.look_out();
+        inbox.update_alert();
         self.sleepers.store(inbox.sleepers.len(), Ordering::Relaxed);
     }
 }

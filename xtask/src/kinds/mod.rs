@@ -1,4 +1,4 @@
-//! `cargo xtask kinds`: makes the schema table of crates/kinds.
+//! `cargo xtask kinds`: makes the schema table and the OpenAPI overlay of crates/kinds.
 //!
 //! Everything comes from a checkout of Kubernetes at the pinned release. The OpenAPI documents (`api/openapi-spec/v3`) say what
 //! fields there are, how lists merge, and what everything means. The Go types (`staging/src/k8s.io`) say what the documents leave
@@ -17,7 +17,9 @@
 //! optional pointers until `overlay.txt` says otherwise.
 //!
 //! The result is committed: `table.txt`, one line per field and meant to be read in a diff, and `docs.txt.gz`, the texts,
-//! line by line for the same fields. The crate's tests hold the table against the `k8s-pb` crate.
+//! line by line for the same fields. The crate's tests hold the table against the `k8s-pb` crate. `overlay.json.gz` is what the OpenAPI documents
+//! say beyond the table; the crate itself makes it, once the table is written (`crates/kinds/src/openapi/overlay_tests.rs`), also from
+//! `api/openapi-spec/swagger.json` where the checkout has it.
 
 mod definitions;
 mod golang;
@@ -28,6 +30,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use definitions::Definitions;
+
+use crate::checks;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -48,6 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if arguments.check {
         let same = is_current(&arguments.sources)?;
         println!("{TABLE} {}", if same { "is what the sources say" } else { "differs from the sources" });
+        checks::overlay(&arguments.sources, false)?;
         return Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let table = table(&arguments.sources)?;
@@ -59,6 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         println!("guessed: {guess}");
     }
     println!("{} structs, {} fields", table.structs, table.fields);
+    checks::overlay(&arguments.sources, true)?;
     Ok(ExitCode::SUCCESS)
 }
 

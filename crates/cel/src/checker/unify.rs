@@ -11,8 +11,11 @@ use crate::declarations::Overload;
 use crate::types::{MAX_PARTS, Type, same};
 
 /// The substitutions of type variables.
+///
+/// Belongs to one check. Variables are numbered in the order in which they are made and never reused.
 #[derive(Debug, Default)]
 pub(super) struct Mapping {
+    /// By the number of the variable.
     known: Vec<Option<Type>>,
     /// Changes since the last attempt began, to be taken back if it fails.
     trail: Vec<(usize, Option<Type>)>,
@@ -36,11 +39,16 @@ impl Mapping {
     }
 
     /// Returns true if a value of one type is assignable to the other. Records the substitutions that this needs.
+    ///
+    /// Symmetric where `dyn` is involved, as in cel-go: `dyn` can be assigned to `int`, and evaluation finds out.
     pub(super) fn assignable(&mut self, a: &Type, b: &Type) -> bool {
         self.attempt(|mapping, budget| mapping.fits(a, b, budget))
     }
 
     /// The result of an overload for arguments of these types, if they fit.
+    ///
+    /// Each attempt makes fresh variables for the parameters, so that two calls of one function do not share their
+    /// types.
     pub(super) fn call(&mut self, overload: &Overload, given: &[Type]) -> Option<Type> {
         if overload.args.len() != given.len() {
             return None;
@@ -54,6 +62,7 @@ impl Mapping {
         fits.then(|| self.substitute(&result, false))
     }
 
+    /// Trails do not nest: an attempt is never made inside another one.
     fn attempt(&mut self, attempt: impl FnOnce(&mut Self, &mut usize) -> bool) -> bool {
         self.trail.clear();
         let fits = attempt(self, &mut MAX_PARTS.clone());
@@ -145,6 +154,9 @@ impl Mapping {
     }
 
     /// Returns true if a type variable is part of another type.
+    ///
+    /// Keeps a variable from being substituted by a type that contains it, which would never end. Answers true beyond
+    /// the budget, so that nothing is substituted there.
     fn occurs(&self, unknown: &Type, within: &Type, budget: &mut usize) -> bool {
         if *budget == 0 {
             return true;
@@ -196,6 +208,8 @@ impl Mapping {
 }
 
 /// Returns true if `null` is assignable to a type.
+///
+/// Scalars are not: `null` can be compared with an `int` only if that is `dyn`.
 fn nullable(ty: &Type) -> bool {
     matches!(
         ty,

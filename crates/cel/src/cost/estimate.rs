@@ -2,6 +2,10 @@
 //!
 //! The rules are those of cel-go and of Kubernetes' estimator. Which definitions are accepted depends on them, so that they
 //! are followed to the letter, also where they are odd.
+//!
+//! The result depends on the expression and the schema, never on an object. It is computed when a definition is
+//! written, by `listwatch-custom`, which multiplies it by the number of places and compares it with the limits.
+//! Policies have no estimate: their objects have no bounds that could be read.
 
 mod calls;
 
@@ -17,17 +21,23 @@ use crate::schema::{Decl, Representation, unescape};
 use crate::types::Type;
 
 /// The least and the most that something costs.
+///
+/// Only the maximum is compared with limits. The minimum is carried along because cel-go's rules for operators that
+/// skip an argument use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostRange {
     /// The least.
     pub min: u64,
     /// The most.
+    ///
+    /// `u64::MAX` for something without a bound; sums and products saturate there.
     pub max: u64,
 }
 
 /// The smallest and the largest size of a value.
 pub(super) type SizeRange = CostRange;
 
+/// A size that nothing bounds makes every cost that depends on it too high.
 pub(super) const UNKNOWN: SizeRange = SizeRange { min: 0, max: u64::MAX };
 
 impl CostRange {
@@ -66,6 +76,8 @@ fn both(a: Option<EntrySizes>, b: Option<EntrySizes>) -> Option<EntrySizes> {
 }
 
 /// A step from a variable to a part of it.
+///
+/// A path is a variable and the steps from it to a value; the schema is looked up along it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum EstimateStep {
     Field(Text),
@@ -77,6 +89,7 @@ enum EstimateStep {
 
 type EstimatePath = Vec<EstimateStep>;
 
+/// The accumulator and the variables of the loops around the present node.
 #[derive(Debug)]
 struct Local {
     name: Text,
@@ -86,6 +99,9 @@ struct Local {
 }
 
 /// Estimates the cost of an expression.
+///
+/// `root` is the schema of `self`; the name of the variable does not matter, since all variables of a rule have the
+/// same schema.
 pub(crate) fn estimate(checked: &Checked, root: &Decl) -> CostRange {
     let mut coster = Coster {
         checked,
@@ -98,6 +114,7 @@ pub(crate) fn estimate(checked: &Checked, root: &Decl) -> CostRange {
     coster.cost(checked.ast.root)
 }
 
+/// Sizes and paths are recorded by node while the walk goes up, since a call needs those of its arguments.
 struct Coster<'c> {
     checked: &'c Checked,
     root: &'c Decl,
@@ -194,6 +211,8 @@ impl Coster<'_> {
 
     /// The cost of a comprehension: the cost of a turn times the largest size of the range. This product is what most
     /// definitions are refused for; `maxItems` and `maxProperties` bound it.
+    ///
+    /// Nested loops multiply, which is why a rule over a list of lists without bounds is refused at once.
     fn fold(&mut self, id: Id, fold: &Fold) -> CostRange {
         let mut sum = self.cost(fold.range).plus(self.cost(fold.init));
         let depth = self.locals.len();
@@ -282,6 +301,9 @@ impl Coster<'_> {
     }
 
     /// The size of a value, if something is known of it.
+    ///
+    /// In this order: what the walk found out, what is written, what the schema says, one for scalars, what is known
+    /// of a local.
     fn size(&mut self, id: Id) -> Option<SizeRange> {
         if let Some(size) = self.sizes.get(&id) {
             return Some(*size);
@@ -332,6 +354,8 @@ impl Coster<'_> {
 }
 
 /// Returns true if a comprehension only binds a name.
+///
+/// cel-go recognizes it by the same signs.
 fn is_binding(checked: &Checked, fold: &Fold) -> bool {
     matches!(checked.ast.kind(fold.range), AstKind::List { items, .. } if items.is_empty())
         && matches!(checked.ast.kind(fold.condition), AstKind::Literal(Literal::Bool(false)))

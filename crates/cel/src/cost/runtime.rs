@@ -7,6 +7,8 @@
 
 use crate::value::{List, Map, Value};
 
+/// The costs of making a list, a map and a struct, whatever their size. Elements are paid for by the expressions that
+/// make them.
 pub(crate) const LIST_COST: u64 = 10;
 pub(crate) const MAP_COST: u64 = 30;
 pub(crate) const STRUCT_COST: u64 = 40;
@@ -17,6 +19,9 @@ pub(super) const STRING_FACTOR: f64 = 0.1;
 pub(super) const REGEX_FACTOR: f64 = 0.25;
 
 /// The dependence of the cost of a call on its arguments.
+///
+/// Small and `Copy`: it is part of an operation and used at each evaluation. Numbers are indexes of arguments, the
+/// target being the first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallCost {
     Fixed(u64),
@@ -51,6 +56,9 @@ pub(crate) enum CallCost {
 
 impl CallCost {
     /// The rule for a function and the overload that was found for it, or `""` if there are several.
+    ///
+    /// Libraries come before functions before standard overloads, the order in which Kubernetes' estimator and
+    /// cel-go's are asked.
     pub(crate) fn of(function: &str, overload: &str) -> Self {
         Self::of_overload(overload).or_else(|| Self::of_function(function, overload)).unwrap_or(
             match overload {
@@ -123,6 +131,9 @@ impl CallCost {
     }
 
     /// The cost of a call with these arguments.
+    ///
+    /// Charged after the call, as in cel-go, because some rules need the result. What a call really does is metered
+    /// before, by [`Meter::work`](crate::Meter::work).
     pub(crate) fn cost(self, args: &[Value<'_>], result: Option<&Value<'_>>) -> u64 {
         let size = |index: usize| args.get(index).map_or(1, Value::cost_size);
         let output = || result.map_or(1, Value::cost_size);
@@ -168,6 +179,8 @@ impl CallCost {
 }
 
 /// The cost of comparing two values for equality.
+///
+/// Proportional to the shorter value, also where the first byte would decide: the numbers are cel-go's.
 pub(crate) fn equality(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u64 {
     match left {
         Some(
@@ -224,6 +237,8 @@ fn selector(length: u64) -> u64 {
 }
 
 /// The cost of passing over a value with everything in it. Ends at the budget: a limit is exceeded before that.
+///
+/// The budget of values is a million, and the cost at its end is far beyond every limit.
 fn traversal(value: &Value<'_>, budget: &mut u64) -> u64 {
     if *budget == 0 {
         return u64::MAX / 2;

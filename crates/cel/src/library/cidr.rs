@@ -26,10 +26,13 @@ impl fmt::Display for Cidr {
 
 impl Cidr {
     /// The number of bytes of the prefix.
+    ///
+    /// The basis of the cost of `containsIP`, as Kubernetes counts it.
     pub(crate) fn size(self) -> u64 {
         u64::from(self.bits).div_ceil(8)
     }
 
+    /// A shift by the whole width is no shift in Rust, so a prefix of zero bits is handled by `checked_shl`.
     fn masked(self) -> Self {
         let address = match self.address {
             IpAddr::V4(v4) => {

@@ -70,6 +70,8 @@ fn to_double<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
 }
 
 /// A number as Go's `ParseFloat` reads it, without hexadecimal ones.
+///
+/// The special words are accepted in any case and with a sign.
 fn parse_double(text: &str) -> Option<f64> {
     let body = text.trim_start_matches(['+', '-']);
     let word = body.to_ascii_lowercase();
@@ -128,6 +130,7 @@ fn to_uint<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
+/// Linear for bytes, which must be checked for UTF-8; everything else is short.
 fn to_string<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let text = match args {
         [Value::String(text)] => return Ok(Value::String(text.clone())),
@@ -160,6 +163,8 @@ pub(crate) fn text_of(value: &Value<'_>) -> Option<String> {
 }
 
 /// A double as Go's `%g` writes it.
+///
+/// Fixed notation between 1e-4 and 1e21, scientific with at least two digits of exponent elsewhere.
 pub(crate) fn double_text(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();

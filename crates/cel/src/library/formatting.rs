@@ -15,6 +15,8 @@ use crate::value::{List, Value};
 const MAX_PRECISION: usize = 1000;
 
 /// A directive of a format string.
+///
+/// Precision is part of the two clauses that have one; 6 digits if none is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FormatClause {
     String,
@@ -113,6 +115,13 @@ impl FormatClause {
 }
 
 /// Formats a string as cel-go's `format` does.
+///
+/// Work is announced after each piece, with the bytes that it added: a piece is bounded by its argument and by
+/// [`MAX_PRECISION`].
+///
+/// # Errors
+///
+/// For a format that does not parse, an argument that is missing, and one of a type that its clause does not take.
 pub(super) fn format(format: &str, args: &List<'_>, meter: &mut Meter) -> Result<String, EvalError> {
     let mut out = String::new();
     let mut next = 0;
@@ -241,6 +250,9 @@ fn scientific(number: f64, precision: usize) -> String {
 }
 
 /// A value as `%s` writes it; inside of lists and maps strings are quoted and times are named.
+///
+/// Recursion follows the nesting of the value, which is bounded by that of the object or of the expression that made
+/// it.
 fn write_value(
     value: &Value<'_>,
     out: &mut String,

@@ -39,6 +39,10 @@ pub(super) fn native(name: &str) -> Option<Native> {
 }
 
 /// Reads an address. Zones and IPv4 addresses inside IPv6 ones are refused.
+///
+/// # Errors
+///
+/// For anything that Go's `netip` would not take, and for zones and mapped addresses.
 pub(super) fn parse(text: &str) -> Result<IpAddr, EvalError> {
     if text.contains('%') {
         return Err(EvalError::new(format!("IP address {text:?} with zone value is not allowed")));
@@ -79,6 +83,7 @@ fn is_link_local_unicast(ip: &IpAddr) -> bool {
     }
 }
 
+/// Go's definition: private addresses count, although they are not global on the internet.
 fn is_global_unicast(ip: &IpAddr) -> bool {
     let broadcast = *ip == IpAddr::V4(Ipv4Addr::BROADCAST);
     let unspecified = *ip == IpAddr::V4(Ipv4Addr::UNSPECIFIED) || *ip == IpAddr::V6(Ipv6Addr::UNSPECIFIED);

@@ -68,6 +68,7 @@ fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list(flat))
 }
 
+/// Recursion ends with the nesting of the list, whatever depth was asked for.
 fn flatten_into<'a>(
     list: &List<'a>,
     depth: i64,
@@ -85,12 +86,16 @@ fn flatten_into<'a>(
 }
 
 /// Copies the elements, which is metered with the memory that they take.
+///
+/// Eight units per element stand for the size of a value; the meter's bound on work is then one on memory too.
 fn items<'a>(list: &List<'a>, meter: &mut Meter) -> Result<Vec<Value<'a>>, EvalError> {
     meter.work(list.len().saturating_mul(8))?;
     list.iter().collect()
 }
 
 /// Sorts a list by the keys that the macro `sortBy` computed, stable for equal keys. All keys must be of one type.
+///
+/// `sort` is the same function with the list as its own keys. Doubles that are not numbers keep their order.
 fn sort_by_keys<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list), Value::List(keys)] = args else {
         return Err(no_overload("@sortByAssociatedKeys", args));
@@ -171,6 +176,7 @@ fn is_sorted<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::Bool(true))
 }
 
+/// Adds with the operator, so that overflow is an error and durations add up. An empty list is the integer zero.
 fn sum<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return Err(no_overload("sum", args)) };
     let add = operators::native("_+_").ok_or_else(EvalError::no_such_overload)?;
@@ -186,6 +192,7 @@ fn sum<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(total.unwrap_or(Value::Int(0)))
 }
 
+/// An error for an empty list, and for elements that cannot be ordered.
 fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, worse: Ordering) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return Err(no_overload(name, args)) };
     let mut best: Option<Value<'a>> = None;
@@ -202,6 +209,8 @@ fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, worse: Orderin
 }
 
 /// The first of these places that holds the value, or -1. Elements that cannot be compared are not equal.
+///
+/// Linear; each comparison counts as work of its own.
 fn found<'a>(
     list: &List<'a>,
     wanted: &Value<'a>,
@@ -233,6 +242,7 @@ pub(super) fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evalua
     found(list, wanted, meter, (0..list.len()).rev())
 }
 
+/// Newer than the other functions: only stored expressions have it, see `tables`.
 fn includes<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let result = match args {
         [Value::List(list), item] => operators::has_element(list, item, meter),

@@ -69,6 +69,8 @@ fn add<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
 }
 
 /// Two lists as one. Sets and lists with keys of an object are merged.
+///
+/// The schema is that of the left list; one that was computed has none and is appended to.
 fn join<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<List<'a>, EvalError> {
     let keys = match a.decl().map(|decl| &decl.shape) {
         Some(Representation::List { kind: ListIdentity::Set, .. }) => None,
@@ -164,6 +166,8 @@ fn ordered<'a>(args: &[Value<'a>], name: &str, wanted: fn(Ordering) -> bool) -> 
 }
 
 /// The error of an operator. It names the operator only if no value of the type of the left operand has it.
+///
+/// Two texts, because cel-go dispatches operators by the type of the left value, and the error says how far it came.
 fn unsupported(name: &str, args: &[Value<'_>]) -> EvalError {
     let number = matches!(args.first(), Some(Value::Int(_) | Value::Uint(_)));
     let known = match (name, args.first()) {
@@ -182,6 +186,8 @@ fn unsupported(name: &str, args: &[Value<'_>]) -> EvalError {
 }
 
 /// Returns true if a list has an element, as `in` says.
+///
+/// An element that cannot be compared is an error only if no other one is equal.
 pub(super) fn has_element<'a>(
     list: &List<'a>,
     item: &Value<'a>,
@@ -210,6 +216,7 @@ fn contains<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
+/// Strings are walked to count code points, which is charged as a sixteenth of their bytes.
 fn size<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     if let [Value::String(text)] = args {
         meter.work(text.len() as u64 / 16)?;
@@ -224,6 +231,10 @@ fn size<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
 }
 
 /// A map with entries.
+///
+/// # Errors
+///
+/// For keys that no map can have.
 pub(super) fn map_of<'a>(entries: Vec<(Value<'a>, Value<'a>)>) -> Evaluated<'a> {
     let mut map = crate::value::OwnedMap::default();
     for (key, value) in entries {

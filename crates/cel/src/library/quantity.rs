@@ -18,8 +18,11 @@ const MAX: i128 = i64::MAX as i128 * NANOS;
 
 /// A quantity for calculations in expressions, in billionths. `listwatch-kinds` has its own, which also keeps the
 /// notation.
+///
+/// 128 bits hold the largest value in billionths with room for sums, which saturate.
 #[derive(Clone, Debug)]
 pub struct Quantity {
+    /// Never beyond [`MAX`] after parsing; sums may be.
     nanos: i128,
     /// The number, if it was written as an integer. Kubernetes does not take `1000m` or `1.0` for one.
     integer: Option<i64>,
@@ -136,6 +139,12 @@ fn scale(suffix: &str) -> Option<SuffixScale> {
 }
 
 /// Parses a quantity. The message is the one of apimachinery, whatever is wrong.
+///
+/// At most 30 digits are kept; further ones only scale. That is beyond the range in any case.
+///
+/// # Errors
+///
+/// If the text is none, or its exponent has more than three digits.
 fn parse(text: &str) -> Result<Quantity, EvalError> {
     let wrong = || {
         EvalError::new(
@@ -159,6 +168,8 @@ fn parse(text: &str) -> Result<Quantity, EvalError> {
 }
 
 /// The size in billionths, rounded up. Numbers with too many digits are as large as can be.
+///
+/// Rounds away from zero, as apimachinery does for quantities below its finest unit.
 fn magnitude(whole: &str, fraction: &str, scale: &SuffixScale) -> i128 {
     let whole = whole.trim_start_matches('0');
     let fraction = fraction.trim_end_matches('0');

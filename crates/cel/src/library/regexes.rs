@@ -18,6 +18,8 @@ use crate::value::{Str, Value};
 /// The largest compiled pattern in bytes: what is written down once must not hold memory at will.
 const MAX_COMPILED: usize = 1 << 20;
 /// The number of compiled patterns that a thread keeps. Patterns of rules are constants, so that few are in use.
+///
+/// When it is reached, all are dropped: simpler than an order of use, and rare.
 const KEPT: usize = 64;
 /// Longer patterns are not kept.
 const MAX_KEPT_LENGTH: usize = 1000;
@@ -52,6 +54,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, EvalError> {
     RegexBuilder::new(&translate(pattern)).size_limit(MAX_COMPILED).build().map_err(wrong)
 }
 
+/// Compilation is not part of the cost that users see; patterns that are constants pay for it once per thread.
 fn with<T>(pattern: &str, run: impl FnOnce(&Regex) -> T) -> Result<T, EvalError> {
     COMPILED.with_borrow_mut(|compiled| {
         if let Some(regex) = compiled.get(pattern) {
@@ -88,6 +91,7 @@ fn find<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     with(pattern, found).map(|found| Value::String(Str::from(found))).map_err(illegal)
 }
 
+/// Eight bytes of work per byte of text, since every character may become a string of its own.
 fn find_all<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let (text, pattern, most) = match args {
         [Value::String(text), Value::String(pattern)] => (text, pattern, -1),
@@ -105,6 +109,8 @@ fn find_all<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
 
 /// A pattern of Go in the syntax of the `regex` crate: classes such as `\d` are ASCII, braces and brackets that mean
 /// nothing in Go are escaped.
+///
+/// Linear apart from look-behinds for braces. What it does not know is passed through, and the engine refuses it.
 pub(crate) fn translate(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len() + 8);
     let mut chars = pattern.char_indices().peekable();

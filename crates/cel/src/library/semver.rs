@@ -16,6 +16,7 @@ use crate::value::Value;
 #[derive(Clone, Debug)]
 pub struct Semver {
     numbers: [u64; 3],
+    /// Empty for a release, which comes after all of its pre-releases.
     pre: Vec<PreReleasePart>,
 }
 
@@ -79,6 +80,9 @@ pub(super) fn ordered<'a>(
     }
 }
 
+/// # Errors
+///
+/// In the words of `blang/semver`.
 fn read(text: &str, lenient: bool) -> Result<Semver, EvalError> {
     if lenient { parse(&normalized(text)?) } else { parse(text) }
 }
@@ -94,6 +98,7 @@ fn normalized(text: &str) -> Result<String, EvalError> {
     Ok(parts.join("."))
 }
 
+/// A lone zero stays, and so does one before a word.
 fn without_zeros(part: &str) -> String {
     if part.len() <= 1 {
         return part.to_owned();

@@ -32,6 +32,7 @@ fn with<'a>(
     }
 }
 
+/// The product of both lengths in comparisons, each of which is metered.
 fn contains<'a>(set: &List<'a>, part: &List<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
     for item in part.iter() {
         if !has_element(set, &item?, meter)? {

@@ -21,6 +21,8 @@ const SECOND: i64 = 1_000_000_000;
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
 /// A point in time between the beginning of year 1 and the end of year 9999.
+///
+/// Zones are applied when a part is read: the value itself is always UTC, and prints so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(DateTime);
 
@@ -102,6 +104,8 @@ fn part<'a>(args: &[Value<'a>], name: &str, part: fn(&DateTime) -> i64) -> Evalu
 }
 
 /// A zone by its name, or by its offset such as `-08:00`.
+///
+/// Names are looked up in jiff's time zone database; an offset needs none.
 fn time_zone(name: &str) -> Result<TimeZone, EvalError> {
     let Some((hours, minutes)) = name.split_once(':') else {
         let unknown = |_| EvalError::new(format!("unknown time zone {name}"));
@@ -124,6 +128,10 @@ fn time_zone(name: &str) -> Result<TimeZone, EvalError> {
 }
 
 /// A time moved by a span.
+///
+/// # Errors
+///
+/// If the result is outside of the years 1 to 9999.
 pub(super) fn shift(at: Timestamp, nanos: i64) -> Result<Timestamp, EvalError> {
     let moved = at.0.checked_add(SignedDuration::from_nanos(nanos)).ok();
     moved.and_then(Timestamp::new).ok_or_else(overflow)
@@ -135,6 +143,8 @@ pub(super) fn from_seconds(seconds: i64) -> Result<Timestamp, EvalError> {
 }
 
 /// A time as RFC 3339 writes it.
+///
+/// Stricter than RFC 3339 in that `T` and `Z` are upper case, as in Go. Digits beyond nanoseconds are cut off.
 pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let (day, rest) = text.split_at_checked(10)?;
     let (clock, rest) = rest.strip_prefix('T')?.split_at_checked(8)?;
@@ -173,6 +183,8 @@ pub(crate) fn parse_date(text: &str) -> Option<Timestamp> {
 }
 
 /// A span as Go writes it, such as `1h30m` or `-1.5s`.
+///
+/// At most 200 bytes, more than any sensible duration; units may repeat and come in any order, as in Go.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     const UNITS: [(&str, i64); 8] = [
         ("ns", 1),

@@ -12,6 +12,8 @@ use crate::error::EvalError;
 use crate::value::{Str, Value};
 
 /// A URL in its parts, each as it was written.
+///
+/// User and fragment are kept for comparisons only; no function of the library reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     scheme: String,
@@ -70,6 +72,7 @@ impl Url {
         })
     }
 
+    /// Without port and without the brackets of an IPv6 address.
     fn hostname(&self) -> &str {
         match self.host.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
             Some((inside, _)) => inside,
@@ -82,6 +85,7 @@ impl Url {
         after.rsplit_once(':').map_or("", |(_, port)| port)
     }
 
+    /// Pairs that do not decode are dropped, as `url.Values` does; the order of first occurrence is kept.
     fn query(&self) -> Vec<(String, Vec<String>)> {
         let mut pairs: Vec<(String, Vec<String>)> = Vec::new();
         let mut places = std::collections::HashMap::new();

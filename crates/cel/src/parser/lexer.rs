@@ -24,6 +24,8 @@ pub(super) enum LexToken {
 }
 
 /// A token with its place: byte range in the source, and offset in code points.
+///
+/// Borrows the source; a vector of them is as long as the expression at most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lexeme<'s> {
     pub(super) token: LexToken,
@@ -87,6 +89,8 @@ impl<'s> Lexer<'s> {
 
     /// The kind and length of the token that begins here. Strings come first, since their prefixes (`r`, `b`) look like
     /// names.
+    ///
+    /// Longer signs stand before their prefixes in [`SIGNS`].
     fn scan(&self, first: char) -> Option<(LexToken, usize)> {
         if let Some((bytes, is_bytes)) = string(self.rest) {
             return Some((if is_bytes { LexToken::Bytes } else { LexToken::String }, bytes));

@@ -17,6 +17,8 @@ const UNUSED: &str = "#unused";
 const SORT_INPUT: &str = "@__sortBy_input__";
 
 /// Expands a call if it is a macro.
+///
+/// A call with another number of arguments is an ordinary call, so functions of the same name stay possible.
 pub(super) fn expand(
     parser: &mut CelParser<'_, '_>,
     function: &str,
@@ -60,6 +62,8 @@ pub(super) fn expand(
 }
 
 /// Makes nodes at the place of the macro's call.
+///
+/// All nodes of an expansion have the place of the call, which is what errors about them point to.
 struct Builder<'p, 's, 'l> {
     parser: &'p mut CelParser<'s, 'l>,
     at: usize,
@@ -241,6 +245,8 @@ impl Builder<'_, '_, '_> {
         self.call("_?_:_", vec![test, step, same])
     }
 
+    /// The operand is copied, since it is tested and then read; chains of `optMap` double with each link, up to the
+    /// limit of nodes.
     fn optional(&mut self, function: &str, optional: Id, variable: Id, value: Id) -> ParsedNode {
         let AstKind::Ident(name) = self.parser.ast.kind(variable).clone() else {
             return self.error(variable, &format!("{function}() variable name must be a simple identifier"));
@@ -257,6 +263,7 @@ impl Builder<'_, '_, '_> {
         self.call("_?_:_", vec![present, some, none])
     }
 
+    /// Binds the list to a name first, so that it is evaluated once for its keys and its elements.
     fn sort_by(&mut self, list: Id, variable: Id, key: Id) -> ParsedNode {
         if matches!(
             self.parser.ast.kind(list),
@@ -274,6 +281,8 @@ impl Builder<'_, '_, '_> {
     }
 
     /// An expression with a name for a value.
+    ///
+    /// A loop over nothing, whose accumulator is the value: the language has no other way to name one.
     fn bind(&mut self, name: Text, value: Id, result: Id) -> ParsedNode {
         let range = self.items(Vec::new())?;
         let condition = self.literal(Literal::Bool(false))?;

@@ -34,6 +34,8 @@ pub(super) fn literal(text: &str, is_bytes: bool) -> Result<Literal, &'static st
 }
 
 /// Resolves the escapes of a literal. In bytes, `\x` is a byte; in strings, a code point.
+///
+/// The result may be no valid UTF-8 for bytes; strings are checked by the caller.
 fn unescape(text: &str, is_bytes: bool, out: &mut Vec<u8>) -> Result<(), &'static str> {
     let mut chars = text.chars();
     while let Some(c) = chars.next() {

@@ -59,6 +59,8 @@ pub fn escape(name: &str) -> Option<Cow<'_, str>> {
 }
 
 /// The name that an identifier stands for, or `None` if it stands for none.
+///
+/// Borrowed for names without a double underscore, which are nearly all.
 pub(crate) fn unescape(identifier: &str) -> Option<Cow<'_, str>> {
     if !identifier.contains("__") {
         return Some(identifier.into());

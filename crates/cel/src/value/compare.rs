@@ -17,6 +17,12 @@ use crate::meter::Meter;
 use crate::schema::{ListIdentity, Representation};
 
 /// Returns true if two values are equal, as `==` says. Numbers of different types are compared by their value.
+///
+/// Recursion follows the values. Lists and maps are left at the first difference.
+///
+/// # Errors
+///
+/// If a schema's list or map is compared with something else, or the work is too much.
 pub(crate) fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
     meter.work(1)?;
     Ok(match (a, b) {
@@ -95,6 +101,8 @@ fn lists<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<bool, Eval
 }
 
 /// Equality of lists whose order does not matter: sets of scalars, and lists of objects with keys.
+///
+/// Linear by hashing the identity of elements. Of elements with the same identity the last counts on the left.
 fn unordered<'a>(
     a: &List<'a>,
     b: &List<'a>,
@@ -121,6 +129,9 @@ fn unordered<'a>(
 }
 
 /// The identity of an element of a set, or of a list with keys.
+///
+/// The JSON of a scalar or of the keys. Up to 64 parts are looked at; anything larger has no identity and equals
+/// every other such element.
 pub(crate) fn identity(item: &Value<'_>, keys: Option<&[Text]>) -> Vec<Option<String>> {
     match (keys, item) {
         (Some(keys), Value::Map(Map::Json(map, _))) => {
@@ -177,6 +188,10 @@ pub(crate) fn numbers(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
 }
 
 /// The order of two values, as `<` says.
+///
+/// # Errors
+///
+/// For values that have no order, and for NaN.
 pub(crate) fn order(a: &Value<'_>, b: &Value<'_>) -> Result<Ordering, EvalError> {
     Ok(match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),

@@ -35,6 +35,9 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     /// If the value does not fit.
+    ///
+    /// Only the top is looked at. Parts are converted when they are read, so an error deeper inside appears only to
+    /// expressions that read it.
     pub fn from_typed(json: &'a Json, decl: &'a Decl) -> Result<Self, EvalError> {
         typed(json, Some(decl))
     }
@@ -114,6 +117,8 @@ fn kind(json: &Json) -> &'static str {
 }
 
 /// The field of an object.
+///
+/// Names in expressions are escaped ones for objects with a schema and plain ones for maps.
 pub(super) fn field<'a>(
     map: &'a JsonMap,
     decl: Option<&'a Decl>,
@@ -138,6 +143,9 @@ pub(super) fn field<'a>(
 ///
 /// # Errors
 /// If the value has no JSON form, or more parts than `nodes`.
+///
+/// `nodes` is counted down over several values, so that a host bounds all that one expression made. Parts that borrow
+/// from a tree are shared with it, not copied.
 pub fn to_json(value: &Value<'_>, nodes: &mut usize) -> Result<Json, EvalError> {
     if *nodes == 0 {
         return Err(EvalError::new("the value is too large"));

@@ -23,6 +23,8 @@ pub enum Map<'a> {
 }
 
 /// Entries in the order in which they were added.
+///
+/// Two structures, because order of insertion is visible in results and lookups must not be linear.
 #[derive(Clone, Debug, Default)]
 pub struct OwnedMap<'a> {
     entries: Vec<(Value<'a>, Value<'a>)>,
@@ -68,6 +70,8 @@ impl<'a> OwnedMap<'a> {
     ///
     /// # Errors
     /// If the value cannot be a key.
+    ///
+    /// The first key stays if an equal one of another number type comes later; only the value changes.
     pub fn insert(&mut self, at: Value<'a>, value: Value<'a>) -> Result<bool, EvalError> {
         let Some(wanted) = key(&at) else {
             return Err(EvalError::new(format!("unsupported key type: {}", at.type_name())));
@@ -117,6 +121,8 @@ impl<'a> Map<'a> {
     }
 
     /// The keys in order.
+    ///
+    /// Allocates a vector and a string per escaped key; loops meter a unit of work per key.
     #[must_use]
     pub fn keys(&self) -> Vec<Value<'a>> {
         match self {
@@ -134,6 +140,8 @@ impl<'a> Map<'a> {
     ///
     /// # Errors
     /// If there is such an entry already, or the value cannot be a key.
+    ///
+    /// A map of an object is copied first: constructed maps are the only ones that grow.
     pub(crate) fn insert(&mut self, at: Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
         if let Self::Json(..) = self {
             *self = Self::Owned(Arc::new(self.to_owned_map()?));

@@ -9,6 +9,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// A string, borrowed or shared. Copying it never copies its text.
+///
+/// Two words and a tag; dereferences to `str`, so most code does not care which it is.
 #[derive(Clone)]
 pub enum Str<'a> {
     /// A string of an object or an expression.

@@ -14,14 +14,14 @@ use anyhow::Context;
 use http::{Method, StatusCode};
 use listwatch::workqueue::{Job, Outcome, Runner, Running};
 use listwatch::{Deleted, Event, Object, ObjectKey, Revision, Store};
-use listwatch_testkit::history::handler::Told;
+use listwatch_testkit::history::handler::HandlerCall;
 use listwatch_testkit::history::{Acknowledged, Filter, Frame, Seen, Start, Watch};
 use listwatch_testkit::raw::RawError;
 use listwatch_testkit::{Collection, Raw};
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::counters::{DemoCounters, Who};
+use super::counters::{DemoCounters, DemoHandler};
 use super::{Demo, DemoArguments, LABEL, PATIENCE};
 
 /// A part of each object that does not change, as most of a real one does not: about a KiB.
@@ -148,12 +148,12 @@ pub(crate) fn quick(demo: &Demo) -> impl FnMut(&Event<Value>) + Send + use<> {
     move |event| {
         if let Some(object) = event.object().filter(|object| !is_fulfilled(object)) {
             if let Some(sent) = data(object, "sent").and_then(|text| text.parse().ok()) {
-                counters.took(sent);
+                counters.record_latency(sent);
             }
             // Refused only when the queue is shut down, which is when nothing is left to do.
             queue.add(object.key().clone()).ok();
         }
-        counters.told(Who::Quick, told(event));
+        counters.record_call(DemoHandler::Quick, handler_call(event));
     }
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn quick(demo: &Demo) -> impl FnMut(&Event<Value>) + Send + use<> {
 pub(crate) fn slow(demo: &Demo) -> impl FnMut(Event<Value>) -> tokio::time::Sleep + Send + use<> {
     let (counters, pause) = (demo.counters.clone(), Duration::from_millis(demo.arguments.slow));
     move |event| {
-        counters.told(Who::Slow, told(&event));
+        counters.record_call(DemoHandler::Slow, handler_call(&event));
         tokio::time::sleep(pause)
     }
 }
@@ -213,11 +213,11 @@ pub(crate) fn data(object: &Object<Value>, field: &str) -> Option<String> {
     object.text(&["data", field]).map(std::borrow::Cow::into_owned)
 }
 
-fn told(event: &Event<Value>) -> Option<Told> {
+fn handler_call(event: &Event<Value>) -> Option<HandlerCall> {
     match event {
-        Event::Added { object, .. } => Some(Told::Added(seen(object)?)),
-        Event::Updated { old, new } => Some(Told::Updated { old: seen(old)?, new: seen(new)? }),
-        Event::Deleted(Deleted { object, .. }) => Some(Told::Deleted(seen(object)?)),
+        Event::Added { object, .. } => Some(HandlerCall::Added(seen(object)?)),
+        Event::Updated { old, new } => Some(HandlerCall::Updated { old: seen(old)?, new: seen(new)? }),
+        Event::Deleted(Deleted { object, .. }) => Some(HandlerCall::Deleted(seen(object)?)),
         Event::Synced => None,
     }
 }

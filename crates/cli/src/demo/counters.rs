@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use listwatch_testkit::history::handler::Told;
+use listwatch_testkit::history::handler::HandlerCall;
 
 /// Microseconds up to a minute, to three digits: a fixed 200 KB, however long the demo runs.
 const LONGEST: u64 = 60_000_000;
@@ -28,8 +28,8 @@ pub(crate) struct DemoCounters {
     writing_ended: AtomicBool,
     finished: AtomicBool,
     latency: Mutex<Latency>,
-    quick: Mutex<Vec<Told>>,
-    slow: Mutex<Vec<Told>>,
+    quick: Mutex<Vec<HandlerCall>>,
+    slow: Mutex<Vec<HandlerCall>>,
 }
 
 /// Times from sending a write to the quick handler, in microseconds.
@@ -42,7 +42,7 @@ struct Latency {
 
 /// The handler that is counted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Who {
+pub(crate) enum DemoHandler {
     Quick,
     Slow,
 }
@@ -70,7 +70,7 @@ impl DemoCounters {
     }
 
     /// Notes how long ago something was sent.
-    pub(crate) fn took(&self, sent: u64) {
+    pub(crate) fn record_latency(&self, sent: u64) {
         let took = self.now().saturating_sub(sent).clamp(1, LONGEST);
         let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
         let Latency { all, recent } = &mut *latency;
@@ -91,22 +91,22 @@ impl DemoCounters {
         both
     }
 
-    pub(crate) fn told(&self, who: Who, told: Option<Told>) {
-        self.history(who).lock().unwrap_or_else(PoisonError::into_inner).extend(told);
+    pub(crate) fn record_call(&self, who: DemoHandler, call: Option<HandlerCall>) {
+        self.history(who).lock().unwrap_or_else(PoisonError::into_inner).extend(call);
     }
 
-    pub(crate) fn handled(&self, who: Who) -> usize {
+    pub(crate) fn handled(&self, who: DemoHandler) -> usize {
         self.history(who).lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    pub(crate) fn take_history(&self, who: Who) -> Vec<Told> {
+    pub(crate) fn take_history(&self, who: DemoHandler) -> Vec<HandlerCall> {
         std::mem::take(&mut *self.history(who).lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn history(&self, who: Who) -> &Mutex<Vec<Told>> {
+    fn history(&self, who: DemoHandler) -> &Mutex<Vec<HandlerCall>> {
         match who {
-            Who::Quick => &self.quick,
-            Who::Slow => &self.slow,
+            DemoHandler::Quick => &self.quick,
+            DemoHandler::Slow => &self.slow,
         }
     }
 

@@ -15,7 +15,7 @@ use listwatch_storage::Engine;
 use listwatch_testkit::Raw;
 use serde_json::Value;
 
-use super::counters::{DemoCounters, Who};
+use super::counters::{DemoCounters, DemoHandler};
 use super::{DemoArguments, LABEL};
 
 /// The parts that are looked at.
@@ -85,8 +85,8 @@ impl Viewed {
             delivered: count(&counters.delivered, before.delivered),
             cached: snapshot.len(),
             cached_at: snapshot.revision(),
-            quick: RatedCount::since(counters.handled(Who::Quick) as u64, before.quick, seconds),
-            slow: RatedCount::since(counters.handled(Who::Slow) as u64, before.slow, seconds),
+            quick: RatedCount::since(counters.handled(DemoHandler::Quick) as u64, before.quick, seconds),
+            slow: RatedCount::since(counters.handled(DemoHandler::Slow) as u64, before.slow, seconds),
             slow_ms: self.arguments.slow,
             waiting: self.queue.len(),
             in_work: self.queue.in_flight(),

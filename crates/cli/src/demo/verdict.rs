@@ -14,7 +14,7 @@ use listwatch_testkit::history::{Frame, Seen, Violation, Watch, handler};
 
 use super::Demo;
 use super::actors::{self, Wishes};
-use super::counters::Who;
+use super::counters::DemoHandler;
 use super::screen::grouped;
 
 /// The outcome of a demo.
@@ -64,8 +64,8 @@ pub(crate) async fn reach(
         fact("the cache equals the server", format!("{} objects, field by field", server.len())),
     ];
     for (who, name, about) in [
-        (Who::Quick, "quick", "handlers hear a consistent story"),
-        (Who::Slow, "slow", "a slow handler delays itself only"),
+        (DemoHandler::Quick, "quick", "handlers hear a consistent story"),
+        (DemoHandler::Slow, "slow", "a slow handler delays itself only"),
     ] {
         let history = demo.counters.take_history(who);
         broken.extend(handler::check(&history, &server).iter().map(|rule| format!("{name} handler: {rule}")));

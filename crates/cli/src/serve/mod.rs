@@ -1,7 +1,7 @@
 //! `listwatch serve`: from flags to a running server, and to its orderly end.
 //!
 //! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created,
-//! and [`Leftovers`] takes away what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`] sets up logs;
+//! and [`DirectoryCleanup`] takes away what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`] sets up logs;
 //! `--config` is expanded before flags are parsed (`config_file.rs`).
 
 mod bind;
@@ -145,7 +145,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
     arguments.check()?;
     let options = arguments.options()?;
     let mut signals = Signals::listen()?;
-    let mut leftovers = Leftovers::watch(&arguments.store);
+    let mut cleanup = DirectoryCleanup::watch(&arguments.store);
     let engine = arguments.store.open().await.map_err(|error| match arguments.store.directory() {
         Some(directory) => owner::explain(error, directory),
         None => error,
@@ -153,7 +153,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
     let engine = arguments.security.encrypted(engine)?;
     let handle = Server::start(options, engine).await?;
     let kubeconfig = arguments.write_kubeconfig(&handle)?;
-    leftovers.keep();
+    cleanup.keep();
     note(format_args!("ready {} in {} ms", handle.url(), begin.elapsed().as_millis()));
     note(format_args!("try: kubectl --kubeconfig {} get namespaces", kubeconfig.path.display()));
     arguments.describe(&handle);
@@ -263,10 +263,10 @@ fn write_private(path: &Path, content: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Takes the data directory away again if this start made it and then failed.
-struct Leftovers(Option<PathBuf>);
+/// Removes the data directory if this start created it and then failed.
+struct DirectoryCleanup(Option<PathBuf>);
 
-impl Leftovers {
+impl DirectoryCleanup {
     fn watch(store: &StoreArguments) -> Self {
         Self(store.directory().filter(|directory| !directory.exists()).map(Path::to_owned))
     }
@@ -276,7 +276,7 @@ impl Leftovers {
     }
 }
 
-impl Drop for Leftovers {
+impl Drop for DirectoryCleanup {
     fn drop(&mut self) {
         if let Some(directory) = &self.0 {
             std::fs::remove_dir_all(directory).ok();

@@ -15,6 +15,9 @@ use super::{parts, text};
 use crate::{Rules, Schema, structural};
 
 /// Returns the errors in a new definition: its name, its spec, the approval of protected groups, and its first status.
+///
+/// Schemas are parsed and rules compiled for it, and thrown away: [`Definition::read`](super::Definition::read) does
+/// it again once the definition is stored. Writes of definitions are rare.
 #[must_use]
 pub fn validate_create(object: &Value) -> Vec<FieldError> {
     let mut errors = name(object);
@@ -25,6 +28,8 @@ pub fn validate_create(object: &Value) -> Vec<FieldError> {
 }
 
 /// Returns the errors in the status of a definition: it must list every version that objects may be stored in.
+///
+/// Keeps a version from being removed from the spec while objects may still be stored in it.
 #[must_use]
 pub fn validate_status(object: &Value) -> Vec<FieldError> {
     let field = "status.storedVersions";
@@ -57,6 +62,9 @@ fn is_stored(version: &Value) -> bool {
 
 /// Returns the errors in a changed definition: besides all else, its names stay, and so does, once it is
 /// established, what its objects are stored by.
+///
+/// Unlike kube-apiserver's, it has no ratcheting for specs that were invalid before: all of the spec is checked on
+/// every update.
 #[must_use]
 pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     let parts: &[&str] = if is_established(old) {
@@ -164,8 +172,10 @@ fn names(names: &Value) -> Vec<FieldError> {
     errors
 }
 
+/// The text of apimachinery's `IsDNS1035Label`, including its two spaces.
 const LABEL_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
+/// At most 63 bytes, since kinds and versions become DNS labels in generated names.
 fn is_label(text: &str) -> bool {
     text.len() <= 63
         && text.starts_with(|c: char| c.is_ascii_lowercase())
@@ -204,6 +214,8 @@ fn version_names(versions: &[Value]) -> Vec<FieldError> {
 }
 
 /// Every version has a schema, and each is checked where [`parts::places`] says.
+///
+/// A missing schema is reported for each version, before anything inside of schemas is.
 fn schemas(versions: &[Value]) -> Vec<FieldError> {
     let schema_of = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned();
     let missing = versions.iter().enumerate().filter(|(_, version)| schema_of(version).is_none());
@@ -223,6 +235,8 @@ fn schemas(versions: &[Value]) -> Vec<FieldError> {
 
 /// Restricts the root of a schema whose status subresource is enabled. Object and status are then validated apart, so
 /// that keywords about the whole object cannot hold.
+///
+/// The status is replaced by the stored one in an update of the object, so a rule over both would judge a mixture.
 fn root_beside_status(schema: &Value, path: &str) -> Option<FieldError> {
     const LOST: [&str; 9] = [
         "allOf",
@@ -241,6 +255,7 @@ fn root_beside_status(schema: &Value, path: &str) -> Option<FieldError> {
     lost.then(|| FieldError::invalid(path, "object", detail))
 }
 
+/// Unsupported keywords end the check early: the parsed form has no fields for them, and would hide what they mean.
 fn schema_errors(schema: &Value, path: &str) -> Vec<FieldError> {
     let unsupported = structural::keywords::unsupported_anywhere(schema, path);
     if !unsupported.is_empty() {

@@ -8,6 +8,9 @@ use listwatch_wire::json::{Map, Value, json};
 use super::text;
 
 /// Sets a condition; its time changes only when its status does.
+///
+/// Replaces the whole list in the tree, which costs as much as there are conditions: a handful. An object that is no
+/// map is left alone.
 pub fn set_condition(
     object: &mut Value,
     kind: &str,

@@ -13,14 +13,20 @@ use super::text;
 use crate::structural::keywords::find;
 
 /// The most fields of one version that selectors may name.
+///
+/// kube-apiserver has the same bound.
 const MAX_SELECTABLE: usize = 8;
 /// The longest warning about a deprecated version.
+///
+/// kube-apiserver has the same bound, since warnings travel in a header.
 const MAX_WARNING: usize = 256;
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
 /// Returns the errors in the parts of a spec.
+///
+/// The order is that of kube-apiserver: errors are compared as text by those who test against it.
 pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, version) in versions.iter().enumerate() {
@@ -47,6 +53,9 @@ pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
 
 /// The paths at which kube-apiserver reports on a part of versions: once, at the old place of a shared part, if all
 /// versions have the same; else at each version.
+///
+/// kube-apiserver's conversion to its internal type moves such a part to the top level, and its validation runs on
+/// that type.
 pub(super) fn places<'a>(versions: &'a [Value], part: &str, shared: &str) -> Vec<(String, &'a Value)> {
     let alike = versions.windows(2).all(|pair| matches!(pair, [a, b] if a.get(part) == b.get(part)));
     match (alike, versions.first()) {
@@ -133,6 +142,9 @@ fn column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
 
 /// Checks `selectableFields`: each path leads to a scalar of the schema, none into `metadata`, whose selectable fields
 /// are fixed.
+///
+/// A path that the schema does not have is an error, unlike that of a column: a selector that never matches would
+/// look like an empty list.
 fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let empty = Value::Null;
     let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&empty);
@@ -170,6 +182,9 @@ fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Validation of the conversion between versions, reported under the names that the fields had before they were grouped.
+///
+/// The order of checks matters: a strategy that is not `Webhook` makes the webhook's fields an error by their
+/// presence.
 fn conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
     const CLIENT: &str = "spec.conversion.webhookClientConfig";
     const VERSIONS: &str = "spec.conversion.conversionReviewVersions";
@@ -215,6 +230,7 @@ fn webhook_url(client: &Value, path: &str) -> Option<FieldError> {
     Some(FieldError::invalid(format!("{path}.url"), url, "'https' is the only allowed URL scheme"))
 }
 
+/// The same rules as for admission webhooks, with other words for some of them.
 fn webhook_service(service: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for (key, what) in [("name", "service name is required"), ("namespace", "service namespace is required")]
     {
@@ -247,6 +263,8 @@ fn webhook_service(service: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// The community's own groups are for what it has approved.
+///
+/// Checked on create only, so that the groups of stored definitions stay usable.
 pub(super) fn approval(object: &Value) -> Option<FieldError> {
     const ANNOTATION: &str = "api-approved.kubernetes.io";
     let group = object.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();

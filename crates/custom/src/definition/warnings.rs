@@ -55,6 +55,8 @@ pub fn warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
 }
 
 /// Unknown formats in the order in which they occur, and the types of items of sets that cannot be compared.
+///
+/// Sets are ordered by name and without repetitions, formats as they occur: kube-apiserver does it that way.
 #[derive(Default)]
 struct Found {
     formats: Vec<String>,
@@ -71,6 +73,7 @@ impl Found {
         (found.formats, found.sets)
     }
 
+    /// Does not bound its depth by itself: validation has refused schemas that are nested too deep.
     fn visit(&mut self, schema: &Value) {
         let Some(fields) = schema.as_object() else { return };
         let kind = text(schema, "type").unwrap_or_default();
@@ -96,6 +99,7 @@ impl Found {
     }
 }
 
+/// A format of a node without a type is taken for one of strings.
 fn is_known(kind: &str, format: &str) -> bool {
     match kind {
         _ if format.is_empty() => true,

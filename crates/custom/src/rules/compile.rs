@@ -15,6 +15,9 @@ use super::field_path::normalized;
 use super::{CompiledRule, ExpressionRule, RuleNode};
 
 /// Compiles all rules of a schema.
+///
+/// The root counts as an embedded resource, so that rules there can read `apiVersion`, `kind` and names in
+/// `metadata`.
 pub(super) fn root(schema: &Value, env: &Env) -> Option<RuleNode> {
     if !has_rules(schema) {
         return None;
@@ -23,6 +26,7 @@ pub(super) fn root(schema: &Value, env: &Env) -> Option<RuleNode> {
     node(schema, schema, decl, env)
 }
 
+/// Looks everywhere, also at names and defaults, so it may be wrong in one direction: a needless node.
 fn has_rules(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) => {
@@ -34,6 +38,9 @@ fn has_rules(schema: &Value) -> bool {
 }
 
 /// Compiles what is at a node and below it. `rules` is the schema with the rules: that of the node, or one of its `allOf`.
+///
+/// A part of the schema without a declaration is one that expressions cannot read, for example one that preserves
+/// unknown fields without a type: its rules are kept with an error.
 fn node(rules: &Value, schema: &Value, decl: Option<Arc<Decl>>, env: &Env) -> Option<RuleNode> {
     let embedded = |schema: &Value| schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
     let below = |key: &str| {
@@ -141,6 +148,8 @@ fn compile_rule(rule: &Value, schema: &Value, decl: Option<&Decl>, env: &Env) ->
 
 /// Compiles an expression and checks the type of its value. `failed` and `wrong_type` are kube-apiserver's texts for
 /// the two failures.
+///
+/// Parsing, type checking and estimating happen here, once; evaluation repeats none of it.
 fn compile(
     source: &str,
     env: &Env,
@@ -170,6 +179,8 @@ fn kind(reason: &str) -> FieldErrorKind {
 }
 
 /// A rule as errors show it: as Go writes it, with its names and its escapes.
+///
+/// `&`, `<` and `>` are written as Go's encoder does it for HTML.
 fn shown(rule: &Value) -> String {
     let part = |key: &str| rule.get(key).unwrap_or(&Value::Null).to_string();
     let text = |key: &str| rule.get(key).map_or_else(|| "\"\"".to_owned(), Value::to_string);

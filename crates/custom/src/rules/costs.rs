@@ -21,6 +21,8 @@ const SCHEMA_LIMIT: u64 = 100_000_000;
 const BLAMED: usize = 4;
 
 /// Checks all rules under a node.
+///
+/// Rules that do not compile have no cost, so a schema can have both kinds of errors.
 pub(super) fn errors(root: &RuleNode, schema: &Value, path: &str) -> Vec<FieldError> {
     let mut check = CostCheck { errors: Vec::new(), total: 0, expensive: Vec::new() };
     check.node(root, schema, &CostPlace { path: path.to_owned(), cardinality: Some(1), apart: None });
@@ -28,10 +30,15 @@ pub(super) fn errors(root: &RuleNode, schema: &Value, path: &str) -> Vec<FieldEr
 }
 
 /// The place in a schema at which rules are checked.
+///
+/// Passed down by value: a schema is walked once per write of a definition.
 #[derive(Clone)]
 struct CostPlace {
     path: String,
     /// The number of values that an object can have here, if containers around it are bounded.
+    ///
+    /// `None` below a container without a bound; the node's own declaration then gives the number that fits a
+    /// request.
     cardinality: Option<u64>,
     /// The part of the schema around this one whose old and new elements cannot be told apart, if there is one.
     apart: Option<String>,
@@ -63,6 +70,7 @@ fn most_elements(schema: &Value) -> Option<u64> {
 
 struct CostCheck {
     errors: Vec<FieldError>,
+    /// Saturates, so that estimates of unbounded nested lists stay comparable.
     total: u64,
     /// The rules that cost most, with their costs.
     expensive: Vec<(u64, String)>,
@@ -165,6 +173,7 @@ impl CostCheck {
     }
 }
 
+/// Texts and rounding are kube-apiserver's.
 #[expect(clippy::cast_precision_loss, reason = "a factor for people to read")]
 fn exceeds(name: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;

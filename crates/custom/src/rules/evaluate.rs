@@ -11,7 +11,7 @@ use listwatch_cel::{Activation, Budget, EvalError, OBJECT_BUDGET, Program, Value
 use listwatch_wire::json::Value;
 use listwatch_wire::status::{FieldError, FieldErrorKind};
 
-use super::{ExpressionRule, RuleNode, Verdict};
+use super::{ExpressionRule, RuleNode, RuleVerdict};
 
 /// The longest message that an expression may make, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
@@ -20,15 +20,23 @@ const MAX_MESSAGE: usize = 5 * 1024;
 const MAX_ERRORS: usize = 100;
 
 /// Evaluates the rules under a node.
-pub(super) fn evaluate(root: &RuleNode, object: &Value, old: Option<&Value>) -> Verdict {
-    let mut walk =
-        EvaluateWalk { verdict: Verdict::default(), budget: Budget::new(OBJECT_BUDGET), path: String::new() };
+///
+/// One pass over the parts of the object that have rules. The budget is shared, because an attacker would otherwise
+/// split an expensive rule into many cheap ones.
+pub(super) fn evaluate(root: &RuleNode, object: &Value, old: Option<&Value>) -> RuleVerdict {
+    let mut walk = EvaluateWalk {
+        verdict: RuleVerdict::default(),
+        budget: Budget::new(OBJECT_BUDGET),
+        path: String::new(),
+    };
     let ratchet = Ratchet { here: old.map(|old| (object, old)), around: None };
     walk.node(root, object, old, ratchet);
     walk.verdict
 }
 
 /// The parts whose equality decides whether an update is blamed for a broken rule.
+///
+/// An element of a list without keys has no old value of its own: the list around it decides.
 #[derive(Clone, Copy)]
 struct Ratchet<'a> {
     /// New and old value here, if the old one is known.
@@ -51,6 +59,8 @@ impl<'a> Ratchet<'a> {
 }
 
 /// The variables of a rule.
+///
+/// Borrowed and lazy: a conversion that fails is an error only for rules which read that variable.
 struct RuleScope<'a> {
     new: Result<Cel<'a>, EvalError>,
     old: Option<Result<Cel<'a>, EvalError>>,
@@ -67,8 +77,9 @@ impl<'a> Activation<'a> for RuleScope<'a> {
 }
 
 struct EvaluateWalk {
-    verdict: Verdict,
+    verdict: RuleVerdict,
     budget: Budget,
+    /// One buffer for the whole walk, grown and cut at each step.
     path: String,
 }
 
@@ -218,6 +229,9 @@ impl EvaluateWalk {
 
     /// Evaluates one rule and spends its cost. An error of evaluation refuses the object; ratcheting applies only to a rule
     /// that evaluates to false.
+    ///
+    /// An exhausted budget and a rule over its own limit both end the evaluation for the whole object, so that the
+    /// cost of a refused write is bounded too.
     fn rule<'a>(
         &mut self,
         node: &RuleNode,
@@ -325,6 +339,8 @@ impl EvaluateWalk {
 }
 
 /// The identity of the elements of a list with keys.
+///
+/// JSON text rather than values, so that `1` and `"1"` are different keys.
 fn identity(item: &Value, keys: &[listwatch_wire::json::Text]) -> Vec<String> {
     keys.iter().map(|key| item.get(key).map(Value::to_string).unwrap_or_default()).collect()
 }

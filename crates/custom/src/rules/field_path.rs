@@ -7,6 +7,8 @@
 use listwatch_wire::json::Value;
 
 /// A path such as `.spec.names['a']` as field errors write it, or `None` if the schema has no such field.
+///
+/// Done when a definition is compiled; evaluation only appends the result to the path of the value.
 pub(crate) fn normalized(schema: &Value, path: &str) -> Option<String> {
     let (mut rest, mut place, mut written) = (path, schema, String::new());
     while !rest.is_empty() {

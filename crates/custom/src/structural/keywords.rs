@@ -2,6 +2,9 @@
 //! parts that every object has anyway, and expression rules that cannot be meant.
 //!
 //! Required parts of a schema are checked on its parsed form, in the module above.
+//!
+//! The JSON and not the parsed schema is walked, because serde drops what it has no field for, and those keywords are
+//! the ones to find.
 
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
@@ -74,6 +77,8 @@ fn object_metadata(metadata: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// The keywords in a schema that make it no structural one. Where there are some, nothing else can be said of it.
+///
+/// Below [`MAX_DEPTH`] nothing is looked at; the check of the parsed form refuses such a schema.
 pub(crate) fn unsupported_anywhere(schema: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     unsupported_below(schema, path, 0, &mut errors);
@@ -173,6 +178,8 @@ fn fitting_type(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Rules for the fields that objects, and embedded objects, have anyway.
+///
+/// Their types are fixed, and the server reads them before any schema is looked at.
 fn own_fields(schema: &Value, path: &str, place: SchemaPlace, errors: &mut Vec<FieldError>) {
     let embedded = schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
     if place.depth > 0 && !embedded {
@@ -201,6 +208,8 @@ fn own_fields(schema: &Value, path: &str, place: SchemaPlace, errors: &mut Vec<F
 }
 
 /// Alternatives may restrict what the structure describes, and describe nothing by themselves.
+///
+/// Recursion follows the alternatives of alternatives; its depth is bounded by that of the parsed JSON.
 fn alternatives(
     value: &Value,
     structure: &Value,
@@ -238,6 +247,9 @@ fn alternatives(
 
 /// Checks a schema inside `allOf`, `anyOf`, `oneOf` or `not`. It may restrict values but not define structure, and each
 /// field it names must be defined in the structural part.
+///
+/// `structure` is the node that describes the same value, and `None` if there is none, which is the error that is
+/// reported.
 fn restriction(
     value: &Value,
     structure: Option<&Value>,
@@ -316,6 +328,8 @@ fn rule_texts(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// The schema of the field that a path such as `.spec.names['a']` leads to.
+///
+/// Also follows the schema of unnamed fields, so a path may name a key of a map.
 pub(crate) fn find<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
     let mut rest = path.trim();
     let mut place = schema;

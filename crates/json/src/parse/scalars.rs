@@ -65,6 +65,8 @@ impl<'a> JsonParser<'a> {
     }
 
     /// A string; `at` is on its opening quote.
+    ///
+    /// Short results lie in the tree itself, so most strings need no allocation.
     pub(super) fn string(&mut self) -> ParseOutcome<Text> {
         self.at += 1;
         let start = self.at;
@@ -173,6 +175,7 @@ impl<'a> JsonParser<'a> {
     }
 }
 
+/// Integers beyond `u64` become doubles, as Go's decoder makes them for an untyped value.
 fn number_from(text: &str, integer: bool) -> ParseOutcome<Number> {
     if integer {
         if let Ok(n) = text.parse::<i64>() {

@@ -10,6 +10,9 @@ use std::sync::Arc;
 use super::Value;
 
 /// The elements of an array. Behaves as the vector it holds; a copy shares it until one of the two is changed.
+///
+/// Two allocations and one pointer in the tree. Elements are values, so a copy of the vector copies a pointer per
+/// container in it.
 #[derive(Clone, Debug, Default)]
 pub struct List(Arc<Vec<Value>>);
 
@@ -26,6 +29,8 @@ impl List {
     }
 
     /// Returns true if both are the same allocation, so that they are equal without a look inside.
+    ///
+    /// False says nothing: two lists may be equal without being the same.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

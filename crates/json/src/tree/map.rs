@@ -18,6 +18,9 @@ const FEW: usize = 32;
 const ROOM: usize = 8;
 
 /// The fields of an object by name, in the order of names. A copy shares them until one of the two is changed.
+///
+/// Lookups cost the number of fields up to 32, and its logarithm beyond; insertion in order costs nothing but the
+/// place.
 #[derive(Clone, Default)]
 pub struct Map(Option<Arc<FieldStorage>>);
 
@@ -111,6 +114,8 @@ impl Map {
     }
 
     /// Sets a field and returns its previous value. Copies the fields first if another tree shares them.
+    ///
+    /// The first change after a copy costs as much as the map has fields, later ones what they change.
     pub fn insert(&mut self, key: impl Into<Text>, value: Value) -> Option<Value> {
         self.own().insert(key.into(), value)
     }
@@ -146,11 +151,15 @@ impl Map {
     }
 
     /// The place of a field, taken or free.
+    ///
+    /// Looks for the key once or twice more than `get` and `insert` would; not for inner loops.
     pub fn entry(&mut self, key: impl Into<Text>) -> Entry<'_> {
         Entry { map: self, key: key.into() }
     }
 
     /// Keeps the fields for which the question is answered with yes.
+    ///
+    /// Copies shared fields even if all are kept. Callers that usually keep everything look first.
     pub fn retain(&mut self, mut wanted: impl FnMut(&Text, &mut Value) -> bool) {
         if self.is_empty() {
             return;
@@ -196,6 +205,9 @@ impl Map {
     }
 
     /// The fields, held by nobody else.
+    ///
+    /// Every method that changes something comes through here or through `Arc::make_mut`, so a shared map is never
+    /// changed.
     fn own(&mut self) -> &mut FieldStorage {
         Arc::make_mut(self.0.get_or_insert_with(|| Arc::new(FieldStorage::Few(Vec::with_capacity(ROOM)))))
     }

@@ -10,6 +10,9 @@
 //! The names and meanings of methods are those of `serde_json::Value`, with which it converts both ways
 //! (the conversions and serde's traits are in `serde.rs`). It is not a general document type: numbers are
 //! `serde_json::Number`, and keys are sorted.
+//!
+//! The invariant that all users rely on: a container is changed only while nobody else holds it. `Arc::make_mut` sees
+//! to that, so there is no way to change a tree under a reader, and no lock.
 
 mod list;
 mod map;

@@ -18,6 +18,9 @@ impl Value {
     ///
     /// # Errors
     /// If the tree is not of that type.
+    ///
+    /// Two conversions, of which the first copies every string: fine for options and for parts of a definition, too
+    /// slow for objects per request.
     pub fn to_type<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_value(self.into())
     }

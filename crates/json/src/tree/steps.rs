@@ -9,6 +9,8 @@ thread_local! {
 }
 
 /// The steps this thread has taken so far; zero in builds that do not count.
+///
+/// Per thread, so tests that run beside each other do not disturb one another. Take the difference of two calls.
 #[must_use]
 pub fn taken() -> u64 {
     #[cfg(debug_assertions)]

@@ -16,6 +16,8 @@ use super::{List, Map, Text, steps};
 static NULL: Value = Value::Null;
 
 /// A JSON value. A clone copies a pointer; containers are shared until one of the copies is changed.
+///
+/// Three words wide. Dropping a deep tree recurses; the bound on depth keeps that within a worker's stack.
 #[derive(Clone, Debug, Default, Eq)]
 pub enum Value {
     /// `null`.
@@ -158,6 +160,9 @@ impl Value {
     }
 
     /// The value at a JSON pointer, such as `/metadata/name`.
+    ///
+    /// Allocates a string per step, for the escapes. Steps into arrays are indexes; `-`, the place after the end,
+    /// finds nothing.
     #[must_use]
     pub fn pointer(&self, pointer: &str) -> Option<&Value> {
         if pointer.is_empty() {
@@ -173,6 +178,8 @@ impl Value {
     }
 
     /// The value at a JSON pointer.
+    ///
+    /// Copies each shared container on the way, even if the last step finds nothing.
     pub fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Value> {
         if pointer.is_empty() {
             return Some(self);
@@ -191,6 +198,8 @@ impl Value {
     }
 
     /// Returns true if the two are known to be equal without walking them: the same containers, or equal scalars.
+    ///
+    /// Constant time for containers. Validation uses it to pass over what an update did not touch.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -207,6 +216,7 @@ fn steps(pointer: &str) -> Option<impl Iterator<Item = String>> {
     Some(pointer.strip_prefix('/')?.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")))
 }
 
+/// Containers that are the same are equal without a look inside; others are walked until the first difference.
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         steps::take();

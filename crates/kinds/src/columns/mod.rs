@@ -72,6 +72,12 @@ pub fn row(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     (kind.strategy.columns.cells)(object, now)
 }
 
+/// The condition of the row of one object; `None` if it has none.
+#[must_use]
+pub fn row_condition(kind: &Kind, object: &Value) -> Option<Value> {
+    (kind.strategy.row_condition)(object)
+}
+
 fn name(object: &Value) -> Value {
     object.at("metadata").text("name").into()
 }
@@ -198,6 +204,47 @@ mod tests {
         ] {
             assert_eq!(shown("", "Pod", &pod)[2], expected, "{pod}");
         }
+    }
+
+    /// A Pod whose sidecar ran was shown as `Init:0/1` for ever, and its sidecar as no container.
+    #[test]
+    fn sidecars_count_as_containers_once_they_have_started() {
+        let pod = |sidecar: Value| {
+            json!({"spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "s", "restartPolicy": "Always"}, {"name": "i"}]},
+                "status": {"phase": "Running", "initContainerStatuses": [sidecar, {"name": "i", "restartCount": 4, "state": {"terminated": {"exitCode": 0}}}],
+                "containerStatuses": [{"name": "c", "ready": true, "restartCount": 1, "state": {"running": {}}}]}})
+        };
+        let columns = |sidecar| shown("", "Pod", &pod(sidecar))[1..4].to_vec();
+        let started =
+            json!({"name": "s", "started": true, "ready": true, "restartCount": 2, "state": {"running": {}}});
+        assert_eq!(columns(started), [json!("2/2"), json!("Running"), json!("3")]);
+        let starting = json!({"name": "s", "restartCount": 2, "state": {"running": {}}});
+        assert_eq!(columns(starting), [json!("0/2"), json!("Init:0/2"), json!("2")]);
+    }
+
+    #[test]
+    fn of_several_containers_those_that_run_or_failed_say_more_than_one_that_completed() {
+        let pod = |ready: &str, second: Value| {
+            json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}], "containerStatuses": [
+                {"state": {"terminated": {"reason": "Completed", "exitCode": 0}}}, second]}})
+        };
+        let running = || json!({"ready": true, "state": {"running": {}}});
+        let failed = json!({"state": {"terminated": {"reason": "Error", "exitCode": 1}}});
+        for (pod, expected) in [
+            (pod("True", running()), "Running"),
+            (pod("False", running()), "NotReady"),
+            (pod("False", failed), "Error"),
+        ] {
+            assert_eq!(shown("", "Pod", &pod)[2], expected, "{pod}");
+        }
+    }
+
+    #[test]
+    fn rows_of_pods_that_have_ended_say_so() {
+        let kind = by_kind("", "v1", "Pod").unwrap();
+        let condition = |phase: &str| row_condition(kind, &json!({"status": {"phase": phase}}));
+        assert_eq!(condition("Failed").unwrap()["message"], "The pod failed.");
+        assert_eq!(condition("Running"), None);
     }
 
     #[test]

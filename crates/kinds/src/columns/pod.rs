@@ -2,10 +2,11 @@
 //!
 //! `STATUS` is derived from many fields in a fixed order of precedence (`printPod` of kube-apiserver): scheduling
 //! gates, init containers, the reason of a waiting or terminated container, deletion. Monitoring scripts match on the
-//! words, so the order matters more than it seems. Restarts carry the time of the last one.
+//! words, so the order matters more than it seems. Sidecars (init containers that are restarted always) count as
+//! containers once they have started. Restarts carry the time of the last one.
 
 use jiff::Timestamp;
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Value, json};
 
 use super::{AGE, KindColumns, NAME, age_of, containers, labels, name, or_none, text, wide};
 use crate::age;
@@ -34,45 +35,164 @@ pub(crate) const TEMPLATE: KindColumns = KindColumns {
     },
 };
 
+/// The condition of the row of a Pod that has ended, by which clients may leave it out.
+pub(crate) fn row_condition(pod: &Value) -> Option<Value> {
+    let phase = pod.at("status").text("phase");
+    let message = match phase {
+        "Succeeded" => "The pod has completed successfully.",
+        "Failed" => "The pod failed.",
+        _ => return None,
+    };
+    Some(json!({"type": "Completed", "status": "True", "reason": phase, "message": message}))
+}
+
 fn row(pod: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (pod.at("spec"), pod.at("status"));
-    let statuses = status.list("containerStatuses");
-    let ready = statuses.iter().filter(|container| container.flag("ready")).count();
-    let address = match status.list("podIPs").first() {
-        Some(first) => first.text("ip"),
-        None => status.text("podIP"),
-    };
+    let summary = PodSummary::of(pod);
+    let sidecars = spec.list("initContainers").iter().filter(|container| is_sidecar(container)).count();
     vec![
         name(pod),
-        format!("{ready}/{}", spec.count("containers")).into(),
-        state(pod).into(),
-        restarts(statuses, now).into(),
+        format!("{}/{}", summary.ready, spec.count("containers") + sidecars).into(),
+        summary.state.into(),
+        summary.restarts.text(now).into(),
         age_of(pod, now),
-        or_none(address),
+        or_none(status.list("podIPs").first().map_or("", |first| first.text("ip"))),
         or_none(spec.text("nodeName")),
         or_none(status.text("nominatedNodeName")),
         gates(spec, status).into(),
     ]
 }
 
-fn restarts(statuses: &[Value], now: Timestamp) -> String {
-    let total: i64 = statuses.iter().filter_map(|container| container.int("restartCount")).sum();
-    let ended = |container: &Value| {
-        container.path(&["lastState", "terminated", "finishedAt"]).as_str().unwrap_or_default().to_owned()
-    };
-    match statuses.iter().map(ended).max() {
-        Some(last) if total > 0 && !last.is_empty() => format!("{total} ({} ago)", age::since(&last, now)),
-        _ => total.to_string(),
+/// An init container that goes on beside the containers.
+fn is_sidecar(container: &Value) -> bool {
+    container.text("restartPolicy") == "Always"
+}
+
+/// Restarts of containers, and the end of the last run before one of them.
+#[derive(Clone, Copy, Default)]
+struct Restarts<'a> {
+    count: i64,
+    last: &'a str,
+}
+
+impl<'a> Restarts<'a> {
+    fn add(&mut self, container: &'a Value) {
+        self.count += container.int("restartCount").unwrap_or(0);
+        let ended = container.path(&["lastState", "terminated", "finishedAt"]).as_str().unwrap_or_default();
+        self.last = self.last.max(ended);
     }
+
+    fn text(self, now: Timestamp) -> String {
+        match self {
+            Self { count, last } if count != 0 && !last.is_empty() => {
+                format!("{count} ({} ago)", age::since(last, now))
+            }
+            Self { count, .. } => count.to_string(),
+        }
+    }
+}
+
+/// The states of all containers of a Pod in a word and two numbers.
+struct PodSummary<'a> {
+    state: String,
+    ready: usize,
+    restarts: Restarts<'a>,
+}
+
+impl<'a> PodSummary<'a> {
+    fn of(pod: &'a Value) -> Self {
+        let status = pod.at("status");
+        let mut summary = Self { state: phase(status), ready: 0, restarts: Restarts::default() };
+        let (initializing, sidecars) = summary.add_init_containers(pod);
+        if !initializing || has_condition(status, "Initialized") {
+            summary.restarts = sidecars;
+            summary.add_containers(status);
+        }
+        match (pod.at("metadata").has("deletionTimestamp"), status.text("reason")) {
+            (true, "NodeLost") => summary.state = "Unknown".to_owned(),
+            (true, _) if !matches!(status.text("phase"), "Succeeded" | "Failed") => {
+                summary.state = "Terminating".to_owned();
+            }
+            _ => {}
+        }
+        summary
+    }
+
+    /// Goes on to the first init container that is not done, which gives the state. Returns true if there is one, and
+    /// the restarts of sidecars, which count for the whole life of a Pod.
+    fn add_init_containers(&mut self, pod: &'a Value) -> (bool, Restarts<'a>) {
+        let specs = pod.at("spec").list("initContainers");
+        let mut sidecars = Restarts::default();
+        for (done, container) in pod.at("status").list("initContainerStatuses").iter().enumerate() {
+            let spec = specs.iter().find(|spec| spec.text("name") == container.text("name"));
+            let is_sidecar = spec.is_some_and(is_sidecar);
+            self.restarts.add(container);
+            if is_sidecar {
+                sidecars.add(container);
+            }
+            let ended = container.at("state").at("terminated");
+            if !ended.is_null() && ended.int("exitCode").unwrap_or(0) == 0 {
+                continue;
+            }
+            if is_sidecar && container.flag("started") {
+                self.ready += usize::from(container.flag("ready"));
+                continue;
+            }
+            self.state = match problem(container) {
+                Some(reason) if reason != "PodInitializing" => format!("Init:{reason}"),
+                _ => format!("Init:{done}/{}", specs.len()),
+            };
+            return (true, sidecars);
+        }
+        (false, sidecars)
+    }
+
+    fn add_containers(&mut self, status: &'a Value) {
+        let containers = status.list("containerStatuses");
+        containers.iter().for_each(|container| self.restarts.add(container));
+        let is_running = |container: &&Value| {
+            problem(container).is_none() && container.flag("ready") && container.at("state").has("running")
+        };
+        let running = containers.iter().filter(is_running).count();
+        self.ready += running;
+        if let Some(reason) = containers.iter().find_map(problem) {
+            self.state = reason;
+        }
+        if self.state == "Completed" {
+            // One container of several has ended: the others, or the way in which it ended, say more.
+            let failed = containers.iter().find(|container| {
+                container.path(&["state", "terminated", "exitCode"]).as_i64().unwrap_or(0) != 0
+            });
+            self.state = match failed.and_then(problem) {
+                _ if running > 0 && has_condition(status, "Ready") => "Running".to_owned(),
+                Some(reason) => reason,
+                None if running > 0 => "NotReady".to_owned(),
+                None => return,
+            };
+        }
+    }
+}
+
+/// The state as long as no container says more.
+fn phase(status: &Value) -> String {
+    let gated = |condition: &Value| {
+        condition.text("type") == "PodScheduled" && condition.text("reason") == "SchedulingGated"
+    };
+    match status.text("reason") {
+        _ if status.list("conditions").iter().any(gated) => "SchedulingGated".to_owned(),
+        "" => status.text("phase").to_owned(),
+        reason => reason.to_owned(),
+    }
+}
+
+fn has_condition(status: &Value, name: &str) -> bool {
+    let holds = |condition: &Value| condition.text("type") == name && condition.text("status") == "True";
+    status.list("conditions").iter().any(holds)
 }
 
 fn gates(spec: &Value, status: &Value) -> String {
     let gates = spec.list("readinessGates");
-    let met = |gate: &&Value| {
-        status.list("conditions").iter().any(|condition| {
-            condition.text("type") == gate.text("conditionType") && condition.text("status") == "True"
-        })
-    };
+    let met = |gate: &&Value| has_condition(status, gate.text("conditionType"));
     if gates.is_empty() {
         super::NONE.to_owned()
     } else {
@@ -95,47 +215,4 @@ fn problem(container: &Value) -> Option<String> {
         ("", signal) => format!("Signal:{signal}"),
         (reason, _) => reason.to_owned(),
     })
-}
-
-/// The first init container that is not done, in the form `Init:...`.
-fn initializing(pod: &Value) -> Option<String> {
-    let total = pod.at("spec").count("initContainers");
-    for (done, container) in pod.at("status").list("initContainerStatuses").iter().enumerate() {
-        let ended = container.at("state").at("terminated");
-        if !ended.is_null() && ended.int("exitCode").unwrap_or(0) == 0 {
-            continue;
-        }
-        return Some(match problem(container) {
-            Some(reason) if reason != "PodInitializing" => format!("Init:{reason}"),
-            _ => format!("Init:{done}/{total}"),
-        });
-    }
-    None
-}
-
-fn state(pod: &Value) -> String {
-    let status = pod.at("status");
-    let mut state =
-        if status.text("reason").is_empty() { status.text("phase") } else { status.text("reason") }
-            .to_owned();
-    let gated = |condition: &&Value| {
-        condition.text("type") == "PodScheduled" && condition.text("reason") == "SchedulingGated"
-    };
-    if status.list("conditions").iter().any(|condition| gated(&condition)) {
-        state = "SchedulingGated".to_owned();
-    }
-    if let Some(init) = initializing(pod) {
-        state = init;
-    } else if let Some(reason) = status.list("containerStatuses").iter().find_map(problem) {
-        state = reason;
-        let running = |container: &Value| container.flag("ready") && container.at("state").has("running");
-        if state == "Completed" && status.list("containerStatuses").iter().any(running) {
-            state = "Running".to_owned();
-        }
-    }
-    match (pod.at("metadata").has("deletionTimestamp"), status.text("reason")) {
-        (true, "NodeLost") => "Unknown".to_owned(),
-        (true, _) if !matches!(status.text("phase"), "Succeeded" | "Failed") => "Terminating".to_owned(),
-        _ => state,
-    }
 }

@@ -5,6 +5,8 @@
 
 use listwatch_wire::json::{Map, Value, json};
 
+use super::Direction;
+
 type JsonObject = Map;
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -23,8 +25,18 @@ struct Side {
 const TARGET: Side = Side { block: "target", prefix: "target" };
 const CURRENT: Side = Side { block: "current", prefix: "current" };
 
+/// Converts a `v1` autoscaler to the stored `v2`, or back.
+pub(crate) fn autoscaler_v1(object: &mut JsonObject, direction: Direction) {
+    match direction {
+        Direction::ToStored => to_v2(object),
+        Direction::FromStored => to_v1(object),
+    }
+}
+
 /// Converts from `v2`: CPU utilization has a field in `v1`, everything else moves into annotations.
-pub(super) fn to_v1(object: &mut JsonObject) {
+///
+/// Annotations that the user wrote under these keys are overwritten.
+fn to_v1(object: &mut JsonObject) {
     let metrics = take(object, "spec", "metrics");
     let (cpu, others) = split_cpu(metrics, &TARGET);
     put(object, "spec", "targetCPUUtilizationPercentage", cpu);
@@ -43,7 +55,9 @@ pub(super) fn to_v1(object: &mut JsonObject) {
 }
 
 /// Converts from `v1`: the reverse of `to_v1`. The CPU metric comes first, where kube-apiserver puts it.
-pub(super) fn to_v2(object: &mut JsonObject) {
+///
+/// Annotations that were understood are removed, so a round trip leaves the object as it was.
+fn to_v2(object: &mut JsonObject) {
     let cpu = take(object, "spec", "targetCPUUtilizationPercentage");
     let metrics = joined(cpu, annotation(object, METRICS), &TARGET);
     put(object, "spec", "metrics", metrics);

@@ -1,16 +1,20 @@
 //! Two endpoints, one set of objects: conversion from the version of a request to the version that is stored, and back.
 //!
 //! Only two built-in kinds are served in more than one form: events (core and `events.k8s.io`) and horizontal pod autoscalers
-//! (`v1` and `v2`). [`field@crate::Kind::stored_as`] says which form is stored. Nothing is lost on the way: what the older form has
+//! (`v1` and `v2`). [`field@crate::Kind::stored_as`] says which form is stored, and the strategy of the row has the function. Nothing is lost on the way: what the older form has
 //! no field for travels in annotations, as clients of kube-apiserver know it.
 
 mod autoscaler;
+
+pub(crate) use autoscaler::autoscaler_v1;
 
 use listwatch_wire::json::{Map, Value};
 
 use crate::kind::Kind;
 
 /// Turns an object of this kind into the form that is stored. Does nothing for kinds that are stored as they are.
+///
+/// Cannot fail: whatever has no place in the other form is kept in annotations or dropped as kube-apiserver drops it.
 pub fn to_stored(kind: &Kind, object: &mut Value) {
     convert(kind, object, Direction::ToStored);
 }
@@ -24,23 +28,22 @@ pub fn to_stored(kind: &Kind, object: &mut Value) {
 /// convert::from_stored(events, &mut event);
 /// assert_eq!(event, listwatch_wire::json::json!({"apiVersion": "events.k8s.io/v1", "kind": "Event", "note": "hello"}));
 /// ```
+///
+/// Runs for each object of a list or watch in the other version, so those cost a parse and an encoding per object.
 pub fn from_stored(kind: &Kind, object: &mut Value) {
     convert(kind, object, Direction::FromStored);
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Direction {
+/// The form that an object is converted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
     ToStored,
     FromStored,
 }
 
 fn convert(kind: &Kind, object: &mut Value, direction: Direction) {
     let (Some((group, version)), Value::Object(map)) = (kind.stored_as, object) else { return };
-    match (kind.kind, direction) {
-        ("Event", _) => rename(map, EVENT_FIELDS, direction),
-        (_, Direction::ToStored) => autoscaler::to_v2(map),
-        (_, Direction::FromStored) => autoscaler::to_v1(map),
-    }
+    (kind.strategy.convert)(map, direction);
     if let Some(api_version) = map.get_mut("apiVersion") {
         *api_version = match direction {
             Direction::ToStored if group.is_empty() => version.into(),
@@ -62,8 +65,9 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
     ("deprecatedCount", "count"),
 ];
 
-fn rename(map: &mut Map, fields: &[(&str, &str)], direction: Direction) {
-    for &(served, stored) in fields {
+/// Renames the fields of an event.
+pub(crate) fn event(map: &mut Map, direction: Direction) {
+    for &(served, stored) in EVENT_FIELDS {
         let (from, to) = if direction == Direction::ToStored { (served, stored) } else { (stored, served) };
         // Only the stored form writes texts that are empty.
         if let Some(value) = map.remove(from).filter(|value| direction == Direction::ToStored || value != "")

@@ -10,9 +10,7 @@ use listwatch_wire::json::Map;
 use super::{empty, pod};
 use crate::tree::Tree;
 
-type Fields = Map;
-
-pub(crate) fn job(object: &mut Fields) {
+pub(crate) fn job(object: &mut Map) {
     // Where the selector is generated, the labels follow once they have been added to the template.
     let labels = object.at("spec").path(&["template", "metadata", "labels"]).clone();
     if object.at("spec").flag("manualSelector")
@@ -45,7 +43,7 @@ pub(crate) fn job(object: &mut Fields) {
     }
 }
 
-pub(crate) fn cron_job(object: &mut Fields) {
+pub(crate) fn cron_job(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill_text("concurrencyPolicy", "Allow");
     spec.fill("suspend", false);

@@ -9,11 +9,9 @@ use listwatch_wire::json::{Map, Value, json};
 use super::empty;
 use crate::tree::Tree;
 
-type Fields = Map;
-
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-pub(crate) fn role_binding(object: &mut Fields) {
+pub(crate) fn role_binding(object: &mut Map) {
     if let Some(role) = object.inner_or_new("roleRef") {
         role.fill_text("apiGroup", RBAC);
     }
@@ -25,7 +23,7 @@ pub(crate) fn role_binding(object: &mut Fields) {
 }
 
 /// A limit on containers also says what a container asks for that says nothing.
-pub(crate) fn limit_range(object: &mut Fields) {
+pub(crate) fn limit_range(object: &mut Map) {
     let Some(spec) = object.inner("spec") else { return };
     for limit in spec.each("limits").filter(|limit| limit.text("type") == "Container") {
         inherit(limit, "default", "max");
@@ -35,7 +33,7 @@ pub(crate) fn limit_range(object: &mut Fields) {
 }
 
 /// A node can give all it has unless it says otherwise, and its first range is the older field.
-pub(crate) fn node(object: &mut Fields) {
+pub(crate) fn node(object: &mut Map) {
     if let Some(status) = object.inner("status")
         && status.has("capacity")
         && !status.has("allocatable")
@@ -56,7 +54,7 @@ pub(crate) fn node(object: &mut Fields) {
 }
 
 /// A request of a claim is for one device unless it says otherwise.
-pub(crate) fn resource_claim(object: &mut Fields) {
+pub(crate) fn resource_claim(object: &mut Map) {
     let Some(devices) = object.inner("spec").and_then(|spec| spec.inner("devices")) else { return };
     for request in devices.each("requests") {
         if let Some(exactly) = request.inner("exactly") {
@@ -68,7 +66,7 @@ pub(crate) fn resource_claim(object: &mut Fields) {
     }
 }
 
-fn device_count(request: &mut Fields) {
+fn device_count(request: &mut Map) {
     request.fill_text("allocationMode", "ExactCount");
     if request.text("allocationMode") == "ExactCount" && request.int("count").unwrap_or(0) == 0 {
         request.put("count", 1);
@@ -78,7 +76,7 @@ fn device_count(request: &mut Fields) {
     }
 }
 
-fn inherit(limit: &mut Fields, to: &str, from: &str) {
+fn inherit(limit: &mut Map, to: &str, from: &str) {
     let Some(source) = limit.at(from).as_object().cloned() else { return };
     if let Some(target) = limit.inner_or_new(to) {
         for (name, amount) in source {
@@ -87,7 +85,7 @@ fn inherit(limit: &mut Fields, to: &str, from: &str) {
     }
 }
 
-pub(crate) fn flow_schema(object: &mut Fields) {
+pub(crate) fn flow_schema(object: &mut Map) {
     if let Some(spec) = object.inner_or_new("spec")
         && spec.int("matchingPrecedence").unwrap_or(0) == 0
     {
@@ -95,7 +93,7 @@ pub(crate) fn flow_schema(object: &mut Fields) {
     }
 }
 
-pub(crate) fn priority_level(object: &mut Fields) {
+pub(crate) fn priority_level(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     if let Some(exempt) = spec.inner("exempt") {
         exempt.fill("nominalConcurrencyShares", 0);
@@ -115,21 +113,21 @@ pub(crate) fn priority_level(object: &mut Fields) {
 }
 
 /// Defaults of webhooks that change objects.
-pub(crate) fn mutating_webhooks(object: &mut Fields) {
+pub(crate) fn mutating_webhooks(object: &mut Map) {
     for hook in object.each("webhooks") {
         webhook(hook, true);
     }
 }
 
 /// Defaults of webhooks that only judge.
-pub(crate) fn validating_webhooks(object: &mut Fields) {
+pub(crate) fn validating_webhooks(object: &mut Map) {
     for hook in object.each("webhooks") {
         webhook(hook, false);
     }
 }
 
 /// Defaults of a policy of either kind.
-pub(crate) fn admission_policy(object: &mut Fields) {
+pub(crate) fn admission_policy(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill("failurePolicy", "Fail");
     if let Some(constraints) = spec.inner("matchConstraints") {
@@ -138,25 +136,25 @@ pub(crate) fn admission_policy(object: &mut Fields) {
 }
 
 /// Defaults of a binding of a policy of either kind.
-pub(crate) fn admission_policy_binding(object: &mut Fields) {
+pub(crate) fn admission_policy_binding(object: &mut Map) {
     if let Some(resources) = object.inner("spec").and_then(|spec| spec.inner("matchResources")) {
         match_resources(resources);
     }
 }
 
 /// A priority class lets its Pods take the place of others.
-pub(crate) fn priority_class(object: &mut Fields) {
+pub(crate) fn priority_class(object: &mut Map) {
     object.fill("preemptionPolicy", "PreemptLowerPriority");
 }
 
 /// Defaults of the claim that a template makes.
-pub(crate) fn resource_claim_template(object: &mut Fields) {
+pub(crate) fn resource_claim_template(object: &mut Map) {
     if let Some(spec) = object.inner("spec") {
         resource_claim(spec);
     }
 }
 
-fn match_resources(resources: &mut Fields) {
+fn match_resources(resources: &mut Map) {
     resources.fill("matchPolicy", "Equivalent");
     resources.fill("namespaceSelector", empty());
     resources.fill("objectSelector", empty());
@@ -167,7 +165,7 @@ fn match_resources(resources: &mut Fields) {
     }
 }
 
-fn webhook(hook: &mut Fields, mutating: bool) {
+fn webhook(hook: &mut Map, mutating: bool) {
     hook.fill("failurePolicy", "Fail");
     hook.fill("matchPolicy", "Equivalent");
     hook.fill("namespaceSelector", empty());
@@ -184,7 +182,7 @@ fn webhook(hook: &mut Fields, mutating: bool) {
     }
 }
 
-pub(crate) fn definition(object: &mut Fields) {
+pub(crate) fn definition(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     if let Some(names) = spec.inner("names") {
         let kind = names.text("kind").to_owned();
@@ -204,7 +202,7 @@ pub(crate) fn definition(object: &mut Fields) {
     }
 }
 
-pub(crate) fn api_service(object: &mut Fields) {
+pub(crate) fn api_service(object: &mut Map) {
     if let Some(service) = object.inner("spec").and_then(|spec| spec.inner("service")) {
         service.fill("port", 443);
     }

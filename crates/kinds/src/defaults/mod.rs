@@ -16,6 +16,9 @@ use crate::Kind;
 use crate::tree::Tree;
 
 /// Fills in the defaults of a changed object. Where it shares everything they look at with the one `before`, it has them.
+///
+/// Defaults look at spec and data; a change of metadata or status alone cannot need them, with the few exceptions
+/// that a strategy names.
 pub fn apply_change(kind: &Kind, object: &mut Value, before: &Value) {
     if kind.strategy.defaults_metadata || !is_settled(object, before) {
         apply(kind, object);
@@ -33,12 +36,16 @@ fn is_settled(object: &Value, before: &Value) -> bool {
 }
 
 /// Fills in the defaults of a kind.
+///
+/// Adds and derives, and never removes what a client set, apart from fields that are there for writing only.
 pub fn apply(kind: &Kind, object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
     (kind.strategy.defaults)(object);
 }
 
 /// `stringData` is a convenience for writing: it lands in `data` and is never shown.
+///
+/// A key in both places takes the value of `stringData`.
 pub(crate) fn secret(object: &mut Map) {
     use base64::Engine as _;
 

@@ -10,13 +10,11 @@ use listwatch_wire::json::{Map, Value, json};
 use super::{empty, port_protocols};
 use crate::tree::Tree;
 
-type Fields = Map;
-
 /// File modes of projected volumes: 0644.
 const MODE: i64 = 420;
 
 /// A Pod: a template's defaults and those that only make sense once it runs.
-pub(crate) fn pod(object: &mut Fields) {
+pub(crate) fn pod(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     if spec.int("terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
         spec.put("terminationGracePeriodSeconds", 1);
@@ -36,7 +34,7 @@ pub(crate) fn pod(object: &mut Fields) {
 }
 
 /// A Pod in the network of its node has the ports of the node.
-fn host_ports(container: &mut Fields) {
+fn host_ports(container: &mut Map) {
     for port in container.each("ports") {
         let number = port.at("containerPort").clone();
         port.fill("hostPort", number);
@@ -44,7 +42,9 @@ fn host_ports(container: &mut Fields) {
 }
 
 /// The `template` of a workload.
-pub(crate) fn template(owner: &mut Fields) {
+///
+/// Used by every workload, so a Deployment and its Pods have the same defaults where both have them.
+pub(crate) fn template(owner: &mut Map) {
     let Some(template) = owner.inner_or_new("template") else { return };
     template.fill("metadata", empty());
     if let Some(spec) = template.inner_or_new("spec") {
@@ -52,7 +52,7 @@ pub(crate) fn template(owner: &mut Fields) {
     }
 }
 
-fn limits_as_requests(container: &mut Fields) {
+fn limits_as_requests(container: &mut Map) {
     let Some(resources) = container.inner("resources") else { return };
     let limits = resources.at("limits").as_object().cloned().unwrap_or_default();
     if limits.is_empty() {
@@ -65,7 +65,7 @@ fn limits_as_requests(container: &mut Fields) {
     }
 }
 
-fn pod_spec(spec: &mut Fields) {
+fn pod_spec(spec: &mut Map) {
     spec.fill_text("restartPolicy", "Always");
     spec.fill_text("dnsPolicy", "ClusterFirst");
     spec.fill_text("schedulerName", "default-scheduler");
@@ -81,7 +81,7 @@ fn pod_spec(spec: &mut Fields) {
 }
 
 /// The old name of the field is kept in step with the new one.
-fn service_account(spec: &mut Fields) {
+fn service_account(spec: &mut Map) {
     let name = match (spec.text("serviceAccountName"), spec.text("serviceAccount")) {
         ("", "") => return,
         ("", old) => old.to_owned(),
@@ -91,7 +91,7 @@ fn service_account(spec: &mut Fields) {
     spec.put("serviceAccount", name);
 }
 
-fn container(container: &mut Fields) {
+fn container(container: &mut Map) {
     let policy = pull_policy(container.text("image"));
     container.fill_text("imagePullPolicy", policy);
     container.fill_text("terminationMessagePath", "/dev/termination-log");
@@ -118,6 +118,8 @@ fn container(container: &mut Fields) {
 }
 
 /// A tag that moves is pulled every time.
+///
+/// A tag other than `latest` or a digest is `IfNotPresent`; so is text that is no image reference.
 fn pull_policy(image: &str) -> &'static str {
     let name = image.rsplit('/').next().unwrap_or(image);
     let (tagged, digest) = name.split_once('@').map_or((name, false), |(tagged, _)| (tagged, true));
@@ -148,7 +150,7 @@ fn is_reference(image: &str) -> bool {
     path.len() <= 255 && names.all(part) && !tag.is_empty() && tag.len() <= 128 && tag.bytes().all(is_tag)
 }
 
-fn probe(probe: &mut Fields) {
+fn probe(probe: &mut Map) {
     for (key, value) in
         [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
     {
@@ -162,14 +164,14 @@ fn probe(probe: &mut Fields) {
     }
 }
 
-fn http_get(handler: &mut Fields) {
+fn http_get(handler: &mut Map) {
     if let Some(get) = handler.inner("httpGet") {
         get.fill_text("path", "/");
         get.fill_text("scheme", "HTTP");
     }
 }
 
-fn field_source(source: &mut Fields) {
+fn field_source(source: &mut Map) {
     if let Some(field) = source.inner("fieldRef") {
         field.fill_text("apiVersion", "v1");
     }
@@ -178,7 +180,7 @@ fn field_source(source: &mut Fields) {
     }
 }
 
-fn volume(volume: &mut Fields) {
+fn volume(volume: &mut Map) {
     if volume.iter().all(|(key, value)| key == "name" || value.is_null()) {
         volume.put("emptyDir", empty());
     }
@@ -216,14 +218,14 @@ fn volume(volume: &mut Fields) {
     legacy_source(volume);
 }
 
-fn downward(source: &mut Fields) {
+fn downward(source: &mut Map) {
     for item in source.each("items") {
         field_source(item);
     }
 }
 
 /// Sources served by drivers outside of the tree today; their fields still have defaults.
-pub(super) fn legacy_source(volume: &mut Fields) {
+pub(super) fn legacy_source(volume: &mut Map) {
     let known = [
         ("iscsi", json!({"iscsiInterface": "default"})),
         ("rbd", json!({"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"})),

@@ -9,12 +9,10 @@ use listwatch_wire::json::{Map, Value, json};
 use super::port_protocols;
 use crate::tree::Tree;
 
-type Fields = Map;
-
 /// The default timeout of session affinity: three hours.
 const AFFINITY_SECONDS: i64 = 10_800;
 
-pub(crate) fn service(object: &mut Fields) {
+pub(crate) fn service(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill_text("sessionAffinity", "None");
     spec.fill_text("type", "ClusterIP");
@@ -43,7 +41,7 @@ pub(crate) fn service(object: &mut Fields) {
     }
 }
 
-fn affinity(spec: &mut Fields) {
+fn affinity(spec: &mut Map) {
     if spec.text("sessionAffinity") == "ClientIP" {
         let Some(config) = spec.inner_or_new("sessionAffinityConfig") else { return };
         if let Some(client) = config.inner_or_new("clientIP") {
@@ -54,20 +52,20 @@ fn affinity(spec: &mut Fields) {
     }
 }
 
-pub(crate) fn endpoints(object: &mut Fields) {
+pub(crate) fn endpoints(object: &mut Map) {
     for subset in object.each("subsets") {
         port_protocols(subset);
     }
 }
 
-pub(crate) fn endpoint_slice(object: &mut Fields) {
+pub(crate) fn endpoint_slice(object: &mut Map) {
     for port in object.each("ports") {
         port.fill("name", "");
         port.fill("protocol", "TCP");
     }
 }
 
-pub(crate) fn network_policy(object: &mut Fields) {
+pub(crate) fn network_policy(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     for direction in ["ingress", "egress"] {
         for rule in spec.each(direction) {
@@ -80,7 +78,7 @@ pub(crate) fn network_policy(object: &mut Fields) {
     }
 }
 
-pub(crate) fn ingress_class(object: &mut Fields) {
+pub(crate) fn ingress_class(object: &mut Map) {
     if let Some(parameters) = object.inner("spec").and_then(|spec| spec.inner("parameters")) {
         parameters.fill("scope", "Cluster");
     }

@@ -8,9 +8,7 @@ use listwatch_wire::json::{Map, json};
 
 use crate::tree::Tree;
 
-type Fields = Map;
-
-pub(crate) fn volume(object: &mut Fields) {
+pub(crate) fn volume(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill_text("persistentVolumeReclaimPolicy", "Retain");
     spec.fill("volumeMode", "Filesystem");
@@ -20,18 +18,18 @@ pub(crate) fn volume(object: &mut Fields) {
     super::pod::legacy_source(spec);
 }
 
-pub(crate) fn claim(object: &mut Fields) {
+pub(crate) fn claim(object: &mut Map) {
     if let Some(spec) = object.inner_or_new("spec") {
         spec.fill("volumeMode", "Filesystem");
     }
 }
 
-pub(crate) fn class(object: &mut Fields) {
+pub(crate) fn class(object: &mut Map) {
     object.fill("reclaimPolicy", "Delete");
     object.fill("volumeBindingMode", "Immediate");
 }
 
-pub(crate) fn csi_driver(object: &mut Fields) {
+pub(crate) fn csi_driver(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     for (key, value) in [
         ("attachRequired", true),

@@ -9,17 +9,15 @@ use listwatch_wire::json::{Map, Value, json};
 use super::{empty, pod};
 use crate::tree::Tree;
 
-type Fields = Map;
-
 /// Gives the workload's spec with its pod template completed and its replicas set.
-fn replicated(object: &mut Fields) -> Option<&mut Fields> {
+fn replicated(object: &mut Map) -> Option<&mut Map> {
     let spec = object.inner_or_new("spec")?;
     pod::template(spec);
     spec.fill("replicas", 1);
     Some(spec)
 }
 
-pub(crate) fn deployment(object: &mut Fields) {
+pub(crate) fn deployment(object: &mut Map) {
     let Some(spec) = replicated(object) else { return };
     spec.fill("revisionHistoryLimit", 10);
     spec.fill("progressDeadlineSeconds", 600);
@@ -30,7 +28,7 @@ pub(crate) fn deployment(object: &mut Fields) {
 }
 
 /// Completes `rollingUpdate` if that is the type chosen.
-fn rolling(strategy: &mut Fields, defaults: &[(&str, Value)]) {
+fn rolling(strategy: &mut Map, defaults: &[(&str, Value)]) {
     if strategy.text("type") != "RollingUpdate" {
         return;
     }
@@ -41,11 +39,11 @@ fn rolling(strategy: &mut Fields, defaults: &[(&str, Value)]) {
     }
 }
 
-pub(crate) fn replica_set(object: &mut Fields) {
+pub(crate) fn replica_set(object: &mut Map) {
     replicated(object);
 }
 
-pub(crate) fn stateful_set(object: &mut Fields) {
+pub(crate) fn stateful_set(object: &mut Map) {
     let Some(spec) = replicated(object) else { return };
     spec.fill_text("podManagementPolicy", "OrderedReady");
     spec.fill("revisionHistoryLimit", 10);
@@ -73,7 +71,7 @@ pub(crate) fn stateful_set(object: &mut Fields) {
     }
 }
 
-pub(crate) fn daemon_set(object: &mut Fields) {
+pub(crate) fn daemon_set(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     pod::template(spec);
     spec.fill("revisionHistoryLimit", 10);
@@ -84,7 +82,7 @@ pub(crate) fn daemon_set(object: &mut Fields) {
 }
 
 /// The oldest workload takes its selector and labels from its template.
-pub(crate) fn replication_controller(object: &mut Fields) {
+pub(crate) fn replication_controller(object: &mut Map) {
     let labels = object.at("spec").path(&["template", "metadata", "labels"]).clone();
     if !object.at("spec").has("template") {
         if let Some(spec) = object.inner_or_new("spec") {
@@ -106,16 +104,16 @@ pub(crate) fn replication_controller(object: &mut Fields) {
 }
 
 /// Defaults of an autoscaler in its older form.
-pub(crate) fn autoscaler_v1(object: &mut Fields) {
+pub(crate) fn autoscaler_v1(object: &mut Map) {
     autoscaler(object, "v1");
 }
 
 /// Defaults of an autoscaler in the form that is stored.
-pub(crate) fn autoscaler_v2(object: &mut Fields) {
+pub(crate) fn autoscaler_v2(object: &mut Map) {
     autoscaler(object, "v2");
 }
 
-fn autoscaler(object: &mut Fields, version: &str) {
+fn autoscaler(object: &mut Map, version: &str) {
     const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
     let annotated = object.at("metadata").at("annotations").has(METRICS);
     let Some(spec) = object.inner_or_new("spec") else { return };
@@ -149,7 +147,7 @@ fn autoscaler(object: &mut Fields, version: &str) {
     }
 }
 
-fn scaling_rules(behavior: &mut Fields, direction: &str, policies: Value, window: Option<i64>) {
+fn scaling_rules(behavior: &mut Map, direction: &str, policies: Value, window: Option<i64>) {
     behavior.fill(direction, empty());
     let Some(rules) = behavior.inner(direction) else { return };
     rules.fill("selectPolicy", "Max");

@@ -142,6 +142,15 @@ impl Components {
     }
 }
 
+/// The schema of a definition as the table alone makes it; empty for one that it does not have.
+#[cfg(test)]
+pub(super) fn bare(name: &str, docs: &Docs, dialect: Dialect) -> Value {
+    match schema().structs().find(|(_, structure)| structure.name == name) {
+        Some((id, _)) => object(id, docs, dialect),
+        None => special(name, dialect),
+    }
+}
+
 /// The schema of a struct, with the extensions by which clients merge and find kinds.
 fn object(id: StructId, docs: &Docs, dialect: Dialect) -> Value {
     let structure = schema().structure(id);

@@ -188,12 +188,23 @@ enum Section {
 /// Hands out the parts of the v2 document one by one, so that only one of them is in memory as a tree.
 fn each_v2(custom: &[CustomResource<'_>], mut put: impl FnMut(Section, &str, &Value)) {
     let mut components = Components::new();
-    let mut write = |paths: &[PathItem]| {
-        components.reach_paths(paths);
-        for path in paths {
-            put(Section::Paths, &path.path, &path.value(Dialect::V2));
-        }
+    let mut write = |path: &PathItem| {
+        components.reach_paths([path]);
+        put(Section::Paths, &path.path, &path.value(Dialect::V2));
     };
+    each_path(&mut write);
+    custom.iter().flat_map(CustomResource::paths).for_each(|path| write(&path));
+    for (name, schema) in custom.iter().flat_map(|resource| resource.schemas(Dialect::V2)) {
+        components.bring(name, schema);
+    }
+    components.each(Dialect::V2, |name, schema| put(Section::Definitions, name, schema));
+    for (name, parameter) in parameters::shared(PATCH, DELETE_OPTIONS) {
+        put(Section::Parameters, name, &parameter);
+    }
+}
+
+/// Hands out the paths of all built-in kinds and of discovery, one group version at a time.
+fn each_path(mut put: impl FnMut(&PathItem)) {
     let singles = [
         discovery::core(),
         discovery::groups(),
@@ -201,20 +212,12 @@ fn each_v2(custom: &[CustomResource<'_>], mut put: impl FnMut(Section, &str, &Va
         discovery::openid_configuration(),
         discovery::openid_keys(),
     ];
-    write(&singles);
+    singles.iter().for_each(&mut put);
     let groups: BTreeSet<&str> =
         table::all().iter().map(|kind| kind.group).filter(|g| !g.is_empty()).collect();
-    groups.iter().for_each(|group| write(&[discovery::group(group)]));
+    groups.iter().for_each(|group| put(&discovery::group(group)));
     for (group, version) in versions() {
-        write(&of_version(group, version).unwrap_or_default());
-    }
-    custom.iter().for_each(|resource| write(&resource.paths()));
-    for (name, schema) in custom.iter().flat_map(|resource| resource.schemas(Dialect::V2)) {
-        components.bring(name, schema);
-    }
-    components.each(Dialect::V2, |name, schema| put(Section::Definitions, name, schema));
-    for (name, parameter) in parameters::shared(PATCH, DELETE_OPTIONS) {
-        put(Section::Parameters, name, &parameter);
+        of_version(group, version).unwrap_or_default().iter().for_each(&mut put);
     }
 }
 
@@ -295,5 +298,7 @@ impl Members {
     }
 }
 
+#[cfg(test)]
+mod overlay_tests;
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,8 @@ pub use service::{Needs, assign as assign_service, needs as service_needs};
 const NAMESPACE_FINALIZER: &str = "kubernetes";
 
 /// Makes a decoded object a new one: initial status, first generation, what only the server decides.
+///
+/// The caller has stamped the metadata. Validation comes after, on the result.
 pub fn create(kind: &Kind, object: &mut Value) {
     disabled::drop_disabled(kind, object, None);
     (kind.strategy.complete)(object);
@@ -168,6 +170,8 @@ pub(crate) fn generate_selector(object: &mut Value) {
 }
 
 /// Makes a decoded object the successor of the stored one: the status stays, the generation follows the spec.
+///
+/// Keeps the status whatever was sent, so that a client with an old copy cannot set it back.
 pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
     disabled::drop_disabled(kind, new, Some(old));
     if kind.has_status() {
@@ -222,6 +226,8 @@ pub(crate) fn count_specs_and_labels(new: &mut Value, old: &Value) {
 /// Raises `metadata.generation` if anything but metadata and status differs.
 ///
 /// Deployments also count their annotations, because the rollout reads its history from them.
+///
+/// Equal parts are mostly shared, so the comparison is by pointer.
 pub fn bump_generation(new: &mut Value, old: &Value, with_annotations: bool) {
     let changed = !same_desired(new, old)
         || (with_annotations && new.at("metadata").at("annotations") != old.at("metadata").at("annotations"));
@@ -245,6 +251,9 @@ fn same_desired(new: &Value, old: &Value) -> bool {
 }
 
 /// Makes a decoded object a change of status only: everything else is the stored object's.
+///
+/// Labels and annotations may be changed through `/status` for most kinds, as in kube-apiserver; `kept_by_status`
+/// lists the others.
 pub fn status_update(kind: &Kind, new: &mut Value, old: &Value) {
     let status = new.drop_field("status");
     let mut meta = new.drop_field("metadata").unwrap_or_default();
@@ -266,6 +275,8 @@ pub(crate) fn update_volume_status(new: &mut Value, _: &Value) {
 }
 
 /// Notes in the status of a volume when its phase changed.
+///
+/// Time is passed in; the caller runs it for volumes only.
 pub fn note_phase(new: &mut Value, old: &Value, now: &str) {
     const TIME: &str = "lastPhaseTransitionTime";
     let was = old.at("status");
@@ -287,6 +298,8 @@ fn keep_metadata(kind: &Kind, meta: &mut Value, old: &Value) {
 }
 
 /// Which fields of a request do not count at an endpoint, and are therefore owned by nobody who names them.
+///
+/// Server-side apply must not give ownership of fields that the endpoint ignores.
 #[must_use]
 pub fn reset_fields(kind: &Kind, subresource: &str) -> &'static [&'static [&'static str]] {
     match subresource {

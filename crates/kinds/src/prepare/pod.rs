@@ -69,6 +69,9 @@ fn same_addresses(status: &mut Map) {
 }
 
 /// The QoS class of a Pod, from its own resources or those of its containers.
+///
+/// Guaranteed if every container has limits equal to its requests for both CPU and memory, BestEffort if none has
+/// either.
 #[must_use]
 pub fn qos_class(spec: &Value) -> &'static str {
     let own = spec.at("resources");
@@ -101,6 +104,9 @@ fn class_of(resources: &Value) -> &'static str {
 ///
 /// # Errors
 /// Why it cannot be placed, in the words of kube-apiserver.
+///
+/// The caller writes the Pod under the condition that it has not changed since, so two schedulers cannot place it
+/// twice.
 pub fn bind(pod: &mut Value, node: &str, annotations: &Value, now: &str) -> Result<(), String> {
     let name = pod.at("metadata").text("name").to_owned();
     if pod.at("metadata").has("deletionTimestamp") {

@@ -12,6 +12,8 @@ use listwatch_wire::json::{Map, Value, json};
 use crate::tree::Tree;
 
 /// The addresses and ports that a Service needs from the allocator.
+///
+/// Positions refer to `spec.ports` as it is now; the allocator must not reorder it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// An address of the service range.
@@ -27,6 +29,8 @@ pub struct Needs {
 }
 
 /// The allocations missing in the spec of a Service.
+///
+/// A headless Service (`clusterIP: None`) and an ExternalName need no address.
 #[must_use]
 pub fn needs(spec: &Value) -> Needs {
     let kind = spec.text("type");
@@ -61,6 +65,8 @@ pub fn needs(spec: &Value) -> Needs {
 }
 
 /// Writes down what was allocated, and the fields that follow from it.
+///
+/// Also fills in the fields that mirror each other, so it must run even if nothing was allocated.
 pub fn assign(spec: &mut Value, address: Option<&str>, node_ports: &[(usize, i64)]) {
     if spec.text("type") == "ExternalName" {
         let first = spec.text("clusterIP").to_owned();

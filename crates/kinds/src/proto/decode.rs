@@ -32,6 +32,9 @@ pub(super) fn message(id: StructId, bytes: &[u8], depth: u32) -> Result<Value, E
 }
 
 /// One message; inlined messages add to the same map.
+///
+/// Fields are found by a linear search over the struct's numbers: messages have few fields, and the numbers lie side
+/// by side.
 struct MessageDecoder {
     fields: &'static [Field],
     depth: u32,
@@ -103,6 +106,8 @@ impl MessageDecoder {
 }
 
 /// The last value of a field wins; a message that comes twice is merged by no client we know, so it is replaced too.
+///
+/// Protobuf says that a repeated message is merged; no sender of Kubernetes relies on it.
 fn store(map: &mut Map, field: &Field, value: Option<Value>) {
     match value {
         Some(value) => map.insert(field.name, value),

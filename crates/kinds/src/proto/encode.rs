@@ -126,6 +126,8 @@ fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: FieldSlo
 
 /// Writes a list in pieces, so that neither its objects nor its bytes ever stand in memory together. The envelope says how
 /// long all items are before the first of them.
+///
+/// A list is encoded twice, once to measure and once to send, in exchange for never being in memory as a whole.
 #[derive(Debug)]
 pub struct ListWriter {
     item: Node,
@@ -151,6 +153,9 @@ impl ListWriter {
 
     /// The bytes before the items. `items` is the sum of their encoded sizes, which the envelope and the list state in
     /// front.
+    ///
+    /// The sum must be exact: it is written before anything else, and a wrong one makes the whole response
+    /// undecodable.
     #[must_use]
     pub fn begin(&self, items: u64) -> Vec<u8> {
         let mut out = self.envelope.clone();

@@ -148,12 +148,21 @@ impl<'a> Envelope<'a> {
 ///
 /// # Errors
 /// When the bytes are no object of a built-in kind.
+///
+/// The result has been through no type check: values that protobuf cannot get wrong are right, the rest is
+/// [`crate::typecheck`]'s.
 pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, Error> {
+    decode_at(body, expected, 0)
+}
+
+/// Decodes an object that stands in another one, `depth` levels down: envelopes in envelopes count towards
+/// [`MAX_DEPTH`] as messages do.
+fn decode_at(body: &[u8], expected: (&str, &str), depth: u32) -> Result<Value, Error> {
     let envelope = Envelope::open(body)?;
     let api_version = if envelope.api_version.is_empty() { expected.0 } else { envelope.api_version };
     let kind = if envelope.kind.is_empty() { expected.1 } else { envelope.kind };
     let node = node_of(api_version, kind)?;
-    let mut object = decode_message(node, envelope.raw)?;
+    let mut object = message_at(node, envelope.raw, depth)?;
     if let Value::Object(map) = &mut object {
         map.insert("apiVersion".to_owned(), api_version.into());
         map.insert("kind".to_owned(), kind.into());
@@ -166,8 +175,12 @@ pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, Error> {
 /// # Errors
 /// When the bytes are no such message.
 pub fn decode_message(node: Node, bytes: &[u8]) -> Result<Value, Error> {
+    message_at(node, bytes, 0)
+}
+
+fn message_at(node: Node, bytes: &[u8], depth: u32) -> Result<Value, Error> {
     match node.ty() {
-        Type::Struct(id) => decode::message(id, bytes, 0),
+        Type::Struct(id) => decode::message(id, bytes, depth),
         _ => Ok(Value::Null),
     }
 }
@@ -176,6 +189,9 @@ pub fn decode_message(node: Node, bytes: &[u8]) -> Result<Value, Error> {
 ///
 /// # Errors
 /// When the kind is not built in or the object is not of its type.
+///
+/// Fields come in the order of their names, not of their numbers, which readers accept. The message is built in one
+/// buffer.
 pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Vec<u8>, Error> {
     let mut message = Vec::with_capacity(512);
     encode_message(node_of(api_version, kind)?, object, &mut message)?;
@@ -219,6 +235,8 @@ const ENVELOPE_END: &[u8] = &[0x1a, 0, 0x22, 0];
 
 /// One event of a watch: four bytes of length, big-endian, then type and object. The object is an envelope, the event
 /// itself is not.
+///
+/// Made once per event and shared by all watchers that asked for protobuf.
 #[must_use]
 pub fn watch_frame(event_type: &str, object: &[u8]) -> Vec<u8> {
     let mut raw = Vec::with_capacity(object.len() + 6);

@@ -104,11 +104,7 @@ fn json(raw: &[u8], slot: FieldSlot) -> Result<Option<Value>, Error> {
         return Ok(None);
     }
     if raw.starts_with(&MAGIC) {
-        return if slot.depth < super::MAX_DEPTH {
-            super::decode(raw, ("", "")).map(Some)
-        } else {
-            Err(Error::TooDeep)
-        };
+        return super::decode_at(raw, ("", ""), slot.depth + 1).map(Some);
     }
     serde_json::from_slice(raw).map_err(|e| Error::Json { field: slot.name, reason: e.to_string() })
 }

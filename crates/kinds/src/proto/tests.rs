@@ -172,6 +172,27 @@ fn nesting_is_bounded() {
     assert_eq!(decode::message(id, &bytes, 0), Err(Error::TooDeep));
 }
 
+/// Each envelope in a raw extension began to count depth anew: a ControllerRevision nested 20,000 times in its own data
+/// overflowed the stack and ended the server.
+#[test]
+fn objects_inside_objects_count_towards_the_depth() {
+    let mut data = br#"{"a": 1}"#.to_vec();
+    let nest = |data: &[u8]| {
+        let (mut raw, mut message) = (Vec::new(), Vec::new());
+        wire::put_bytes(&mut raw, 1, data);
+        wire::put_bytes(&mut message, 2, &raw);
+        envelope("apps/v1", "ControllerRevision", &message)
+    };
+    for _ in 0..20 {
+        data = nest(&data);
+    }
+    assert!(decode(&data, ("", "")).is_ok());
+    for _ in 0..500 {
+        data = nest(&data);
+    }
+    assert_eq!(decode(&data, ("", "")), Err(Error::TooDeep));
+}
+
 #[test]
 fn broken_bytes_are_refused_with_a_reason() {
     assert_eq!(decode(b"{}", ("v1", "Pod")), Err(Error::NoMagic));

@@ -8,6 +8,8 @@
 use super::Error;
 
 /// Reads from the front of a message.
+///
+/// Never copies: bytes and text are slices of the body.
 pub(crate) struct WireReader<'a>(&'a [u8]);
 
 impl<'a> WireReader<'a> {
@@ -103,6 +105,9 @@ pub(crate) fn put_number(out: &mut Vec<u8>, number: u8, value: i64) {
 }
 
 /// Writes a nested message in place: most are short, so one byte is kept for the length and the rest moved when it needs more.
+///
+/// A message of more than 127 bytes is moved by a byte or two when its length is known; cheaper than measuring it
+/// first.
 pub(super) fn put_nested<E>(
     out: &mut Vec<u8>,
     number: u8,

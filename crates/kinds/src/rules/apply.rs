@@ -8,16 +8,19 @@
 use std::collections::HashSet;
 
 use listwatch_wire::json::Value;
+use listwatch_wire::status::FieldErrorKind;
 
 use super::forms::{Finding, TextForm};
-use super::parse::{DuplicateReport, Empty, FieldRule, PathStep, ShownValue, Unique};
 use super::route::Route;
+use super::rows::{DuplicateReport, Empty, FieldRule, PathStep, ShownValue, Unique};
 use super::walk::At;
 use crate::field::Errors;
 use crate::schema::{Field, Type};
 use crate::tree::Tree;
 
 /// Applies a rule; false if the value is missing and there is nothing more to say about it.
+///
+/// `field` is what the schema knows about the place; elements and keys have none, and are never absent.
 pub(super) fn whole(
     step: &PathStep,
     at: &At<'_>,
@@ -86,6 +89,9 @@ pub(super) fn whole(
                 }
             }
         }
+        FieldRule::Error(FieldErrorKind::Invalid) if matches!(step.shown, Some(ShownValue::None)) => {
+            errors.invalid_without_value(at.path, detail().unwrap_or_default());
+        }
         FieldRule::Error(kind) => {
             errors.push(*kind, at.path, shown(step, at, field), detail().unwrap_or_default());
         }
@@ -102,7 +108,7 @@ pub(super) fn whole(
 fn shown(step: &PathStep, at: &At<'_>, field: Option<&'static Field>) -> Value {
     match (&step.shown, field) {
         (Some(ShownValue::Text(text)), _) => Value::from(*text),
-        (Some(ShownValue::Null), _) => Value::Null,
+        (Some(ShownValue::Null | ShownValue::None), _) => Value::Null,
         (Some(ShownValue::Number(number)), _) => Value::from(*number),
         (Some(ShownValue::Sibling(route)), _) => route.value(at.parent).clone(),
         (Some(ShownValue::Top(route)), _) => route.value(at.top).clone(),
@@ -187,6 +193,8 @@ fn formed(form: &TextForm, at: &At<'_>, step: &PathStep, errors: &mut Errors) {
     }
 }
 
+/// A hash set over the keys. Elements without keys are skipped unless the rule says otherwise, because another rule
+/// requires them.
 fn repeated(unique: &Unique, at: &At<'_>, step: &PathStep, errors: &mut Errors) {
     let items = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     if items.len() < 2 {

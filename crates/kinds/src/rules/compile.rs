@@ -5,8 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::parse::{self, RuleBlock, RuleLine, RuleRow, Tables};
+use super::parse;
 use super::route::Route;
+use super::rows::{RuleBlock, RuleLine, RuleRow, Tables};
 use crate::schema::{Field, Schema, StructId, Type, schema};
 
 /// Index of a rule set.
@@ -57,6 +58,8 @@ pub(super) struct FieldStop {
 }
 
 /// All rule sets.
+///
+/// Indexes into one vector, so that sets can refer to each other in cycles, as schemas of definitions do.
 #[derive(Debug, Default)]
 pub(super) struct RuleSets {
     sets: Vec<Vec<RuleStop>>,
@@ -228,6 +231,8 @@ impl Compiler<'_> {
     }
 
     /// Drops what leads to no rule.
+    ///
+    /// Most structs of the API have no rule anywhere below them, and a walk does not enter those.
     fn prune(&mut self) {
         let alive = |stop: &RuleStop, live: &HashSet<SetId>| match stop {
             RuleStop::Own(lines) => !lines.is_empty(),

@@ -1,4 +1,4 @@
-//! Conditions of rules: `if=` and `unless=`.
+//! Conditions of rules: `if=`, `unless=` and `changed=`.
 //!
 //! | form | holds where |
 //! |---|---|
@@ -6,12 +6,15 @@
 //! | `ROUTE?` | the field is there, though it may be empty |
 //! | `ROUTE:a\|b*` | the text or flag is one of the words; `*` at an end stands for any text |
 //! | `ROUTE~REGEX` | the text or number matches |
-//! | `A<B`, `<=`, `>`, `>=` | the number is smaller, and so on; an absent one is zero, or nothing holds if it is a pointer (`A?<B`) |
+//! | `A<B`, `<=`, `>`, `>=` | the number or the time is smaller, and so on; an absent number is zero, or nothing holds if it is a pointer (`A?<B`) |
 //! | `A==B`, `A!=B` | the values are equal, or differ |
 //!
 //! Routes begin at the struct of the block; in `where=` at the struct at the end of the route, and `/ROUTE` at the one of the
 //! block. `old` is the stored struct (`if=old` is an update), `#ROUTE` the number of elements or letters, `+A+B` the number of those
 //! fields that are there, and a route through `[]` stands for any of its values. Operands are routes, numbers, or words in single quotes.
+//!
+//! `changed=TERM,TERM` holds in an update that changes one of the terms: the value of a route, or whether a condition holds. A rule
+//! about several fields is limited by it to writes that are about them.
 
 use std::cmp::Ordering;
 
@@ -21,15 +24,18 @@ use regex::Regex;
 use super::route::Route;
 
 /// One condition on a struct and its stored form.
+///
+/// Evaluated for each object that has the struct, so patterns are compiled once and routes are parsed.
 #[derive(Clone, Debug)]
-pub(super) struct RuleCondition {
-    subject: Operand,
-    test: Test,
-    wanted: bool,
+pub(super) enum RuleCondition {
+    /// The test passes, or does not if it is not `wanted`.
+    Tested { subject: Operand, test: Test, wanted: bool },
+    /// One of the terms is not as in the stored struct.
+    Changed(Vec<RuleCondition>),
 }
 
 #[derive(Clone, Debug)]
-enum Test {
+pub(super) enum Test {
     Given,
     Present,
     Words(Vec<&'static str>),
@@ -40,7 +46,7 @@ enum Test {
 
 /// A value that a condition looks at.
 #[derive(Clone, Debug)]
-enum Operand {
+pub(super) enum Operand {
     Number(i64),
     Word(&'static str),
     Route {
@@ -55,7 +61,7 @@ enum Operand {
 
 /// The struct that a route begins at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Base {
+pub(super) enum Base {
     New,
     Old,
     Top,
@@ -82,8 +88,11 @@ const SIGNS: [(&str, &[Ordering]); 4] = [
 impl RuleCondition {
     /// Reads a condition.
     pub(super) fn parse(text: &'static str, wanted: bool) -> Self {
-        let condition =
-            |subject: &'static str, test: Test| Self { subject: Operand::parse(subject), test, wanted };
+        let condition = |subject: &'static str, test: Test| Self::Tested {
+            subject: Operand::parse(subject),
+            test,
+            wanted,
+        };
         if let Some((subject, pattern)) = text.split_once('~') {
             return condition(subject, Test::Matches(Regex::new(pattern).ok()));
         }
@@ -104,18 +113,48 @@ impl RuleCondition {
         }
     }
 
+    /// Reads the terms of `changed=`.
+    pub(super) fn parse_changed(terms: &'static str) -> Self {
+        Self::Changed(terms.split(',').map(|term| Self::parse(term, true)).collect())
+    }
+
     /// True if a struct meets the condition.
+    ///
+    /// A route that leads to several values holds if any of them does.
     pub(super) fn holds(&self, scene: Scene<'_>) -> bool {
-        let mut met = false;
-        self.subject.each(scene, &mut |value| met |= self.test.is_met(value, scene, &self.subject));
-        met == self.wanted
+        match self {
+            Self::Tested { subject, test, wanted } => {
+                let mut met = false;
+                subject.each(scene, &mut |value| met |= test.is_met(value, scene, subject));
+                met == *wanted
+            }
+            Self::Changed(terms) => terms.iter().any(|term| term.changes(scene)),
+        }
+    }
+
+    /// True if the stored struct has another value at the route, or does not meet the condition alike.
+    fn changes(&self, scene: Scene<'_>) -> bool {
+        let Some(old) = scene.old else { return false };
+        let before = Scene { new: old, old: None, top: old };
+        match self {
+            Self::Tested { subject, test: Test::Given, .. } => {
+                subject.values(scene) != subject.values(before)
+            }
+            condition => condition.holds(scene) != condition.holds(before),
+        }
     }
 
     /// The routes that begin at the struct of the condition itself, and whether its pattern can be read, for the check of the tables.
     pub(super) fn routes(&self) -> Option<Vec<&Route>> {
+        let (subject, test) = match self {
+            Self::Changed(terms) => {
+                return terms.iter().map(Self::routes).collect::<Option<Vec<_>>>().map(|all| all.concat());
+            }
+            Self::Tested { subject, test, .. } => (subject, test),
+        };
         let mut routes = Vec::new();
-        let mut operands = vec![&self.subject];
-        match &self.test {
+        let mut operands = vec![subject];
+        match test {
             Test::Matches(None) => return None,
             Test::Compare { other, .. } | Test::Equal { other, .. } => operands.push(other),
             _ => {}
@@ -152,10 +191,18 @@ impl Test {
             }
             Self::Compare { orders, other } => {
                 let mut met = false;
-                let left = subject.number(value);
                 other.each(scene, &mut |right| {
-                    let right = other.number(right);
-                    met |= left.zip(right).is_some_and(|(left, right)| orders.contains(&left.cmp(&right)));
+                    // Times are stored in one form, whose order as text is their own.
+                    let order = match (value, right) {
+                        (Value::String(left), Value::String(right)) => {
+                            Some(left.as_str().cmp(right.as_str()))
+                        }
+                        _ => subject
+                            .number(value)
+                            .zip(other.number(right))
+                            .map(|(left, right)| left.cmp(&right)),
+                    };
+                    met |= order.is_some_and(|order| orders.contains(&order));
                 });
                 met
             }
@@ -224,6 +271,13 @@ impl Operand {
         }
     }
 
+    /// All values of the operand.
+    fn values(&self, scene: Scene<'_>) -> Vec<Value> {
+        let mut values = Vec::new();
+        self.each(scene, &mut |value| values.push(value.clone()));
+        values
+    }
+
     /// The number of a value: zero if it is absent and need not be there.
     fn number(&self, value: &Value) -> Option<i64> {
         let needed = matches!(self, Self::Route { needed: true, .. });
@@ -281,5 +335,19 @@ mod tests {
             assert_eq!(RuleCondition::parse(text, false).holds(scene), !expected, "unless {text}");
         }
         assert!(!RuleCondition::parse("old", true).holds(Scene { new: &new, old: None, top: &new }));
+    }
+
+    #[test]
+    fn a_change_is_of_a_value_or_of_a_condition_and_of_a_stored_object() {
+        let new = json!({"n": 4, "m": 1, "time": "2020-01-02T00:00:00Z"});
+        let old = json!({"n": 3, "m": 1, "time": "2020-01-10T00:00:00Z"});
+        let holds = |condition: RuleCondition, old| condition.holds(Scene { new: &new, old, top: &new });
+        for (terms, expected) in
+            [("m", false), ("m,n", true), ("n>3", true), ("n>5,m:1", false), ("none", false)]
+        {
+            assert_eq!(holds(RuleCondition::parse_changed(terms), Some(&old)), expected, "{terms}");
+        }
+        assert!(!holds(RuleCondition::parse_changed("n"), None));
+        assert!(holds(RuleCondition::parse("time<old.time", true), Some(&old)));
     }
 }

@@ -10,6 +10,8 @@
 //! | `is FORM` | another form; a text of one's own replaces its words |
 //! | `of REGEX FORM` | the part in the first parentheses, if the pattern matches, has a form |
 //! | `part REGEX FORM` | the same, and the error shows that part |
+//! | `split REGEX FORM` | each part between matches of the pattern has a form, and the error shows that part |
+//! | `lower FORM` | the text in lower case has a form, and the error shows that |
 //!
 //! `when REGEX` and `unless REGEX` before a line restrict it, `last` at its end leaves out the lines below it where it found something.
 //! Forms that no pattern can express are functions below. Forms of addresses are in [`super::addresses`].
@@ -80,9 +82,13 @@ enum FormDemand {
     Never,
     Form(&'static str),
     Part { pattern: FormPattern, form: &'static str, shown: bool },
+    Split { pattern: FormPattern, form: &'static str },
+    Lower(&'static str),
 }
 
 /// A pattern that is compiled when it is first asked. One that cannot be is found by the tests and matches nothing.
+///
+/// Compiling all of them would take longer than a small program runs.
 #[derive(Debug)]
 struct FormPattern {
     text: &'static str,
@@ -126,19 +132,33 @@ impl FormLine {
         let found = match &self.demand {
             FormDemand::Match { pattern, wanted } if pattern.matches(text) == *wanted => Vec::new(),
             FormDemand::Match { .. } | FormDemand::Never => return vec![own()],
-            FormDemand::Form(name) => form(name).map(|form| form.findings(text)).unwrap_or_default(),
+            FormDemand::Form(name) => findings_of(name, text),
+            FormDemand::Lower(name) => shown_findings(name, &text.to_lowercase()),
+            FormDemand::Split { pattern, form } => {
+                let parts = pattern.regex().into_iter().flat_map(|regex| regex.split(text));
+                parts.flat_map(|part| shown_findings(form, part)).collect()
+            }
             FormDemand::Part { pattern, form: name, shown } => {
                 let captured = pattern.regex().and_then(|regex| regex.captures(text));
                 let Some(part) = captured.and_then(|captured| captured.get(1)) else { return Vec::new() };
-                let mut found = form(name).map(|form| form.findings(part.as_str())).unwrap_or_default();
-                for finding in &mut found {
-                    finding.part = shown.then(|| part.as_str().to_owned());
-                }
-                found
+                if *shown { shown_findings(name, part.as_str()) } else { findings_of(name, part.as_str()) }
             }
         };
         if found.is_empty() || self.detail.is_none() { found } else { vec![own()] }
     }
+}
+
+fn findings_of(name: &str, text: &str) -> Vec<Finding> {
+    form(name).map(|form| form.findings(text)).unwrap_or_default()
+}
+
+/// The findings of a part of a text, which show it unless they show a part of it.
+fn shown_findings(name: &str, part: &str) -> Vec<Finding> {
+    let mut found = findings_of(name, part);
+    for finding in &mut found {
+        finding.part.get_or_insert_with(|| part.to_owned());
+    }
+    found
 }
 
 /// The forms of `forms.txt` and the lines that are not understood.
@@ -187,6 +207,8 @@ fn form_line(line: &'static str) -> Option<FormLine> {
                 let (pattern, form) = (FormPattern::new(words.next()?), words.next()?);
                 FormDemand::Part { pattern, form, shown: word == "part" }
             }
+            "split" => FormDemand::Split { pattern: FormPattern::new(words.next()?), form: words.next()? },
+            "lower" => FormDemand::Lower(words.next()?),
             _ => return None,
         };
         break demand;
@@ -195,6 +217,8 @@ fn form_line(line: &'static str) -> Option<FormLine> {
 }
 
 /// The form of that name.
+///
+/// Called when the tables are parsed; lines of `forms.txt` that refer to another form look it up at each use.
 pub(super) fn form(name: &str) -> Option<TextForm> {
     if let Some(form) = PATTERNS.forms.get(name) {
         return Some(TextForm::Pattern(form));
@@ -216,6 +240,7 @@ pub(super) fn form(name: &str) -> Option<TextForm> {
         "endpoint-ip" => TextForm::Text(addresses::endpoint_ip),
         "trimmed-cidr" => TextForm::Text(|text| addresses::cidr(text.trim())),
         "cidr" => TextForm::Text(addresses::cidr),
+        "any-cidr" => TextForm::Text(|text| told(!names::is_cidr(text), names::CIDR)),
         "env-name" => TextForm::Text(names::env_name),
         "config-key" => TextForm::Text(names::config_key),
         "http-header" => TextForm::Text(names::http_header),
@@ -273,12 +298,15 @@ pub(super) fn problems() -> Vec<String> {
         let mut patterns: Vec<&FormPattern> = line.when.iter().map(|(pattern, _)| pattern).collect();
         match &line.demand {
             FormDemand::Match { pattern, .. } => patterns.push(pattern),
-            FormDemand::Part { pattern, .. } => patterns.push(pattern),
-            FormDemand::Never | FormDemand::Form(_) => {}
+            FormDemand::Part { pattern, .. } | FormDemand::Split { pattern, .. } => patterns.push(pattern),
+            FormDemand::Never | FormDemand::Form(_) | FormDemand::Lower(_) => {}
         }
         let wrong = patterns.into_iter().filter(|pattern| pattern.regex().is_none());
         problems.extend(wrong.map(|pattern| format!("{name}: {}", pattern.text)));
-        if let FormDemand::Form(other) | FormDemand::Part { form: other, .. } = &line.demand
+        if let FormDemand::Form(other)
+        | FormDemand::Lower(other)
+        | FormDemand::Part { form: other, .. }
+        | FormDemand::Split { form: other, .. } = &line.demand
             && form(other).is_none()
         {
             problems.push(format!("{name}: no form {other}"));

@@ -13,7 +13,7 @@
 //!   : check=image_is_trimmed
 //! ```
 //!
-//! `parse` has the words, `compile` joins the tables with the schema, `walk` visits what differs from the stored object, and
+//! `parse` has the words, `rows` what they become, `compile` joins the tables with the schema, `walk` visits what differs from the stored object, and
 //! `apply` words the errors. Rules that span fields are functions, named after the rule, in [`crate::validate`]; a table
 //! says where they hold (`check=NAME`).
 
@@ -25,6 +25,7 @@ mod forms;
 mod message;
 mod parse;
 mod route;
+mod rows;
 mod walk;
 
 use std::sync::LazyLock;
@@ -35,10 +36,12 @@ use crate::field::{Errors, Path};
 use crate::{Kind, schema};
 
 pub(crate) use addresses::{canonical_cidr as canonical_range, unreachable};
-pub(crate) use parse::Check;
+pub(crate) use rows::Check;
 pub(crate) use walk::At;
 
 /// The tables, joined with the schema on first use.
+///
+/// Reading and joining the tables takes some milliseconds; the first write of a built-in object waits for it.
 fn rules() -> &'static compile::RuleSets {
     static RULES: LazyLock<compile::RuleSets> = LazyLock::new(|| {
         compile::compile(&parse::tables([include_str!("written.txt"), include_str!("declared.txt")]))
@@ -47,6 +50,8 @@ fn rules() -> &'static compile::RuleSets {
 }
 
 /// The part of an object that a write may change.
+///
+/// Rules of a part run only when that part may have changed: kube-apiserver has a validation function for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectPart {
     /// Everything but the status, where that is written by itself.
@@ -58,6 +63,9 @@ pub(crate) enum ObjectPart {
 }
 
 /// Runs the rules of a kind over a new object, or over a changed one and the stored one that it replaces.
+///
+/// `old` must be the stored object in the same version: what it shares with `new` is not looked at. Errors are added
+/// in the order of kube-apiserver's functions.
 pub(crate) fn run(kind: &Kind, part: ObjectPart, new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let Some(id) = schema::struct_id(kind.group, kind.version, kind.kind) else { return };
     let with_status = !kind.has_status() || kind.strategy.initial_status.is_none();
@@ -72,6 +80,8 @@ pub(crate) fn run_variant(block: &str, new: &Value, errors: &mut Errors) {
 }
 
 /// The errors of a text that should have a form, for functions that look at parts of a value.
+///
+/// An unknown form finds nothing; the tests of the tables make sure that all names exist.
 pub(crate) fn form_errors(form: &str, text: &str) -> Vec<String> {
     let found = forms::form(form).map(|form| form.findings(text)).unwrap_or_default();
     found.into_iter().map(|finding| finding.text).collect()
@@ -87,6 +97,35 @@ mod tests {
         assert_eq!(tables.problems, [""; 0]);
         assert_eq!(compile::compile(&tables).problems, [""; 0]);
         assert_eq!(forms::problems(), [""; 0]);
+    }
+
+    #[test]
+    fn versions_of_devices_are_semantic() {
+        for (version, valid) in [
+            ("1.2.3", true),
+            ("0.0.0", true),
+            ("1.2.3-rc.1+build.5", true),
+            ("", false),
+            ("1.2", false),
+            ("01.2.3", false),
+            ("v1.2.3", false),
+            ("1.2.3-", false),
+            ("1.2.3-01", false),
+        ] {
+            assert_eq!(form_errors("semantic-version", version).is_empty(), valid, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_form_of_parts_shows_the_part_that_is_wrong() {
+        let parts = |form: &str, text: &str| -> Vec<_> {
+            let found = forms::form(form).unwrap().findings(text);
+            found.into_iter().map(|finding| finding.part.unwrap_or_default()).collect()
+        };
+        assert_eq!(parts("pool-name", "a/B/c/"), ["B", ""]);
+        assert_eq!(parts("source-ranges", " 10.0.0.0/8 , x,10.0.0.0/9 "), ["x"]);
+        assert_eq!(parts("subscript", "metadata.annotations['A/B C']"), ["a/b c"]);
+        assert_eq!(parts("subscript", "metadata.labels['A B']"), ["A B"]);
     }
 
     #[test]

@@ -2,177 +2,25 @@
 //!
 //! A line is a name and rules. The name is that of a field, `:` for the struct itself, or a route to fields below it
 //! (`spec.containers[].image`, see [`super::route`]); `(a|b)` in a name stands for one line each. `each` and `keys` turn the rules that follow to the elements or keys of the
-//! field, `each-here` and `keys-here` do so without adding the index to the path. A condition (`if=`, `unless=`, see [`super::condition`]) holds for its
-//! whole line; at the end of a route, `where=` and `where-not=` ask the struct that the field is in. A quoted text after a rule replaces the
-//! words of its error, `shown=` the value in it. `once` leaves what is below the field unchecked when an object is changed. The
+//! field, `each-here` and `keys-here` do so without adding the index to the path. A condition (`if=`, `unless=`, `changed=`, see
+//! [`super::condition`]) holds for its whole line; at the end of a route, `where=` and `where-not=` ask the struct that the field is in. A quoted text after a rule replaces the
+//! words of its error, `shown=` the value in it (`shown=none`: an error without one). A line `$NAME text` gives a name to a text: `$NAME` stands
+//! for it from there on. `once` leaves what is below the field unchecked when an object is changed. The
 //! tables are part of the program: a word that is not understood is a defect that the tests find, and is passed over
 //! otherwise.
 
 use std::collections::HashMap;
 
-use super::condition::RuleCondition;
-use super::forms::{self, TextForm};
-use super::message::Message;
-use super::route::Route;
-use super::walk::At;
-use crate::field::Errors;
 use listwatch_wire::status::FieldErrorKind;
 
-/// A rule that spans fields. It reads what is below its place and nothing else, so that it need not run where that is
-/// unchanged.
-pub(crate) type Check = fn(&At<'_>, &mut Errors);
-
-/// A rule about one value.
-#[derive(Clone, Debug)]
-pub(super) enum FieldRule {
-    /// There, and not empty.
-    Required,
-    /// One of the words.
-    Enum { words: Vec<&'static str>, empty: Empty },
-    /// A number within bounds.
-    Range { min: i64, max: i64, skip_zero: bool },
-    /// Text or a number of a certain form.
-    Form { form: TextForm, empty: Empty },
-    /// At most so many bytes.
-    MaxBytes(usize),
-    /// At most so many elements.
-    MaxItems(usize),
-    /// Elements that differ in these fields, or altogether.
-    Unique(Unique),
-    /// Not changed by an update.
-    Immutable,
-    /// Not there.
-    Forbidden,
-    /// Not there, because of what it says.
-    Invalid,
-    /// Exactly one of the fields of a struct.
-    OneOf(Vec<&'static str>),
-    /// The first of the fields of a struct that is there, and none of the others.
-    FirstOf(Vec<&'static str>),
-    /// One of the values that routes from the struct of the block lead to; none of them if it is not `wanted`.
-    Known { routes: Vec<Route>, wanted: bool, empty: bool },
-    /// An error wherever the conditions of the line hold.
-    Error(FieldErrorKind),
-    /// The same, with the words that are supported.
-    Unsupported(Vec<&'static str>),
-    /// A function.
-    Check(Check),
-}
-
-/// Elements that must differ.
-#[derive(Clone, Debug)]
-pub(super) struct Unique {
-    /// The fields that tell them apart; none for the whole element.
-    pub(super) keys: Vec<&'static str>,
-    /// Elements without these fields are alike as well (`!`).
-    pub(super) empty: bool,
-    pub(super) report: DuplicateReport,
-}
-
-/// The place and the value of the error about a repeated element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DuplicateReport {
-    /// The field and its value, or the element and its keys if they are several.
-    Key,
-    /// The element and the value of its key, as tags declare it (`:here`).
-    Here,
-    /// The element as a whole (`:item`).
-    Item,
-    /// One of several keys (`:FIELD`).
-    Field(&'static str),
-}
-
-/// The treatment of empty text by a rule. A text that is a pointer in Go can be given and empty; any other is then absent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Empty {
-    /// As Go tells it: absent unless it is a pointer.
-    AsTyped,
-    /// As any other text, even where the field is absent (`!`).
-    Checked,
-    /// As absent (`?`).
-    Absent,
-}
-
-/// The values that a rule is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RuleTarget {
-    Whole,
-    Each { indexed: bool },
-    Keys { indexed: bool },
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct PathStep {
-    pub(super) target: RuleTarget,
-    pub(super) rule: FieldRule,
-    /// The words of the error, where they are not those of the rule.
-    pub(super) detail: Option<Message>,
-    /// The value in the error, where it is not the one that was looked at.
-    pub(super) shown: Option<ShownValue>,
-}
-
-/// A value to report in place of the one that is wrong.
-#[derive(Clone, Debug)]
-pub(super) enum ShownValue {
-    Text(&'static str),
-    Number(i64),
-    Null,
-    /// A value below the struct that the field is in (`.ROUTE`); that struct if the route is empty.
-    Sibling(Route),
-    /// A value below the struct of the block (`/ROUTE`).
-    Top(Route),
-}
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct RuleLine {
-    pub(super) guards: Vec<RuleCondition>,
-    /// Conditions on the struct at the end of a route.
-    pub(super) local: Vec<RuleCondition>,
-    pub(super) steps: Vec<PathStep>,
-    /// Nothing below the field is checked where the guards hold.
-    pub(super) skip: bool,
-}
-
-/// Everything the tables say about one field, or (`:`) about a struct.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RuleRow {
-    pub(super) name: &'static str,
-    pub(super) lines: Vec<RuleLine>,
-    /// Another rule set for what is below.
-    pub(super) variant: Option<&'static str>,
-    /// Errors are reported at the struct, without the name of the field and the index.
-    pub(super) flat: bool,
-    /// The rules below hold for new objects only.
-    pub(super) once: bool,
-    /// The name that errors are reported under, where it is not the field's.
-    pub(super) shown: Option<&'static str>,
-}
-
-impl RuleRow {
-    /// True if the row has such a rule already: what is declared is often written too.
-    fn says(&self, step: &PathStep, guards: &[RuleCondition]) -> bool {
-        let same = |known: &PathStep| {
-            known.target == step.target
-                && std::mem::discriminant(&known.rule) == std::mem::discriminant(&step.rule)
-                && !matches!(step.rule, FieldRule::Check(_) | FieldRule::Invalid | FieldRule::Forbidden)
-        };
-        guards.is_empty()
-            && self.lines.iter().any(|line| line.guards.is_empty() && line.steps.iter().any(same))
-    }
-}
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct RuleBlock {
-    pub(super) base: Option<&'static str>,
-    pub(super) rows: Vec<RuleRow>,
-}
-
-/// The blocks of all tables by name.
-#[derive(Debug, Default)]
-pub(super) struct Tables {
-    pub(super) blocks: HashMap<&'static str, RuleBlock>,
-    pub(super) problems: Vec<String>,
-}
+use super::condition::RuleCondition;
+use super::forms;
+use super::message::Message;
+use super::route::Route;
+use super::rows::{
+    Check, DuplicateReport, Empty, FieldRule, PathStep, RuleLine, RuleRow, RuleTarget, ShownValue, Tables,
+    Unique,
+};
 
 /// Reads tables; where several speak of one field, what the first says comes first.
 pub(super) fn tables(texts: [&'static str; 2]) -> Tables {
@@ -218,8 +66,15 @@ impl RuleReader {
 
     fn table(&mut self, text: &'static str) {
         let mut current = "";
+        let mut names: Vec<(&'static str, String)> = Vec::new();
         for line in rows(text) {
+            if let Some(named) = line.trim_start().strip_prefix('$') {
+                let (name, meaning) = named.split_once(' ').unwrap_or((named, ""));
+                names.push((name, replaced(meaning, &names)));
+                continue;
+            }
             if line.starts_with(' ') {
+                let line = if line.contains('$') { leaked(replaced(line, &names)) } else { line };
                 for line in alternatives(line.trim()) {
                     self.row(current, line);
                 }
@@ -295,6 +150,7 @@ impl RuleReader {
             "once" => row.once = true,
             "at" => row.shown = Some(value),
             "set" => {}
+            "changed" => line.guards.push(RuleCondition::parse_changed(value)),
             "if" | "unless" => line.guards.push(RuleCondition::parse(value, word == "if")),
             "where" | "where-not" => line.local.push(RuleCondition::parse(value, word == "where")),
             "shown" => {
@@ -383,6 +239,7 @@ fn shown(value: &'static str) -> ShownValue {
         (_, Some(route), _) => ShownValue::Top(Route::parse(route)),
         (.., Ok(number)) => ShownValue::Number(number),
         _ if value == "null" => ShownValue::Null,
+        _ if value == "none" => ShownValue::None,
         _ => ShownValue::Text(value),
     }
 }
@@ -393,10 +250,23 @@ fn alternatives(line: &'static str) -> Vec<&'static str> {
     let group = name.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
     let Some((words, _)) = group else { return vec![line] };
     let one = |word: &str| -> &'static str {
-        let line = line.replacen(&format!("({words})"), word, 1).replacen("(*)", word, usize::MAX);
-        Box::leak(line.into_boxed_str())
+        leaked(line.replacen(&format!("({words})"), word, 1).replacen("(*)", word, usize::MAX))
     };
     words.split('|').map(one).flat_map(alternatives).collect()
+}
+
+/// A text with the meanings of the `$NAME`s in it. Longer names go first, since they may begin with a shorter one.
+fn replaced(text: &str, names: &[(&'static str, String)]) -> String {
+    let mut names: Vec<_> = names.iter().collect();
+    names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    names
+        .into_iter()
+        .fold(text.to_owned(), |text, (name, meaning)| text.replace(&format!("${name}"), meaning))
+}
+
+/// The tables are read once and kept.
+fn leaked(text: String) -> &'static str {
+    Box::leak(text.into_boxed_str())
 }
 
 /// True for the name of a field, false for the struct itself and for routes.

@@ -1,7 +1,8 @@
 //! Ways through an object: `spec.containers[].image`, `metadata.annotations[example.com/a]`.
 //!
 //! A route leads from one struct to fields below it. `[]` stands for every element of a list or every entry of a map, `[KEY]` for one
-//! entry. A leading dot makes a route of the name of one field. Rows, conditions and lists of known names use the same notation.
+//! entry, `[FIELD=a|b]` for the elements of a list whose field has one of the values. A leading dot makes a route of the name of one
+//! field. Rows, conditions and lists of known names use the same notation.
 
 use listwatch_wire::json::Value;
 
@@ -10,7 +11,7 @@ use crate::schema::{Field, Schema, StructId, Type};
 use crate::tree::Tree;
 
 /// One step of a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Hop {
     /// A field. What is below a pointer is not there where the pointer is not.
     Field { name: &'static str, pointer: bool },
@@ -18,9 +19,21 @@ enum Hop {
     Key(&'static str),
     /// All elements or entries.
     Each,
+    /// The elements of a list whose field has one of the values.
+    Matching { field: &'static str, values: Vec<&'static str> },
 }
 
-/// The element or entry that an [`Hop::Each`] has led to.
+impl Hop {
+    /// True if the hop leads to an element of a list.
+    fn takes(&self, element: &Value) -> bool {
+        match self {
+            Self::Matching { field, values } => values.contains(&element.text(field)),
+            _ => true,
+        }
+    }
+}
+
+/// The element or entry that a [`Hop::Each`] or [`Hop::Matching`] has led to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RoutePosition<'a> {
     Index(usize),
@@ -39,6 +52,8 @@ pub(super) struct Leaf<'a, 'p> {
 }
 
 /// The way from a struct to fields below it.
+///
+/// Parsed and resolved against the schema when the tables are joined; a visit is lookups only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Route {
     hops: Vec<Hop>,
@@ -51,7 +66,11 @@ impl Route {
         let mut rest = text.strip_prefix('.').unwrap_or(text);
         while !rest.is_empty() {
             if let Some((key, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-                hops.push(if key.is_empty() { Hop::Each } else { Hop::Key(key) });
+                hops.push(match key.split_once('=') {
+                    Some((field, values)) => Hop::Matching { field, values: values.split('|').collect() },
+                    None if key.is_empty() => Hop::Each,
+                    None => Hop::Key(key),
+                });
                 rest = after.strip_prefix('.').unwrap_or(after);
                 continue;
             }
@@ -88,6 +107,11 @@ impl Route {
                 (Hop::Key(_) | Hop::Each, Type::Map(id)) | (Hop::Each, Type::List(id)) => {
                     (schema.element(id), None)
                 }
+                (Hop::Matching { field, .. }, Type::List(id)) => {
+                    let Type::Struct(element) = schema.element(id) else { return None };
+                    schema.field(element, field)?;
+                    (Type::Struct(element), None)
+                }
                 _ => return None,
             };
         }
@@ -95,6 +119,8 @@ impl Route {
     }
 
     /// Calls back for every value that the route leads to; null where a field is absent.
+    ///
+    /// Costs as much as it visits. Stored values are paired by index and key.
     pub(super) fn visit<'a>(
         &self,
         value: &'a Value,
@@ -108,7 +134,7 @@ impl Route {
     pub(super) fn value<'a>(&self, from: &'a Value) -> &'a Value {
         self.hops.iter().fold(from, |value, hop| match hop {
             Hop::Field { name, .. } | Hop::Key(name) => value.at(name),
-            Hop::Each => value,
+            Hop::Each | Hop::Matching { .. } => value,
         })
     }
 
@@ -129,7 +155,7 @@ fn visit<'a>(hops: &[Hop], leaf: Leaf<'a, '_>, found: &mut dyn FnMut(&Leaf<'a, '
                 visit(rest, Leaf { value, old, parent: leaf.value, positions: leaf.positions }, found);
             }
         }
-        Hop::Each => {
+        Hop::Each | Hop::Matching { .. } => {
             let mut positions = leaf.positions.to_vec();
             let mut one = |position: RoutePosition<'a>, value: &'a Value, old: Option<&'a Value>| {
                 positions.push(position);
@@ -139,7 +165,7 @@ fn visit<'a>(hops: &[Hop], leaf: Leaf<'a, '_>, found: &mut dyn FnMut(&Leaf<'a, '
             match leaf.value {
                 Value::Array(items) => {
                     let before = leaf.old.and_then(Value::as_array);
-                    for (index, item) in items.iter().enumerate() {
+                    for (index, item) in items.iter().enumerate().filter(|(_, item)| hop.takes(item)) {
                         one(RoutePosition::Index(index), item, before.and_then(|before| before.get(index)));
                     }
                 }
@@ -159,7 +185,7 @@ fn extend(hops: &[Hop], positions: &[RoutePosition<'_>], path: &Path<'_>, found:
         None => found(path),
         Some((Hop::Field { name, .. }, rest)) => extend(rest, positions, &path.child(name), found),
         Some((Hop::Key(key), rest)) => extend(rest, positions, &path.key(key), found),
-        Some((Hop::Each, rest)) => match positions.split_first() {
+        Some((Hop::Each | Hop::Matching { .. }, rest)) => match positions.split_first() {
             Some((RoutePosition::Index(index), more)) => extend(rest, more, &path.index(*index), found),
             Some((RoutePosition::Key(key), more)) => extend(rest, more, &path.key(key), found),
             None => extend(rest, positions, path, found),
@@ -175,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_route_leads_through_lists_and_maps_to_values_and_their_paths() {
-        let object = json!({"a": [{"b": {"x.y/z": 1}}, {"b": {}}, {}], "m": {"k": 2}});
+        let object = json!({"a": [{"b": {"x.y/z": 1}}, {"b": {}}, {}], "m": {"k": 2},
+            "c": [{"t": "z", "s": 0}, {"t": "x", "s": 1}, {"t": "y", "s": 2}]});
         let shown = |text: &'static str| {
             let (route, mut found) = (Route::parse(text), Vec::new());
             route.visit(&object, None, &mut |leaf| {
@@ -186,6 +213,7 @@ mod tests {
         };
         assert_eq!(shown("a[].b[x.y/z]"), ["a[0].b[x.y/z]=1", "a[1].b[x.y/z]=null", "a[2].b[x.y/z]=null"]);
         assert_eq!(shown("m[]"), ["m[k]=2"]);
+        assert_eq!(shown("c[t=x|y].s"), ["c[1].s=1", "c[2].s=2"]);
         assert_eq!(shown("none.below"), ["none.below=null"]);
     }
 }

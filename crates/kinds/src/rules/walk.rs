@@ -10,13 +10,15 @@ use listwatch_wire::json::Value;
 use super::compile::{FieldShape, FieldStop, RouteStop, RuleSets, RuleStop, SetId};
 use super::condition::{RuleCondition, Scene};
 use super::message::Message;
-use super::parse::{FieldRule, PathStep, RuleLine, RuleTarget};
+use super::rows::{FieldRule, PathStep, RuleLine, RuleTarget};
 use super::{ObjectPart, apply};
 use crate::field::{Errors, Path};
 use crate::schema::{Field, StructId};
 use crate::tree::Tree;
 
 /// A place that a check looks at.
+///
+/// Borrowed from the objects; a check allocates only for an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'a> {
     /// The value; null where there is none.
@@ -65,6 +67,9 @@ impl RuleWalk {
     }
 
     /// Visits a struct.
+    ///
+    /// Recursion follows the schema. Elements of lists are paired by index, so an insertion at the front makes all of
+    /// them count as changed.
     pub(super) fn visit(
         &self,
         set: SetId,
@@ -182,6 +187,8 @@ fn far(stop: &RouteStop, top: &Value, old_top: Option<&Value>, above: &Path<'_>,
 }
 
 /// Runs the rules of a line in order; what is required and missing is not looked at further, but that it was there before.
+///
+/// Immutability is checked even if the value is missing, since removing a field changes it.
 fn run(line: &RuleLine, at: &At<'_>, field: Option<&'static Field>, errors: &mut Errors) {
     let mut missing = false;
     for step in line.steps.iter() {

@@ -2,6 +2,9 @@
 //!
 //! The text is part of the program and its tests load it whole, so an unreadable line is a defect of the build, not input:
 //! it is skipped here and fails there.
+//!
+//! The format is one line per struct, field and kind; the header of the text names the sources that it was made from.
+//! Reading takes some milliseconds and happens once per process.
 
 use std::collections::HashMap;
 
@@ -157,6 +160,8 @@ impl Loader {
     }
 
     /// A field needs filling if it is always written, or leads to a struct with such a field: repeated until nothing changes.
+    ///
+    /// Ends, because marks are only ever set; it takes as many rounds as types nest.
     fn mark_fills(&mut self) {
         loop {
             let marks: Vec<bool> = self.schema.fields.iter().map(|f| self.fills(f)).collect();
@@ -198,6 +203,8 @@ fn numbers(word: &str) -> [u8; 3] {
 }
 
 /// Sets one flag of a field. The names of the flags are those that `cargo xtask kinds` writes.
+///
+/// Unknown flags are ignored, so that a newer table can be read by an older program.
 fn apply(field: &mut Field, flag: &'static str) {
     match flag.split_once('=').unwrap_or((flag, "")) {
         ("req", _) => field.required = true,

@@ -33,6 +33,8 @@ impl Schema for Node {
     }
 
     /// Atomic unless the definition says otherwise.
+    ///
+    /// Lists of scalars with `listType=set` and lists of structs with `listType=map` are owned by element.
     fn list_kind(&self) -> ListKind<'_> {
         self.field.and_then(|f| f.list).unwrap_or(ListKind::Atomic)
     }

@@ -15,6 +15,9 @@ use std::sync::LazyLock;
 use listwatch_merge::patch::{ListKind, PatchStrategy};
 
 /// A type of the table. Ids are indexes into the [`Schema`].
+///
+/// Types of Go with a marshaller of their own (quantities, times, unions of schemas) are variants here, since no
+/// struct of the table could describe them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
     /// Text.
@@ -66,6 +69,8 @@ pub struct StructId(u16);
 pub struct ElementId(u16);
 
 /// One field of a struct, with everything that decoding, encoding, merging and messages need to know about it.
+///
+/// Some forty bytes beside the names; there are about 2,600 of them.
 #[derive(Debug)]
 pub struct Field {
     /// Name in JSON.
@@ -81,6 +86,8 @@ pub struct Field {
     /// A pointer in Go: zero and absent differ.
     pub pointer: bool,
     /// Left out when empty.
+    ///
+    /// Together with `pointer` it decides if a zero value is stored or dropped, which is visible in every response.
     pub omit_empty: bool,
     /// Left out when zero, structs included.
     pub omit_zero: bool,
@@ -132,6 +139,9 @@ pub struct KindEntry {
 }
 
 /// The whole table. There is one, which [`schema`] returns; it is read-only and never freed.
+///
+/// Four arrays with indexes between them rather than a tree of boxes: a walk stays within memory that is used all the
+/// time.
 #[derive(Debug)]
 pub struct Schema {
     structs: Vec<Struct>,
@@ -156,6 +166,8 @@ pub fn schema() -> &'static Schema {
 /// let containers = pod.field("spec").and_then(|spec| spec.field("containers")).unwrap();
 /// assert_eq!(containers.list_kind(), ListKind::Map(&["name"]));
 /// ```
+///
+/// Not only for stored kinds: lists, reviews and options of requests are in the table as well.
 #[must_use]
 pub fn node(group: &str, version: &str, kind: &str) -> Option<Node> {
     let schema = schema();
@@ -264,6 +276,8 @@ impl Field {
 }
 
 /// A place in an object: the type there and, below a struct, the field that leads to it.
+///
+/// Two words. Walks pass it by value and never allocate for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
     ty: Type,

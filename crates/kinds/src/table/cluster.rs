@@ -9,7 +9,7 @@ use listwatch_wire::json::json;
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
 use crate::strategy::KindStrategy;
 use crate::tree::Tree;
-use crate::{columns, defaults, prepare};
+use crate::{columns, defaults, prepare, warnings};
 
 const STORAGE: &str = "storage.k8s.io";
 const RESOURCE: &str = "resource.k8s.io";
@@ -25,6 +25,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::storage::csi_driver,
             generation_at_creation: false,
+            warnings: warnings::objects::driver,
             columns: columns::storage::CSI_DRIVER,
             ..KindStrategy::PLAIN
         }),

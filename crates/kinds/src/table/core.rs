@@ -8,7 +8,7 @@ use listwatch_wire::json::json;
 
 use crate::kind::{CREATE_ONLY, Kind, NameRule, SelectableField as Field, Subresource as Sub};
 use crate::strategy::KindStrategy;
-use crate::{columns, defaults, prepare, validate};
+use crate::{columns, defaults, prepare, validate, warnings};
 
 /// Connecting subresources answer every method a proxied server might want.
 const CONNECT: &[&str] = &["create", "delete", "get", "patch", "update"];
@@ -50,13 +50,18 @@ pub(super) const KINDS: &[Kind] = &[
     Kind::cluster("", "ComponentStatus", "componentstatuses", "componentstatus")
         .short(&["cs"])
         .verbs(&["get", "list"])
-        .strategy(KindStrategy { columns: columns::cluster::COMPONENT_STATUS, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy {
+            deprecated: Some("v1 ComponentStatus is deprecated in v1.19+"),
+            columns: columns::cluster::COMPONENT_STATUS,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("", "ConfigMap", "configmaps", "configmap")
         .short(&["cm"])
         .strategy(KindStrategy { columns: columns::cluster::CONFIG_MAP, ..KindStrategy::PLAIN }),
     Kind::namespaced("", "Endpoints", "endpoints", "endpoints").short(&["ep"]).create_on_update().strategy(
         KindStrategy {
             defaults: defaults::service::endpoints,
+            deprecated: Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
             columns: columns::network::ENDPOINTS,
             ..KindStrategy::PLAIN
         },
@@ -118,6 +123,7 @@ pub(super) const KINDS: &[Kind] = &[
             defaults: defaults::storage::volume,
             initial_status: Some(prepare::volume_status),
             status_update: prepare::update_volume_status,
+            warnings: warnings::objects::volume,
             columns: columns::storage::PERSISTENT_VOLUME,
             ..KindStrategy::PLAIN
         }),
@@ -152,7 +158,10 @@ pub(super) const KINDS: &[Kind] = &[
                 &["metadata", "ownerReferences"],
             ],
             pod_spec: Some(&["spec"]),
+            warnings_as_sent: warnings::pod::apparmor,
+            warnings: warnings::pod,
             columns: columns::pod::POD,
+            row_condition: columns::pod::row_condition,
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced("", "PodTemplate", "podtemplates", "podtemplate")
@@ -161,6 +170,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::pod::template,
             pod_spec: Some(&["template", "spec"]),
+            warnings: warnings::pod_template,
             columns: columns::pod::TEMPLATE,
             ..KindStrategy::PLAIN
         }),
@@ -174,6 +184,7 @@ pub(super) const KINDS: &[Kind] = &[
             defaults: defaults::workload::replication_controller,
             defaults_metadata: true,
             pod_spec: POD_TEMPLATE,
+            warnings: warnings::named_workload,
             columns: columns::workload::REPLICA_SET,
             ..KindStrategy::PLAIN
         }),
@@ -183,7 +194,12 @@ pub(super) const KINDS: &[Kind] = &[
         .sub(&[Sub::status("ResourceQuota")])
         .strategy(KindStrategy { columns: columns::cluster::RESOURCE_QUOTA, ..KindStrategy::PLAIN }),
     Kind::namespaced("", "Secret", "secrets", "secret").fields(&[Field::text("type")]).strategy(
-        KindStrategy { defaults: defaults::secret, columns: columns::cluster::SECRET, ..KindStrategy::PLAIN },
+        KindStrategy {
+            defaults: defaults::secret,
+            warnings: warnings::objects::secret,
+            columns: columns::cluster::SECRET,
+            ..KindStrategy::PLAIN
+        },
     ),
     Kind::namespaced("", "ServiceAccount", "serviceaccounts", "serviceaccount")
         .short(&["sa"])
@@ -208,6 +224,7 @@ pub(super) const KINDS: &[Kind] = &[
             update: prepare::service::update,
             status_update: prepare::service::status_update,
             validate_first: validate::service_address::before_allocation,
+            warnings: warnings::objects::service,
             columns: columns::network::SERVICE,
             ..KindStrategy::PLAIN
         }),

@@ -6,7 +6,7 @@
 
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
 use crate::strategy::KindStrategy;
-use crate::{columns, defaults, prepare};
+use crate::{columns, convert, defaults, prepare, warnings};
 
 const APPS: &str = "apps";
 const NETWORKING: &str = "networking.k8s.io";
@@ -42,6 +42,7 @@ pub(super) const KINDS: &[Kind] = &[
             update: prepare::update_daemon_set,
             status_update: prepare::update_daemon_set,
             pod_spec: POD_TEMPLATE,
+            warnings: warnings::workload,
             columns: columns::workload::DAEMON_SET,
             ..KindStrategy::PLAIN
         }),
@@ -56,6 +57,7 @@ pub(super) const KINDS: &[Kind] = &[
             kept_by_status: &["labels"],
             reset_by_status: &[&["spec"], &["metadata", "labels"]],
             pod_spec: POD_TEMPLATE,
+            warnings: warnings::named_workload,
             columns: columns::workload::DEPLOYMENT,
             ..KindStrategy::PLAIN
         }),
@@ -67,6 +69,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::workload::replica_set,
             pod_spec: POD_TEMPLATE,
+            warnings: warnings::named_workload,
             columns: columns::workload::REPLICA_SET,
             ..KindStrategy::PLAIN
         }),
@@ -79,6 +82,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::workload::stateful_set,
             pod_spec: POD_TEMPLATE,
+            warnings: warnings::stateful_set,
             columns: columns::workload::STATEFUL_SET,
             ..KindStrategy::PLAIN
         }),
@@ -90,6 +94,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::batch::cron_job,
             pod_spec: Some(&["spec", "jobTemplate", "spec", "template", "spec"]),
+            warnings: warnings::cron_job,
             columns: columns::workload::CRON_JOB,
             ..KindStrategy::PLAIN
         }),
@@ -102,6 +107,7 @@ pub(super) const KINDS: &[Kind] = &[
             defaults: defaults::batch::job,
             create: prepare::generate_selector,
             pod_spec: POD_TEMPLATE,
+            warnings: warnings::named_workload,
             columns: columns::workload::JOB,
             ..KindStrategy::PLAIN
         }),
@@ -111,6 +117,7 @@ pub(super) const KINDS: &[Kind] = &[
         ..KindStrategy::PLAIN
     }),
     HPA.stored_as("autoscaling", "v2").strategy(KindStrategy {
+        convert: convert::autoscaler_v1,
         defaults: defaults::workload::autoscaler_v1,
         columns: columns::workload::HORIZONTAL_POD_AUTOSCALER,
         ..KindStrategy::PLAIN
@@ -120,13 +127,18 @@ pub(super) const KINDS: &[Kind] = &[
         .create_on_update()
         .fields(EVENT_FIELDS)
         .stored_as("", "v1")
-        .strategy(KindStrategy { columns: columns::cluster::EVENT, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy {
+            convert: convert::event,
+            columns: columns::cluster::EVENT,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced(NETWORKING, "Ingress", "ingresses", "ingress")
         .short(&["ing"])
         .generation()
         .sub(&[Sub::status("Ingress")])
         .strategy(KindStrategy {
             initial_status: Some(prepare::balanced_status),
+            warnings: warnings::objects::ingress,
             columns: columns::network::INGRESS,
             ..KindStrategy::PLAIN
         }),

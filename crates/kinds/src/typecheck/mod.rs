@@ -31,17 +31,23 @@ pub(crate) use scalar::BASE64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TypeReport {
     /// Paths of fields the schema does not have, such as `spec.containers[0].foo`; they are no longer in the object.
+    ///
+    /// At most [`MAX_UNKNOWN`], and 64 KiB of text.
     pub unknown: Vec<String>,
     /// The first value of the wrong type, in kube-apiserver's words: the object must be refused.
+    ///
+    /// Go's decoder stops there; this walk goes on to report unknown fields, but one error is all that users see.
     pub error: Option<String>,
 }
 
 impl TypeReport {
-    /// Words for fields that the schema does not have, and for those that the body, which is JSON, has twice, in the
-    /// order in which a reader of the body meets them. What is inside a field that does not exist was not read.
+    /// Returns the strict-decoding errors: fields that the schema does not have, and fields that the JSON body has twice, in
+    /// the order of the body. Nothing below an unknown field was read.
+    ///
+    /// Reads the body a second time if there is more than one, to find their order.
     #[must_use]
-    pub fn complaints(&self, duplicates: &[String], body: &[u8]) -> Vec<String> {
-        order::complaints(&self.unknown, duplicates, body)
+    pub fn strict_decoding_errors(&self, duplicates: &[String], body: &[u8]) -> Vec<String> {
+        order::strict_decoding_errors(&self.unknown, duplicates, body)
     }
 }
 
@@ -55,6 +61,9 @@ impl TypeReport {
 /// assert_eq!(report.unknown, ["Data"]);
 /// assert_eq!(object, listwatch_wire::json::json!({"metadata": {"name": "a"}}));
 /// ```
+///
+/// `before` is the stored object in the same version, or `None`. Nulls, unknown fields and empty optional values are
+/// gone afterwards, so a second run changes nothing.
 pub fn decode(node: Node, object: &mut Value, before: Option<&Value>) -> TypeReport {
     let mut walk = TypeWalk { schema: schema(), report: TypeReport::default(), unknown_bytes: 0 };
     let Type::Struct(id) = node.ty() else { return walk.report };
@@ -221,6 +230,8 @@ fn is_passed(value: &Value, before: Option<&Value>) -> bool {
 }
 
 /// Returns true if a Go struct would not write the value back.
+///
+/// The rules of Go's `omitempty` and `omitzero`, which decide what a client sees of its own zero values.
 fn left_out(field: &Field, value: &Value) -> bool {
     match value {
         Value::Null => true,

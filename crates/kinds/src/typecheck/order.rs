@@ -10,7 +10,9 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// Errors about unknown and repeated fields in the order of the body. Paths that cannot be found in it come last.
-pub(super) fn complaints(unknown: &[String], duplicates: &[String], body: &[u8]) -> Vec<String> {
+///
+/// Of many errors each costs a lookup per key of the body, because the wanted paths are in a map.
+pub(super) fn strict_decoding_errors(unknown: &[String], duplicates: &[String], body: &[u8]) -> Vec<String> {
     let repeated = duplicates.iter().filter(|path| !unknown.iter().any(|outer| is_within(path, outer)));
     let known: Vec<&String> = repeated.collect();
     let mut finder = OrderFinder { wanted: HashMap::new(), path: String::new(), next: 0 };

@@ -32,6 +32,8 @@ pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Checks a value that is not null and brings it into its canonical form.
+///
+/// The value is replaced only if its text changes, so that an object which is canonical already stays shared.
 pub(super) fn normalise(ty: Type, value: &mut Value) -> Result<(), ScalarFault> {
     match ty {
         Type::String if value.is_string() => Ok(()),

@@ -29,7 +29,7 @@ fn unknown_fields_are_dropped_and_reported_with_their_path() {
 fn unknown_fields_come_in_the_order_of_the_body() {
     let body = r#"{"spec": {"z": 1, "containers": [{"name": "m", "wrong": [{"q": 1}], "env": [{"valeu": null}]}], "a": 2}}"#;
     let (_, report) = decoded("", "Pod", serde_json::from_str(body).unwrap());
-    let told = |body: &[u8]| report.complaints(&[], body);
+    let told = |body: &[u8]| report.strict_decoding_errors(&[], body);
     let wanted = ["spec.z", "spec.containers[0].wrong", "spec.containers[0].env[0].valeu", "spec.a"];
     assert_eq!(told(body.as_bytes()), wanted.map(|path| format!("unknown field {path:?}")));
     assert_eq!(told(b"{\"spec\": {\"a\": 1, ")[0], "unknown field \"spec.a\"");
@@ -40,7 +40,7 @@ fn repeated_fields_are_told_where_they_are_repeated_unless_nobody_knows_them() {
     let body = r#"{"metadata": {"name": "a", "name": "b", "x": 1}, "spec": {"y": 1, "y": 2, "paused": true, "paused": false, "z": {"q": 1, "q": 2}}}"#;
     let parsed = listwatch_wire::json::parse(body.as_bytes()).unwrap();
     let (_, report) = decoded("apps", "Deployment", parsed.value);
-    let told = report.complaints(&parsed.duplicates, body.as_bytes());
+    let told = report.strict_decoding_errors(&parsed.duplicates, body.as_bytes());
     let wanted = [
         "duplicate field \"metadata.name\"",
         "unknown field \"metadata.x\"",

@@ -1,4 +1,6 @@
-//! Jobs: the selectors that they are given, and changes of their templates.
+//! Jobs: the selectors that they are given, changes of their templates, and the Pods that are counted in the status.
+
+use std::collections::HashSet;
 
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::names::label_errors;
@@ -9,7 +11,7 @@ use crate::rules::{At, Check};
 use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] =
-    checks![indexed_name_fits, selector_was_generated, job_template_changes_little];
+    checks![indexed_name_fits, selector_was_generated, job_template_changes_little, pods_are_counted_once];
 
 /// A Job whose selector is not chosen by hand gets one that takes the Pods of this Job and no others.
 fn selector_was_generated(at: &At<'_>, errors: &mut Errors) {
@@ -44,6 +46,21 @@ fn indexed_name_fits(at: &At<'_>, errors: &mut Errors) {
     if spec.text("completionMode") == "Indexed" && !label_errors(&format!("{name}-{}", last - 1)).is_empty() {
         let detail = "will not able to create pod with invalid DNS label";
         errors.invalid(&at.path.child("metadata").child("name"), name, detail);
+    }
+}
+
+/// Each Pod is counted once, whatever became of it.
+fn pods_are_counted_once(at: &At<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
+    for key in ["succeeded", "failed"] {
+        let path = at.path.child(key);
+        for (index, uid) in at.value.list(key).iter().filter_map(Value::as_str).enumerate() {
+            if uid.is_empty() {
+                errors.invalid(&path.index(index), uid, "must not be empty");
+            } else if !seen.insert(uid) {
+                errors.duplicate(&path.index(index), uid);
+            }
+        }
     }
 }
 

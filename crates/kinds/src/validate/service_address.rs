@@ -10,7 +10,6 @@ use std::net::IpAddr;
 
 use listwatch_wire::json::Value;
 
-use super::service::is_headless;
 use crate::field::{Errors, Path};
 use crate::rules::{At, Check};
 use crate::tree::Tree;
@@ -19,6 +18,11 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![addresses_stay];
 
 const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const MAX_ADDRESSES: usize = 2;
+
+/// True if the Service has no address of its own.
+fn is_headless(spec: &Value) -> bool {
+    spec.list("clusterIPs") == [Value::from("None")]
+}
 
 /// Checks what addresses are allocated by. kube-apiserver does so before anything else, and stops there if something is wrong:
 /// first each field for itself, then what this cluster has.

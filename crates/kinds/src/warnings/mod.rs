@@ -1,10 +1,11 @@
 //! Deprecations and likely mistakes, which are returned in `Warning` headers and do not fail a write.
 //!
 //! A new object gets all warnings; a changed one only if what it is made from changed, and those of a Pod never,
-//! because controllers write Pods all the time.
+//! because controllers write Pods all the time. The row of a kind names its function ([`crate::strategy`]): those of workloads are
+//! here, what they share about Pods in `pod`, the others in `objects`.
 
-mod objects;
-mod pod;
+pub(crate) mod objects;
+pub(crate) mod pod;
 
 use listwatch_wire::json::Value;
 use listwatch_wire::names::label_errors;
@@ -16,22 +17,14 @@ use crate::tree::Tree;
 /// The warning that every answer about a deprecated kind carries.
 #[must_use]
 pub fn deprecated_kind(kind: &Kind) -> Option<&'static str> {
-    match (kind.group, kind.kind) {
-        ("", "ComponentStatus") => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        ("", "Endpoints") => {
-            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-        }
-        _ => None,
-    }
+    kind.strategy.deprecated
 }
 
 /// Warnings about what the server makes something else of when it creates the object.
 #[must_use]
 pub fn as_sent(kind: &Kind, object: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    if (kind.group, kind.kind) == ("", "Pod") {
-        pod::apparmor(object, &mut found);
-    }
+    (kind.strategy.warnings_as_sent)(object, &mut found);
     found
 }
 
@@ -39,48 +32,67 @@ pub fn as_sent(kind: &Kind, object: &Value) -> Vec<String> {
 #[must_use]
 pub fn of(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut found = Vec::new();
-    let spec = Path::root("spec");
-    let template = spec.child("template");
-    let same = old.is_some_and(|old| new.at("spec") == old.at("spec"));
-    if same && !matches!((kind.group, kind.kind), ("", "Service" | "Secret")) {
-        return found;
-    }
-    match (kind.group, kind.kind) {
-        ("", "Pod") if old.is_none() => {
-            name(new, "the Pod's hostname", &mut found);
-            pod::warn(new, None, &mut found);
-        }
-        ("apps", "Deployment" | "ReplicaSet") | ("batch", "Job") | ("", "ReplicationController") => {
-            if old.is_none() {
-                name(new, "Pod names and hostnames", &mut found);
-            }
-            pod::warn(new.at("spec").at("template"), Some(&template), &mut found);
-        }
-        ("apps", "StatefulSet") => {
-            pod::warn(new.at("spec").at("template"), Some(&template), &mut found);
-            if new.at("spec").int("revisionHistoryLimit").is_some_and(|limit| limit < 0) {
-                found.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".to_owned());
-            }
-        }
-        ("apps", "DaemonSet") => pod::warn(new.at("spec").at("template"), Some(&template), &mut found),
-        ("batch", "CronJob") => {
-            if old.is_none() {
-                name(new, "Pod names and hostnames", &mut found);
-            }
-            let path = spec.child("jobTemplate");
-            let path = path.child("spec");
-            let template = new.path(&["spec", "jobTemplate", "spec", "template"]);
-            pod::warn(template, Some(&path.child("template")), &mut found);
-        }
-        ("", "PodTemplate") => pod::warn(new.at("template"), Some(&Path::root("template")), &mut found),
-        ("", "Service") => objects::service(new, &mut found),
-        ("", "PersistentVolume") => objects::volume(new, &mut found),
-        ("storage.k8s.io", "CSIDriver") => objects::driver(new, old, &mut found),
-        ("", "Secret") => objects::secret(new, &mut found),
-        ("networking.k8s.io", "Ingress") => objects::ingress(new, old, &mut found),
-        _ => {}
-    }
+    (kind.strategy.warnings)(new, old, &mut found);
     found
+}
+
+/// True if the object is new or its spec differs from the stored one.
+fn spec_changes(new: &Value, old: Option<&Value>) -> bool {
+    old.is_none_or(|old| new.at("spec") != old.at("spec"))
+}
+
+/// Warnings about the template of a Deployment, ReplicaSet, ReplicationController or Job, and about the name that its Pods get.
+pub(crate) fn named_workload(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+    if old.is_none() {
+        name(new, "Pod names and hostnames", found);
+    }
+    workload(new, old, found);
+}
+
+/// Warnings about the template of a DaemonSet.
+pub(crate) fn workload(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+    if spec_changes(new, old) {
+        let spec = Path::root("spec");
+        pod::warn(new.at("spec").at("template"), Some(&spec.child("template")), found);
+    }
+}
+
+/// Warnings about a StatefulSet.
+pub(crate) fn stateful_set(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+    workload(new, old, found);
+    let limit = new.at("spec").int("revisionHistoryLimit");
+    if spec_changes(new, old) && limit.is_some_and(|limit| limit < 0) {
+        found.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".to_owned());
+    }
+}
+
+/// Warnings about a CronJob.
+pub(crate) fn cron_job(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+    if old.is_none() {
+        name(new, "Pod names and hostnames", found);
+    }
+    if spec_changes(new, old) {
+        let path = Path::root("spec");
+        let path = path.child("jobTemplate");
+        let path = path.child("spec");
+        let template = new.path(&["spec", "jobTemplate", "spec", "template"]);
+        pod::warn(template, Some(&path.child("template")), found);
+    }
+}
+
+/// Warnings about a new PodTemplate.
+pub(crate) fn pod_template(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+    if old.is_none() {
+        pod::warn(new.at("template"), Some(&Path::root("template")), found);
+    }
+}
+
+/// Warnings about a new Pod.
+pub(crate) fn pod(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+    if old.is_none() {
+        name(new, "the Pod's hostname", found);
+        pod::warn(new, None, found);
+    }
 }
 
 /// A name that becomes part of host names should be a label.

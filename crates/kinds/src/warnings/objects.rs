@@ -8,11 +8,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use listwatch_wire::json::Value;
 
+use super::spec_changes;
 use crate::field::Path;
 use crate::tree::Tree;
 
 /// Warnings about a Service: fields that its type ignores, and deprecated ones.
-pub(super) fn service(new: &Value, found: &mut Vec<String>) {
+pub(crate) fn service(new: &Value, _old: Option<&Value>, found: &mut Vec<String>) {
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
     let spec = new.at("spec");
     let headless = spec.text("clusterIP") == "None";
@@ -47,7 +48,10 @@ pub(super) fn service(new: &Value, found: &mut Vec<String>) {
 }
 
 /// Warnings about a PersistentVolume: the deprecated reclaim policy and volume sources.
-pub(super) fn volume(new: &Value, found: &mut Vec<String>) {
+pub(crate) fn volume(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+    if !spec_changes(new, old) {
+        return;
+    }
     let (spec, path) = (new.at("spec"), Path::root("spec"));
     if spec.text("persistentVolumeReclaimPolicy") == "Recycle" {
         let place = path.child("persistentVolumeReclaimPolicy");
@@ -57,7 +61,7 @@ pub(super) fn volume(new: &Value, found: &mut Vec<String>) {
 }
 
 /// Warnings about an Ingress. The deprecated class annotation is only mentioned on creation.
-pub(super) fn ingress(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+pub(crate) fn ingress(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
     const CLASS: &str = "kubernetes.io/ingress.class";
     if old.is_none() && new.at("metadata").at("annotations").has(CLASS) {
         found.push(format!("annotation {CLASS:?} is deprecated, please use 'spec.ingressClassName' instead"));
@@ -65,7 +69,7 @@ pub(super) fn ingress(new: &Value, old: Option<&Value>, found: &mut Vec<String>)
 }
 
 /// Tokens of a driver are better kept in secrets.
-pub(super) fn driver(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+pub(crate) fn driver(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
     let spec = new.at("spec");
     let changed = old.is_none_or(|old| old.at("spec").at("tokenRequests") != spec.at("tokenRequests"));
     if changed && spec.count("tokenRequests") > 0 && !spec.has("serviceAccountTokenInSecrets") {
@@ -74,7 +78,7 @@ pub(super) fn driver(new: &Value, old: Option<&Value>, found: &mut Vec<String>) 
 }
 
 /// A certificate that is none.
-pub(super) fn secret(new: &Value, found: &mut Vec<String>) {
+pub(crate) fn secret(new: &Value, _old: Option<&Value>, found: &mut Vec<String>) {
     const PEM: &str = "-----BEGIN ";
     if new.text("type") != "kubernetes.io/tls" {
         return;

@@ -182,7 +182,7 @@ fn profiles(template: &Value, place: &Path<'_>, in_template: bool, found: &mut V
 }
 
 /// An annotation that becomes a field, or cannot become one.
-pub(super) fn apparmor(pod: &Value, found: &mut Vec<String>) {
+pub(crate) fn apparmor(pod: &Value, found: &mut Vec<String>) {
     let (spec, annotations) = (pod.at("spec"), pod.at("metadata").at("annotations"));
     if spec.at("os").text("name") == "windows" {
         return;

@@ -32,6 +32,8 @@ pub(super) const UNOWNED_METADATA: [&str; 9] = [
 ];
 
 /// Added, modified and removed paths.
+///
+/// Both sets are in the wire form, so that subtracting them from an owner's set needs no conversion.
 #[derive(Debug, Default)]
 pub(super) struct PathChanges {
     /// Added or modified.
@@ -45,6 +47,7 @@ impl PathChanges {
         self.changed.is_empty() && self.removed.is_empty()
     }
 
+    /// Fields that the endpoint resets are no changes of this writer, whatever the trees say.
     pub(super) fn without(mut self, ignored: &FieldSet) -> Self {
         self.changed.subtract_recursive(ignored);
         self.removed.subtract_recursive(ignored);
@@ -52,6 +55,7 @@ impl PathChanges {
     }
 }
 
+/// One walk builds both sets.
 #[derive(Debug, Default)]
 struct Diff {
     changed: FieldSetNode,
@@ -66,6 +70,9 @@ impl Diff {
 }
 
 /// Compares two whole objects.
+///
+/// Costs as much as the parts that differ, plus one comparison per section of the object: shared subtrees are equal
+/// by pointer.
 pub(super) fn objects<S: Schema>(old: &Value, new: &Value, schema: S) -> PathChanges {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return PathChanges::default() };
     let mut diff = Diff::default();
@@ -129,6 +136,8 @@ fn is_same_scalar(old: Option<&Value>, new: Option<&Value>) -> bool {
 
 /// Compares two values where an absent one is possible on either side. Values of different shapes are compared as
 /// leaves.
+///
+/// A value that changes its type is one changed leaf: nothing inside of the old one can be owned any more.
 fn values<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
     // Null goes with either shape, so that `null` and `{}` can be told from each other but not from nothing inside.
     let map = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
@@ -175,6 +184,8 @@ fn maps<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) 
 }
 
 /// The changes of a list owned element by element; `None` if it is owned as a whole, or empty on both sides.
+///
+/// Order is not compared: moving an element changes nobody's ownership.
 fn lists<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Option<Diff> {
     let (old, new) = (items(old), items(new));
     let schema = schema.filter(|s| s.list_kind() != ListKind::Atomic)?;
@@ -202,6 +213,7 @@ fn items(list: Option<&Value>) -> &[Value] {
     list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
+/// Several elements under one identity are kept together; only invalid objects have them.
 fn index<S: Schema>(items: &[Value], schema: S) -> Option<HashMap<String, Vec<&Value>>> {
     let mut index: HashMap<String, Vec<&Value>> = HashMap::with_capacity(items.len());
     for item in items {

@@ -9,6 +9,8 @@ use listwatch_json::go;
 use listwatch_wire::status::{Status, StatusCause, StatusDetails, StatusReason};
 
 /// A field that another manager owns and that the configuration sets differently.
+///
+/// One per field and manager, also where one manager owns many of the fields that are contested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The other manager, as error texts show it.
@@ -31,6 +33,8 @@ impl Conflict {
 }
 
 /// The reason for which an applied configuration was refused, with the HTTP status that it leads to.
+///
+/// The object is untouched in each case.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
@@ -79,7 +83,7 @@ impl From<ApplyError> for Status {
         let text = error.to_string();
         match error {
             ApplyError::ManagedFieldsPresent => Self::bad_request(text),
-            ApplyError::Untypable { .. } => Self::unforeseen(text),
+            ApplyError::Untypable { .. } => Self::unknown_reason(text),
             ApplyError::Conflicts(conflicts) => {
                 let causes = conflicts.into_iter().map(|conflict| StatusCause {
                     reason: "FieldManagerConflict".to_owned(),

@@ -2,6 +2,9 @@
 //!
 //! `f:<name>` a field or map key; `k:<json object>` a list element by its keys; `v:<json>` a scalar in a set;
 //! `i:<number>` a position.
+//!
+//! Elements are kept as text, because that is the form on the wire and hashing text is all that sets need. Two
+//! elements are the same if their text is, which holds because the JSON inside is canonical.
 
 use listwatch_json::Value;
 
@@ -24,6 +27,8 @@ pub(super) fn field_name(element: &str) -> Option<&str> {
 ///
 /// # Errors
 /// Why the item has none, in kube-apiserver's words.
+///
+/// Allocates a string of some dozen bytes per element; lists are walked once per write.
 pub(super) fn of_item<S: Schema>(item: &Value, list: S) -> Result<String, String> {
     match list.list_kind() {
         ListKind::Map(keys) => keyed(item, keys, list),
@@ -36,6 +41,8 @@ pub(super) fn of_item<S: Schema>(item: &Value, list: S) -> Result<String, String
 
 /// The path element of an item of a `map` list, such as `k:{"name":"a"}`: keys sorted and encoded canonically, so that
 /// equal identities are equal text.
+///
+/// Default values of keys count, so that a port without `protocol` is the same element as one with `TCP`.
 fn keyed<S: Schema>(item: &Value, keys: &[&str], list: S) -> Result<String, String> {
     let Value::Object(map) = item else {
         let problem = if item.is_null() { "a null element" } else { "non-map elements" };
@@ -77,6 +84,8 @@ fn encoded(prefix: &[u8], write: impl FnOnce(&mut Vec<u8>)) -> String {
 }
 
 /// As error texts show it: `.name`, `[name="web",port=80]`, `[="x"]`, `[3]`.
+///
+/// Only for messages: parsing the keys costs more than all else here.
 pub(super) fn show(element: &str) -> String {
     match element.split_once(':') {
         Some(("f", name)) => format!(".{name}"),

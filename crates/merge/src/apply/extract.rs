@@ -46,6 +46,7 @@ fn strip_metadata(root: &mut Map) {
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 struct ExtractWalk {
+    /// As error messages show it; one buffer for the walk.
     path: String,
     errors: Vec<String>,
     error_bytes: usize,
@@ -87,6 +88,8 @@ impl ExtractWalk {
     }
 
     /// The field set of an object. Fields that the schema does not declare are errors, because nobody could own them.
+    ///
+    /// The empty struct is a leaf too: an applier that sends `{}` owns that it is there.
     fn entries<S: Schema>(&mut self, map: &Map, schema: S) -> FieldSetNode {
         let mut node = FieldSetNode::default();
         for (key, value) in map {
@@ -135,6 +138,8 @@ impl ExtractWalk {
 /// The error for a value of the wrong shape. Null fits everywhere.
 ///
 /// kube-apiserver shows some values through Go's formatting of its own wrapper type; the shape of that is copied.
+///
+/// Null fits everywhere because it stands for an absent value in structured-merge-diff.
 fn misfit(value: &Value, shape: Shape) -> Option<String> {
     let go_type = || match value {
         Value::Bool(_) => "bool",

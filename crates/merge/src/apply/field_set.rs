@@ -70,6 +70,8 @@ impl FieldSet {
     }
 
     /// Takes a set from its JSON; `None` if it is none.
+    ///
+    /// For sets that a client sent. The grammar is checked, not the meaning: an unknown field in a set does no harm.
     #[must_use]
     pub fn from_json(value: Value) -> Option<Self> {
         match value {
@@ -79,11 +81,15 @@ impl FieldSet {
     }
 
     /// Takes a set from JSON that was one before.
+    ///
+    /// Skips the check, which would cost as much as the set has paths on every write.
     pub(super) fn from_stored(value: Value) -> Option<Self> {
         if let Value::Object(trie) = value { Some(Self(trie)) } else { None }
     }
 
     /// The JSON of the set.
+    ///
+    /// Shares the tree; nothing is copied.
     #[must_use]
     pub fn to_json(&self) -> Value {
         Value::Object(self.0.clone())
@@ -101,11 +107,15 @@ impl FieldSet {
 
     /// Adds all paths of another set. A path that is a leaf in one and has children in the other is then a member with
     /// children.
+    ///
+    /// Costs as much as `other` has paths.
     pub fn union(&mut self, other: &Self) {
         union(&mut self.0, &other.0);
     }
 
     /// Takes out all paths of another set; paths below them stay.
+    ///
+    /// Costs as much as `other` has paths, not as much as this set has: the usual `other` is what one write changed.
     pub fn subtract(&mut self, other: &Self) {
         subtract(&mut self.0, &other.0);
     }
@@ -122,6 +132,8 @@ impl FieldSet {
     }
 
     /// All paths as error texts show them, those of one level before those below.
+    ///
+    /// Allocates a string per path: for conflicts and for people.
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
         let mut out = Vec::new();
@@ -188,6 +200,8 @@ fn subtract(a: &mut Trie, b: &Trie) {
 }
 
 /// Returns true if anything is left.
+///
+/// A node that loses its membership keeps its children, and a node without either is removed by the caller.
 fn subtract_node(a: &mut Trie, b: &Trie) -> bool {
     let member = is_member(a) && !is_member(b);
     if a.is_empty() {

@@ -23,6 +23,8 @@ use listwatch_wire::gvk::GroupVersion;
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// One write by one manager: everything about it but the objects.
+///
+/// Borrows everything, since one is made per write. `S` is a handle of a few words.
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "managedFields")]
 pub struct FieldManager<'a, S> {
@@ -35,8 +37,12 @@ pub struct FieldManager<'a, S> {
     /// here.
     pub ignored: &'a FieldSet,
     /// The name of the manager.
+    ///
+    /// From `fieldManager`, or [`manager_from_user_agent`](super::manager_from_user_agent) where that is absent.
     pub manager: &'a str,
     /// The version the write speaks.
+    ///
+    /// Entries of plain writers are kept apart by it, those of appliers are not.
     pub api_version: &'a str,
     /// The subresource written to, or nothing.
     pub subresource: &'a str,
@@ -58,6 +64,8 @@ impl<S: Schema> FieldManager<'_, S> {
     ///
     /// `live` is the object before, or `None` if it is being created. `new` is the object as it will be; its
     /// `managedFields` are rewritten. An object without a record stays without one, until something is applied to it.
+    ///
+    /// Costs as much as was changed. A write that changes nothing and sends the record back as it was reads no entry.
     pub fn update(&self, live: Option<&Value>, new: &mut Value) {
         let changes = compare::objects(live.unwrap_or(self.zero), new, self.schema).without(self.ignored);
         // Most writes send the record back as it was: then there is no need to read it twice, or at all.
@@ -111,6 +119,8 @@ impl<S: Schema> FieldManager<'_, S> {
     }
 
     /// Applies a configuration, whatever the manager did in other ways before.
+    ///
+    /// Nothing of `live` is changed: trees share, so copying one costs a pointer.
     pub(super) fn merge_in(
         &self,
         live: Option<&Value>,
@@ -164,6 +174,7 @@ impl<S: Schema> FieldManager<'_, S> {
         last
     }
 
+    /// Leaves early if the configuration still says all that it said last time, which is the usual case.
     fn prune(&self, object: &mut Value, entries: &[ManagerEntry], last: Option<&ManagerEntry>) {
         let Some(last) = last else { return };
         let own = entries.iter().filter(|entry| self.is_own(entry)).map(|entry| &entry.fields);
@@ -178,6 +189,8 @@ impl<S: Schema> FieldManager<'_, S> {
     }
 
     /// Takes from the other managers what changed, or reports it if that is not allowed.
+    ///
+    /// Without `force` every conflict is collected, so that a user sees all of them at once.
     fn settle(
         &self,
         entries: &mut Vec<ManagerEntry>,

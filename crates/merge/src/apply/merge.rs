@@ -13,6 +13,8 @@ use super::element;
 use crate::patch::{ListKind, MapKind, Schema};
 
 /// Sets everything the configuration says; leaves alone what it does not mention.
+///
+/// Recursion follows the configuration; parts of the object that it does not mention are moved, not walked.
 pub(super) fn merge<S: Schema>(live: Option<Value>, config: &Value, schema: Option<S>) -> Value {
     let Some(schema) = schema else { return config.clone() };
     match (live, config) {
@@ -81,6 +83,8 @@ enum MergeStep {
 }
 
 /// Weaves two lists into one. Walks along both; elements of both lists are the fixed points.
+///
+/// Linear in both lists.
 fn weave(live: &[String], config: &[String]) -> Vec<MergeStep> {
     let (in_live, in_config): (HashSet<&String>, HashSet<&String>) =
         (live.iter().collect(), config.iter().collect());

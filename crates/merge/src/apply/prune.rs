@@ -14,6 +14,9 @@ use crate::patch::{ListKind, MapKind, Schema};
 /// The fields to remove: everything the manager applied last time that nobody owns now.
 ///
 /// `owned` are the sets of all managers as they will be, with the one that applies.
+///
+/// Costs as much as all sets have paths: struct fields must be made members in each of them before they can be
+/// compared.
 pub(super) fn abandoned<'a, S: Schema>(
     last: &FieldSet,
     owned: impl Iterator<Item = &'a FieldSet>,
@@ -62,6 +65,8 @@ fn name_parents<S: Schema>(trie: &mut Map, schema: S) {
 }
 
 /// Takes a set of paths out of a value.
+///
+/// Costs as much as `gone` has paths, and the elements of lists that it enters.
 pub(super) fn remove<S: Schema>(value: &mut Value, gone: &FieldSet, schema: S) {
     remove_below(value, gone.trie(), schema);
 }

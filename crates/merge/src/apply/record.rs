@@ -13,8 +13,12 @@ use super::field_set::FieldSet;
 use listwatch_json::go;
 
 /// The longest name of a manager made from a user agent.
+///
+/// An explicit `fieldManager` has the same bound, which is checked with the options of a request.
 pub const DEFAULT_MANAGER_MAX: usize = 128;
 /// The most entries of plain writers that are kept apart; the oldest beyond that are merged.
+///
+/// kube-apiserver's number.
 const UPDATERS_MAX: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
@@ -60,7 +64,9 @@ pub(super) struct ManagerEntry {
     pub(super) operation: ManagerOperation,
     pub(super) api_version: String,
     pub(super) subresource: String,
+    /// RFC 3339 text, which sorts as the time does. Absent for an applier whose configuration changed nothing.
     pub(super) time: Option<String>,
+    /// An entry without fields is dropped when the record is written.
     pub(super) fields: FieldSet,
 }
 
@@ -166,6 +172,8 @@ pub(super) fn raw(object: &Value) -> Option<&Value> {
 }
 
 /// The entries of an object from the store.
+///
+/// One entry that cannot be read makes the whole record count as none, as in kube-apiserver.
 pub(super) fn read(object: &Value) -> Vec<ManagerEntry> {
     let items = raw(object).and_then(Value::as_array);
     let stored = |entry: &Value| ManagerEntry::parse(entry.clone(), FieldSet::from_stored);
@@ -189,6 +197,8 @@ pub(super) fn put(object: &mut Value, mut entries: Vec<ManagerEntry>) {
 }
 
 /// Merges the oldest plain writers of each version into one entry, until no more than the maximum are left.
+///
+/// Called on each change, so at most one entry is too many, except for records that a client brought.
 pub(super) fn cap_updaters(entries: &mut Vec<ManagerEntry>) {
     entries.retain(|entry| !entry.fields.is_empty());
     let (mut updaters, appliers): (Vec<ManagerEntry>, Vec<ManagerEntry>) =

@@ -7,6 +7,9 @@
 use listwatch_wire::Status;
 
 /// The refusal of a patch, by the class of the response.
+///
+/// Texts are for 400 and 500; a 422 has a fixed message in kube-apiserver, so [`PatchError::Failed`]'s is for logs
+/// and tests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
@@ -35,7 +38,7 @@ impl From<PatchError> for Status {
             PatchError::Malformed(text) => Self::bad_request(text),
             PatchError::TooManyOperations { .. } => Self::too_large(&error.to_string()),
             PatchError::Failed(_) => Self::unprocessable(),
-            PatchError::Unforeseen(text) => Self::unforeseen(text),
+            PatchError::Unforeseen(text) => Self::unknown_reason(text),
         }
     }
 }

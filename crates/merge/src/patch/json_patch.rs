@@ -7,11 +7,16 @@ use super::PatchError;
 use listwatch_json::{self as json, go};
 
 /// Bounds of a JSON patch: a few bytes of patch can ask for much work.
+///
+/// A patch that exceeds one of the last three fails like one that does not apply. kube-apiserver has no counterpart
+/// for those two that bound moves and depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonPatchLimits {
     /// The most operations; kube-apiserver's 10000.
     pub operations: usize,
     /// The most bytes that `copy` operations may add together; kube-apiserver's 3 MiB, the size of a body.
+    ///
+    /// Trees share, so a copy costs no memory here; the bound is for what is encoded and stored.
     pub copied_bytes: usize,
     /// The most list elements moved aside by insertions and removals, and nodes measured on their way to a deeper
     /// place, so that many operations on a large object end within a fraction of a second.
@@ -39,15 +44,19 @@ impl Default for JsonPatchLimits {
 /// assert_eq!(object, json!({"a": [1, 2]}));
 /// # Ok::<(), listwatch_merge::patch::PatchError>(())
 /// ```
+///
+/// Parsed once, and applied again for each attempt if the object changed meanwhile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
-    operations: Vec<PatchOperation>,
+    operations: Vec<JsonPatchOperation>,
     limits: JsonPatchLimits,
-    complaints: Vec<String>,
+    /// At most 100 unknown fields and 100 duplicates, sorted by operation.
+    strict_decoding_errors: Vec<String>,
 }
 
+/// The operation is looked at only when it is applied: an unknown one is a 422, after those before it were tried.
 #[derive(Clone, Debug, PartialEq)]
-struct PatchOperation {
+struct JsonPatchOperation {
     op: Text,
     path: Option<Text>,
     from: Option<Text>,
@@ -90,29 +99,33 @@ impl JsonPatch {
         if items.len() > limits.operations {
             return Err(PatchError::TooManyOperations { max: limits.operations, got: items.len() });
         }
-        let mut complaints = unknown_fields(&items);
-        complaints
+        let mut strict_decoding_errors = unknown_fields(&items);
+        strict_decoding_errors
             .extend(parsed.duplicates.iter().map(|path| format!("json patch duplicate field {path:?}")));
-        complaints.sort_by_key(|text| operation_of(text));
-        let operations = items.into_iter().map(PatchOperation::parse).collect::<Result<_, _>>()?;
-        Ok(Self { operations, limits, complaints })
+        strict_decoding_errors.sort_by_key(|text| operation_of(text));
+        let operations = items.into_iter().map(JsonPatchOperation::parse).collect::<Result<_, _>>()?;
+        Ok(Self { operations, limits, strict_decoding_errors })
     }
 
     /// The values that operations put somewhere.
+    ///
+    /// For checks that look into what a patch brings, before it is applied.
     pub fn values(&self) -> impl Iterator<Item = &Value> {
         self.operations.iter().filter_map(|operation| operation.value.as_ref())
     }
 
     /// The strict-decoding errors: fields that no operation has, or that one has twice.
     #[must_use]
-    pub fn complaints(&self) -> &[String] {
-        &self.complaints
+    pub fn strict_decoding_errors(&self) -> &[String] {
+        &self.strict_decoding_errors
     }
 
     /// Changes an object; if any operation fails, none has taken place.
     ///
     /// # Errors
     /// [`PatchError::Failed`] saying which operation failed and why.
+    ///
+    /// Works on a copy, which shares everything that the operations do not touch.
     pub fn apply(&self, object: &mut Value) -> Result<(), PatchError> {
         let mut changed = object.clone();
         let JsonPatchLimits { copied_bytes: copied, moved_elements: moved, depth, .. } = self.limits;
@@ -131,20 +144,22 @@ fn unknown_fields(items: &List) -> Vec<String> {
     });
     let unknown = fields.filter(|(_, key)| !matches!(key.as_str(), "op" | "path" | "from" | "value"));
     unknown
-        .take(MAX_COMPLAINTS)
+        .take(MAX_STRICT_ERRORS)
         .map(|(index, key)| format!("json patch unknown field {:?}", format!("[{index}].{key}")))
         .collect()
 }
 
 /// The most unknown fields that are told; more would only make the answer large.
-const MAX_COMPLAINTS: usize = 100;
+const MAX_STRICT_ERRORS: usize = 100;
 
 /// The number of the operation that an error is about; errors are returned in that order.
-fn operation_of(complaint: &str) -> Option<usize> {
-    complaint.split_once('[')?.1.split_once(']')?.0.parse().ok()
+fn operation_of(text: &str) -> Option<usize> {
+    text.split_once('[')?.1.split_once(']')?.0.parse().ok()
 }
 
 /// The rest of the limits.
+///
+/// Counted down over all operations of one application.
 struct PatchBudget {
     copied: usize,
     moved: usize,
@@ -168,7 +183,7 @@ impl PatchBudget {
     }
 }
 
-impl PatchOperation {
+impl JsonPatchOperation {
     fn parse(item: Value) -> Result<Self, PatchError> {
         let Value::Object(mut map) = item else {
             return Err(undecodable(&item, "value of type handlers.jsonPatchOp"));
@@ -240,6 +255,8 @@ impl PatchOperation {
 }
 
 /// Equality that takes 1 and 1.0 for the same number.
+///
+/// Numbers are compared as doubles if they differ in kind, as Go's decoder reads both as `float64`.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
@@ -285,6 +302,8 @@ impl ValueSize {
 }
 
 /// A JSON pointer (RFC 6901), unescaped.
+///
+/// Parsed per operation and application; patches are short.
 struct Pointer(Vec<String>);
 
 impl Pointer {
@@ -318,6 +337,8 @@ impl Pointer {
     }
 
     /// The container of the last step, and that step.
+    ///
+    /// Copies the shared containers on the way to the last one, so that only they are changed.
     fn container<'v>(&self, object: &'v mut Value) -> PatchResult<(&'v mut Value, &str)> {
         let Some((last, parents)) = self.0.split_last() else {
             return failed("the whole object has no container");

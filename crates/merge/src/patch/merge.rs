@@ -12,6 +12,8 @@ use listwatch_json::{self as json, go};
 ///
 /// # Errors
 /// [`PatchError::Malformed`].
+///
+/// Null is accepted, as in kube-apiserver, and changes nothing.
 pub fn parse_object_patch(body: &[u8]) -> Result<json::Parsed, PatchError> {
     let parsed = json::parse(body).map_err(|_| PatchError::Malformed("invalid JSON patch".to_owned()))?;
     match &parsed.value {
@@ -33,6 +35,9 @@ pub fn parse_object_patch(body: &[u8]) -> Result<json::Parsed, PatchError> {
 /// merge_patch(&mut object, json!({"a": {"x": null, "z": 3}, "l": [4]}));
 /// assert_eq!(object, json!({"a": {"y": 2, "z": 3}, "l": [4]}));
 /// ```
+///
+/// Costs as much as the patch is large. Depth is bounded by the parser of the patch, and a merge makes nothing deeper
+/// than the deeper of both.
 pub fn merge_patch(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;

@@ -4,6 +4,8 @@
 //! Server-side apply, which also keeps record of who owns what, has a module of its own: [`crate::apply`].
 //!
 //! Patches take the object they change as a tree and leave it untouched if they fail.
+//!
+//! The caller decodes the result, defaults and validates it; nothing here knows if a field exists.
 
 mod error;
 mod json_patch;

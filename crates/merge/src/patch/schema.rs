@@ -6,6 +6,8 @@
 //! shows up as a lost or duplicated list element, not as an error.
 
 /// The `listType`: how server-side apply owns and merges the elements of a list.
+///
+/// An array without an extension is atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListKind<'a> {
     /// As a whole.
@@ -28,6 +30,9 @@ pub enum MapKind {
 }
 
 /// The JSON type that a value must have, as far as an applied configuration is checked before it is merged.
+///
+/// Coarse on purpose: bounds and formats are validation's, which reports them as field errors and not as a failed
+/// apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Anything.
@@ -56,6 +61,8 @@ pub struct PatchStrategy {
 /// The facts about a value that schema-driven patches need: one node of a kind's schema.
 ///
 /// A node is a small copyable handle. Its questions are asked once per field of an object, so they should be lookups.
+///
+/// Implemented for the table of built-in kinds, for structural schemas and for [`Schemaless`].
 pub trait Schema: Copy {
     /// The schema of a field, or of the entries of a map; `None` if there is no such field.
     fn field(self, name: &str) -> Option<Self>;
@@ -81,6 +88,9 @@ pub trait Schema: Copy {
     }
 
     /// The default of a list-map key field that elements may leave out, such as a port's protocol.
+    ///
+    /// Without it, an element that leaves the field out would be another element than the one that is stored with its
+    /// default.
     fn key_default(&self, _key: &str) -> Option<listwatch_json::Value> {
         None
     }

@@ -7,6 +7,9 @@
 //! - `$setElementOrder/<list>: […]` says the order of the merged list.
 //!
 //! The order of merged lists is worked out in [`order`].
+//!
+//! It is not server-side apply: nobody's ownership is looked at, and a list is merged by one key where apply may use
+//! several. Only built-in kinds take it; kubectl sends it for those by default.
 
 mod list;
 mod order;
@@ -40,6 +43,8 @@ type Merged<T> = Result<T, PatchError>;
 /// # Errors
 /// [`PatchError::Malformed`] for ill-formed directives, [`PatchError::Unforeseen`] for unknown ones and for elements
 /// without their merge key.
+///
+/// Costs as much as the patch, and the lists that it touches.
 pub fn strategic_merge_patch<S: Schema>(
     object: &mut Value,
     patch: Value,
@@ -57,6 +62,8 @@ pub fn strategic_merge_patch<S: Schema>(
 
 /// Merges a patch into an object. `$patch` decides about the whole object, so it is looked at first; `$retainKeys` and
 /// `$setElementOrder` must be carried out before the fields.
+///
+/// A `$patch: merge` is what a map does anyway, and is refused as kube-apiserver refuses it.
 fn merge_map<S: Schema>(mut original: Map, mut patch: Map, schema: Option<S>) -> Merged<Map> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {

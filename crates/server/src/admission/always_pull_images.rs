@@ -12,6 +12,8 @@ use listwatch_wire::json::Value;
 use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
+/// Mutating only. kube-apiserver's plugin also validates that the policy is `Always` afterwards; here a later
+/// mutating webhook may change it.
 #[derive(Debug)]
 pub(super) struct AlwaysPullImages;
 

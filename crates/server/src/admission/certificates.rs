@@ -14,6 +14,7 @@ use crate::admission::{Attributes, Operation, Plugin};
 use crate::auth::certificates;
 use crate::registry::Resource;
 
+/// The resource of all three plugins, in every version.
 fn is_request(resource: &Resource) -> bool {
     (&*resource.group, &*resource.plural) == ("certificates.k8s.io", "certificatesigningrequests")
 }

@@ -39,11 +39,15 @@ use super::storage_object_in_use_protection::StorageObjectInUseProtection;
 use super::taint_nodes_by_condition::TaintNodesByCondition;
 use super::{Chain, Plugin, WebhookLimits, policy, webhook};
 
+/// A function and not a value, because webhooks and policies have state of their own: each server of a process (tests
+/// run several) gets its own plugins.
 type Make = fn() -> Arc<dyn Plugin>;
 
 /// A plugin by its name in kube-apiserver.
 struct PluginRow {
+    /// The name in `--enable-admission-plugins` and in kube-apiserver's documentation.
     name: &'static str,
+    /// Taken from kube-apiserver, except where a row says otherwise.
     on_by_default: bool,
     /// `None` for plugins that kube-apiserver has and this server does not.
     make: Option<Make>,
@@ -63,6 +67,9 @@ const fn absent(name: &'static str) -> PluginRow {
 }
 
 /// Every plugin of kube-apiserver, in the order it calls them.
+///
+/// The position of a row is its place in the chain for both phases: mutating plugins run in this order, and after the
+/// strategy the validating ones run in this order again.
 const PLUGINS: &[PluginRow] = &[
     off("AlwaysAdmit", || Arc::new(AlwaysAdmit)),
     absent("NamespaceAutoProvision"),
@@ -107,6 +114,9 @@ const PLUGINS: &[PluginRow] = &[
 ];
 
 /// The plugins that are switched on and off, by kube-apiserver's names.
+///
+/// The command line checks names with [`AdmissionOptions::check`] before the server starts, so a typing error is not
+/// found out by a plugin that silently does nothing.
 #[doc(alias = "EnablePlugins")]
 #[doc(alias = "DisablePlugins")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,6 +156,7 @@ impl AdmissionOptions {
         wrong.map_or(Ok(()), |name| Err(UnknownPlugin(name.clone())))
     }
 
+    /// Disabling wins over enabling, as in kube-apiserver.
     fn has(&self, row: &PluginRow) -> bool {
         let named = |list: &[String]| list.iter().any(|name| name == row.name);
         (row.on_by_default || named(&self.enable)) && !named(&self.disable)
@@ -153,6 +164,7 @@ impl AdmissionOptions {
 }
 
 /// Returns the chain for these options. Names that are not known are ignored; see [`AdmissionOptions::check`].
+/// Called once per server. The order of names in the options has no meaning.
 #[doc(alias = "AllOrderedPlugins")]
 #[doc(alias = "DefaultOffAdmissionPlugins")]
 pub(crate) fn chain(options: &AdmissionOptions) -> Chain {

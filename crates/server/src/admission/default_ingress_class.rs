@@ -16,8 +16,10 @@ use crate::registry::Resource;
 
 const CLASSES: (&str, &str, &str) = ("networking.k8s.io", "v1", "ingressclasses");
 const DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
+/// The annotation that named a class before the field existed. Controllers still accept it.
 const LEGACY_CLASS: &str = "kubernetes.io/ingress.class";
 
+/// Mutating, on creations. Without any IngressClass it is idle, and a write does not pay for it.
 #[derive(Debug)]
 pub(super) struct DefaultIngressClass;
 

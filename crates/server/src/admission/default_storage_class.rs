@@ -16,8 +16,10 @@ use crate::registry::Resource;
 const CLASSES: (&str, &str, &str) = ("storage.k8s.io", "v1", "storageclasses");
 const DEFAULTS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+/// The annotation that named a class before the field existed. ResourceQuota counts by it as well.
 const LEGACY_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
+/// Mutating, on creations. A claim pays for a list of all StorageClasses only if it names none.
 #[derive(Debug)]
 pub(super) struct DefaultStorageClass;
 
@@ -50,6 +52,8 @@ impl Plugin for DefaultStorageClass {
 }
 
 /// Returns the name of the class that is marked as default: of several the newest, then the first by name.
+///
+/// Creation times are compared as texts, which is right because all are stored in UTC and of one length.
 pub(super) fn newest<'c>(classes: &'c [Value], marks: &[&str]) -> Option<&'c str> {
     let is_default = |class: &&Value| {
         let annotations = class.at("metadata").at("annotations");

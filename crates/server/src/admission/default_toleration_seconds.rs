@@ -14,8 +14,11 @@ use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
 const KEYS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+/// The default of `--default-not-ready-toleration-seconds` and its sibling in kube-apiserver. There is no flag for it
+/// here.
 const SECONDS: i64 = 300;
 
+/// Mutating, on creations and updates: a Pod whose toleration was removed gets the default again.
 #[derive(Debug)]
 pub(super) struct DefaultTolerationSeconds;
 

@@ -11,6 +11,7 @@ use listwatch_wire::json::Value;
 use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
+/// Validating, so that addresses set by a mutating webhook are seen.
 #[derive(Debug)]
 pub(super) struct DenyServiceExternalIPs;
 

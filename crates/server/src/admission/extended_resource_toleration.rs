@@ -15,9 +15,12 @@ use listwatch_wire::json::{Value, json};
 use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
+/// Mutating, on creations and updates. Names are sorted, so that equal Pods get equal lists.
 #[derive(Debug)]
 pub(super) struct ExtendedResourceToleration;
 
+/// The same test as kube-apiserver's `IsExtendedResourceName`, without its check of the name's syntax: validation has
+/// done that.
 fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }

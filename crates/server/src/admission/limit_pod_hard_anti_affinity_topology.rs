@@ -14,6 +14,7 @@ use crate::registry::Resource;
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
+/// Validating. Only the first term outside of the limit is reported.
 #[derive(Debug)]
 pub(super) struct LimitPodHardAntiAffinityTopology;
 

@@ -20,6 +20,8 @@ use crate::registry::Resource;
 const LIMIT_RANGES: (&str, &str, &str) = ("", "v1", "limitranges");
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
+/// Both phases; idle while the cluster has no LimitRange. LimitRanges come from the watch cache without waiting: one
+/// that is created at the same time as a Pod may or may not count.
 #[derive(Debug)]
 pub(super) struct LimitRanger;
 
@@ -77,11 +79,13 @@ fn is_checked(request: &Attributes<'_>) -> bool {
     !plain_pod_update && !deleted
 }
 
+/// Several items of one type are possible, and all apply.
 fn items<'a>(range: &'a Value, kind: &str) -> impl Iterator<Item = &'a Value> {
     range.at("spec").list("limits").iter().filter(move |item| item.text("type") == kind)
 }
 
-/// Fills in the requests and limits that containers leave out.
+/// Fills in the requests and limits that containers leave out. Ephemeral containers are left out: they have no
+/// resources of their own.
 fn set_defaults(pod: &mut Value, range: &Value) {
     let mut set = Vec::new();
     for item in items(range, "Container") {
@@ -176,6 +180,7 @@ fn claim_errors(claim: &Value, range: &Value) -> Vec<String> {
 }
 
 /// Requests and limits of something that a limit range bounds.
+/// Messages name it by `of`: `Container`, `Pod` or `PersistentVolumeClaim`.
 struct Use {
     of: &'static str,
     requests: Amounts,
@@ -183,6 +188,7 @@ struct Use {
 }
 
 impl Use {
+    /// The three kinds of bounds in the order in which kube-apiserver reports them.
     fn check(&self, item: &Value, errors: &mut Vec<String>) {
         errors.extend(amounts(item.at("min")).iter().filter_map(|(name, min)| self.below(name, *min)));
         errors.extend(amounts(item.at("max")).iter().filter_map(|(name, max)| self.above(name, *max)));
@@ -190,6 +196,7 @@ impl Use {
         errors.extend(ratios.iter().filter_map(|(name, ratio)| self.beyond_ratio(name, *ratio)));
     }
 
+    /// A missing request violates a minimum: the scheduler would count it as zero.
     fn below(&self, name: &str, min: Quantity) -> Option<String> {
         let bound = format!("minimum {name} usage per {} is {min}", self.of);
         let Some(request) = self.requests.get(name) else {
@@ -202,6 +209,7 @@ impl Use {
         Some(format!("{bound}, but limit is {limit}"))
     }
 
+    /// A missing limit violates a maximum, since the container could use any amount.
     fn above(&self, name: &str, max: Quantity) -> Option<String> {
         let bound = format!("maximum {name} usage per {} is {max}", self.of);
         let Some(limit) = self.limits.get(name) else {
@@ -214,6 +222,7 @@ impl Use {
         Some(format!("{bound}, but request is {request}"))
     }
 
+    /// The maximum of claims, which have no limits: their request is compared.
     fn request_above(&self, name: &str, max: Quantity) -> Option<String> {
         let bound = format!("maximum {name} usage per {} is {max}", self.of);
         let Some(request) = self.requests.get(name) else {

@@ -28,6 +28,8 @@ pub(super) struct Matcher {
     /// Other versions of a resource count, too.
     equivalent: bool,
     /// The selector of namespaces; empty for all.
+    ///
+    /// Kept as JSON and read at each match; most are empty, which is tested first.
     namespaces: Value,
     /// The selector of objects, old or new.
     objects: Value,
@@ -40,6 +42,16 @@ pub(super) enum MatchForm {
     Sent,
     /// In another version of its resource.
     Converted(Arc<Resource>),
+}
+
+impl MatchForm {
+    /// The resource in the version that is shown.
+    pub(super) fn resource<'a>(&'a self, request: &Attributes<'a>) -> &'a Resource {
+        match self {
+            Self::Sent => request.resource,
+            Self::Converted(resource) => resource,
+        }
+    }
 }
 
 impl Matcher {
@@ -71,6 +83,9 @@ impl Matcher {
     }
 
     /// Returns the form in which the request matches, if it does. `object` is null for a deletion.
+    ///
+    /// Rules come before selectors: they compare a few texts, while the selector of namespaces may need the Namespace
+    /// from the cache.
     pub(super) fn matches(&self, request: &Attributes<'_>, object: &Value) -> Option<MatchForm> {
         let form = self.rule(&self.rules, request)?;
         (self.selects(request, object) && self.rule(&self.excluded, request).is_none()).then_some(form)
@@ -86,6 +101,8 @@ impl Matcher {
         self.rule(&self.excluded, request).is_some()
     }
 
+    /// The version of the request is preferred. Other versions are looked up only for `Equivalent`, and only if no
+    /// rule matched directly; the first rule that names one of them decides which.
     fn rule(&self, rules: &[MatchRule], request: &Attributes<'_>) -> Option<MatchForm> {
         if rules.iter().any(|rule| rule.matches(request, request.resource)) {
             return Some(MatchForm::Sent);
@@ -98,6 +115,7 @@ impl Matcher {
         first.map(|other| MatchForm::Converted(Arc::clone(other)))
     }
 
+    /// Matches the new or the old object, so that removing a label is not a way around a webhook.
     fn selects_object(&self, request: &Attributes<'_>, object: &Value) -> bool {
         let fits = |object: &Value| {
             !object.is_null() && selector_matches(&self.objects, object.at("metadata").at("labels"))
@@ -121,11 +139,14 @@ impl Matcher {
     }
 }
 
+/// Absent and `{}` both select everything.
 fn is_empty(selector: &Value) -> bool {
     selector.count("matchLabels") == 0 && selector.count("matchExpressions") == 0
 }
 
 /// The other versions of the resource of a request.
+/// Resources that share a collection are versions, or group aliases, of one another. Visits all served resources; the
+/// caller avoids it where it can.
 fn equivalents(request: &Attributes<'_>) -> Vec<Arc<Resource>> {
     let own = request.resource;
     let served = request.api.registry.served();
@@ -136,7 +157,8 @@ fn equivalents(request: &Attributes<'_>) -> Vec<Arc<Resource>> {
     served.resources().iter().filter(same).cloned().collect()
 }
 
-/// One rule: operations, and resources by group, version and name.
+/// One rule: operations, and resources by group, version and name. `*` stands for all in every list but `names`. An
+/// empty list matches nothing, except for `names`.
 #[derive(Debug)]
 struct MatchRule {
     operations: Vec<String>,
@@ -177,6 +199,8 @@ impl MatchRule {
             && (self.names.is_empty() || self.names.iter().any(|name| name == request.name))
     }
 
+    /// `pods` means the resource without subresources, `pods/*` all of its subresources and the resource itself,
+    /// `*/*` everything.
     fn has_resource(&self, plural: &str, subresource: &str) -> bool {
         let fits = |pattern: &str, text: &str| pattern == "*" || pattern == text;
         self.resources.iter().any(|(own, sub)| fits(own, plural) && fits(sub, subresource))
@@ -195,6 +219,9 @@ impl MatchRule {
 
 /// Resources that no webhook or policy is called for: their own configuration, so that a broken one can always be
 /// deleted, and access and token reviews.
+///
+/// kube-apiserver exempts the same resources, so a webhook that rejects everything cannot lock out the requests that
+/// repair it.
 pub(super) fn is_exempt(resource: &Resource) -> bool {
     let plural = &*resource.plural;
     match &*resource.group {

@@ -33,6 +33,7 @@ mod pod_toleration_restriction;
 mod pod_topology_labels;
 mod policy;
 mod priority;
+mod request_document;
 pub(crate) mod resource_quota;
 mod rights;
 mod runtime_class;
@@ -50,6 +51,8 @@ pub(crate) use chain::chain;
 pub use chain::{AdmissionOptions, UnknownPlugin};
 
 /// Returns true if there are no objects of a resource.
+///
+/// The test by which a plugin is idle: one lookup and one load of a snapshot per write.
 fn is_empty(api: &Api, (group, version, plural): (&str, &str, &str)) -> bool {
     let resource = api.registry.find(group, version, plural);
     resource.is_none_or(|resource| resource.collection.snapshot().is_empty())
@@ -70,6 +73,9 @@ fn aggregate(errors: Vec<String>) -> String {
 }
 
 /// Returns true for resources that plugins read, whose changes should take effect at once.
+///
+/// The write of such an object is answered when this server's cache has it. Other replicas may be behind for the time
+/// of a watch event, as in kube-apiserver.
 pub(crate) fn is_configuration(resource: &Resource) -> bool {
     match &*resource.group {
         "" => matches!(&*resource.plural, "limitranges" | "resourcequotas" | "namespaces"),

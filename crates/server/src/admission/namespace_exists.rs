@@ -11,6 +11,7 @@ use super::namespaces::is_terminating;
 use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
+/// Validating, on every operation but `Connect`.
 #[derive(Debug)]
 pub(super) struct NamespaceExists;
 

@@ -16,7 +16,10 @@ use crate::registry::Resource;
 /// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
+/// Mutating although it changes nothing: it comes early in the chain, so that no webhook is called for a write that
+/// cannot succeed. kube-apiserver does the same.
 #[derive(Debug)]
+#[doc(alias = "lifecycle.Lifecycle")]
 pub(super) struct NamespaceLifecycle;
 
 fn is_namespace(resource: &Resource) -> bool {
@@ -49,6 +52,9 @@ impl Plugin for NamespaceLifecycle {
     }
 }
 
+/// # Errors
+///
+/// 404 for a namespace that does not exist, 403 with the cause `NamespaceTerminating` for one that is being deleted.
 async fn takes_new(request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
     let namespace = request.namespace;
     if !is_terminating(request.api, namespace).await? {

@@ -14,7 +14,9 @@ use super::{Attributes, Operation, Plugin};
 use crate::auth::{Attributes as Access, Decision};
 use crate::registry::Resource;
 
+/// Validating. Writes that do not touch owners cost one comparison of lists.
 #[derive(Debug)]
+#[doc(alias = "gcPermissionsEnforcement")]
 pub(super) struct OwnerReferencesPermissionEnforcement;
 
 #[async_trait]
@@ -49,6 +51,7 @@ fn owners(object: &Value) -> &[Value] {
 }
 
 /// Owners whose deletion the object begins to hold up.
+/// Compared by uid: an owner that was already held up needs no permission again.
 fn newly_blocked<'a>(object: &'a Value, old: &'a Value) -> impl Iterator<Item = &'a Value> {
     let blocks = |owner: &&Value| owner.flag("blockOwnerDeletion");
     owners(object).iter().filter(blocks).filter(move |owner| {
@@ -56,6 +59,9 @@ fn newly_blocked<'a>(object: &'a Value, old: &'a Value) -> impl Iterator<Item = 
     })
 }
 
+/// # Errors
+///
+/// The reason, in kube-apiserver's words.
 fn may_delete(request: &Attributes<'_>) -> Result<(), String> {
     let wanted = Access {
         verb: "delete",

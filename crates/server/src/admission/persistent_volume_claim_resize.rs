@@ -12,6 +12,7 @@ use super::pod_resources::quantity;
 use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
+/// Validating, on updates of the spec. Growing is the only case that looks anything up.
 #[derive(Debug)]
 pub(super) struct PersistentVolumeClaimResize;
 

@@ -15,7 +15,10 @@ use crate::registry::Resource;
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
 
+/// Mutating, on creations. A Namespace that the cache does not have restricts nothing; NamespaceLifecycle rejects
+/// such a Pod anyway.
 #[derive(Debug)]
+#[doc(alias = "podnodeselector.Plugin")]
 pub(super) struct PodNodeSelector;
 
 /// Reads `key=value,key=value`.

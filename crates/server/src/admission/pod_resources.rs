@@ -26,6 +26,8 @@ pub(crate) fn quantity(value: &Value) -> Quantity {
 }
 
 /// Adds the second list to the first.
+///
+/// Sums saturate in [`Quantity::plus`] and never wrap, so a huge request cannot become a small one.
 pub(crate) fn add(list: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
         let sum = list.get(name).map_or(*amount, |known| known.plus(*amount));
@@ -44,6 +46,9 @@ fn raise(list: &mut Amounts, other: &Amounts) {
 
 /// Returns the sum over containers or the largest init container, whichever is more, for `requests` or `limits`.
 /// Init containers that keep running count with the containers. Amounts of the Pod itself take precedence.
+///
+/// kube-apiserver computes the same in `k8s.io/component-helpers/resource`. ResourceQuota and LimitRanger must agree
+/// on it, or a Pod could pass one and fail the other for no visible reason.
 pub(crate) fn of_pod(spec: &Value, which: &str) -> Amounts {
     let own = |container: &Value| amounts(container.at("resources").at(which));
     let mut total = Amounts::new();

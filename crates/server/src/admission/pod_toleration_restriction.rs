@@ -15,9 +15,12 @@ use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
 const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
+/// An empty or absent list allows everything.
 const ALLOWED: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
 const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
 
+/// Mutating and validating, because a webhook may add tolerations in between. Refusals are not a 403 but the untyped
+/// error that kube-apiserver returns here.
 #[derive(Debug)]
 pub(super) struct PodTolerationRestriction;
 
@@ -56,7 +59,7 @@ impl Plugin for PodTolerationRestriction {
             return Ok(());
         }
         let why = "pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace whitelist";
-        Err(Status::unforeseen(why))
+        Err(Status::unknown_reason(why))
     }
 }
 
@@ -69,11 +72,12 @@ fn annotated(request: &Attributes<'_>, key: &str) -> Result<Option<Vec<Value>>, 
     }
     let text = annotations.text(key);
     let read = if text.is_empty() { Ok(json!([])) } else { Value::read(text.as_bytes()) };
-    let read = read.map_err(|error| Status::unforeseen(error.to_string()))?;
+    let read = read.map_err(|error| Status::unknown_reason(error.to_string()))?;
     Ok(Some(read.as_array().map(|list| list.to_vec()).unwrap_or_default()))
 }
 
 /// Merges both lists, leaving out tolerations that others cover.
+/// Quadratic in the number of tolerations, which validation does not bound; Pods have a handful.
 fn merge(own: &[Value], extra: &[Value]) -> Vec<Value> {
     let mut merged: Vec<Value> = Vec::new();
     for toleration in own.iter().chain(extra) {

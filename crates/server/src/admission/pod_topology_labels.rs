@@ -14,6 +14,7 @@ use crate::registry::Resource;
 
 const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
+/// Mutating. For a binding the labels are put into the Binding's metadata, from where binding copies them to the Pod.
 #[derive(Debug)]
 pub(super) struct PodTopologyLabels;
 
@@ -43,6 +44,7 @@ impl Plugin for PodTopologyLabels {
     }
 }
 
+/// Only labels that the Node has: a missing zone leaves the Pod's own label alone.
 fn copy_labels(object: &mut Value, of_node: &Value) {
     for label in LABELS.into_iter().filter(|label| of_node.has(label)) {
         let labels = object.inner_or_new("metadata").and_then(|meta| meta.inner_or_new("labels"));

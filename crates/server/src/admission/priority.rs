@@ -18,9 +18,13 @@ use crate::registry::Resource;
 const SYSTEM: [(&str, i64); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 const CLASSES: (&str, &str, &str) = ("scheduling.k8s.io", "v1", "priorityclasses");
+/// The policy of classes that state none.
 const DEFAULT_POLICY: &str = "PreemptLowerPriority";
 
+/// Mutating for Pods, validating for classes. The check of a second default is made against the cache, so two created
+/// at the same moment may both pass; `default_class` then takes the smaller.
 #[derive(Debug)]
+#[doc(alias = "priority.Plugin")]
 pub(super) struct PriorityPlugin;
 
 /// The values a class gives to a Pod.
@@ -28,6 +32,7 @@ pub(super) struct PriorityPlugin;
 struct Class {
     name: String,
     value: i64,
+    /// `PreemptLowerPriority` or `Never`.
     policy: String,
 }
 
@@ -82,6 +87,10 @@ fn carry_over(pod: &mut Value, old: &Value) {
 }
 
 /// The class a Pod names, or the default one.
+///
+/// # Errors
+///
+/// 403 for a class that does not exist.
 fn class_of(request: &Attributes<'_>, pod: &Value) -> Result<Class, Status> {
     let name = pod.at("spec").text("priorityClassName");
     if name.is_empty() {

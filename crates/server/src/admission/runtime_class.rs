@@ -12,6 +12,7 @@ use listwatch_wire::json::Value;
 use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
+/// Both phases: `admit` sets the overhead, `validate` checks that nothing changed it.
 #[derive(Debug)]
 pub(super) struct RuntimeClass;
 
@@ -42,6 +43,11 @@ impl Plugin for RuntimeClass {
     }
 }
 
+/// The class that the Pod names; `None` if it names none, which costs nothing.
+///
+/// # Errors
+///
+/// 403 for a class that does not exist; 5xx if the store cannot say how far the cache must come.
 async fn class_of(request: &Attributes<'_>, pod: &Value) -> Result<Option<Value>, Status> {
     let name = pod.at("spec").text("runtimeClassName");
     if name.is_empty() {
@@ -54,6 +60,9 @@ async fn class_of(request: &Attributes<'_>, pod: &Value) -> Result<Option<Value>
     found.ok_or_else(missing).map(Some)
 }
 
+/// # Errors
+///
+/// The Pod brings another overhead than its class has.
 fn set_overhead(pod: &mut Value, overhead: &Value) -> Result<(), String> {
     let given = pod.at("spec").at("overhead");
     if overhead.is_null() || given == overhead {

@@ -16,14 +16,19 @@ use crate::registry::Resource;
 use crate::registry::target::Target;
 
 const DEFAULT: &str = "default";
+/// The prefix of the volume's name; the rest is random, as in kube-apiserver.
 const VOLUME: &str = "kube-api-access-";
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// Seconds that a mounted token holds, as in kube-apiserver.
 const EXPIRATION: i64 = 3607;
 const MIRROR: &str = "kubernetes.io/config.mirror";
+/// The annotation of an account by which its Pods may use only the Secrets that it lists.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 
+/// Both phases on creation. Updates of `ephemeralcontainers` are validated, because such a container could use a
+/// Secret that the account does not list.
 #[derive(Debug)]
+#[doc(alias = "serviceaccount.Plugin")]
 pub(super) struct ServiceAccount;
 
 #[async_trait]
@@ -104,6 +109,10 @@ fn check_mirror(pod: &Value) -> Result<(), &'static str> {
 }
 
 /// The account of a Pod. One that was made a moment ago counts.
+///
+/// # Errors
+///
+/// 403 if it does not exist in the store either; 5xx if the store fails.
 async fn account(request: &Attributes<'_>, pod: &Value) -> Result<Value, Status> {
     let name = pod.at("spec").text("serviceAccountName");
     if let Some(found) = request.find(("", "v1", "serviceaccounts"), Some(request.namespace), name) {
@@ -156,6 +165,7 @@ fn mount_token(pod: &mut Value) {
     }
 }
 
+/// Token, CA bundle and namespace, in the layout that client libraries look for in a Pod.
 fn token_volume(name: &str) -> Value {
     json!({"name": name, "projected": {"defaultMode": 420, "sources": [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": EXPIRATION}},
@@ -164,6 +174,7 @@ fn token_volume(name: &str) -> Value {
     ]}})
 }
 
+/// Only for Pods without pull secrets of their own: the lists are not merged.
 fn add_pull_secrets(pod: &mut Value, account: &Value) {
     let names = account.list("imagePullSecrets").iter().map(|secret| json!({"name": secret.text("name")}));
     let names: Vec<Value> = names.collect();

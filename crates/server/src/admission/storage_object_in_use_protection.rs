@@ -12,6 +12,7 @@ use listwatch_wire::json::Value;
 use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
+/// Mutating, on creations. Objects that were created while the plugin was off stay without protection.
 #[derive(Debug)]
 pub(super) struct StorageObjectInUseProtection;
 

@@ -14,6 +14,7 @@ use crate::registry::Resource;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
+/// Mutating, on creations.
 #[derive(Debug)]
 pub(super) struct TaintNodesByCondition;
 

@@ -24,19 +24,20 @@ use crate::registry::target::Target;
 
 /// A value that at most one Service may have: a cluster IP or a node port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Thing {
+pub(super) enum ClaimedValue {
     Address(IpAddr),
     Port(i64),
 }
 
 /// The claims that the cache shows.
+/// Read for a decision, never written: the cache follows what transactions have committed.
 #[derive(Debug)]
-pub(crate) struct Claims {
+pub(crate) struct ServiceClaims {
     addresses: Arc<Collection>,
     ports: Arc<Collection>,
 }
 
-impl Claims {
+impl ServiceClaims {
     /// Follows the collections that claims are in: IPAddresses, and the keys of node ports that no resource shows.
     pub(crate) fn new(cache: &Cache) -> Self {
         let collection = |name| cache.collection(name, &[]);
@@ -44,22 +45,24 @@ impl Claims {
     }
 
     /// Returns true if another Service has a claim on it.
-    pub(super) fn has(&self, thing: &Thing, target: &Target<'_>) -> bool {
-        let (key, collection) = (self.key(thing), self.collection(thing));
+    ///
+    /// A lookup in the snapshot. The cache may be behind; the commit finds that out.
+    pub(super) fn has(&self, claimed: &ClaimedValue, target: &Target<'_>) -> bool {
+        let (key, collection) = (self.key(claimed), self.collection(claimed));
         collection.snapshot().get(&key).is_some_and(|claim| !is_of(claim.stored(), target))
     }
 
-    fn collection(&self, thing: &Thing) -> &Collection {
-        match thing {
-            Thing::Address(_) => &self.addresses,
-            Thing::Port(_) => &self.ports,
+    fn collection(&self, claimed: &ClaimedValue) -> &Collection {
+        match claimed {
+            ClaimedValue::Address(_) => &self.addresses,
+            ClaimedValue::Port(_) => &self.ports,
         }
     }
 
-    fn key(&self, thing: &Thing) -> Arc<str> {
-        match thing {
-            Thing::Address(address) => self.addresses.key(None, &address.to_string()),
-            Thing::Port(port) => self.ports.key(Some("servicenodeports"), &port.to_string()),
+    fn key(&self, claimed: &ClaimedValue) -> Arc<str> {
+        match claimed {
+            ClaimedValue::Address(address) => self.addresses.key(None, &address.to_string()),
+            ClaimedValue::Port(port) => self.ports.key(Some("servicenodeports"), &port.to_string()),
         }
     }
 
@@ -67,6 +70,9 @@ impl Claims {
     ///
     /// # Errors
     /// If the store cannot be read.
+    ///
+    /// Proportional to the addresses and ports that change, so an update of anything else adds nothing to its
+    /// transaction.
     pub(crate) async fn writes(
         &self,
         engine: &dyn Engine,
@@ -79,11 +85,11 @@ impl Claims {
         }
         let (had, has) = (held(before), held(after));
         let mut writes = Vec::new();
-        for thing in has.difference(&had) {
-            writes.push(self.take(thing, target));
+        for claimed in has.difference(&had) {
+            writes.push(self.take(claimed, target));
         }
-        for thing in had.difference(&has) {
-            let key = self.key(thing);
+        for claimed in had.difference(&has) {
+            let key = self.key(claimed);
             // The store is asked, because the cache may not have seen the claim yet, and nobody would look for it later.
             let found = engine.get(&key, None).await?.filter(|found| is_of(&found.value, target));
             writes.extend(found.map(|found| Write {
@@ -97,12 +103,12 @@ impl Claims {
     }
 
     /// A claim that the Service of that name left behind is taken over.
-    fn take(&self, thing: &Thing, target: &Target<'_>) -> Write {
-        let key = self.key(thing);
-        let snapshot = self.collection(thing).snapshot();
+    fn take(&self, claimed: &ClaimedValue, target: &Target<'_>) -> Write {
+        let key = self.key(claimed);
+        let snapshot = self.collection(claimed).snapshot();
         let own = snapshot.get(&key).filter(|claim| is_of(claim.stored(), target));
         let expect = own.map_or(Expect::Absent, |claim| Expect::At(claim.revision()));
-        Write { key, value: Some(claim(thing, target)), expect, origin: None }
+        Write { key, value: Some(claim(claimed, target)), expect, origin: None }
     }
 }
 
@@ -111,12 +117,13 @@ fn is_service(resource: &Resource) -> bool {
 }
 
 /// The addresses and node ports of a Service, in order.
-fn held(service: Option<&Value>) -> BTreeSet<Thing> {
+/// A headless Service, whose `clusterIP` is `None`, has no address: the text does not parse.
+fn held(service: Option<&Value>) -> BTreeSet<ClaimedValue> {
     let Some(service) = service else { return BTreeSet::new() };
     let spec = service.at("spec");
     let listed = spec.list("clusterIPs").iter().filter_map(Value::as_str);
     let addresses = listed.chain([spec.text("clusterIP")]).filter_map(|text| text.parse().ok());
-    addresses.map(Thing::Address).chain(node_ports(service).map(Thing::Port)).collect()
+    addresses.map(ClaimedValue::Address).chain(node_ports(service).map(ClaimedValue::Port)).collect()
 }
 
 /// Returns true if a claim names this Service.
@@ -129,12 +136,12 @@ fn is_of(claim: &[u8], target: &Target<'_>) -> bool {
 
 /// The stored claim: an IPAddress as kube-apiserver writes it, or the record of a node port, which only this server
 /// reads.
-fn claim(thing: &Thing, target: &Target<'_>) -> Bytes {
+fn claim(claimed: &ClaimedValue, target: &Target<'_>) -> Bytes {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let parent = json!({"resource": "services", "namespace": target.namespace.unwrap_or_default(), "name": target.name});
     let uid = uuid::Uuid::new_v4().to_string();
-    let object = match thing {
-        Thing::Address(address) => json!({
+    let object = match claimed {
+        ClaimedValue::Address(address) => json!({
             "kind": "IPAddress", "apiVersion": "networking.k8s.io/v1",
             "metadata": {
                 "name": address.to_string(), "uid": uid, "creationTimestamp": now.as_str(),
@@ -154,7 +161,7 @@ fn claim(thing: &Thing, target: &Target<'_>) -> Bytes {
             },
             "spec": {"parentRef": parent},
         }),
-        Thing::Port(port) => json!({
+        ClaimedValue::Port(port) => json!({
             "kind": "RangeAllocation", "apiVersion": "v1",
             "metadata": {"name": port.to_string(), "uid": uid, "creationTimestamp": now.as_str()},
             "spec": {"parentRef": parent},

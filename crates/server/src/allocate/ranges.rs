@@ -16,6 +16,7 @@ const SEARCHED: u32 = 1 << 16;
 
 /// The ServiceCIDRs that have been added.
 #[derive(Debug)]
+#[doc(alias = "ServiceCIDR")]
 pub(crate) struct AddedRanges {
     collection: Arc<Collection>,
 }
@@ -41,6 +42,7 @@ impl AddedRanges {
         std::iter::once(RANGE_CIDR.to_owned()).chain(added).collect()
     }
 
+    /// Ranges that are being deleted give out no more addresses; those that their Services have stay valid.
     fn all(&self) -> Vec<AddedRange> {
         let walk = self.collection.walk(&Filter::default(), None);
         let snapshot = self.collection.snapshot();
@@ -61,6 +63,7 @@ struct AddedRange {
 }
 
 impl AddedRange {
+    /// IPv6 ranges are passed over: Services of this server have IPv4 addresses only.
     fn read(text: &str) -> Option<Self> {
         let (first, bits) = text.split_once('/')?;
         let bits = bits.parse().ok().filter(|bits| (1..=32).contains(bits))?;

@@ -15,7 +15,7 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
 use parking_lot::Mutex;
 
-use crate::allocate::claims::{Claims, Thing};
+use crate::allocate::claims::{ClaimedValue, ServiceClaims};
 use crate::allocate::ranges::AddedRanges;
 use crate::cache::{Collection, Object, Snapshot};
 use crate::registry::target::Target;
@@ -36,6 +36,7 @@ const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// The node ports after those left for people to choose: a thirty-second of the range, at most 128, as in kube-apiserver.
 const DYNAMIC_NODE_PORTS: std::ops::RangeInclusive<i64> = 30_086..=32_767;
 /// Random tries before the range is searched in order.
+/// With half of the range taken, one in 65,536 allocations gets to the search.
 const TRIES: usize = 16;
 
 /// The addresses and ports given to writes that are under way.
@@ -43,32 +44,35 @@ const TRIES: usize = 16;
 #[doc(alias = "portallocator")]
 #[derive(Debug)]
 pub(crate) struct Allocator {
-    pub(crate) claims: Claims,
+    pub(crate) claims: ServiceClaims,
     added: AddedRanges,
     /// Values reserved by writes under way on this server. Those of other servers show at the commit.
-    given: Mutex<HashSet<Thing>>,
+    given: Mutex<HashSet<ClaimedValue>>,
 }
 
 impl Allocator {
     /// An allocator without values under way. It holds no table of used values: those are in the cache.
-    pub(crate) fn new(claims: Claims, added: AddedRanges) -> Self {
+    pub(crate) fn new(claims: ServiceClaims, added: AddedRanges) -> Self {
         Self { claims, added, given: Mutex::default() }
     }
 
     /// Reserves the first free candidate. Other writes do not get it until it is given back.
+    ///
+    /// The lock is held for the whole search, which makes the choice and the reservation one step. A full range is
+    /// the worst case: every address of it is looked up once.
     fn take(
         &self,
-        taken: impl Fn(&Thing) -> bool,
-        candidates: impl IntoIterator<Item = Thing>,
-    ) -> Option<Thing> {
+        taken: impl Fn(&ClaimedValue) -> bool,
+        candidates: impl IntoIterator<Item = ClaimedValue>,
+    ) -> Option<ClaimedValue> {
         let mut given = self.given.lock();
-        let free = candidates.into_iter().find(|thing| !given.contains(thing) && !taken(thing))?;
+        let free = candidates.into_iter().find(|claimed| !given.contains(claimed) && !taken(claimed))?;
         given.insert(free);
         Some(free)
     }
 
-    fn give_back(&self, thing: Thing) {
-        self.given.lock().remove(&thing);
+    fn give_back(&self, claimed: ClaimedValue) {
+        self.given.lock().remove(&claimed);
     }
 }
 
@@ -77,29 +81,29 @@ impl Allocator {
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
     allocator: &'a Allocator,
-    things: Mutex<Vec<Thing>>,
+    claimed: Mutex<Vec<ClaimedValue>>,
 }
 
 impl<'a> Reservation<'a> {
     /// An empty reservation for one write.
     pub(crate) fn new(allocator: &'a Allocator) -> Self {
-        Self { allocator, things: Mutex::default() }
+        Self { allocator, claimed: Mutex::default() }
     }
 
     fn take(
         &self,
-        taken: impl Fn(&Thing) -> bool,
-        candidates: impl IntoIterator<Item = Thing>,
-    ) -> Option<Thing> {
-        let thing = self.allocator.take(taken, candidates)?;
-        self.things.lock().push(thing);
-        Some(thing)
+        taken: impl Fn(&ClaimedValue) -> bool,
+        candidates: impl IntoIterator<Item = ClaimedValue>,
+    ) -> Option<ClaimedValue> {
+        let claimed = self.allocator.take(taken, candidates)?;
+        self.claimed.lock().push(claimed);
+        Some(claimed)
     }
 
     /// Gives back what an earlier attempt of the same write reserved.
     fn start_over(&self) {
-        let things = std::mem::take(&mut *self.things.lock());
-        things.into_iter().for_each(|thing| self.allocator.give_back(thing));
+        let claimed = std::mem::take(&mut *self.claimed.lock());
+        claimed.into_iter().for_each(|claimed| self.allocator.give_back(claimed));
     }
 }
 
@@ -111,15 +115,17 @@ impl Drop for Reservation<'_> {
 
 /// The addresses and ports of the stored Services, apart from one of them.
 struct TakenByServices<'a> {
-    claims: &'a Claims,
+    claims: &'a ServiceClaims,
     target: &'a Target<'a>,
     collection: &'a Collection,
+    /// One state of the cache for the whole allocation.
     snapshot: Arc<Snapshot>,
+    /// Filled only for a Service that needs ports.
     ports: HashSet<i64>,
 }
 
 impl<'a> TakenByServices<'a> {
-    fn new(claims: &'a Claims, target: &'a Target<'a>) -> Self {
+    fn new(claims: &'a ServiceClaims, target: &'a Target<'a>) -> Self {
         let collection = &*target.resource.collection;
         let snapshot = collection.snapshot();
         Self { claims, target, collection, snapshot, ports: HashSet::new() }
@@ -135,12 +141,14 @@ impl<'a> TakenByServices<'a> {
         self
     }
 
-    fn has(&self, thing: &Thing) -> bool {
-        let named = match thing {
-            Thing::Address(address) => self.others("spec.clusterIP", &address.to_string()).next().is_some(),
-            Thing::Port(port) => self.ports.contains(port),
+    fn has(&self, claimed: &ClaimedValue) -> bool {
+        let named = match claimed {
+            ClaimedValue::Address(address) => {
+                self.others("spec.clusterIP", &address.to_string()).next().is_some()
+            }
+            ClaimedValue::Port(port) => self.ports.contains(port),
         };
-        named || self.claims.has(thing, self.target)
+        named || self.claims.has(claimed, self.target)
     }
 
     fn others(&self, field: &str, value: &str) -> impl Iterator<Item = &Arc<Object>> {
@@ -156,8 +164,8 @@ pub(super) fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
     ports.chain(spec.int("healthCheckNodePort")).filter(|port| *port != 0)
 }
 
-fn nth_address(offset: u32) -> Thing {
-    Thing::Address(IpAddr::V4(Ipv4Addr::from(u32::from(RANGE).wrapping_add(offset))))
+fn nth_address(offset: u32) -> ClaimedValue {
+    ClaimedValue::Address(IpAddr::V4(Ipv4Addr::from(u32::from(RANGE).wrapping_add(offset))))
 }
 
 fn in_range(address: IpAddr) -> bool {
@@ -181,6 +189,10 @@ pub(crate) fn allocate(
 
 /// Chooses addresses and ports for a Service. Values that it had before, in `old`, are kept even if the cache has not
 /// seen them yet.
+///
+/// # Errors
+///
+/// As for [`allocate`].
 fn assign(
     reservation: &Reservation<'_>,
     target: &Target<'_>,
@@ -272,9 +284,9 @@ fn free_address(
 ) -> Result<String, Status> {
     let random = (0..TRIES).map(|_| nth_address(rand::random_range(STATIC_ADDRESSES..RANGE_SIZE - 1)));
     let in_order = (STATIC_ADDRESSES..RANGE_SIZE - 1).chain(2..STATIC_ADDRESSES).map(nth_address);
-    let elsewhere = reservation.allocator.added.addresses().map(Thing::Address);
-    match reservation.take(|thing| taken.has(thing), random.chain(in_order).chain(elsewhere)) {
-        Some(Thing::Address(address)) => Ok(address.to_string()),
+    let elsewhere = reservation.allocator.added.addresses().map(ClaimedValue::Address);
+    match reservation.take(|claimed| taken.has(claimed), random.chain(in_order).chain(elsewhere)) {
+        Some(ClaimedValue::Address(address)) => Ok(address.to_string()),
         _ => Err(Status::internal(format!(
             "failed to allocate a serviceIP for {}: range is full",
             target.name
@@ -292,9 +304,9 @@ fn free_port(
     target: &Target<'_>,
 ) -> Result<i64, Status> {
     let random = (0..TRIES).map(|_| rand::random_range(DYNAMIC_NODE_PORTS));
-    let candidates = random.chain(DYNAMIC_NODE_PORTS).chain(NODE_PORTS).map(Thing::Port);
-    match reservation.take(|thing| taken.has(thing), candidates) {
-        Some(Thing::Port(port)) => Ok(port),
+    let candidates = random.chain(DYNAMIC_NODE_PORTS).chain(NODE_PORTS).map(ClaimedValue::Port);
+    match reservation.take(|claimed| taken.has(claimed), candidates) {
+        Some(ClaimedValue::Port(port)) => Ok(port),
         _ => {
             Err(Status::internal(format!("failed to allocate a nodePort for {}: range is full", target.name)))
         }
@@ -321,7 +333,7 @@ fn check_wanted_address(
         );
         return Err(target.invalid(&[FieldError::invalid("spec.clusterIPs", json!([wanted]), detail)]));
     }
-    if reservation.take(|thing| taken.has(thing), [Thing::Address(address)]).is_some() {
+    if reservation.take(|claimed| taken.has(claimed), [ClaimedValue::Address(address)]).is_some() {
         return Ok(());
     }
     let detail = format!("failed to allocate IP {wanted}: provided IP is already allocated");
@@ -347,7 +359,7 @@ fn check_wanted_port(
         );
         return Err(target.invalid(&[FieldError::invalid(path, port, detail)]));
     }
-    if reservation.take(|thing| taken.has(thing), [Thing::Port(port)]).is_some() {
+    if reservation.take(|claimed| taken.has(claimed), [ClaimedValue::Port(port)]).is_some() {
         return Ok(());
     }
     Err(target.invalid(&[FieldError::invalid(path, port, "provided port is already allocated")]))
@@ -362,14 +374,14 @@ mod tests {
 
     fn allocator() -> Allocator {
         let cache = Cache::new(Arc::new(MemoryEngine::default()), crate::CacheLimits::default());
-        Allocator::new(Claims::new(&cache), AddedRanges::new(&cache))
+        Allocator::new(ServiceClaims::new(&cache), AddedRanges::new(&cache))
     }
 
     #[test]
     fn nothing_is_handed_out_twice() {
         let allocator = allocator();
         let candidates = || (0..3).map(nth_address);
-        let taken = |thing: &Thing| *thing == nth_address(0);
+        let taken = |claimed: &ClaimedValue| *claimed == nth_address(0);
         assert_eq!(allocator.take(taken, candidates()), Some(nth_address(1)));
         assert_eq!(allocator.take(taken, candidates()), Some(nth_address(2)));
         assert_eq!(allocator.take(taken, candidates()), None);

@@ -1,7 +1,7 @@
 //! [`Bodies`]: the memory that request bodies may take, from their first byte until their request is answered.
 //!
 //! A body is read before its request waits for a seat, so that seats do not bound what bodies take: one HTTP/2 connection could
-//! send a thousand. Whoever sends more than fits waits before the first byte is read. Room is taken for a whole body at once,
+//! send a thousand. Whoever sends more than fits waits before the first byte is read. BodyReservation is taken for a whole body at once,
 //! so that bodies that are half there never wait for each other.
 //!
 //! Users have shares ([`UserShares`]), so that one cannot keep out the others.
@@ -21,25 +21,25 @@ pub(crate) struct Bodies {
 
 /// The room of one body, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct BodyReservation {
     _all: OwnedSemaphorePermit,
     _share: OwnedSemaphorePermit,
 }
 
 impl Bodies {
-    /// Room for `all` bytes, of which one user has at most `share`.
+    /// BodyReservation for `all` bytes, of which one user has at most `share`.
     pub(crate) fn new(all: usize, share: usize) -> Self {
         let semaphore = |bytes: usize| Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS)));
         Self { all: semaphore(all), shares: UserShares::new(|| semaphore(share)) }
     }
 
     /// Waits for room for a body of a user; `None` if it needs none.
-    pub(crate) async fn enter(&self, user: &str, bytes: usize) -> Option<Room> {
+    pub(crate) async fn enter(&self, user: &str, bytes: usize) -> Option<BodyReservation> {
         let bytes = u32::try_from(bytes).ok().filter(|bytes| *bytes > 0)?;
         // The share first: who waits for it must not hold what others could use.
         let share = Arc::clone(self.shares.of(user)?).acquire_many_owned(bytes).await.ok()?;
         let all = Arc::clone(&self.all).acquire_many_owned(bytes).await.ok()?;
-        Some(Room { _all: all, _share: share })
+        Some(BodyReservation { _all: all, _share: share })
     }
 }
 

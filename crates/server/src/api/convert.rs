@@ -211,14 +211,14 @@ async fn call(
     objects: &[Value],
     wanted: &str,
 ) -> Result<Vec<Value>, Status> {
-    let endpoint = conversion.endpoint.as_ref().map_err(Status::unforeseen)?;
-    let review = conversion.ask(objects, wanted).map_err(Status::unforeseen)?;
+    let endpoint = conversion.endpoint.as_ref().map_err(Status::unknown_reason)?;
+    let review = conversion.ask(objects, wanted).map_err(Status::unknown_reason)?;
     let timeout = api.options.admission.webhooks.conversion_timeout;
     let kind = objects.first().map(kind_of).unwrap_or_default();
     let answer = api.call_webhook(endpoint, review.body.clone(), timeout).await;
-    let answer =
-        answer.map_err(|why| Status::unforeseen(format!("conversion webhook for {kind} failed: {why}")))?;
-    let mut converted = review.read(&answer, objects, wanted).map_err(Status::unforeseen)?;
+    let answer = answer
+        .map_err(|why| Status::unknown_reason(format!("conversion webhook for {kind} failed: {why}")))?;
+    let mut converted = review.read(&answer, objects, wanted).map_err(Status::unknown_reason)?;
     converted.iter_mut().for_each(|object| conversion.accept(object, wanted));
     Ok(converted)
 }

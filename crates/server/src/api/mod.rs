@@ -5,12 +5,12 @@
 //! [`stored`] reads one object for a write.
 
 mod attributes;
+mod blocking;
 mod bodies;
 mod chain;
 pub(crate) mod convert;
 mod documents;
 mod essential;
-mod heavy;
 mod plugin;
 mod record;
 mod reinvocation;
@@ -38,11 +38,11 @@ use crate::registry::custom::Hashes;
 use crate::registry::recent::RecentWrites;
 
 pub(crate) use attributes::{Attributes, Operation, RequestOptions};
+pub(crate) use blocking::BlockingPool;
 pub(crate) use bodies::Bodies;
 pub(crate) use chain::Chain;
 pub(crate) use documents::{OpenApiDocument, OpenApiDocuments};
 pub use essential::is_essential;
-pub(crate) use heavy::Heavy;
 pub(crate) use plugin::Plugin;
 pub(crate) use record::AdmissionRecord;
 pub(crate) use shares::UserShares;
@@ -87,7 +87,7 @@ pub struct Api {
     /// The memory of request bodies.
     pub(crate) bodies: Bodies,
     /// Where large objects are worked on.
-    pub(crate) heavy: Heavy,
+    pub(crate) blocking: BlockingPool,
     /// The trees of objects written lately.
     pub(crate) recent: RecentWrites,
     /// The counters of the server.

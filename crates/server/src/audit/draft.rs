@@ -58,6 +58,7 @@ pub(crate) struct AuditDraft {
     annotations: OnceLock<Vec<(String, String)>>,
 }
 
+/// Set together, when the user is known.
 #[derive(Debug)]
 struct KnownRequest {
     verdict: AuditDecision,
@@ -99,6 +100,8 @@ impl AuditDraft {
     }
 
     /// The user who sent the request, before impersonation.
+    ///
+    /// `None` before authentication.
     pub(crate) fn sender(&self) -> Option<&Arc<User>> {
         self.known.get().map(|known| &known.user)
     }
@@ -123,6 +126,8 @@ impl AuditDraft {
     }
 
     /// The body of the request was read.
+    ///
+    /// Reading happens once per request, so the first body counts. The bytes are shared with the decoder, not copied.
     pub(crate) fn read(&self, body: &Bytes) {
         if self.level() >= AuditLevel::Request {
             drop(self.body.set(body.clone()));
@@ -173,6 +178,7 @@ impl AuditDraft {
     }
 }
 
+/// Without empty fields, as kube-apiserver encodes it.
 fn object_ref(wanted: &Attributes<'_>) -> Value {
     let mut object = Map::new();
     for (key, value) in [

@@ -31,18 +31,24 @@ pub(super) struct AuditEvent {
     pub(super) impersonated: Option<Arc<User>>,
     pub(super) peer: Option<IpAddr>,
     pub(super) user_agent: String,
+    /// Made once per request and copied into each of its events; `None` for paths that are no resources.
     pub(super) object: Option<Value>,
+    /// `None` in the stage `RequestReceived`.
     pub(super) code: Option<StatusCode>,
     pub(super) request: Option<Bytes>,
     pub(super) response: Option<Bytes>,
     pub(super) omit_managed_fields: bool,
     pub(super) annotations: Vec<(String, String)>,
+    /// The time at which the request came; `now` is the time of this stage.
     pub(super) received: Timestamp,
     pub(super) now: Timestamp,
 }
 
 impl AuditEvent {
     /// Bytes it holds while it waits, about.
+    ///
+    /// The 512 stand for the fields of fixed size and the user. It must not change while the event waits, since it is
+    /// added and subtracted.
     pub(super) fn weight(&self) -> usize {
         let body = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
         let annotations: usize = self.annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
@@ -63,9 +69,9 @@ impl AuditEvent {
         event.insert("stage", json!(self.stage));
         event.insert("requestURI", json!(self.uri));
         event.insert("verb", json!(self.verb));
-        event.insert("user", user_info(&self.user));
+        event.insert("user", self.user.info());
         if let Some(user) = &self.impersonated {
-            event.insert("impersonatedUser", user_info(user));
+            event.insert("impersonatedUser", user.info());
         }
         event.insert("sourceIPs", json!(self.peer.iter().map(ToString::to_string).collect::<Vec<_>>()));
         if !self.user_agent.is_empty() {
@@ -119,18 +125,4 @@ fn drop_managed_fields(object: &mut Value) {
 
 fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
-}
-
-fn user_info(user: &User) -> Value {
-    let mut info = Map::new();
-    info.insert("username", json!(user.name));
-    if !user.uid.is_empty() {
-        info.insert("uid", json!(user.uid));
-    }
-    info.insert("groups", user.groups.clone().into());
-    if !user.extra.is_empty() {
-        let extra = user.extra.iter().map(|(key, values)| (key.as_str(), Value::from(values.clone())));
-        info.insert("extra", Value::Object(extra.collect()));
-    }
-    info.into()
 }

@@ -1,15 +1,11 @@
 //! [`AuditLog`]: writes audit events to a file, in a thread of its own.
 //!
 //! Requests never wait for the disk: the queue is bounded in events and bytes, and what does not fit is dropped and
-//! counted (`listwatch_audit_dropped_total`), as in kube-apiserver's `batch` mode. The file is opened again when it
-//! was renamed, so that logrotate works without a signal. Events are flushed whenever the queue is empty; they are
-//! not synced, so a crash of the machine may lose the last ones.
+//! counted (`listwatch_audit_dropped_total`), as in kube-apiserver's `batch` mode. Events are flushed whenever the queue
+//! is empty; they are not synced, so a crash of the machine may lose the last ones. [`super::file`] is the file and
+//! its rotation.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -19,7 +15,9 @@ use http::HeaderValue;
 use crate::Error;
 use crate::audit::draft::AuditDraft;
 use crate::audit::event::AuditEvent;
+use crate::audit::file::AuditFile;
 use crate::audit::policy::AuditPolicy;
+use crate::options::AuditOptions;
 
 /// Events that wait to be written, as in kube-apiserver's buffer.
 const QUEUE: usize = 10_000;
@@ -38,6 +36,8 @@ pub(crate) struct AuditLog {
 
 #[derive(Debug, Default)]
 struct AuditCounters {
+    /// Weight of the events in the queue. Senders add before they know if there is room, so it may exceed the bound
+    /// for a moment.
     waiting_bytes: AtomicUsize,
     written: AtomicU64,
     dropped: AtomicU64,
@@ -48,9 +48,10 @@ impl AuditLog {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub(crate) fn open(policy: AuditPolicy, path: &Path) -> Result<Arc<Self>, Error> {
-        let failed = |source| Error::File { path: path.to_owned(), source };
-        let file = LogFile::open(path).map_err(failed)?;
+    pub(crate) fn open(policy: AuditPolicy, options: &AuditOptions) -> Result<Arc<Self>, Error> {
+        let path = &options.log_file;
+        let failed = |source| Error::File { path: path.clone(), source };
+        let file = AuditFile::open(path, options.rotation).map_err(failed)?;
         let (queue, events) = sync_channel(QUEUE);
         let counters = Arc::new(AuditCounters::default());
         let writer = Arc::clone(&counters);
@@ -91,12 +92,14 @@ impl AuditLog {
 }
 
 /// Writes events until all senders are gone. The file is flushed whenever the queue is empty.
-fn run(events: &Receiver<AuditEvent>, mut file: LogFile, counters: &AuditCounters) {
+///
+/// An error of the file loses the event and not the thread: the disk may have room again.
+fn run(events: &Receiver<AuditEvent>, mut file: AuditFile, counters: &AuditCounters) {
     while let Ok(first) = events.recv() {
         file.follow();
         for event in std::iter::once(first).chain(events.try_iter()) {
             counters.waiting_bytes.fetch_sub(event.weight(), Ordering::Relaxed);
-            match file.writer.write_all(&event.line()) {
+            match file.write_line(&event.line()) {
                 Ok(()) => counters.written.fetch_add(1, Ordering::Relaxed),
                 Err(error) => {
                     tracing::warn!(%error, "the audit log cannot be written");
@@ -104,39 +107,8 @@ fn run(events: &Receiver<AuditEvent>, mut file: LogFile, counters: &AuditCounter
                 }
             };
         }
-        if let Err(error) = file.writer.flush() {
+        if let Err(error) = file.flush() {
             tracing::warn!(%error, "the audit log cannot be written");
-        }
-    }
-}
-
-/// The file, wherever its name goes.
-struct LogFile {
-    path: PathBuf,
-    writer: BufWriter<File>,
-    /// The file system and the file in it.
-    identity: (u64, u64),
-}
-
-impl LogFile {
-    fn open(path: &Path) -> std::io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        let metadata = file.metadata()?;
-        let identity = (metadata.dev(), metadata.ino());
-        Ok(Self { path: path.to_owned(), writer: BufWriter::new(file), identity })
-    }
-
-    /// Begins a new file if the old one was moved away, as programs do that rotate logs.
-    fn follow(&mut self) {
-        let now = std::fs::metadata(&self.path).map(|metadata| (metadata.dev(), metadata.ino()));
-        if now.ok() == Some(self.identity) {
-            return;
-        }
-        match Self::open(&self.path) {
-            Ok(file) => *self = file,
-            Err(error) => {
-                tracing::warn!(%error, "the audit log cannot be opened again, the old file is used")
-            }
         }
     }
 }
@@ -185,27 +157,5 @@ mod tests {
         }
         assert_eq!(log.counts().1, 7 + 3, "one fits with all that is around its body");
         assert!(log.counters.waiting_bytes.load(Ordering::Relaxed) <= QUEUE_BYTES);
-    }
-
-    #[test]
-    fn a_file_that_is_moved_away_or_truncated_is_begun_anew() {
-        let directory = tempfile::tempdir().unwrap();
-        let (path, moved) = (directory.path().join("audit.log"), directory.path().join("audit.log.1"));
-        let mut file = LogFile::open(&path).unwrap();
-        let mut write = |text: &str| {
-            file.follow();
-            file.writer.write_all(text.as_bytes()).unwrap();
-            file.writer.flush().unwrap();
-        };
-        write("one\n");
-        std::fs::rename(&path, &moved).unwrap();
-        write("two\n");
-        let text = |path: &Path| std::fs::read_to_string(path).unwrap();
-        assert_eq!((text(&moved).as_str(), text(&path).as_str()), ("one\n", "two\n"));
-        File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
-        write("three\n");
-        assert_eq!(text(&path), "three\n");
-        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
-        assert_eq!(mode & 0o777, 0o600);
     }
 }

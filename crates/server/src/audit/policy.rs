@@ -36,6 +36,7 @@ pub(crate) struct AuditPolicy {
     omit_managed_fields: bool,
 }
 
+/// Empty lists match everything. `resources` and `nonResourceURLs` exclude each other.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct AuditRule {
@@ -51,6 +52,7 @@ struct AuditRule {
     omit_managed_fields: Option<bool>,
 }
 
+/// An empty list of resources means all resources of the group.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Resources {
@@ -88,6 +90,8 @@ impl AuditPolicy {
     }
 
     /// Returns the level and the omitted stages of a request: those of the first rule that matches.
+    ///
+    /// Proportional to the rules before the one that matches.
     pub(super) fn judge(&self, user: &User, wanted: &Attributes<'_>) -> AuditDecision {
         let Some(rule) = self.rules.iter().find(|rule| rule.fits(user, wanted)) else {
             return AuditDecision::default();
@@ -145,6 +149,7 @@ fn resource(rule: &str, wanted: &Attributes<'_>) -> bool {
     }
 }
 
+/// A star is special at the end only.
 fn path(rule: &str, path: &str) -> bool {
     rule == path || (rule.ends_with('*') && path.starts_with(rule.trim_end_matches('*')))
 }

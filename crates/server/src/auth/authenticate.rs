@@ -17,7 +17,7 @@ use rustls::pki_types::CertificateDer;
 
 use crate::auth::oidc::Oidc;
 use crate::auth::service_account::{ISSUER, wrong_audience};
-use crate::auth::webhook::{TokenWebhook, Verdict};
+use crate::auth::webhook::{TokenVerdict, TokenWebhook};
 use crate::auth::x509::{CertificateUser, ClientCertificates};
 use crate::auth::{ServiceAccounts, Token, User, bearer};
 
@@ -39,6 +39,11 @@ use crate::auth::{ServiceAccounts, Token, User, bearer};
 /// headers.insert(AUTHORIZATION, "Bearer wrong".parse().unwrap());
 /// assert_eq!(user(&headers), None);
 /// ```
+///
+/// The order of sources matters for cost only where two could accept the same token: a static token is a hash lookup,
+/// a token of a service account one verification per process, and the rest may need a call. kube-apiserver wraps the
+/// same union in a cache of ten seconds; here each source remembers what is expensive for it (signatures, answers of
+/// the webhook), so a deleted ServiceAccount ends its tokens at the next request.
 #[doc(alias = "AuthenticateRequest")]
 #[doc(alias = "TokenAuthenticator")]
 #[derive(Default)]
@@ -89,6 +94,9 @@ impl Authenticator {
     }
 
     /// Verifies the certificates that a client presented, its own first. The result holds for the whole connection.
+    ///
+    /// Called once per TLS connection, because path validation costs several signatures; [`CertificateUser::user`]
+    /// checks the expiry at each request.
     pub(crate) fn check_certificates(&self, chain: &[CertificateDer<'_>]) -> CertificateUser {
         self.client_certificates.as_ref().map_or(CertificateUser::None, |known| known.check(chain))
     }
@@ -132,6 +140,9 @@ impl Authenticator {
     /// Fetches what [`Authenticator::authenticate`] needs for these headers: keys of an OpenID Connect issuer, the
     /// answer of a webhook. Returns at once if a certificate or one of this server's own tokens already identifies
     /// the user.
+    ///
+    /// Bounded by the limits of the sources: at most five seconds for keys, and the time limit of the webhook.
+    /// Failures are not reported here; authentication finds no answer then and rejects the token.
     pub(crate) async fn prepare(&self, headers: &HeaderMap, certificate: Option<&CertificateUser>) {
         let certified = certificate.is_some_and(|known| known.user(Timestamp::now()).is_some());
         if !self.asks_others() || certified {
@@ -184,6 +195,9 @@ impl Authenticator {
 
     /// Returns true if wrong credentials may be right once the cache has come further: a token of a ServiceAccount that was made a
     /// moment ago.
+    ///
+    /// The handler chain then waits for the cache and authenticates once more, so that a token works on every replica
+    /// as soon as its account is stored.
     pub(crate) fn may_be_behind(&self, headers: &HeaderMap) -> bool {
         let token = bearer::token(headers).ok().flatten();
         let accounts = self.service_accounts.as_ref();
@@ -224,7 +238,7 @@ impl Authenticator {
     }
 
     /// Returns the user of a token by its issuer; `None` if no issuer claims it.
-    fn user_by_oidc(&self, token: &str, audiences: &[&str]) -> Option<Verdict> {
+    fn user_by_oidc(&self, token: &str, audiences: &[&str]) -> Option<TokenVerdict> {
         let now = Timestamp::now();
         let answer = self.oidc.iter().find_map(|issuer| issuer.check(token, now).transpose())?;
         Some(answer.and_then(|user| match audiences.contains(&ISSUER) {
@@ -234,7 +248,7 @@ impl Authenticator {
     }
 
     /// Returns the user of a token that this server made or was given.
-    fn own(&self, token: &str, audiences: &[&str]) -> Verdict {
+    fn own(&self, token: &str, audiences: &[&str]) -> TokenVerdict {
         match (self.tokens.get(token), &self.service_accounts) {
             (Some(user), _) if audiences.contains(&ISSUER) => Ok((Arc::clone(user), vec![ISSUER.to_owned()])),
             // A token from the file says nothing of audiences, so there is nothing to tell.

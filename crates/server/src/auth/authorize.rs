@@ -66,6 +66,7 @@ impl Attributes<'_> {
         Status::forbidden(group, resource, name, &why)
     }
 
+    /// `pods` or `pods/status`, as the refusal shows it.
     fn full_resource(&self) -> String {
         match self.subresource {
             "" => self.resource.to_owned(),
@@ -73,6 +74,7 @@ impl Attributes<'_> {
         }
     }
 
+    /// The last words of the refusal: a namespace or the whole cluster.
     fn place(&self) -> String {
         match self.namespace {
             "" => "at the cluster scope".to_owned(),
@@ -83,6 +85,8 @@ impl Attributes<'_> {
 
 /// The decision of an authorizer. There is no denial: an authorizer that does not allow leaves the decision to the
 /// next.
+///
+/// kube-apiserver's third decision, `DecisionDeny`, exists for its webhook authorizer, which is not offered here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The action is allowed; no other authorizer is asked.
@@ -106,6 +110,9 @@ pub trait Authorizer: Send + Sync + Debug {
     /// Returns the rules that hold for the user in the namespace. SelfSubjectRulesReview shows them, and
     /// privilege-escalation checks compare with them, so a rule that is missing here makes grants fail and one too
     /// many would let users grant what they do not hold.
+    ///
+    /// The rules are copied, so the cost is proportional to all that the user holds. No request on the hot path asks
+    /// for it.
     fn rules(&self, user: &User, namespace: &str) -> Vec<PolicyRule>;
 
     /// Returns the reason why [`Authorizer::rules`] is not everything the user may do: not every authorizer works by
@@ -115,6 +122,8 @@ pub trait Authorizer: Send + Sync + Debug {
     }
 
     /// The rules of a role, for those who grant it; `None` if there is no such role.
+    ///
+    /// `namespace` is the binding's: a `Role` is looked up there, a `ClusterRole` anywhere.
     fn role(&self, role: &RoleRef, namespace: &str) -> Option<Vec<PolicyRule>>;
 
     /// Checks that `user` may do it; otherwise returns the 403 to answer with.

@@ -42,6 +42,8 @@ fn authorization(headers: &HeaderMap) -> Result<Option<String>, Malformed> {
 
 /// The token among the subprotocols of a WebSocket. Another one must be there, for the server to answer with: the token is
 /// not to be sent back.
+///
+/// The token is in unpadded URL-safe base64, because a subprotocol may not contain the characters of standard base64.
 fn websocket(headers: &HeaderMap) -> Result<Option<String>, Malformed> {
     if !is_upgrade(headers) {
         return Ok(None);

@@ -109,6 +109,8 @@ pub(crate) fn check_approved_elsewhere(new: &Value, old: &Value) -> Result<(), S
 }
 
 /// Returns true if the user has the verb on the signer, or on all signers of its domain.
+///
+/// The version is `*`, since the signer is a name for permissions only and no resource is served under it.
 fn may(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bool {
     let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
     [signer, &domain].iter().any(|name| {
@@ -125,6 +127,7 @@ fn may(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bo
 }
 
 /// Returns true if a field changed. Empty and absent are the same.
+/// Clients that read and write back leave out what is empty, which is no change.
 fn differs(before: &Value, after: &Value, key: &str) -> bool {
     let (before, after) = (before.at(key), after.at(key));
     let empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
@@ -152,9 +155,11 @@ pub(crate) fn common_names(request: &str) -> Result<Vec<String>, String> {
     subject_parts(request, &|subject| texts(subject.iter_common_name()))
 }
 
-type Parts = Result<Vec<String>, String>;
+type SubjectParts = Result<Vec<String>, String>;
 
-fn subject_parts(request: &str, read: &dyn Fn(&X509Name<'_>) -> Parts) -> Parts {
+/// Unpacks base64, PEM and DER down to the subject. The signature of the request is not checked, as in
+/// kube-apiserver: the signer does that.
+fn subject_parts(request: &str, read: &dyn Fn(&X509Name<'_>) -> SubjectParts) -> SubjectParts {
     let pem = STANDARD.decode(request).map_err(|error| error.to_string())?;
     let der = CertificateSigningRequestDer::from_pem_slice(&pem)
         .map_err(|_| "PEM block type must be CERTIFICATE REQUEST".to_owned())?;
@@ -162,7 +167,9 @@ fn subject_parts(request: &str, read: &dyn Fn(&X509Name<'_>) -> Parts) -> Parts 
     read(&parsed.certification_request_info.subject)
 }
 
-fn texts<'a>(parts: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -> Parts {
+/// The attributes of a subject as texts. One that is not a string of characters makes the whole request unreadable:
+/// leaving it out could hide a forbidden group.
+fn texts<'a>(parts: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -> SubjectParts {
     let texts = parts.map(|part| part.as_str().map(str::to_owned));
     texts.collect::<Result<_, _>>().map_err(|error| error.to_string())
 }

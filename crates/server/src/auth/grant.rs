@@ -56,6 +56,9 @@ pub fn check(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Resu
 }
 
 /// Checks a role: `escalate`, or all of its rules held; with an aggregation rule, cluster-admin.
+///
+/// The name asked about is the one in the path, so that `escalate` on a name does not allow creating a role of that
+/// name by a POST to the collection. kube-apiserver has the same rule.
 fn check_role(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Result<(), Status> {
     let escalate = Attributes {
         verb: "escalate",
@@ -70,12 +73,12 @@ fn check_role(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Res
         return Ok(());
     }
     let role: Role = grant.object.to_type().map_err(|error| grant.refuse(&error.to_string()))?;
-    grant.confirm(authorizer, user, role.rules())?;
+    grant.check_held(authorizer, user, role.rules())?;
     // What it gathers can be anything, so whoever sets, keeps or drops it must have everything.
     // A rule that selects nothing is for validation to refuse.
     let gathers = |role: &Value| role.at("aggregationRule").count("clusterRoleSelectors") > 0;
     let aggregated = gathers(grant.object) || grant.old.is_some_and(gathers);
-    if aggregated && grant.confirm(authorizer, user, &everything()).is_err() {
+    if aggregated && grant.check_held(authorizer, user, &all_permissions()).is_err() {
         return Err(grant.refuse("must have cluster-admin privileges to use the aggregationRule"));
     }
     Ok(())
@@ -111,17 +114,27 @@ fn check_binding(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> 
     let rules = authorizer.role(&role, grant.namespace);
     // As in kube-apiserver, the 404 names the resource of the request, the binding, with the name of the role.
     let missing = || Status::not_found(GROUP, grant.resource, &role.name);
-    grant.confirm(authorizer, user, &rules.ok_or_else(missing)?)
+    grant.check_held(authorizer, user, &rules.ok_or_else(missing)?)
 }
 
 /// Everything that RBAC can give.
-fn everything() -> [PolicyRule; 2] {
+fn all_permissions() -> [PolicyRule; 2] {
     [PolicyRule::resources("*", &["*"], &["*"]), PolicyRule::paths(&["*"], &["*"])]
 }
 
 impl Grant<'_> {
-    /// Returns true if the user holds all of these rules.
-    fn confirm(&self, authorizer: &dyn Authorizer, user: &User, wanted: &[PolicyRule]) -> Result<(), Status> {
+    /// Checks that the user holds all of these rules.
+    ///
+    /// # Errors
+    ///
+    /// 403 that lists the missing rules in kube-apiserver's format, or one for rules with too many combinations
+    /// ([`uncovered`]).
+    fn check_held(
+        &self,
+        authorizer: &dyn Authorizer,
+        user: &User,
+        wanted: &[PolicyRule],
+    ) -> Result<(), Status> {
         let missing = uncovered(&authorizer.rules(user, self.namespace), wanted)
             .ok_or_else(|| self.refuse("its rules have too many combinations to be checked"))?;
         if missing.is_empty() {
@@ -141,6 +154,9 @@ impl Grant<'_> {
 }
 
 /// Returns true if nothing changes but owners and finalizers, which the garbage collector writes.
+/// Such a change must pass without the check: the collector runs with few permissions, and a role that it cannot
+/// write would keep its owner from being deleted. Both objects are copied, which is bearable because roles change
+/// rarely.
 fn only_releases(new: &Value, old: &Value) -> bool {
     const OWN: [&str; 4] = ["ownerReferences", "finalizers", "managedFields", "resourceVersion"];
     let without = |object: &Value| {

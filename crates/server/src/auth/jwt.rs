@@ -47,6 +47,7 @@ pub(crate) struct VerifyingKey {
     point: Vec<u8>,
 }
 
+/// The fields of a header that decide. Others, such as `typ`, are ignored, as in kube-apiserver.
 #[derive(Serialize, Deserialize)]
 struct JwtHeader {
     alg: String,
@@ -66,6 +67,10 @@ impl SigningKey {
     }
 
     /// Reads a private key: P-256, PKCS#8, PEM.
+    ///
+    /// # Errors
+    ///
+    /// A message for the operator, without any part of the key.
     pub(crate) fn from_pem(pem: &str) -> Result<Self, String> {
         let der = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| error.to_string())?;
         let random = SystemRandom::new();
@@ -116,6 +121,7 @@ impl VerifyingKey {
         Ok(Self::new(point))
     }
 
+    /// The ID is the SHA-256 of the public point. Equal keys have equal IDs in all replicas, without any agreement.
     fn new(point: Vec<u8>) -> Self {
         Self { id: URL_SAFE_NO_PAD.encode(Sha256::digest(&point)), point }
     }
@@ -129,6 +135,8 @@ impl VerifyingKey {
     }
 
     /// Returns the claims of a token, if this key signed it.
+    ///
+    /// The claims are parsed after the signature was verified, so that nobody without the key reaches that parser.
     pub(crate) fn verify<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
         if token.len() > MAX_BYTES {
             return None;

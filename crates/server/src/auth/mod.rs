@@ -32,6 +32,8 @@ pub(crate) mod x509;
 
 use std::collections::BTreeMap;
 
+use listwatch_wire::json::{Map, Value};
+
 pub use authenticate::Authenticator;
 pub use authorize::{Attributes, Authorizer, Decision};
 pub(crate) use bearer::TOKEN_PROTOCOL;
@@ -43,7 +45,7 @@ pub use node::NodeAuthorizer;
 pub(crate) use oidc::Oidc;
 pub use oidc::OidcIssuer;
 use rbac::quoted;
-pub(crate) use recheck::{Recheck, Withdrawn, credentials_hold};
+pub(crate) use recheck::{Recheck, Revoked, credentials_hold};
 pub use roles::Roles;
 pub(crate) use service_account::UNKNOWN_TOKEN;
 pub use service_account::{Bound, ISSUER, Identity, ServiceAccounts, Ticket};
@@ -63,14 +65,33 @@ pub struct User {
     /// The name.
     pub name: String,
     /// A stable identity, if the authenticator knows one.
+    ///
+    /// Copied into CertificateSigningRequests, admission reviews and audit events. No decision is made by it.
     pub uid: String,
     /// The groups, including `system:authenticated` or `system:unauthenticated`.
+    ///
+    /// Searched linearly: users have a handful, and a set per request would cost more than it saves.
     pub groups: Vec<String>,
     /// Further facts from the authenticator, for reviews to show.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
+    /// The user as reviews, admission requests and audit events show one: authentication.k8s.io/v1 `UserInfo`.
+    pub(crate) fn info(&self) -> Value {
+        let mut info = Map::new();
+        info.insert("username", self.name.as_str().into());
+        info.insert("groups", self.groups.clone().into());
+        if !self.uid.is_empty() {
+            info.insert("uid", self.uid.as_str().into());
+        }
+        if !self.extra.is_empty() {
+            let extra = self.extra.iter().map(|(key, values)| (key.as_str(), Value::from(values.clone())));
+            info.insert("extra", Value::Object(extra.collect()));
+        }
+        info.into()
+    }
+
     /// The user of requests without credentials: `system:anonymous` in `system:unauthenticated`.
     #[must_use]
     pub fn anonymous() -> Self {

@@ -62,6 +62,7 @@ const OPEN: &[&str] = &["/healthz", "/readyz", "/livez"];
 pub(crate) struct Modes(pub(crate) Vec<Arc<dyn Authorizer>>);
 
 impl Modes {
+    /// Neither exemption depends on stored objects, so both hold before the cache is loaded.
     fn is_exempt(user: &User, wanted: &Attributes<'_>) -> bool {
         user.is_in(MASTERS) || (wanted.resource.is_empty() && OPEN.contains(&wanted.path))
     }
@@ -88,6 +89,8 @@ impl Authorizer for Modes {
         Decision::NoOpinion(reasons)
     }
 
+    /// Decides a second time, since [`Decision::Allow`] carries no text: reasons are asked for by access reviews
+    /// only, and every other request would pay for making them.
     fn reason(&self, user: &User, wanted: &Attributes<'_>) -> Option<String> {
         if user.is_in(MASTERS) {
             return None;

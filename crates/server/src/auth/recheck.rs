@@ -34,7 +34,7 @@ pub(crate) struct Recheck {
 
 /// The reason why a watch may no longer go on.
 #[derive(Debug)]
-pub(crate) enum Withdrawn {
+pub(crate) enum Revoked {
     /// Its token does not hold any more: nothing that began with it may go on.
     Credentials,
     /// Its user may not watch this any more, in the words of the authorizer.
@@ -42,6 +42,9 @@ pub(crate) enum Withdrawn {
 }
 
 /// The token of a request, if it can end.
+///
+/// Certificates are left out: they cannot be revoked, and their expiry is checked with each request of the
+/// connection.
 fn lasting_token(authenticator: &Authenticator, headers: &HeaderMap) -> Option<String> {
     bearer::token(headers).ok().flatten().filter(|token| !authenticator.is_static(token))
 }
@@ -82,19 +85,22 @@ impl Recheck {
     /// Authorizes the request again if it is time.
     ///
     /// # Errors
-    /// [`Withdrawn`] if it may no longer go on.
+    /// [`Revoked`] if it may no longer go on.
+    ///
+    /// A check that is not due costs a comparison. The next one is counted from now and not from the last due time,
+    /// so that a watch which slept is not checked twice.
     pub(crate) fn check(
         &mut self,
         authenticator: &Authenticator,
         authorizer: &dyn Authorizer,
         now: Instant,
-    ) -> Result<(), Withdrawn> {
+    ) -> Result<(), Revoked> {
         if now < self.due {
             return Ok(());
         }
         self.due = now + self.every;
         if self.token.as_ref().is_some_and(|token| !authenticator.still_holds(token)) {
-            return Err(Withdrawn::Credentials);
+            return Err(Revoked::Credentials);
         }
         let [group, version, resource, namespace, name] = &self.wanted;
         let wanted = Attributes {
@@ -107,6 +113,6 @@ impl Recheck {
             fields: self.fields.as_deref(),
             ..Attributes::default()
         };
-        authorizer.require(&self.user, &wanted).map_err(|status| Withdrawn::Rights(Box::new(status)))
+        authorizer.require(&self.user, &wanted).map_err(|status| Revoked::Rights(Box::new(status)))
     }
 }

@@ -69,7 +69,7 @@ impl Reviewer<'_> {
                 self.access(&subject(&spec), &spec)
             }
             "selfsubjectrulesreviews" => self.rules(&spec)?,
-            "selfsubjectreviews" => json!({"userInfo": user_info(self.user)}),
+            "selfsubjectreviews" => json!({"userInfo": self.user.info()}),
             "tokenreviews" => self.token(&spec)?,
             _ => return Err(Status::method_not_allowed()),
         };
@@ -88,6 +88,8 @@ impl Reviewer<'_> {
     }
 
     /// Decides if the user may do what the review asks about.
+    ///
+    /// `denied` is never set, since no authorizer denies.
     fn access(&self, user: &User, spec: &Value) -> Value {
         let asked = spec.at("resourceAttributes");
         // A question about no resource in particular is one about all of them, not about a path.
@@ -123,6 +125,8 @@ impl Reviewer<'_> {
         }
     }
 
+    /// Rules without resources are those of paths. Verbs and resources are listed as the roles have them, without
+    /// removing doubles.
     fn rules(&self, spec: &Value) -> Result<Value, Status> {
         let namespace = spec.get("namespace").and_then(Value::as_str).unwrap_or_default();
         if namespace.is_empty() {
@@ -141,6 +145,7 @@ impl Reviewer<'_> {
         })
     }
 
+    /// A rejected token is an answer and not an error: the status of the request is 201 in both cases.
     fn token(&self, spec: &Value) -> Result<Value, Status> {
         let token = spec.get("token").and_then(Value::as_str).unwrap_or_default();
         if token.is_empty() {
@@ -148,7 +153,7 @@ impl Reviewer<'_> {
         }
         Ok(match self.authenticator.user_for(token, &audiences(spec)) {
             Ok((user, meant)) => {
-                json!({"authenticated": true, "user": user_info(&user), "audiences": meant})
+                json!({"authenticated": true, "user": user.info(), "audiences": meant})
             }
             Err(why) if why == UNKNOWN_TOKEN => json!({"user": {}, "error": "invalid bearer token"}),
             Err(why) => json!({"user": {}, "error": format!("[invalid bearer token, {why}]")}),
@@ -268,18 +273,4 @@ fn check_metadata(plural: &str, metadata: &Value) -> Result<(), Status> {
         }
         _ => Ok(()),
     }
-}
-
-fn user_info(user: &User) -> Value {
-    let mut info = listwatch_wire::json::Map::new();
-    info.insert("username", user.name.as_str().into());
-    info.insert("groups", user.groups.clone().into());
-    if !user.uid.is_empty() {
-        info.insert("uid", user.uid.as_str().into());
-    }
-    if !user.extra.is_empty() {
-        let extra = user.extra.iter().map(|(key, values)| (key.as_str(), Value::from(values.clone())));
-        info.insert("extra", Value::Object(extra.collect()));
-    }
-    info.into()
 }

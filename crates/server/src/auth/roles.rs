@@ -25,6 +25,9 @@ pub struct Roles {
     /// The policy that decisions read, without a lock.
     current: ArcSwap<Policy>,
     /// The one that is being changed.
+    ///
+    /// Locked by the tasks that feed the four collections, for the time of one batch. Publishing is a clone of
+    /// pointers.
     next: Mutex<Policy>,
 }
 
@@ -73,6 +76,9 @@ impl PolicyPart {
     }
 
     /// Puts an object into the policy. One that cannot be read grants nothing and is worth a line in the log.
+    ///
+    /// The old version is removed in that case: keeping it would let a role that was narrowed go on granting the
+    /// rest.
     fn put(self, policy: &mut Policy, object: &Object) {
         let put = match self {
             Self::ClusterRole => read(object).map(|role| policy.set_cluster_role(role)),

@@ -62,13 +62,20 @@ pub struct Ticket {
     /// The object that it is bound to.
     pub bound: Option<(Bound, Identity)>,
     /// The node that the Pod it is bound to runs on.
+    ///
+    /// Told in the user's `extra` and used by the impersonation mode `associated-node`; the token does not end with
+    /// the node.
     pub runs_on: Option<Identity>,
     /// The time from which it is valid, in seconds since 1970.
     pub issued: i64,
     /// The time of its expiry, in seconds since 1970.
+    ///
+    /// The bounds of a lifetime are the caller's: ten minutes at least, as in kube-apiserver.
     pub expires: i64,
 }
 
+/// The claims in the names of RFC 7519 and of Kubernetes. Tokens of kube-apiserver with the same key and issuer are
+/// accepted.
 #[derive(Debug, Serialize, Deserialize)]
 struct Claims {
     aud: Vec<String>,
@@ -222,6 +229,9 @@ impl ServiceAccounts {
     }
 
     /// Checks that the account and the object the token is bound to still exist and are the same.
+    ///
+    /// Up to four lookups in snapshots of the cache, at each use of a token. kube-apiserver asks its informers, or
+    /// the store if they do not have the object.
     fn is_alive(&self, claims: &Claims, now: i64) -> bool {
         let Kubernetes { namespace, node, pod, secret, serviceaccount } = &claims.kubernetes;
         let inside = Some(namespace.as_str());
@@ -257,6 +267,7 @@ fn username(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
 }
 
+/// Made once per verified token and shared by its requests.
 fn user(claims: &Claims) -> User {
     let extra = extra(claims);
     let claims = &claims.kubernetes;

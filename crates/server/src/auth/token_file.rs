@@ -55,6 +55,9 @@ fn token(line: &str, number: usize) -> Result<Token, String> {
 }
 
 /// Commas inside quotes do not separate; a doubled quote inside quotes is one quote.
+///
+/// `None` for a quote that is not closed. The parser of Go's `encoding/csv` would go on with the next line, which no
+/// token file needs.
 fn csv_fields(line: &str) -> Option<Vec<String>> {
     let (mut fields, mut field, mut quoted) = (Vec::new(), String::new(), false);
     let mut chars = line.chars().peekable();

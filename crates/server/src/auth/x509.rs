@@ -20,6 +20,7 @@ use crate::auth::User;
 
 /// The CAs that client certificates are verified against.
 #[derive(Debug)]
+#[doc(alias = "x509.Authenticator")]
 pub(crate) struct ClientCertificates {
     verifier: Arc<dyn ClientCertVerifier>,
 }
@@ -45,6 +46,10 @@ impl CertificateUser {
 
 impl ClientCertificates {
     /// Accepts certificates that these CAs (in PEM) have signed.
+    ///
+    /// # Errors
+    ///
+    /// A CA that is no certificate. No CA at all is an error of the verifier, too.
     pub(crate) fn new(authorities: &[&str]) -> Result<Self, Error> {
         let mut roots = RootCertStore::empty();
         for pem in authorities {
@@ -76,6 +81,9 @@ impl ClientCertificates {
 }
 
 /// Reads user and groups from the subject; `None` if there is no common name or the text is not readable.
+///
+/// A name or group that is not text rejects the certificate, because a user with fewer groups than its certificate
+/// says might be refused or admitted wrongly. The digest becomes the credential ID in `extra`.
 fn user(certificate: &CertificateDer<'_>) -> Option<CertificateUser> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let subject = parsed.subject();

@@ -244,13 +244,13 @@ impl Collection {
             }
         };
         view.enter();
-        log.reach_back(&view, position);
+        log.extend_back(&view, position);
         view
     }
 
     /// Makes an open view reach back to `position` if the log does.
-    pub(crate) fn reach_back(&self, view: &View, position: Revision) {
-        self.log.lock().reach_back(view, position);
+    pub(crate) fn extend_back(&self, view: &View, position: Revision) {
+        self.log.lock().extend_back(view, position);
     }
 
     /// Removes a watcher from its view, and the view with its last watcher.
@@ -266,11 +266,11 @@ impl Collection {
 }
 
 impl Log {
-    fn reach_back(&self, view: &View, position: Revision) {
+    fn extend_back(&self, view: &View, position: Revision) {
         if position < self.floor || position >= view.floor() {
             return;
         }
         let start = self.events.partition_point(|event| event.revision <= position);
-        view.reach_back(position, self.events.range(start..));
+        view.extend_back(position, self.events.range(start..));
     }
 }

@@ -14,7 +14,7 @@ use crate::cache::Cache;
 use crate::cache::collection::Collection;
 use crate::cache::filter::Filter;
 use crate::cache::history::History;
-use crate::cache::view::{Portion, Sights, View};
+use crate::cache::view::{FilteredEvents, Portion, View};
 
 /// The reason a watch cannot go on. Clients see `Expired` as 410 and list again; the others end the stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,18 +79,18 @@ impl Cursor {
     ///
     /// # Errors
     /// [`Lost`] when there will be no more.
-    pub async fn next(&mut self, portion: Portion) -> Result<Sights, Lost> {
+    pub async fn next(&mut self, portion: Portion) -> Result<FilteredEvents, Lost> {
         loop {
             // A busy view has something most of the time: look before getting in line to be woken.
-            if let Some(sights) = self.poll(portion).await? {
-                return Ok(sights);
+            if let Some(events) = self.poll(portion).await? {
+                return Ok(events);
             }
             let view = Arc::clone(&self.view);
             let changed = view.changed();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            if let Some(sights) = self.poll(portion).await? {
-                return Ok(sights);
+            if let Some(events) = self.poll(portion).await? {
+                return Ok(events);
             }
             changed.await;
         }
@@ -111,19 +111,19 @@ impl Cursor {
 
     /// Returns the events that are there now: from the view, else from the log through the view, else from the
     /// engine. `None` if they have to be waited for; an empty portion if there is more to read.
-    pub(super) async fn poll(&mut self, portion: Portion) -> Result<Option<Sights>, Lost> {
+    pub(super) async fn poll(&mut self, portion: Portion) -> Result<Option<FilteredEvents>, Lost> {
         // Asked first: what was published before the end is still handed out.
         let closed = self.view.is_closed();
         if self.history.is_none() {
             // In this order: events up to the position are in the view before the position says so.
             let reached = self.cache.position().get();
             match self.view.after(self.position, portion) {
-                Ok(sights) => return self.take(sights, reached, closed),
+                Ok(events) => return self.take(events, reached, closed),
                 Err(_) if closed => return Err(Lost::Ended),
-                Err(_) => self.collection.reach_back(&self.view, self.position),
+                Err(_) => self.collection.extend_back(&self.view, self.position),
             }
             match self.view.after(self.position, portion) {
-                Ok(sights) => return self.take(sights, reached, closed),
+                Ok(events) => return self.take(events, reached, closed),
                 Err(_) => {
                     self.history = Some(History::open(&self.cache, &self.collection, self.position).await?)
                 }
@@ -132,24 +132,29 @@ impl Cursor {
         self.read_history(portion).await
     }
 
-    fn take(&mut self, sights: Sights, reached: Revision, closed: bool) -> Result<Option<Sights>, Lost> {
-        match sights.last() {
+    fn take(
+        &mut self,
+        events: FilteredEvents,
+        reached: Revision,
+        closed: bool,
+    ) -> Result<Option<FilteredEvents>, Lost> {
+        match events.last() {
             Some(last) => self.position = last.event.revision,
             None if closed => return Err(Lost::Ended),
             None => self.position = self.position.max(reached),
         }
-        Ok((!sights.is_empty()).then_some(sights))
+        Ok((!events.is_empty()).then_some(events))
     }
 
-    async fn read_history(&mut self, portion: Portion) -> Result<Option<Sights>, Lost> {
+    async fn read_history(&mut self, portion: Portion) -> Result<Option<FilteredEvents>, Lost> {
         let Some(history) = &mut self.history else { return Ok(None) };
-        let sights = history.next(self.view.filter(), portion).await?;
+        let events = history.next(self.view.filter(), portion).await?;
         self.position = self.position.max(history.position());
         if history.is_drained() && self.position >= self.view.floor() {
             self.history = None;
         }
         // Nothing yet is no reason to wait: either there is more history, or the view goes on from here.
-        Ok(Some(sights))
+        Ok(Some(events))
     }
 }
 

@@ -59,7 +59,7 @@ fn head<'a>(event: &Event, before: &'a Object) -> Option<DeltaFrame<'a>> {
 
 /// The places where written objects differ from stored bytes: the type at the beginning and the resourceVersion.
 fn insertion(before: &Object, type_prefix: &[u8]) -> Insertion {
-    let (skipped, splice) = before.seams();
+    let (skipped, splice) = before.splice_offsets();
     Insertion {
         skipped,
         prefix: type_prefix.len(),

@@ -3,7 +3,7 @@
 //! The frame of a JSON watch is made for the first watcher that needs it and kept with the event; other forms are
 //! made on demand and counted apart (`frames.rs`), because few clients ask for them.
 //!
-//! It does not know the filters: [`Event::seen_through`] is asked per view. Next: `view.rs`.
+//! It does not know the filters: [`Event::change_for`] is asked per view. Next: `view.rs`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -78,7 +78,7 @@ impl Event {
     /// The change as a watcher with this filter sees it, if it does: an object that begins to match is added, one that
     /// no longer does is deleted.
     #[must_use]
-    pub fn seen_through(&self, filter: &Filter) -> Option<Change> {
+    pub fn change_for(&self, filter: &Filter) -> Option<Change> {
         let wanted = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|o| filter.matches(o));
         match (wanted(&self.previous), wanted(&self.object)) {
             (false, true) => Some(Change::Added),

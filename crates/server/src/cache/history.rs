@@ -15,7 +15,7 @@ use crate::cache::collection::Collection;
 use crate::cache::cursor::Lost;
 use crate::cache::event::Event;
 use crate::cache::filter::Filter;
-use crate::cache::view::{Portion, Sight, Sights};
+use crate::cache::view::{FilteredEvent, FilteredEvents, Portion};
 
 /// A reader of the engine's log for one watcher that is behind, until it has caught up with the events in memory.
 /// Nothing of it is shared.
@@ -24,7 +24,7 @@ pub(crate) struct History {
     changes: Box<dyn Changes>,
     collection: Arc<Collection>,
     /// Read but not yet handed out.
-    waiting: VecDeque<Sight>,
+    waiting: VecDeque<FilteredEvent>,
     /// The last revision that was read.
     read: Revision,
     handed: Revision,
@@ -46,7 +46,7 @@ impl History {
     }
 
     /// The next events; none if a stretch of the log held nothing of interest.
-    pub(crate) async fn next(&mut self, filter: &Filter, portion: Portion) -> Result<Sights, Lost> {
+    pub(crate) async fn next(&mut self, filter: &Filter, portion: Portion) -> Result<FilteredEvents, Lost> {
         if self.waiting.is_empty() {
             let batch = self.changes.next().await.map_err(|error| lost(error, self.read))?;
             for change in batch.changes.iter().filter(|c| c.key.starts_with(self.collection.prefix())) {
@@ -54,12 +54,12 @@ impl History {
             }
             self.read = batch.upto;
         }
-        let sights: Sights = self.waiting.drain(..portion.of(self.waiting.iter())).collect();
-        self.handed = match sights.last() {
+        let events: FilteredEvents = self.waiting.drain(..portion.of(self.waiting.iter())).collect();
+        self.handed = match events.last() {
             Some(last) if !self.waiting.is_empty() => last.event.revision,
             _ => self.read,
         };
-        Ok(sights)
+        Ok(events)
     }
 
     /// The revision up to which everything has been returned or did not match.
@@ -72,15 +72,15 @@ impl History {
         self.waiting.is_empty()
     }
 
-    fn event(&self, change: &listwatch_storage::Change, filter: &Filter) -> Option<Sight> {
+    fn event(&self, change: &listwatch_storage::Change, filter: &Filter) -> Option<FilteredEvent> {
         let version = |(revision, value)| self.collection.object(&change.key, value, revision);
         let object = change.value.clone().and_then(|value| version((change.revision, value)));
         let previous = change.previous.clone().and_then(version);
         let event = Event::new(change.revision, object, previous);
         // It never was in the log of the cache: whoever frames it takes the frame along.
         event.leave_log();
-        let seen = event.seen_through(filter)?;
-        Some(Sight { change: seen, event: Arc::new(event) })
+        let seen = event.change_for(filter)?;
+        Some(FilteredEvent { change: seen, event: Arc::new(event) })
     }
 }
 

@@ -12,14 +12,14 @@ use listwatch_wire::Revision;
 
 use crate::cache::Cache;
 use crate::cache::cursor::{Cursor, Lost};
-use crate::cache::view::{Portion, Sight, View};
+use crate::cache::view::{FilteredEvent, Portion, View};
 
 /// The name of a cursor among others. Names grow and are not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WatchSlot(u64);
 
 /// An event, and the cursor that sees it.
-pub(crate) type SlotSight = (WatchSlot, Sight);
+pub(crate) type SlotEvent = (WatchSlot, FilteredEvent);
 
 /// Several cursors, read as one.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Track {
     slot: WatchSlot,
     cursor: Cursor,
     /// Events that were read and wait for what other cursors have before them.
-    ahead: VecDeque<Sight>,
+    ahead: VecDeque<FilteredEvent>,
 }
 
 impl MergedCursors {
@@ -65,9 +65,9 @@ impl MergedCursors {
         &mut self,
         portion: Portion,
         until: Revision,
-    ) -> Result<Vec<SlotSight>, (WatchSlot, Lost)> {
+    ) -> Result<Vec<SlotEvent>, (WatchSlot, Lost)> {
         loop {
-            if let Some(found) = self.look(portion, until).await? {
+            if let Some(found) = self.poll_events(portion, until).await? {
                 return Ok(found);
             }
             let views: Vec<Arc<View>> = self.tracks.iter().map(|t| Arc::clone(t.cursor.view())).collect();
@@ -76,7 +76,7 @@ impl MergedCursors {
                 change.as_mut().enable();
             }
             // Again, now that nothing can fall in between.
-            if let Some(found) = self.look(portion, until).await? {
+            if let Some(found) = self.poll_events(portion, until).await? {
                 return Ok(found);
             }
             let reaches = self.cache.position().reaches(until);
@@ -104,11 +104,11 @@ impl MergedCursors {
     }
 
     /// The events that can be handed out now; `None` if there is something to wait for.
-    async fn look(
+    async fn poll_events(
         &mut self,
         portion: Portion,
         until: Revision,
-    ) -> Result<Option<Vec<SlotSight>>, (WatchSlot, Lost)> {
+    ) -> Result<Option<Vec<SlotEvent>>, (WatchSlot, Lost)> {
         loop {
             let reads_on = self.fill(portion).await?;
             let events = self.take(until);
@@ -127,10 +127,10 @@ impl MergedCursors {
         let portion = Portion { bytes, ..portion };
         let mut reads_on = false;
         for track in self.tracks.iter_mut().filter(|track| track.ahead.is_empty()) {
-            let sights = track.cursor.poll(portion).await.map_err(|lost| (track.slot, lost))?;
-            if let Some(sights) = sights {
+            let events = track.cursor.poll(portion).await.map_err(|lost| (track.slot, lost))?;
+            if let Some(events) = events {
                 reads_on = true;
-                track.ahead.extend(sights);
+                track.ahead.extend(events);
             }
         }
         Ok(reads_on)
@@ -142,14 +142,14 @@ impl MergedCursors {
         positions.min().unwrap_or_else(|| self.cache.position().get())
     }
 
-    fn take(&mut self, until: Revision) -> Vec<SlotSight> {
+    fn take(&mut self, until: Revision) -> Vec<SlotEvent> {
         let limit = self.frontier().min(until);
         let mut events = Vec::new();
         for track in &mut self.tracks {
-            let complete = track.ahead.partition_point(|sight| sight.event.revision <= limit);
-            events.extend(track.ahead.drain(..complete).map(|sight| (track.slot, sight)));
+            let complete = track.ahead.partition_point(|filtered| filtered.event.revision <= limit);
+            events.extend(track.ahead.drain(..complete).map(|filtered| (track.slot, filtered)));
         }
-        events.sort_by_key(|(_, sight)| sight.event.revision);
+        events.sort_by_key(|(_, filtered)| filtered.event.revision);
         events
     }
 }
@@ -199,7 +199,7 @@ mod tests {
             let mut seen = Vec::new();
             while seen.len() < count {
                 let events = self.merged.next(PORTION, END).await.unwrap();
-                seen.extend(events.iter().map(|(_, sight)| sight.event.revision.0));
+                seen.extend(events.iter().map(|(_, filtered)| filtered.event.revision.0));
             }
             seen
         }
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(events.iter().map(|(slot, _)| *slot).collect::<Vec<_>>(), slots[..1]);
         assert!(fixture.merged.next(PORTION, first).await.unwrap().is_empty());
         let events = fixture.merged.next(PORTION, END).await.unwrap();
-        assert_eq!(events.iter().map(|(_, sight)| sight.event.revision).collect::<Vec<_>>(), [second]);
+        assert_eq!(events.iter().map(|(_, filtered)| filtered.event.revision).collect::<Vec<_>>(), [second]);
     }
 
     #[tokio::test]

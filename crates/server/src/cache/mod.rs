@@ -46,13 +46,13 @@ pub(crate) use event::frame;
 pub use event::{Change, Event};
 pub use filter::{FieldLookup, Filter};
 pub(crate) use frames::LateFrames;
-pub(crate) use merge::{MergedCursors, SlotSight, WatchSlot};
+pub(crate) use merge::{MergedCursors, SlotEvent, WatchSlot};
 pub use object::Object;
 pub(crate) use object::push_number;
 pub(crate) use pins::Pins;
 pub use position::Position;
 pub use snapshot::{IndexedField, Snapshot, Walk};
-pub use view::{Portion, Sight, Sights, View};
+pub use view::{FilteredEvent, FilteredEvents, Portion, View};
 
 use crate::CacheLimits;
 

@@ -195,14 +195,14 @@ impl Object {
         version.extend_from_slice(VERSION_PREFIX);
         push_number(&mut version, revision.0);
         version.extend_from_slice(b"\"");
-        let (start, splice) = self.seams();
+        let (start, splice) = self.splice_offsets();
         let part = |range: Range<usize>| self.value.get(range).unwrap_or_default();
         with(&[type_prefix, part(start..splice), &version, part(splice..self.value.len())])
     }
 
     /// The offsets in the stored bytes at which the part that clients see begins, and at which the resourceVersion is
     /// inserted.
-    pub(super) fn seams(&self) -> (usize, usize) {
+    pub(super) fn splice_offsets(&self) -> (usize, usize) {
         (self.type_end as usize, self.splice as usize)
     }
 

@@ -21,7 +21,7 @@ use crate::cache::filter::Filter;
 
 /// An event as one filter sees it: an update may be an ADDED or DELETED for a watcher with a selector.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct FilteredEvent {
     /// The change as the watcher sees it.
     pub change: Change,
     /// The change itself.
@@ -29,7 +29,7 @@ pub struct Sight {
 }
 
 /// A portion of events, in revision order. Inline up to eight, which is what a watcher that keeps up takes.
-pub type Sights = SmallVec<[Sight; 8]>;
+pub type FilteredEvents = SmallVec<[FilteredEvent; 8]>;
 
 /// The bounds of the events that a watcher takes at a time. It holds them until its client has read them, so this is
 /// the memory of a slow watch.
@@ -43,18 +43,18 @@ pub struct Portion {
 
 impl Portion {
     /// The number of events it takes.
-    pub(super) fn of<'a>(self, sights: impl Iterator<Item = &'a Sight>) -> usize {
+    pub(super) fn of<'a>(self, events: impl Iterator<Item = &'a FilteredEvent>) -> usize {
         let mut bytes = 0;
-        let fits = |sight: &&Sight| {
+        let fits = |filtered: &&FilteredEvent| {
             let fits = bytes == 0 || bytes < self.bytes;
-            bytes += sight.bytes();
+            bytes += filtered.bytes();
             fits
         };
-        sights.take(self.events.max(1)).take_while(fits).count()
+        events.take(self.events.max(1)).take_while(fits).count()
     }
 }
 
-impl Sight {
+impl FilteredEvent {
     fn bytes(&self) -> usize {
         self.event.subject(self.change).map_or(0, |object| object.stored().len())
     }
@@ -82,9 +82,9 @@ pub struct View {
 
 #[derive(Debug)]
 struct RecentEvents {
-    /// Every sight after this revision is here.
+    /// Every event after this revision is here.
     floor: Revision,
-    sights: VecDeque<Sight>,
+    events: VecDeque<FilteredEvent>,
 }
 
 /// The position is older than what the view has: the events must be read from the log or the engine.
@@ -99,7 +99,7 @@ impl View {
     pub(crate) fn new(filter: Filter, floor: Revision) -> Self {
         Self {
             filter,
-            recent: Mutex::new(RecentEvents { floor, sights: VecDeque::new() }),
+            recent: Mutex::new(RecentEvents { floor, events: VecDeque::new() }),
             changed: Notify::new(),
             watchers: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
@@ -117,21 +117,21 @@ impl View {
     ///
     /// # Errors
     /// [`Behind`] if the position is older than what is kept.
-    pub fn after(&self, position: Revision, portion: Portion) -> Result<Sights, Behind> {
+    pub fn after(&self, position: Revision, portion: Portion) -> Result<FilteredEvents, Behind> {
         let recent = self.recent.lock();
         if position < recent.floor {
             return Err(Behind { floor: recent.floor });
         }
         // A watcher that keeps up finds its place at the very end; only one that lags has to search.
-        let sights = &recent.sights;
-        let start = match sights.back() {
+        let events = &recent.events;
+        let start = match events.back() {
             Some(last) if last.event.revision > position => {
-                sights.partition_point(|sight| sight.event.revision <= position)
+                events.partition_point(|filtered| filtered.event.revision <= position)
             }
-            _ => return Ok(Sights::new()),
+            _ => return Ok(FilteredEvents::new()),
         };
-        let end = start + portion.of(sights.range(start..));
-        Ok(sights.range(start..end).cloned().collect())
+        let end = start + portion.of(events.range(start..));
+        Ok(events.range(start..end).cloned().collect())
     }
 
     /// The number of events after a position, and the time of the first of them.
@@ -143,8 +143,8 @@ impl View {
         if position < recent.floor {
             return Err(Behind { floor: recent.floor });
         }
-        let start = recent.sights.partition_point(|sight| sight.event.revision <= position);
-        Ok((recent.sights.len() - start, recent.sights.get(start).map(|sight| sight.event.seen)))
+        let start = recent.events.partition_point(|filtered| filtered.event.revision <= position);
+        Ok((recent.events.len() - start, recent.events.get(start).map(|filtered| filtered.event.seen)))
     }
 
     /// Resolves at the next change. Must be created before asking [`View::after`], so that nothing falls in between.
@@ -173,7 +173,7 @@ impl View {
     /// Drops all events: the view has every event after `floor` from now on.
     pub(crate) fn reset(&self, floor: Revision) {
         let mut recent = self.recent.lock();
-        recent.sights.clear();
+        recent.events.clear();
         recent.floor = floor;
         drop(recent);
         self.wake();
@@ -181,15 +181,15 @@ impl View {
 
     /// Adds an event if the filter sees it. Returns true if the watchers are to be woken now and were not before.
     pub(crate) fn offer(&self, event: &Arc<Event>, keep_after: Revision) -> bool {
-        let Some(change) = event.seen_through(&self.filter) else { return false };
+        let Some(change) = event.change_for(&self.filter) else { return false };
         let mut recent = self.recent.lock();
         recent.trim(keep_after);
-        recent.sights.push_back(Sight { change, event: Arc::clone(event) });
+        recent.events.push_back(FilteredEvent { change, event: Arc::clone(event) });
         !self.to_wake.swap(true, Ordering::AcqRel)
     }
 
     /// Makes the view reach back to `floor`, given all events between there and its present floor, oldest first.
-    pub(crate) fn reach_back<'a>(
+    pub(crate) fn extend_back<'a>(
         &self,
         floor: Revision,
         events: impl DoubleEndedIterator<Item = &'a Arc<Event>>,
@@ -199,8 +199,8 @@ impl View {
             if event.revision > recent.floor {
                 continue;
             }
-            if let Some(change) = event.seen_through(&self.filter) {
-                recent.sights.push_front(Sight { change, event: Arc::clone(event) });
+            if let Some(change) = event.change_for(&self.filter) {
+                recent.events.push_front(FilteredEvent { change, event: Arc::clone(event) });
             }
         }
         recent.floor = recent.floor.min(floor);
@@ -234,12 +234,12 @@ impl View {
 
 impl RecentEvents {
     fn trim(&mut self, keep_after: Revision) {
-        while let Some(sight) = self.sights.front() {
-            if sight.event.revision > keep_after {
+        while let Some(filtered) = self.events.front() {
+            if filtered.event.revision > keep_after {
                 return;
             }
-            self.floor = self.floor.max(sight.event.revision);
-            self.sights.pop_front();
+            self.floor = self.floor.max(filtered.event.revision);
+            self.events.pop_front();
         }
     }
 }

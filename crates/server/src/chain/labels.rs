@@ -30,6 +30,8 @@ const PATHS: [&str; 11] = [
 ];
 
 /// Returns the metric labels of a request.
+///
+/// Borrows from the request; the series is looked up with it and made only once.
 pub(crate) fn labels(request: &RequestInfo) -> Labels<'_> {
     let verb = verb(request);
     match &request.target {

@@ -56,6 +56,8 @@ const HOP_BY_HOP: [&str; 8] = [
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// The extension API server that a path belongs to.
+///
+/// Looked up by path for each request outside of the core group, in a list that is empty in most clusters.
 pub(crate) fn remote(api: &Api, path: &str) -> Option<Arc<ExtensionServer>> {
     let parts = parts(path);
     let [first, group, version, ..] = parts.as_slice() else { return None };
@@ -124,6 +126,9 @@ async fn read(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status> {
 }
 
 /// The request as it is sent on: without credentials and headers of the connection, with the identity of the user.
+///
+/// Identity goes in headers that the extension server believes because of this server's certificate. Headers of that
+/// form which the client sent must be removed first.
 fn outgoing(request: &Request, user: &User, body: Bytes) -> Result<HttpRequest<Full<Bytes>>, Status> {
     let path = percent_encoding::utf8_percent_encode(&request.path, PATH).to_string();
     let target = if request.raw_query.is_empty() { path } else { format!("{path}?{}", request.raw_query) };
@@ -191,8 +196,11 @@ async fn answered(
         headers.remove(CONTENT_LENGTH);
         headers.remove(TRANSFER_ENCODING);
         let long = request.is_long_running() && status.is_success();
-        let stream =
-            Passing { body: answer.into_body(), kept: Some(kept), deadline: Instant::now() + LONGEST_STREAM };
+        let stream = ProxiedBody {
+            body: answer.into_body(),
+            kept: Some(kept),
+            deadline: Instant::now() + LONGEST_STREAM,
+        };
         if long { Body::Watch(Box::new(stream)) } else { Body::Pieces(stream.pieces()) }
     };
     let mut response = Response::new(body);
@@ -201,15 +209,17 @@ async fn answered(
     response
 }
 
-/// The body of an answer on its way through.
-struct Passing {
+/// The body of a response of an extension API server, passed on as it comes.
+///
+/// The connection goes back to the pool only after the body was read to its end.
+struct ProxiedBody {
     body: Incoming,
     /// The connection, which serves others when the body has ended.
     kept: Option<BusyConnection>,
     deadline: Instant,
 }
 
-impl Passing {
+impl ProxiedBody {
     /// The next bytes; `None` at the end.
     async fn data(&mut self) -> Option<Result<Bytes, Broken>> {
         loop {
@@ -238,7 +248,7 @@ impl Passing {
     }
 }
 
-impl WatchBody for Passing {
+impl WatchBody for ProxiedBody {
     fn next(&mut self) -> BoxFuture<'_, Option<FrameBytes>> {
         Box::pin(async move {
             let data = tokio::time::timeout_at(self.deadline, self.data()).await.ok()??;

@@ -27,6 +27,10 @@ use crate::respond;
 use crate::verbs::{get, history, list, stream, watch, write};
 
 /// Finds the handler and calls it.
+///
+/// # Errors
+///
+/// 404 or 405 for paths and methods that do not exist, and those of the handler.
 pub(crate) async fn route(
     service: &Service,
     request: &Arc<RequestInfo>,
@@ -161,6 +165,8 @@ fn check_path(resource: &Resource, info: &ResourceInfo) -> Option<Result<Respons
 }
 
 /// Built-in kinds have a fixed set of paths, each with its methods.
+///
+/// The table of kinds says which verbs exist; nothing is registered per path.
 fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
     let of_namespaces = &*resource.plural == "namespaces" && resource.group.is_empty();
     let wrong_scope = match (resource.namespaced, &info.namespace, &info.name) {

@@ -26,8 +26,8 @@ use crate::api::Api;
 use crate::audit::{AuditDraft, AuditLog, AuditStage};
 use crate::auth::x509::CertificateUser;
 use crate::auth::{Impersonation, User};
-use crate::chain::contain::{self, contain};
 use crate::chain::labels::labels;
+use crate::chain::panic_recovery::{self, catch_panic};
 use crate::chain::report::{RequestOutcome, report};
 use crate::chain::unread::UnreadAnswers;
 use crate::chain::{proxy, route};
@@ -65,6 +65,8 @@ impl RequestFacts {
 
 /// The entry of every request: kube-apiserver's handler chain as one function, [`Service::serve`], instead of nested
 /// filters.
+///
+/// One per server, shared by all connections.
 #[doc(alias = "DefaultBuildHandlerChain")]
 #[doc(alias = "GenericAPIServer")]
 #[derive(Debug)]
@@ -100,7 +102,7 @@ impl Service {
         let request = Arc::new(RequestInfo::new(request, &self.api.registry, audit));
         let mut known = RequestFacts::default();
         // Boxed: a future that is awaited is copied into the one that awaits it, at each level.
-        let answered = contain(Box::pin(self.answer(&request, peer, body, &mut known))).await;
+        let answered = catch_panic(Box::pin(self.answer(&request, peer, body, &mut known))).await;
         let message = match &answered {
             Ok(Err(status)) if status.code >= 400 => Some(status.message.clone()),
             _ => None,
@@ -113,7 +115,7 @@ impl Service {
                 self.api.metrics.panics.fetch_add(1, Ordering::Relaxed);
                 let (method, path) = (&request.http.method, &request.http.path);
                 tracing::error!(audit_id = ?audit_id, %method, path, panic, "the handler of a request panicked");
-                respond::status(&contain::answer(), negotiate::status_form(&request.http))
+                respond::status(&panic_recovery::answer(), negotiate::status_form(&request.http))
             }
         };
         if let Some(user) = &known.user {
@@ -171,7 +173,7 @@ impl Service {
                 .with_attributes(|attributes| self.api.authorizer.require(&user, attributes))
                 .inspect_err(|status| known.refuse(status))?;
         }
-        let work = self.in_turn(request, (user, flow), body);
+        let work = self.with_seats(request, (user, flow), body);
         if long_running {
             return work.await;
         }
@@ -183,6 +185,13 @@ impl Service {
 
     /// Authenticates the request. A token that was refused may be of a ServiceAccount that the cache does not have
     /// yet: then the cache is waited for once.
+    ///
+    /// Waiting happens once and only for tokens that could be valid, so that garbage does not cost a round trip to
+    /// the store.
+    ///
+    /// # Errors
+    ///
+    /// 401.
     async fn authenticated(&self, request: &RequestInfo, peer: &Peer) -> Result<Arc<User>, Status> {
         let (headers, authenticator) = (&request.http.headers, &self.api.authenticator);
         let mut user = authenticator.authenticate_peer(headers, peer.certificate.as_ref());
@@ -205,7 +214,9 @@ impl Service {
     }
 
     /// Calls the handler once the request has its seats. One with a body takes them after the body was read.
-    async fn in_turn(
+    ///
+    /// Seats are held until the response is made, not until it is sent; `unread` bounds what waits to be sent.
+    async fn with_seats(
         &self,
         request: &Arc<RequestInfo>,
         (user, flow): (Arc<User>, Flow),
@@ -300,6 +311,8 @@ fn conveys_no_rights(request: &RequestInfo, user: &User) -> bool {
 
 /// Metric labels with the names of served resources only, for authenticated requests only: other names would let strangers
 /// create as many series as they like.
+///
+/// Every label value must come from a finite set, because each new combination is a series that is kept for ever.
 fn served_labels(request: &RequestInfo, code: StatusCode) -> Labels<'_> {
     let labels = labels(request);
     let RequestTarget::Resource(info) = &request.target else { return labels };
@@ -337,6 +350,7 @@ fn draft(log: &Arc<AuditLog>, request: &Request, peer: &Peer, id: &HeaderValue) 
     log.begin(id.clone(), uri, agent, Some(peer.address))
 }
 
+/// A client may choose it, up to 64 bytes, to find its request in several servers' logs.
 fn audit_id(request: &Request) -> HeaderValue {
     let sent = request.headers.get(respond::AUDIT_ID).filter(|id| id.len() <= 64).cloned();
     sent.unwrap_or_else(|| {

@@ -17,6 +17,7 @@ use crate::encryption::transform::{EncryptionKey, ValueTransform};
 /// resource applies.
 #[derive(Debug)]
 pub struct EncryptionConfig {
+    /// Rules for resources, and their keys, in the order of the file.
     parts: Vec<(Vec<String>, ValueTransform)>,
 }
 
@@ -32,6 +33,7 @@ struct File {
 #[serde(default)]
 struct ConfigPart {
     resources: Vec<String>,
+    /// Each a map with one key, as kube-apiserver writes them. `identity` has no value.
     providers: Vec<BTreeMap<String, Option<Provider>>>,
 }
 
@@ -134,6 +136,9 @@ fn transform(providers: &[BTreeMap<String, Option<Provider>>]) -> Result<ValueTr
     Ok(ValueTransform::new(keys, plain_first))
 }
 
+/// # Errors
+///
+/// The name of the key and what is wrong with it, never the secret.
 fn key(text: &KeyText) -> Result<EncryptionKey, String> {
     let name = &text.name;
     let secret =

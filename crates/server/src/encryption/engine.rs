@@ -40,6 +40,9 @@ impl EncryptionConfig {
         }
     }
 
+    /// # Errors
+    ///
+    /// The value cannot be decrypted with any key of the configuration.
     fn plain(&self, found: KeyValue) -> Result<KeyValue, Error> {
         let value = self.read(&found.key, found.value)?;
         Ok(KeyValue { value, ..found })
@@ -51,6 +54,7 @@ impl EncryptionConfig {
         self.plain(found).unwrap_or(damaged)
     }
 
+    /// Deletions have no value and pass as they are.
     fn sealed(&self, mut write: Write) -> Result<Write, Error> {
         if let (Some(transform), Some(value)) = (self.transform(&write.key), &write.value) {
             write.value = Some(transform.store(&write.key, value.clone()).map_err(Error::Invalid)?);
@@ -58,6 +62,12 @@ impl EncryptionConfig {
         Ok(write)
     }
 
+    /// The previous value is decrypted, too: watches with selectors need it to tell an event that leaves their
+    /// selection.
+    ///
+    /// # Errors
+    ///
+    /// One value that cannot be decrypted ends the log, as a gap in it would.
     fn change(&self, change: &Change) -> Result<Change, Error> {
         let Change { revision, key, value, previous } = change.clone();
         let value = value.map(|value| self.read(&key, value)).transpose()?;
@@ -94,6 +104,7 @@ impl Engine for Encrypted {
         self.inner.versions(key, range).await?.into_iter().map(opened).collect()
     }
 
+    /// Reads the stored bytes again, because those that the caller has are plain.
     async fn is_outdated(&self, key: &str) -> Result<bool, Error> {
         let Some(transform) = self.config.transform(key) else { return Ok(false) };
         let stored = self.inner.get(key, None).await?;

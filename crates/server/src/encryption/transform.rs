@@ -14,6 +14,7 @@ const PREFIX: &str = "k8s:enc:aesgcm:v1:";
 
 /// An AES-GCM key with its name, which is part of each stored value so that the right key is found again.
 pub(super) struct EncryptionKey {
+    /// The prefix of values that this key has encrypted, with its name.
     prefix: Vec<u8>,
     key: LessSafeKey,
 }
@@ -55,6 +56,7 @@ impl EncryptionKey {
         Ok([self.prefix.as_slice(), &nonce, &sealed].concat().into())
     }
 
+    /// `None` if another key encrypted it, or if it was changed or moved.
     fn open(&self, place: &str, stored: &[u8]) -> Option<Bytes> {
         let (nonce, sealed) = stored.strip_prefix(self.prefix.as_slice())?.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;

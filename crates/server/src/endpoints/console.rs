@@ -12,6 +12,9 @@ use crate::http::request::Request;
 use crate::respond;
 
 /// Returns the file at the request's path; `None` if the path is not one of the console's.
+///
+/// The content security policy allows nothing from elsewhere, so that a defect of the page cannot send the user's
+/// token away.
 pub(crate) fn answer(request: &Request) -> Option<Response> {
     let name = request.path.strip_prefix("/console")?;
     if name.is_empty() {

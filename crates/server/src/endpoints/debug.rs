@@ -46,6 +46,7 @@ fn index() -> Value {
     json!({"pages": pages})
 }
 
+/// One document of all watches: with 100,000 of them it has tens of megabytes, and it is not paged.
 fn watches(api: &Api) -> Value {
     let position = api.cache.position().get();
     let watches: Vec<Value> =
@@ -53,6 +54,7 @@ fn watches(api: &Api) -> Value {
     json!({"position": position.0, "count": watches.len(), "watches": watches})
 }
 
+/// Collections without objects, events and views are left out, which is most of them.
 fn cache(api: &Api) -> Value {
     let cache = &api.cache;
     let mut collections: Vec<Value> = Vec::new();

@@ -31,6 +31,8 @@ use crate::respond::encode;
 ///
 /// # Errors
 /// 404 for a version that a served group does not have, 406 for a form that there is not.
+///
+/// The snapshot of served resources is taken once, so a document is consistent even if definitions change meanwhile.
 pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<Response>, Status> {
     let (served, remotes) = (api.registry.served(), api.registry.remotes.all());
     let known = Known { served: &served, remotes: &remotes };
@@ -124,6 +126,7 @@ struct ApiResource {
     name: String,
     singular_name: Arc<str>,
     namespaced: bool,
+    /// Empty means that of the list. Subresources with kinds of another group state it, as `scale` does.
     #[serde(skip_serializing_if = "str::is_empty")]
     group: Arc<str>,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -134,6 +137,7 @@ struct ApiResource {
     short_names: Vec<Arc<str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     categories: Vec<Arc<str>>,
+    /// Clients that migrate stored objects compare it. Resources that are not stored have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     storage_version_hash: Option<String>,
 }
@@ -184,6 +188,9 @@ impl Known<'_> {
 }
 
 /// Groups and their versions, the preferred version of each first.
+///
+/// Groups are in the order in which they were registered, built-in ones first; versions by Kubernetes' priority:
+/// stable before beta before alpha, newer first.
 pub(crate) fn by_group(known: Known<'_>) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
     let mut groups: Vec<(Arc<str>, Vec<Arc<str>>)> = Vec::new();
     let here = known.served.resources().iter().map(|resource| (&resource.group, &resource.version));
@@ -201,6 +208,7 @@ pub(crate) fn by_group(known: Known<'_>) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
     groups
 }
 
+/// Without the core group, which is found at `/api`.
 fn groups(known: Known<'_>) -> Vec<ApiGroup> {
     let named = by_group(known).into_iter().filter(|(group, _)| !group.is_empty());
     named
@@ -219,6 +227,7 @@ fn groups(known: Known<'_>) -> Vec<ApiGroup> {
         .collect()
 }
 
+/// Linear in all served resources. Clients cache the answer.
 fn resource_list(served: &Served, group: &str, version: &str) -> ApiResourceList {
     let of_version = served.resources().iter().filter(|r| &*r.group == group && &*r.version == version);
     ApiResourceList {
@@ -229,6 +238,7 @@ fn resource_list(served: &Served, group: &str, version: &str) -> ApiResourceList
     }
 }
 
+/// The resource, then its subresources under `resource/sub`, which is the order in kube-apiserver.
 fn entries(resource: &Resource) -> impl Iterator<Item = ApiResource> + '_ {
     let own = ApiResource {
         name: resource.plural.to_string(),

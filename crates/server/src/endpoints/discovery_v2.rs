@@ -24,6 +24,7 @@ use crate::respond;
 
 const CONTENT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
+/// The document. Field names and order are those of `k8s.io/api/apidiscovery/v2`.
 #[derive(Serialize)]
 struct ApiGroupDiscoveryList {
     kind: &'static str,
@@ -48,6 +49,7 @@ struct DiscoveryMetadata {
 #[derive(Serialize)]
 struct ApiVersionDiscovery {
     version: Arc<str>,
+    /// `Current`, or `Stale` for an extension server that does not answer.
     freshness: &'static str,
     resources: Vec<ApiResourceDiscovery>,
 }
@@ -85,6 +87,8 @@ struct ResponseKind {
 }
 
 /// Returns true if the client prefers the aggregated form to the plain one.
+///
+/// Clauses are tried in the order of the header and not by weight: kubectl writes the one that it prefers first.
 pub(crate) fn wanted(request: &Request) -> bool {
     let accept = request.header(ACCEPT).unwrap_or_default();
     for clause in accept.split(',') {
@@ -118,14 +122,14 @@ pub(crate) fn answer(request: &Request, known: Known<'_>, core: bool) -> Respons
 fn version(known: Known<'_>, group: &str, version: Arc<str>) -> ApiVersionDiscovery {
     let remote = known.remotes.iter().find(|remote| &*remote.group == group && remote.version == version);
     if let Some(remote) = remote {
-        return elsewhere(remote, version);
+        return extension_version(remote, version);
     }
     let of_version = known.served.resources().iter().filter(|r| &*r.group == group && r.version == version);
     ApiVersionDiscovery { resources: of_version.map(|r| entry(r)).collect(), version, freshness: "Current" }
 }
 
 /// The resources that an extension API server says it serves. One that does not answer serves nothing that is known.
-fn elsewhere(remote: &ExtensionServer, version: Arc<str>) -> ApiVersionDiscovery {
+fn extension_version(remote: &ExtensionServer, version: Arc<str>) -> ApiVersionDiscovery {
     let Some(documents) = remote.documents() else {
         return ApiVersionDiscovery { version, freshness: "Stale", resources: Vec::new() };
     };
@@ -135,6 +139,8 @@ fn elsewhere(remote: &ExtensionServer, version: Arc<str>) -> ApiVersionDiscovery
     ApiVersionDiscovery { resources: entries.collect(), version, freshness: "Current" }
 }
 
+/// Extension servers publish the older form, in which subresources are entries of their own; they are moved below
+/// their resource.
 fn remote_entry(remote: &ExtensionServer, resource: &Value, listed: &[Value]) -> ApiResourceDiscovery {
     let texts = |value: &Value, key: &str| -> Vec<Arc<str>> {
         value.list(key).iter().filter_map(Value::as_str).map(Arc::from).collect()
@@ -194,6 +200,7 @@ fn own_kind(resource: &Resource, kind: &Arc<str>) -> ResponseKind {
 }
 
 /// Answers with the document and its hash, or with 304 if the client has it.
+/// The document is made before its hash is known, so a 304 saves the transfer and not the work.
 fn with_etag(request: &Request, body: Vec<u8>) -> Response {
     let hash: String = Sha512::digest(&body).iter().map(|b| format!("{b:02X}")).collect();
     let etag = format!("\"{hash}\"");

@@ -1,4 +1,8 @@
 //! `/listwatch/v1`: what this server offers beyond Kubernetes, for clients that can make use of it.
+//!
+//! Clients ask before they use a feature and fall back to plain Kubernetes if it is missing, so one is added here
+//! when clients may rely on it and not before. Resources and verbs are not listed: discovery ([`super::discovery`])
+//! has them.
 
 use listwatch_wire::json::json;
 use listwatch_wire::{delta, stream};

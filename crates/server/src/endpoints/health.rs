@@ -59,6 +59,8 @@ struct HealthCheck {
 }
 
 /// Returns true if a path, without a slash at its end, is one of these.
+///
+/// Such requests take no seat and wait for nothing, so the test must not match anything else.
 pub(crate) fn serves(path: &str) -> bool {
     let Some(path) = path.strip_prefix('/') else { return false };
     ENDPOINTS
@@ -139,6 +141,7 @@ fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<HealthCheck> {
     checks
 }
 
+/// Without the reason, as for the whole list.
 fn single(checks: &[HealthCheck], name: &str) -> Response {
     match checks.iter().find(|check| check.name == name) {
         None => respond::no_such_page(),
@@ -149,6 +152,8 @@ fn single(checks: &[HealthCheck], name: &str) -> Response {
     }
 }
 
+/// Every check of the endpoint, as a list if `verbose` is asked for or one fails. A check that is excluded counts as
+/// passed.
 fn all(checks: &[HealthCheck], endpoint: &str, request: &Request) -> Response {
     let query = &request.query;
     let excluded: Vec<&str> = query.all("exclude").collect();

@@ -42,6 +42,8 @@ fn audit(api: &Api, out: &mut String) {
     }
 }
 
+/// Waits for the store only to ask for the oldest revision; a failing store leaves the sample out and does not fail
+/// the page.
 async fn storage(api: &Api, out: &mut String) {
     let usage = api.engine.usage();
     let name = "apiserver_storage_size_bytes";
@@ -67,6 +69,7 @@ async fn storage(api: &Api, out: &mut String) {
     syncs(&usage.syncs.unwrap_or_default(), out);
 }
 
+/// A histogram with the bounds of the store. Buckets are cumulative in Prometheus' form and single in [`SyncTimes`].
 fn syncs(times: &SyncTimes, out: &mut String) {
     const SECOND: f64 = 1e6;
     let name = "listwatch_storage_sync_duration_seconds";
@@ -86,12 +89,14 @@ fn syncs(times: &SyncTimes, out: &mut String) {
     let _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {count}\n{name}_sum {sum}\n{name}_count {count}");
 }
 
+/// Zero in normal operation. Worth an alert, since every object counted here is invisible to clients.
 fn damage(api: &Api, out: &mut String) {
     let name = "listwatch_storage_damaged_objects";
     family(out, name, "gauge", "Stored objects that cannot be read.");
     let _ = writeln!(out, "{name} {}", api.cache.damage.count());
 }
 
+/// One line per collection, custom ones included: the cardinality is that of served resources.
 fn cache(api: &Api, out: &mut String) {
     let name = "apiserver_watch_cache_resource_version";
     family(out, name, "gauge", "How far the cache has come.");

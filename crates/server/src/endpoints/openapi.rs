@@ -72,6 +72,9 @@ fn accepted(request: &Request, offered: &[&'static str]) -> Option<&'static str>
 }
 
 /// The v2 document.
+///
+/// Made at most once per state of the registry and then shared (`api.documents`): several megabytes and the most
+/// expensive document there is.
 async fn everything(api: Arc<Api>, request: &Request) -> Option<Response> {
     let Some(ty) = accepted(request, &[JSON, PROTOBUF, PROTOBUF_OLD]) else {
         return Some(respond::empty(StatusCode::NOT_ACCEPTABLE));
@@ -123,6 +126,8 @@ fn tagged(mut response: Response, hash: &str) -> Option<Response> {
 }
 
 /// The index of v3: a URL with the hash of each document. Hashes of groups that are gone are dropped here.
+///
+/// Custom documents are hashed here and not written out: the hash of each is kept until its definitions change.
 fn index(api: &Api) -> Vec<u8> {
     let served = api.registry.served();
     let mut paths = Map::new();
@@ -170,6 +175,8 @@ fn is_custom(resources: &[&Arc<Resource>]) -> bool {
 }
 
 /// The document of a path and its hash; `None` for what is not there.
+///
+/// Names of built-in documents are tried first, so a definition cannot replace the document of a built-in group.
 fn written(api: &Api, served: &Served, path: &str) -> Option<OpenApiDocument> {
     if let Some(document) = openapi::v3(path) {
         return Some((openapi::hash(path).into(), document.into()));

@@ -11,6 +11,7 @@ use crate::http::body::Response;
 use crate::observe::{escape, family, line};
 
 /// The Kubernetes version whose behaviour is served.
+/// Changing it changes what clients and charts choose, so it follows the recorded conversations and not the calendar.
 const MINOR: &str = "37";
 
 /// The oldest version that this one can run beside.
@@ -23,6 +24,7 @@ const TREE_STATE: &str = "";
 const COMPILER: &str = "rustc";
 const GO_VERSION: &str = "none (rust)";
 
+/// The fields of Kubernetes' `version.Info`, in its order.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct VersionInfo<'a> {

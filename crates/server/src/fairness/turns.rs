@@ -4,8 +4,8 @@
 //! that they hold no seat by the time the next one comes: then the run queue of the async workers decides who is
 //! next, and there a user with two hundred connections has two hundred places. So a request whose user already had
 //! some in the present round waits for its turn here. Rounds follow each other as fast as the workers get through
-//! what is ready to run; in each, users have their turns one after the other. Nobody is refused, and with one user
-//! nothing is slower but by a wake-up.
+//! what is ready to run; in each, users have their turns one after the other. Nobody is refused, and a user who is
+//! alone takes no turns, because each costs a wake-up.
 //!
 //! [`Order`] is the state machine; [`Turns`] hands out what it decides.
 
@@ -19,6 +19,10 @@ use tokio::sync::{Notify, oneshot};
 /// The time after which a round without waiting requests has ended.
 const ROUND: Duration = Duration::from_micros(500);
 
+/// The time after which a user counts as alone when no request of another one has come. The first request after it
+/// meets what the other user has in the run queue: a few milliseconds, once.
+const ALONE: Duration = Duration::from_secs(1);
+
 /// The order of turns.
 #[derive(Debug)]
 struct Order<T> {
@@ -26,6 +30,9 @@ struct Order<T> {
     turns: usize,
     taken: usize,
     since: Instant,
+    /// The user of the last request, and the end of the time in which turns are taken because another user was there.
+    last: Option<u64>,
+    shared_until: Instant,
     /// Waiting requests by user, and the users in the order of their turns.
     waiting: HashMap<u64, VecDeque<T>, foldhash::fast::RandomState>,
     users: VecDeque<u64>,
@@ -33,13 +40,27 @@ struct Order<T> {
 
 impl<T> Order<T> {
     fn new(turns: usize, now: Instant) -> Self {
-        Self { turns, taken: 0, since: now, waiting: HashMap::default(), users: VecDeque::new() }
+        Self {
+            turns,
+            taken: 0,
+            since: now,
+            last: None,
+            shared_until: now,
+            waiting: HashMap::default(),
+            users: VecDeque::new(),
+        }
     }
 
     /// Returns true if a request may go on at once.
-    fn enter(&mut self, now: Instant) -> bool {
+    fn enter(&mut self, user: u64, now: Instant) -> bool {
+        if self.last.replace(user).is_some_and(|last| last != user) {
+            self.shared_until = now + ALONE;
+        }
         if !self.users.is_empty() {
             return false;
+        }
+        if now >= self.shared_until {
+            return true;
         }
         if now.duration_since(self.since) >= ROUND {
             (self.taken, self.since) = (0, now);
@@ -98,7 +119,7 @@ impl Turns {
     pub(crate) async fn enter(&self, user: u64) {
         let turn = {
             let mut order = self.order.lock();
-            if order.enter(Instant::now()) {
+            if order.enter(user, Instant::now()) {
                 return;
             }
             let (sender, turn) = oneshot::channel();
@@ -135,12 +156,13 @@ mod tests {
     fn in_a_round_each_user_has_a_turn_before_anybody_has_two() {
         let now = Instant::now();
         let mut order = Order::new(3, now);
-        assert!((0..3).all(|_| order.enter(now)) && !order.enter(now), "three at once");
+        assert!(order.enter(2, now), "alone");
+        assert!((0..3).all(|_| order.enter(1, now)) && !order.enter(1, now), "three at once");
         for n in 0..200 {
             order.wait(1, ("greedy", n));
         }
         order.wait(2, ("modest", 0));
-        assert!(!order.enter(now + ROUND * 9), "not past those who wait");
+        assert!(!order.enter(1, now + ALONE * 9), "not past those who wait");
         assert_eq!(order.next_round(now), [("greedy", 0), ("modest", 0), ("greedy", 1)]);
         order.wait(2, ("modest", 1));
         assert_eq!(order.next_round(now), [("greedy", 2), ("modest", 1), ("greedy", 3)]);
@@ -154,7 +176,18 @@ mod tests {
     fn a_round_that_nobody_waits_in_ends_by_itself() {
         let now = Instant::now();
         let mut order = Order::<()>::new(1, now);
-        assert!(order.enter(now) && !order.enter(now) && order.enter(now + ROUND));
+        assert!(order.enter(2, now) && order.enter(1, now));
+        assert!(!order.enter(1, now) && order.enter(1, now + ROUND));
+    }
+
+    #[test]
+    fn a_user_takes_turns_only_while_another_one_is_there() {
+        let now = Instant::now();
+        let mut order = Order::<()>::new(1, now);
+        assert!((0..100).all(|_| order.enter(1, now)), "nobody else was ever there");
+        assert!(order.enter(2, now) && !order.enter(1, now));
+        assert!(!(0..2).all(|_| order.enter(1, now + ALONE - ROUND)), "the other one was there a moment ago");
+        assert!((0..100).all(|_| order.enter(1, now + ALONE)));
     }
 
     #[tokio::test]

@@ -72,7 +72,10 @@ pub(crate) trait WatchBody: Send {
 }
 
 /// Waits for a write, but no longer than [`WRITE_GRACE`] after the end of the stream it belongs to.
-pub(crate) fn patiently<W>(stream: &dyn WatchBody, write: W) -> impl Future<Output = io::Result<()>> + use<W>
+pub(crate) fn with_write_grace<W>(
+    stream: &dyn WatchBody,
+    write: W,
+) -> impl Future<Output = io::Result<()>> + use<W>
 where
     W: Future<Output = io::Result<()>>,
 {

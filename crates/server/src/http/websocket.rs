@@ -22,7 +22,7 @@ use listwatch_wire::Status;
 use sha1::{Digest, Sha1};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::http::body::{Body, Response, WatchBody, patiently};
+use crate::http::body::{Body, Response, WatchBody, with_write_grace};
 use crate::http::h1::head::lists;
 use crate::http::request::Request;
 
@@ -120,12 +120,12 @@ where
         tokio::select! {
             biased;
             frames = watch.next() => match frames {
-                Some(frames) => patiently(&*watch, write_events(io, &frames, watch.is_binary())).await?,
+                Some(frames) => with_write_grace(&*watch, write_events(io, &frames, watch.is_binary())).await?,
                 None => break NORMAL,
             },
             control = reader.next(io), if has_room => match control? {
                 Control::Message(message) => watch.receive(message),
-                Control::Ping(payload) => patiently(&*watch, write_frame(io, PONG, &payload)).await?,
+                Control::Ping(payload) => with_write_grace(&*watch, write_frame(io, PONG, &payload)).await?,
                 Control::TooBig => break TOO_BIG,
                 Control::Close => break NORMAL,
                 Control::Broken => break PROTOCOL_ERROR,
@@ -133,7 +133,7 @@ where
             },
         }
     };
-    patiently(&*watch, write_frame(io, CLOSE, &code.to_be_bytes())).await
+    with_write_grace(&*watch, write_frame(io, CLOSE, &code.to_be_bytes())).await
 }
 
 /// Splits a batch of length-delimited events: a WebSocket carries each as one message, without its length.

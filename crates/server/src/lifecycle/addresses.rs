@@ -39,6 +39,10 @@ pub(super) fn ip_address(address: &str, namespace: &str, service: &str) -> Value
 }
 
 /// Creates or removes the IPAddress of an address, by what the Service has now.
+///
+/// # Errors
+///
+/// Those of the store; the task is then tried again.
 #[doc(alias = "RepairIPAddress")]
 pub(super) async fn reconcile(api: &Api, address: &str, path: &str) -> Result<(), Status> {
     let Some((namespace, name)) = path.split_once('/') else { return Ok(()) };

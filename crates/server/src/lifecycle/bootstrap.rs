@@ -31,6 +31,8 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 ///
 /// # Errors
 /// The store fails, or admission refuses one of them.
+///
+/// The watch cache must follow the store already, since existence is looked up there.
 #[doc(alias = "PostStartHook")]
 pub(super) async fn write(
     api: &Api,
@@ -88,6 +90,8 @@ async fn publish(api: &Api, trusted: &Authorities) -> Result<(), Status> {
 }
 
 /// Creates a default role or binding, or adds what a stored one lacks.
+///
+/// Reconciles by adding: rules that an administrator added to a default role stay.
 async fn grant(api: &Api, plural: &str, wanted: Value) -> Result<(), Status> {
     let resource = api.registry.find(RBAC, "v1", plural).ok_or_else(Status::no_such_path)?;
     let (namespace, name) = (wanted.at("metadata").text("namespace"), wanted.at("metadata").text("name"));

@@ -37,6 +37,8 @@ fn marked(object: &Value) -> Value {
 
 /// Returns the stored object with the missing labels, rules and subjects; `None` if nothing is missing or
 /// `autoupdate` is off.
+///
+/// A binding that refers to another role than the default one is left alone: `roleRef` cannot be changed.
 pub(super) fn repaired(stored: &Value, wanted: &Value) -> Option<Value> {
     if stored.at("metadata").at("annotations").text(AUTOUPDATE) == "false"
         || stored.at("roleRef") != wanted.at("roleRef")

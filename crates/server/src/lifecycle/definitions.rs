@@ -32,6 +32,8 @@ const TERMINATING_RETRY: Duration = Duration::from_millis(200);
 const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 
 /// Keeps what is served in step with the definitions in the store.
+///
+/// The only writer of custom resources in the registry.
 #[doc(alias = "NamingConditionController")]
 #[doc(alias = "EstablishingController")]
 #[doc(alias = "CRDFinalizer")]
@@ -84,11 +86,13 @@ impl Definitions {
 
     /// Looks at every definition that may have to be changed or served; returns whether any wants to be looked at again
     /// soon.
+    ///
+    /// Definitions that are settled cost a comparison of revisions; compiled ones are kept in `known`.
     async fn reconcile(&mut self) -> bool {
         self.update();
         let mut known = std::mem::take(&mut self.known);
         let all = known.definitions();
-        self.withdraw_unknown(&all);
+        self.stop_serving_unknown(&all);
         let mut pending = false;
         for stored in known.each() {
             if stored.definition.terminating {
@@ -128,6 +132,9 @@ impl Definitions {
 
     /// Deletes the objects of a definition that is being deleted, then removes its finalizer. Returns true if nothing
     /// is left.
+    ///
+    /// Deletes one after the other, without admission, as kube-apiserver's finalizer does. Objects with finalizers of
+    /// their own keep the definition until those are gone.
     async fn finish(&self, stored: &StoredDefinition) -> bool {
         let collection = self.api.cache.collection(&stored.definition.name, &[]);
         let walk = collection.walk(&Filter::default(), None);
@@ -136,10 +143,10 @@ impl Definitions {
             self.remove(object).await;
         }
         if !left.is_empty() {
-            self.say_terminating(stored).await;
+            self.set_terminating_condition(stored).await;
             return false;
         }
-        self.withdraw(&stored.definition.name);
+        self.stop_serving(&stored.definition.name);
         collection.end_watches();
         let Ok(mut object) = Value::read(stored.object.stored()) else { return false };
         let others: Vec<Value> = object
@@ -161,7 +168,7 @@ impl Definitions {
     }
 
     /// Sets the `Terminating` condition while objects are being deleted.
-    async fn say_terminating(&self, stored: &StoredDefinition) {
+    async fn set_terminating_condition(&self, stored: &StoredDefinition) {
         let Ok(mut object) = Value::read(stored.object.stored()) else { return };
         let (reason, message) = ("InstanceDeletionInProgress", "CustomResource deletion is in progress");
         condition(&mut object, "Terminating", true, reason, message);
@@ -191,6 +198,8 @@ impl Definitions {
 
     /// Writes if nothing changed meanwhile; a lost race is no loss, because the change that won brings us here again.
     /// Returns whether there was anything to write.
+    ///
+    /// Goes to the engine directly: a definition must be able to go even if admission would refuse the write.
     async fn write(&self, stored: &Object, value: Option<Value>) -> bool {
         let value = value.map(|value| json::encode_stored(&value).into());
         if value.as_ref() == Some(stored.stored()) {
@@ -224,12 +233,12 @@ impl Definitions {
         }
     }
 
-    fn withdraw(&self, name: &str) {
+    fn stop_serving(&self, name: &str) {
         self.api.registry.replace(|resource| belongs(resource, name), Vec::new());
     }
 
     /// Stops serving kinds whose definition is gone without having been seen to go.
-    fn withdraw_unknown(&self, all: &[Arc<Definition>]) {
+    fn stop_serving_unknown(&self, all: &[Arc<Definition>]) {
         let known: HashSet<&str> = all.iter().map(|definition| &*definition.name).collect();
         let unknown =
             |resource: &Resource| resource.is_custom() && !known.contains(resource.collection.name());

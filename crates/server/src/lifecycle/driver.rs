@@ -3,6 +3,9 @@
 //! Tasks run after a delay, [`LifecycleOptions::settle`](crate::LifecycleOptions): an owner may be written after its
 //! dependents, and users expect to see a deleted object for a moment. Every task reads the store again before it
 //! changes anything, so that a late or repeated task is harmless.
+//!
+//! Nothing here is durable: tasks follow from the state of the store, so a restart loads the state and finds them
+//! again. Several servers on one store may each run one: tasks are idempotent, and writes are conditional.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -27,6 +30,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 const LOG_PAUSE: Duration = Duration::from_secs(1);
 
 /// One piece of work, due at some time.
+///
+/// Hashable, so that a task that is queued already is not queued twice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum LifecycleTask {
     /// Decide about an object that names owners.
@@ -60,6 +65,8 @@ pub(super) struct Driver {
     /// Owners and dependents of all kinds.
     graph: OwnerGraph,
     /// Owners that wait for dependents, by uid.
+    ///
+    /// Grows with owners in foreground deletion only.
     waiting: HashMap<Arc<str>, Arc<str>>,
     /// Namespaces whose bootstrap objects exist, so that not every Pod leads to a check.
     bootstrapped: HashSet<Arc<str>>,
@@ -100,11 +107,14 @@ impl Driver {
     }
 
     /// Loads the state of the cache, then follows the log from that revision.
+    ///
+    /// Between two batches of the log everything that is due is done, so a task never runs on a state older than what
+    /// led to it.
     async fn follow(&mut self) -> Result<std::convert::Infallible, Error> {
         let position = self.load();
         let mut log = self.api.engine.changes(position).await?;
         loop {
-            self.work_off().await;
+            self.run_due_tasks().await;
             let batch = match self.queue.next_due() {
                 Some(due) => tokio::time::timeout_at(due.into(), log.next()).await.ok(),
                 None => Some(log.next().await),
@@ -116,6 +126,8 @@ impl Driver {
     }
 
     /// Rebuilds the owner graph and queues tasks from the cache. Returns the revision to follow from.
+    ///
+    /// Walks all collections once, without parsing more than the fields that matter.
     fn load(&mut self) -> Revision {
         self.graph = OwnerGraph::default();
         let position = self.api.cache.position().get();
@@ -129,7 +141,8 @@ impl Driver {
         position
     }
 
-    fn soon(&self) -> Instant {
+    /// The time at which work that a change causes is due: changes that follow at once are part of it.
+    fn settle_time(&self) -> Instant {
         Instant::now() + self.api.options.lifecycle.settle
     }
 
@@ -156,7 +169,7 @@ impl Driver {
     fn present(&mut self, key: &Arc<str>, value: &[u8], revision: Revision, at_start: bool) {
         let options = self.api.options.lifecycle;
         let Some((collection, path)) = split(key) else { return };
-        let soon = self.soon();
+        let soon = self.settle_time();
         self.note_address(key, Some(value));
         match collection {
             "namespaces" if options.empty_namespaces && namespaces::terminating(value) => {
@@ -203,7 +216,7 @@ impl Driver {
         match collection {
             // The cache may not have the quota yet.
             "resourcequotas" if quotas::is_outdated(value) => {
-                let soon = self.soon();
+                let soon = self.settle_time();
                 if let Some((namespace, _)) = path.split_once('/') {
                     self.queue.add(LifecycleTask::Quotas(namespace.into()), soon);
                 }
@@ -217,7 +230,7 @@ impl Driver {
         if let Some((namespace, _)) = path.split_once('/')
             && quotas::limits(&self.api, namespace)
         {
-            let soon = self.soon();
+            let soon = self.settle_time();
             self.queue.add(LifecycleTask::Quotas(namespace.into()), soon);
         }
     }
@@ -245,15 +258,17 @@ impl Driver {
                 self.queue.add(LifecycleTask::Owner(owner), now);
             }
         }
-        let soon = self.soon();
+        let soon = self.settle_time();
         let dependents = last.and_then(graph::uid).map(|uid| self.graph.dependents(&uid)).unwrap_or_default();
         for dependent in dependents {
             self.queue.add(LifecycleTask::Dependent(dependent), soon);
         }
     }
 
-    /// Does everything that is due.
-    async fn work_off(&mut self) {
+    /// Performs all tasks that are due. One that fails is tried again later.
+    ///
+    /// A task that fails is queued again with a growing delay.
+    async fn run_due_tasks(&mut self) {
         while let Some(task) = self.queue.take(Instant::now()) {
             match self.perform(&task).await {
                 Ok(()) => self.queue.succeeded(&task),

@@ -24,6 +24,8 @@ pub(crate) struct Authorities {
 
 /// The `extension-apiserver-authentication` ConfigMap: which CAs extension API servers trust, for clients and for the
 /// front proxy.
+///
+/// Kept up to date at each start: the CAs may have been replaced meanwhile.
 pub(super) fn authentication(trusted: &Authorities) -> Value {
     json!({
         "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},

@@ -26,6 +26,8 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 const ADJUST: u32 = 10;
 
 /// Maintains the objects, and adjusts the seats of the levels every few seconds.
+///
+/// Looks at revisions of two collections each second and does something only if one changed.
 pub(crate) async fn run(api: Arc<Api>, stop: CancellationToken) {
     let mut ticks = tokio::time::interval(CHECK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -60,6 +62,8 @@ pub(crate) async fn run(api: Arc<Api>, stop: CancellationToken) {
 ///
 /// # Errors
 /// If the store fails.
+///
+/// Runs at start and after each change, so a deleted mandatory object is back within a second or two.
 pub(crate) async fn maintain(api: &Api) -> Result<(), Status> {
     let all = [("prioritylevelconfigurations", priority_levels()), ("flowschemas", flow_schemas())];
     for (plural, objects) in all {

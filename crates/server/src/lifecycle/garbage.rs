@@ -11,6 +11,7 @@
 use std::collections::HashSet;
 
 use listwatch_kinds::tree::Tree;
+use listwatch_storage::Revision;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::{DeleteOptions, Preconditions};
@@ -35,6 +36,8 @@ enum OwnerState {
 }
 
 /// Returns true if an object waits for the collector, by its bytes.
+/// A search for words and no parse, because every change of every object passes here. A false match costs a task that
+/// finds nothing to do.
 pub(super) fn waits(value: &[u8]) -> bool {
     let mentions = |word| super::graph::mentions(value, word);
     mentions("\"deletionTimestamp\"") && (mentions("\"orphan\"") || mentions("\"foregroundDeletion\""))
@@ -42,13 +45,17 @@ pub(super) fn waits(value: &[u8]) -> bool {
 
 /// Decides about an object that names owners.
 ///
+/// Costs one read of the store per owner. With another owner that stays, the object only loses the references to
+/// those that are gone; otherwise it is deleted. Its uid and its revision are conditions of that: neither another
+/// object of the same name goes, nor one that was given another owner meanwhile.
+///
 /// # Errors
 /// If the store fails, or the object changed meanwhile: try again.
 #[doc(alias = "GarbageCollector")]
 #[doc(alias = "attemptToDeleteItem")]
 pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) -> Result<(), Status> {
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(()) };
-    let Some(object) = read(api, key).await? else { return Ok(()) };
+    let Some((object, revision)) = read(api, key).await? else { return Ok(()) };
     let mut states = Vec::new();
     for owner in object.at("metadata").list("ownerReferences") {
         states.push((owner.text("uid").to_owned(), owner_state(api, &place, owner).await?));
@@ -69,7 +76,10 @@ pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) ->
     let has_dependents = !graph.dependents(uid).is_empty();
     let policy = if any(OwnerState::Waiting) && has_dependents { "Foreground" } else { "Background" };
     let options = DeleteOptions {
-        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        preconditions: Some(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: Some(revision.to_string()),
+        }),
         // Finalizers that the object already has for its own dependents stay.
         propagation_policy: (!object.at("metadata").has("deletionTimestamp")).then(|| policy.to_owned()),
         ..DeleteOptions::default()
@@ -77,9 +87,11 @@ pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) ->
     remove(api, &place.resource, place.namespace(), &place.name, &options).await.map(drop)
 }
 
-async fn read(api: &Api, key: &str) -> Result<Option<Value>, Status> {
+/// Reads the latest version and its revision from the store. Bytes that are no object count as absent: the collector
+/// leaves them alone.
+async fn read(api: &Api, key: &str) -> Result<Option<(Value, Revision)>, Status> {
     let found = api.engine.get(key, None).await.map_err(Status::internal)?;
-    Ok(found.and_then(|found| Value::read(&found.value).ok()))
+    Ok(found.and_then(|found| Some((Value::read(&found.value).ok()?, found.revision))))
 }
 
 /// Looks an owner up in the store, by name and uid. An owner of another uid is gone, even if its name exists.
@@ -110,6 +122,7 @@ async fn owner_state(api: &Api, dependent: &ObjectPlace, reference: &Value) -> R
 }
 
 /// Removes owner references from an object.
+/// Does nothing if the object is gone or has none of them.
 async fn forget_owners(api: &Api, place: &ObjectPlace, uids: &[&str]) -> Result<(), Status> {
     amend(api, &place.resource, place.namespace(), &place.name, |object| {
         let mut new = object.clone();
@@ -140,9 +153,13 @@ pub(super) enum OwnerProgress {
 ///
 /// # Errors
 /// The store fails: try again.
+///
+/// For `foregroundDeletion` the caller queues the blocking dependents and comes back when the last is gone. For
+/// `orphan` all dependents are changed in one pass; a failure in the middle is repeated from the start, which is
+/// harmless since each step does nothing the second time.
 pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> Result<OwnerProgress, Status> {
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(OwnerProgress::Done) };
-    let Some(object) = read(api, key).await? else { return Ok(OwnerProgress::Done) };
+    let Some((object, _)) = read(api, key).await? else { return Ok(OwnerProgress::Done) };
     let meta = object.at("metadata");
     let held_by = |name: &str| {
         meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == name)
@@ -172,7 +189,7 @@ pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> R
 
 /// Returns true if a dependent exists and blocks the deletion of its owner.
 async fn blocks(api: &Api, key: &str, uid: &str) -> Result<bool, Status> {
-    let Some(object) = read(api, key).await? else { return Ok(false) };
+    let Some((object, _)) = read(api, key).await? else { return Ok(false) };
     let owners = object.at("metadata").list("ownerReferences");
     Ok(owners.iter().any(|owner| owner.text("uid") == uid && owner.flag("blockOwnerDeletion")))
 }

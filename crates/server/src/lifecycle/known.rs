@@ -37,6 +37,9 @@ impl StoredDefinition {
 
 impl KnownDefinitions {
     /// Updates the definitions to these objects. Those at the same revision keep their compiled form and state.
+    ///
+    /// Proportional to the number of definitions in comparisons, and to the changed ones in compilation. Definitions
+    /// that cannot be read are left out.
     pub(super) fn update<'a>(&mut self, objects: impl Iterator<Item = &'a Arc<Object>>) {
         let mut before = std::mem::take(&mut self.0);
         let mut moved = HashSet::new();

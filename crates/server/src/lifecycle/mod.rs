@@ -46,6 +46,9 @@ use crate::lifecycle::first_objects::Authorities;
 ///
 /// # Errors
 /// If the first objects cannot be written.
+///
+/// Called before the server listens: a client never sees a server without its system namespaces and bootstrap roles.
+/// The handle is that of the task which follows the log; `None` if nothing needs it.
 pub(crate) async fn start(
     api: Arc<Api>,
     port: u16,

@@ -30,6 +30,9 @@ pub(super) fn terminating(value: &[u8]) -> bool {
 ///
 /// # Errors
 /// The store fails or an object could not be removed: try again.
+///
+/// Each round removes everything that the cache has, after the cache was brought up to the store. Creations are
+/// refused while the namespace is terminating, so rounds end unless finalizers hold objects.
 #[doc(alias = "NamespacedResourcesDeleter")]
 pub(super) async fn empty(api: &Api, name: &str) -> Result<bool, Status> {
     let Some(namespaces) = api.registry.find("", "v1", "namespaces") else { return Ok(true) };
@@ -61,7 +64,7 @@ pub(super) async fn empty(api: &Api, name: &str) -> Result<bool, Status> {
         None if left => return Ok(false),
         None => {}
     }
-    let_go(api, &namespaces, name).await?;
+    remove_kubernetes_finalizer(api, &namespaces, name).await?;
     Ok(true)
 }
 
@@ -70,6 +73,8 @@ fn is_pods(resource: &Resource) -> bool {
 }
 
 /// One resource for each set of namespaced objects.
+/// Versions of a kind share a collection, and emptying it once is enough. Kinds that are not stored, such as reviews,
+/// have nothing to remove.
 fn namespaced(api: &Api) -> Vec<Arc<Resource>> {
     let served = api.registry.served();
     let mut seen = HashSet::new();
@@ -80,6 +85,7 @@ fn namespaced(api: &Api) -> Vec<Arc<Resource>> {
     all.filter(|resource| seen.insert(resource.collection.name().to_owned())).cloned().collect()
 }
 
+/// A copy of pointers, so that the snapshot is not held while objects are deleted one by one.
 fn inside(resource: &Resource, namespace: &str) -> Vec<Arc<Object>> {
     let mut filter = Filter::default();
     filter.namespace = Some(namespace.into());
@@ -87,7 +93,8 @@ fn inside(resource: &Resource, namespace: &str) -> Vec<Arc<Object>> {
     resource.collection.snapshot().range(&walk).cloned().collect()
 }
 
-async fn let_go(api: &Api, namespaces: &Resource, name: &str) -> Result<(), Status> {
+/// Removes the finalizer `kubernetes` from a namespace that is empty, so that it can be deleted.
+async fn remove_kubernetes_finalizer(api: &Api, namespaces: &Resource, name: &str) -> Result<(), Status> {
     amend(api, namespaces, None, name, |namespace| {
         let mut new = namespace.clone();
         let spec = new.inner("spec")?;

@@ -30,6 +30,8 @@ pub(super) fn keeps_form(resource: &Resource) -> bool {
 
 impl ObjectPlace {
     /// The place of a key; `None` if nothing serves it.
+    ///
+    /// Visits all served resources, which is bearable for work in the background.
     pub(super) fn of(api: &Api, key: &str) -> Option<Self> {
         let (collection, path) = split(key)?;
         let served = api.registry.served();

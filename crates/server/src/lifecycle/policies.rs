@@ -30,12 +30,17 @@ fn observed(policy: &Value) -> i64 {
 }
 
 /// Checks the types of a policy and writes its status.
+///
+/// # Errors
+///
+/// The store fails: try again.
 pub(super) async fn check(api: &Api, name: &str) -> Result<(), Status> {
     let resource = api.registry.find("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies");
     let Some(resource) = resource else { return Ok(()) };
     amend(api, &resource, None, name, |policy| checked(api, policy)).await
 }
 
+/// `None` if the status is up to date by now: another replica may have written it.
 fn checked(api: &Api, policy: &Value) -> Option<Value> {
     if generation(policy) <= observed(policy) {
         return None;

@@ -25,6 +25,10 @@ pub(super) fn waits(collection: &str, object: &[u8]) -> bool {
 }
 
 /// Removes the protection of an object that is not used; returns true if it was removed.
+///
+/// # Errors
+///
+/// The store fails: try again. `false` is no error; the driver looks again later.
 pub(super) async fn release(api: &Api, collection: &str, path: &str) -> Result<bool, Status> {
     let (plural, group) = parts(collection);
     let (Some(resource), Some(wanted)) = (api.registry.find(group, "v1", plural), finalizer(group, plural))
@@ -65,6 +69,7 @@ fn parts(collection: &str) -> (&str, &str) {
 }
 
 /// Returns true if a claim or a volume has the attributes of the class.
+/// Parses all claims and volumes. Classes are deleted rarely, and an index would cost memory for each claim.
 fn is_chosen(api: &Api, class: &str) -> bool {
     ["persistentvolumeclaims", "persistentvolumes"].into_iter().any(|plural| {
         let Some(resource) = api.registry.find("", "v1", plural) else { return false };
@@ -81,6 +86,7 @@ fn is_chosen(api: &Api, class: &str) -> bool {
 }
 
 /// Returns true if a Pod that has not ended uses the claim.
+/// Parses the Pods of one namespace. A Pod without a node counts too: it may be bound at any moment.
 fn is_mounted(api: &Api, namespace: &str, claim: &str) -> bool {
     let Some(pods) = api.registry.find("", "v1", "pods") else { return false };
     let snapshot = pods.collection.snapshot();

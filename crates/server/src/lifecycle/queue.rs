@@ -22,6 +22,7 @@ pub(super) struct TaskQueue<T> {
     places: HashMap<T, (Instant, u64)>,
     /// Consecutive failures of tasks that have any.
     failures: HashMap<T, u32>,
+    /// The number of the next entry. Never used twice.
     next: u64,
 }
 
@@ -70,6 +71,9 @@ impl<T: Clone + Eq + Hash> TaskQueue<T> {
     }
 
     /// Adds a task that failed again, after 200 ms and then twice as long each time, up to a minute.
+    ///
+    /// The number of failures is kept until the task succeeds, also while other reasons queue it again: a task that
+    /// always fails runs at most once a minute by itself, but at once if its object changes.
     pub(super) fn retry(&mut self, task: T, now: Instant) {
         let failures = self.failures.entry(task.clone()).or_insert(0);
         *failures += 1;

@@ -21,6 +21,8 @@ use crate::pipeline::transaction::{Verdict, change};
 use crate::registry::Resource;
 
 /// Returns true if a namespace has quotas.
+///
+/// Asked for each deletion in the log, so it stops at the first quota.
 pub(super) fn limits(api: &Api, namespace: &str) -> bool {
     let (group, version, plural) = QUOTAS;
     let Some(resource) = api.registry.find(group, version, plural) else { return false };
@@ -51,6 +53,13 @@ fn within(namespace: &str) -> Filter {
 }
 
 /// Counts the usage of all quotas of a namespace.
+///
+/// Costs a measurement of every object in the namespace whose kind a quota limits, hence the delay that gathers many
+/// changes into one run.
+///
+/// # Errors
+///
+/// The store fails, or the cache does not catch up in time: try again.
 pub(super) async fn recalculate(api: &Api, namespace: &str) -> Result<(), Status> {
     let (group, version, plural) = QUOTAS;
     let Some(resource) = api.registry.find(group, version, plural) else { return Ok(()) };
@@ -95,6 +104,7 @@ async fn recalculate_one(
 }
 
 /// The usage of everything that a quota limits.
+/// Every name of the spec is present, also with zero: a missing one makes admission refuse all writes that it limits.
 fn count(api: &Api, namespace: &str, spec: &Value) -> Amounts {
     let hard = amounts(spec.at("hard"));
     let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::default())).collect();

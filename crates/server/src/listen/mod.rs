@@ -87,7 +87,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: A
     let Some(tls) = tls else {
         return h1::connection::serve(stream, Arc::new(service.connect(peer, None)), peer).await;
     };
-    if speaks_plainly(&stream, service.limits().head_timeout).await {
+    if is_plaintext_request(&stream, service.limits().head_timeout).await {
         return refuse_plain(stream).await;
     }
     let handshake =
@@ -106,7 +106,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: A
 }
 
 /// Returns true if the first bytes are those of a request without TLS.
-async fn speaks_plainly(stream: &TcpStream, patience: Duration) -> bool {
+async fn is_plaintext_request(stream: &TcpStream, patience: Duration) -> bool {
     let mut first = [0; 5];
     let peeked = tokio::time::timeout(patience, stream.peek(&mut first)).await;
     matches!(peeked, Ok(Ok(5))) && matches!(&first, b"GET /" | b"HEAD " | b"POST " | b"PUT /" | b"OPTIO")

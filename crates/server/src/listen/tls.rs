@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(30);
 pub(crate) struct Tls {
     pub(crate) acceptor: TlsAcceptor,
     /// The certificate that handshakes resolve to, shared with the renewal.
-    shown: Arc<Shown>,
+    shown: Arc<CurrentCertificate>,
 }
 
 /// The source of the serving certificate. It is asked again by [`Tls::renew`]: on age for issued ones, every
@@ -66,11 +66,11 @@ impl CertificateSource {
     }
 }
 
-/// The certificate that is shown now.
+/// The certificate that handshakes present, replaced when it is renewed.
 #[derive(Debug)]
-struct Shown(ArcSwap<CertifiedKey>);
+struct CurrentCertificate(ArcSwap<CertifiedKey>);
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.0.load_full())
     }
@@ -79,9 +79,9 @@ impl ResolvesServerCert for Shown {
 /// Accepts any client certificate or none. The authenticator verifies the chain, so that one of an unknown CA ends in
 /// a 401 instead of a failed handshake; possession of the key is verified here.
 #[derive(Debug)]
-struct Anybody(Arc<dyn ClientCertVerifier>);
+struct AnyClientCertificate(Arc<dyn ClientCertVerifier>);
 
-impl ClientCertVerifier for Anybody {
+impl ClientCertVerifier for AnyClientCertificate {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.0.root_hint_subjects()
     }
@@ -129,13 +129,13 @@ impl Tls {
         source: &CertificateSource,
         clients: Arc<dyn ClientCertVerifier>,
     ) -> Result<Self, Error> {
-        let shown = Arc::new(Shown(ArcSwap::from_pointee(certified(&source.get()?)?)));
+        let shown = Arc::new(CurrentCertificate(ArcSwap::from_pointee(certified(&source.get()?)?)));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(tls)?
-            .with_client_cert_verifier(Arc::new(Anybody(clients)))
-            .with_cert_resolver(Arc::<Shown>::clone(&shown));
+            .with_client_cert_verifier(Arc::new(AnyClientCertificate(clients)))
+            .with_cert_resolver(Arc::<CurrentCertificate>::clone(&shown));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), shown })
     }

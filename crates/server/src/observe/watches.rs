@@ -211,7 +211,7 @@ pub(crate) struct WatchTicket {
 
 impl WatchTicket {
     /// Counts the request when the watch ends.
-    pub(crate) fn began_as(&mut self, request: Arc<RequestSeries>, code: StatusCode) {
+    pub(crate) fn count_request(&mut self, request: Arc<RequestSeries>, code: StatusCode) {
         self.request = Some(LastingRequest::new(request, code));
     }
 

@@ -90,14 +90,14 @@ impl WebhookAddress {
 
 /// One request with a JSON body or none.
 #[derive(Debug)]
-pub(crate) struct Call<'a> {
+pub(crate) struct OutboundCall<'a> {
     pub(crate) method: Method,
     pub(crate) path: &'a str,
     pub(crate) body: Bytes,
     pub(crate) authorization: Option<&'a HeaderValue>,
 }
 
-impl Call<'_> {
+impl OutboundCall<'_> {
     fn request(&self, target: &WebhookAddress) -> Result<Request<Full<Bytes>>, http::Error> {
         let mut request = Request::builder()
             .method(self.method.clone())
@@ -218,7 +218,7 @@ impl WebhookClient {
         path: &str,
         body: Bytes,
     ) -> Result<Bytes, String> {
-        self.call(target, &Call { method: Method::POST, path, body, authorization: None }).await
+        self.call(target, &OutboundCall { method: Method::POST, path, body, authorization: None }).await
     }
 
     /// Makes a request and returns the body of a 200.
@@ -226,7 +226,11 @@ impl WebhookClient {
     /// # Errors
     /// The text for the user if the target cannot be reached, the response is larger than
     /// [`WebhookLimits::response_bytes`], or the code is another.
-    pub(crate) async fn call(&self, target: &WebhookAddress, call: &Call<'_>) -> Result<Bytes, String> {
+    pub(crate) async fn call(
+        &self,
+        target: &WebhookAddress,
+        call: &OutboundCall<'_>,
+    ) -> Result<Bytes, String> {
         let kept = self.idle.take(&target.key());
         if let Some(connection) = kept {
             // The other end may have closed it meanwhile; nothing was read from a request that failed this early.
@@ -286,7 +290,7 @@ impl WebhookClient {
         &self,
         target: &WebhookAddress,
         mut connection: WebhookConnection,
-        call: &Call<'_>,
+        call: &OutboundCall<'_>,
     ) -> Result<Bytes, ExchangeError> {
         let request = call.request(target).map_err(|error| ExchangeError::Failed(error.to_string()))?;
         let response = connection.send_request(request).await.map_err(|error| {

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Method, Uri};
 
-use super::{Call, WebhookAddress, WebhookClient, tls};
+use super::{OutboundCall, WebhookAddress, WebhookClient, tls};
 
 /// The credentials that a client presents.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +75,8 @@ impl Remote {
     }
 
     async fn call(&self, client: &WebhookClient, method: Method, body: Bytes) -> Result<Bytes, String> {
-        let call = Call { method, path: &self.path, body, authorization: self.authorization.as_ref() };
+        let call =
+            OutboundCall { method, path: &self.path, body, authorization: self.authorization.as_ref() };
         client.call(&self.address, &call).await
     }
 }

@@ -56,6 +56,8 @@ pub(super) fn check_parts(value: &Value, bytes: &[u8]) -> Result<(), Status> {
 }
 
 /// The kind of object that a path takes.
+///
+/// For a subresource it is the kind of the subresource, not of the object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected<'a> {
     pub(crate) group: &'a str,
@@ -98,6 +100,14 @@ enum Repeated {
 }
 
 /// Reads a whole object and checks it against its schema.
+///
+/// `check` is the strategy's type check, which also brings values into canonical form. Costs one parse and one walk
+/// of the tree.
+///
+/// # Errors
+///
+/// 400 for a body that cannot be read, names another type or has values of the wrong type, 413 for one with too many
+/// parts, 415 for an unknown media type. With strict validation, unknown and duplicate fields are a 400 too.
 pub(crate) fn decode(
     content_type: Option<&str>,
     bytes: &[u8],
@@ -117,16 +127,17 @@ pub(crate) fn decode(
     if let Some(error) = &report.error {
         return Err(refuse(error));
     }
-    let complaints = match parsed.repeated {
+    let strict_decoding_errors = match parsed.repeated {
         // Built-in kinds are read in the order of the body, custom ones first parsed and then pruned.
-        Repeated::Json(paths) if expected.builtin => report.complaints(&paths, bytes),
-        Repeated::Json(paths) => complaints(duplicate(&paths), &report.unknown),
+        Repeated::Json(paths) if expected.builtin => report.strict_decoding_errors(&paths, bytes),
+        Repeated::Json(paths) => strict_decoding_errors(duplicate(&paths), &report.unknown),
         Repeated::Yaml(lines) if validation == FieldValidation::Strict && !lines.is_empty() => {
-            complaints([yaml::unmarshal_errors(&lines)], &report.unknown)
+            strict_decoding_errors([yaml::unmarshal_errors(&lines)], &report.unknown)
         }
-        Repeated::Yaml(lines) => complaints(lines, &report.unknown),
+        Repeated::Yaml(lines) => strict_decoding_errors(lines, &report.unknown),
     };
-    let warnings = judge(complaints, validation).map_err(|text| refuse(&text))?;
+    let warnings =
+        apply_field_validation(strict_decoding_errors, validation).map_err(|text| refuse(&text))?;
     Ok(Decoded { object, warnings })
 }
 
@@ -136,19 +147,25 @@ pub(crate) fn duplicate(paths: &[String]) -> impl Iterator<Item = String> {
 }
 
 /// Returns the strict-decoding errors: duplicate fields first, then unknown fields, in kube-apiserver's order.
-pub(crate) fn complaints(text: impl IntoIterator<Item = String>, unknown: &[String]) -> Vec<String> {
+pub(crate) fn strict_decoding_errors(
+    text: impl IntoIterator<Item = String>,
+    unknown: &[String],
+) -> Vec<String> {
     let unknown = unknown.iter().map(|path| format!("unknown field {path:?}"));
     text.into_iter().chain(unknown).collect()
 }
 
 /// The effect of strict-decoding errors by the `fieldValidation` of the request: nothing, warnings, or an error.
-pub(crate) fn judge(complaints: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, String> {
+pub(crate) fn apply_field_validation(
+    strict_decoding_errors: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Vec<String>, String> {
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Strict if !complaints.is_empty() => {
-            Err(format!("strict decoding error: {}", complaints.join(", ")))
+        FieldValidation::Strict if !strict_decoding_errors.is_empty() => {
+            Err(format!("strict decoding error: {}", strict_decoding_errors.join(", ")))
         }
-        _ => Ok(complaints),
+        _ => Ok(strict_decoding_errors),
     }
 }
 
@@ -291,6 +308,8 @@ fn mismatch(
 }
 
 /// The beginning of a body: text if it looks like an object, else hexadecimal.
+///
+/// Bounded, because the body is echoed to whoever reads the error, and may be a Secret.
 fn summary(bytes: &[u8]) -> String {
     let shown = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
     let more = if bytes.len() > SHOWN_BYTES { " ..." } else { "" };

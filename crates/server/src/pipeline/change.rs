@@ -25,6 +25,9 @@ use crate::pipeline::{WriteRequest, now};
 use crate::registry::view::View;
 
 /// A write of one object: everything that stays the same over all attempts.
+///
+/// Borrowed by each attempt. A step must not keep anything that depends on the stored object, because the next
+/// attempt has another one.
 #[doc(alias = "BeforeCreate")]
 #[doc(alias = "BeforeUpdate")]
 pub(crate) struct ObjectChange<'a> {
@@ -36,11 +39,20 @@ pub(crate) struct ObjectChange<'a> {
     /// The part of the object that the path lets a client change.
     pub(crate) view: View,
     /// The addresses and ports allocated to the object, if it is a Service.
+    ///
+    /// Released when the change is dropped: by then the claims are stored, or not needed.
     pub(crate) reservation: Reservation<'a>,
 }
 
 impl ObjectChange<'_> {
     /// Makes a new object of one that was sent for a free name by PUT or apply, decoded, with its defaults and owners.
+    ///
+    /// The name is that of the path and free at the moment; another writer may still be faster, and then `update` is
+    /// asked.
+    ///
+    /// # Errors
+    ///
+    /// 403 without the right to create or by admission, 422 by validation.
     pub(crate) async fn create(
         &self,
         target: &Target<'_>,
@@ -55,6 +67,10 @@ impl ObjectChange<'_> {
     }
 
     /// Makes an object, decoded and with its defaults, the successor of the stored one.
+    ///
+    /// # Errors
+    ///
+    /// 403 by admission, 422 by validation, those of webhooks.
     pub(crate) async fn update(
         &self,
         target: &Target<'_>,
@@ -68,6 +84,9 @@ impl ObjectChange<'_> {
     }
 
     /// The steps of [`ObjectChange::update`] after field ownership, which apply settles by itself.
+    ///
+    /// Validating admission sees the object as it will be stored, after `prepare` and validation, so a plugin need
+    /// not repeat them.
     pub(crate) async fn update_owned(
         &self,
         target: &Target<'_>,
@@ -129,6 +148,8 @@ impl ObjectChange<'_> {
     }
 
     /// An update or apply that creates needs the right to create, besides its own.
+    ///
+    /// The request was authorized as an update or patch before its target was known to be absent.
     fn may_create(&self, target: &Target<'_>) -> Result<(), Status> {
         let create = Attributes {
             verb: "create",
@@ -163,6 +184,9 @@ pub(crate) fn prepare(
 }
 
 /// Decides about a valid successor: keep, write, or remove if it is being deleted and nothing holds it.
+///
+/// Equal trees mean that nothing is written: no revision, no event. kube-apiserver answers such an update without a
+/// write as well.
 pub(crate) fn verdict(
     target: &Target<'_>,
     view: View,
@@ -183,6 +207,8 @@ pub(crate) fn verdict(
 }
 
 /// Fills in the metadata that an update leaves out or cannot change.
+///
+/// Runs before field ownership is recorded, so that fields which the server keeps do not change their owner.
 pub(crate) fn carry_over(new: &mut Value, old: &Value, warnings: &mut Vec<String>) {
     let (Some(meta), Some(before)) = (new.inner_or_new("metadata"), old.at("metadata").as_object()) else {
         return;
@@ -193,6 +219,8 @@ pub(crate) fn carry_over(new: &mut Value, old: &Value, warnings: &mut Vec<String
 }
 
 /// Returns true if an object that is being deleted has nothing left to wait for.
+///
+/// The one place that decides when a marked object goes, for writes of clients and of controllers alike.
 pub(crate) fn is_done(object: &Value) -> bool {
     let meta = object.at("metadata");
     let held = meta.count("finalizers") > 0

@@ -23,12 +23,17 @@ use crate::pipeline::{Answer, WriteRequest, body};
 use crate::registry::view::View;
 
 /// Attempts with a generated name before giving up.
+///
+/// kube-apiserver's number.
 const NAME_ATTEMPTS: usize = 8;
 
 /// Decodes and stores a new object.
 ///
 /// # Errors
 /// The Status to answer with.
+///
+/// Mutating admission runs once, before the name is generated; preparation and validation run for each name that is
+/// tried.
 pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let resource = &*request.resource;
     let options = WriteOptions::parse(&request.query);

@@ -75,6 +75,8 @@ impl Deleting<'_> {
 /// # Errors
 /// 404, 409 if preconditions fail, 403 by admission, 5xx. An object whose stored bytes cannot be read is removed
 /// without its finalizers.
+///
+/// Used by DELETE, by the deletion of collections, by eviction and by controllers.
 pub(crate) async fn delete_target(
     api: &Api,
     target: &Target<'_>,
@@ -168,6 +170,8 @@ fn check_namespace(
 }
 
 /// The effect of a deletion on an object.
+///
+/// Pure: time and options are passed in. The order matters: namespaces and definitions are always marked first.
 fn decide(
     graceful: bool,
     held_by: Option<&str>,
@@ -220,6 +224,8 @@ fn default_policy(object: &Value) -> Option<Propagation> {
 }
 
 /// The finalizers of the garbage collector follow the policy; without one they stay as they are.
+///
+/// `orphan` and `foregroundDeletion` exclude each other: the later policy replaces the earlier one.
 fn set_finalizers(object: &mut Value, policy: Option<Propagation>) {
     let Some(policy) = policy else { return };
     let Some(meta) = object.inner_or_new("metadata") else { return };
@@ -262,6 +268,8 @@ fn begin_end_of_definition(stored: &Value, finalizer: &str, now: Timestamp) -> V
 }
 
 /// Sets the deletion timestamp and grace period, or shortens the grace period of a marked object.
+///
+/// A period can only be shortened, so repeating a deletion never gives a Pod more time.
 fn mark(object: &mut Value, grace: i64, now: Timestamp) {
     let Some(meta) = object.inner_or_new("metadata") else { return };
     let marked = meta.has("deletionTimestamp");

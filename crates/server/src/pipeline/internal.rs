@@ -42,6 +42,8 @@ fn own_user() -> User {
 ///
 /// # Errors
 /// As [`create::create`].
+///
+/// For bootstrap objects: what exists is left as an administrator may have changed it.
 pub(crate) async fn ensure(api: &Api, resource: Arc<Resource>, object: &Value) -> Result<(), Status> {
     let namespace = object.at("metadata").text("namespace");
     let request = WriteRequest {
@@ -95,6 +97,8 @@ fn stored_version(api: &Api, resource: &Resource) -> Option<Arc<Resource>> {
 ///
 /// # Errors
 /// 5xx if the store fails.
+///
+/// Called again with the newer object after a conflict, so `decide` must not have effects of its own.
 pub(crate) async fn amend(
     api: &Api,
     resource: &Resource,

@@ -12,7 +12,7 @@
 //! [`mod@create`] is the whole way of a POST, [`mod@delete`] that of a deletion, [`internal`] that of the server's
 //! own writes. The watch cache learns of a write from the log of the engine.
 //!
-//! Large objects are worked on beside the async workers (`api/heavy.rs`).
+//! Large objects are worked on beside the async workers (`api/blocking.rs`).
 //!
 //! It is not where resources differ: that is `registry/`, and `subresources/` for those with kinds of their own.
 
@@ -41,6 +41,8 @@ use crate::cache::Object;
 use crate::registry::Resource;
 
 /// An authorized write with its body, independent of HTTP. It is kept unchanged over all attempts of the transaction.
+///
+/// Everything that a verb needs, so that controllers can write without HTTP (`internal`).
 #[derive(Clone, Debug)]
 pub(crate) struct WriteRequest {
     /// The resource that is written.
@@ -171,6 +173,8 @@ impl Answer {
 }
 
 /// The time as objects write it: UTC, whole seconds.
+///
+/// The API has no finer times outside of `MicroTime` fields.
 pub(crate) fn now() -> String {
     seconds(jiff::Timestamp::now())
 }

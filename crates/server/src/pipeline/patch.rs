@@ -28,24 +28,28 @@ pub(crate) enum Patch {
 #[derive(Debug)]
 pub(crate) struct ParsedPatch {
     pub(crate) patch: Patch,
-    pub(crate) complaints: Vec<String>,
+    pub(crate) strict_decoding_errors: Vec<String>,
 }
 
 /// Reads the body of a patch.
+///
+/// # Errors
+///
+/// 400 for a body that is no patch of its type, 413 for too many operations or parts.
 pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<ParsedPatch, Status> {
     let body = &request.body;
-    let mut complaints = Vec::new();
+    let mut strict_decoding_errors = Vec::new();
     let mut object = || -> Result<Value, Status> {
         let parsed = parse_object_patch(body)?;
         body::check_parts(&parsed.value, body)?;
-        complaints = body::duplicate(&parsed.duplicates).collect();
+        strict_decoding_errors = body::duplicate(&parsed.duplicates).collect();
         Ok(parsed.value)
     };
     let patch = match kind {
         PatchType::Json => {
             let patch = JsonPatch::parse(body)?;
             body::check_parts(&Value::Array(patch.values().cloned().collect()), body)?;
-            complaints = patch.complaints().to_vec();
+            strict_decoding_errors = patch.strict_decoding_errors().to_vec();
             Patch::Json(patch)
         }
         PatchType::Merge => match object()? {
@@ -56,11 +60,11 @@ pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<ParsedPat
         PatchType::Apply => {
             let document = applied(request)?;
             body::check_parts(&document.value, body)?;
-            complaints = document.repeated;
+            strict_decoding_errors = document.repeated;
             Patch::Apply(document.value)
         }
     };
-    Ok(ParsedPatch { patch, complaints })
+    Ok(ParsedPatch { patch, strict_decoding_errors })
 }
 
 /// Reads an apply configuration, whose type must be that of the resource.
@@ -92,9 +96,13 @@ fn applied(request: &WriteRequest) -> Result<yaml::YamlDocument, Status> {
 }
 
 /// Checks the types of a patched object. The offending object is not shown back: it may hold secrets.
+///
+/// # Errors
+///
+/// 422, without the patched object.
 pub(crate) fn check_patched(
     new: &mut Value,
-    complaints: &[String],
+    strict_decoding_errors: &[String],
     validation: FieldValidation,
     decode: impl FnOnce(&mut Value) -> listwatch_kinds::typecheck::TypeReport,
 ) -> Result<Vec<String>, Status> {
@@ -102,7 +110,11 @@ pub(crate) fn check_patched(
     if let Some(error) = report.error {
         return Err(refused(error));
     }
-    body::judge(body::complaints(complaints.iter().cloned(), &report.unknown), validation).map_err(refused)
+    body::apply_field_validation(
+        body::strict_decoding_errors(strict_decoding_errors.iter().cloned(), &report.unknown),
+        validation,
+    )
+    .map_err(refused)
 }
 
 /// Returns the 422 for a patch whose result is not an object of the kind. It shows a placeholder instead of the

@@ -66,6 +66,8 @@ impl Done {
 }
 
 /// Decides from the stored object what should be stored. Asked again whenever the object has changed meanwhile.
+///
+/// Closures are decisions too, for those that wait for nothing.
 pub(crate) trait Decide: Send {
     fn decide(
         &mut self,
@@ -79,6 +81,8 @@ pub(crate) trait Decide: Send {
 }
 
 /// The reason why a commit did not take place.
+///
+/// A conflict about the object comes with its newer state, so that the next attempt needs no read.
 #[derive(Debug)]
 pub(crate) enum CommitConflict<T> {
     /// The object is at another revision: this is it, or `None` if it is gone.
@@ -188,6 +192,8 @@ impl CommitConflict<KeyValue> {
 }
 
 /// Leaves an object as it is, except that it is rewritten if the store encrypts it with an outdated key.
+///
+/// Makes rotation of an encryption key as simple as writing every object without a change.
 async fn keep(
     api: &Api,
     target: &Target<'_>,
@@ -235,6 +241,8 @@ async fn remove(
 }
 
 /// Stores an object if the conditions hold.
+///
+/// The tree is kept beside the bytes for the next writer only if reading the bytes would give the same tree.
 async fn store(
     api: &Api,
     target: &Target<'_>,
@@ -275,6 +283,8 @@ async fn claims(
 /// The stored form, if it has no more than `room` bytes and is no deeper than what can be read again. As in
 /// kube-apiserver, an object that does not fit is tried once more without `managedFields`, which repeat all field names
 /// and are nested deeper than the fields.
+///
+/// The limit is etcd's default request size in kube-apiserver, hence the words of its error.
 fn encode_within(room: usize, object: &mut Value, before: Option<&Stored>) -> Result<Encoded, Status> {
     let fits = |encoded: &Encoded| encoded.bytes.len() <= room && encoded.depth <= json::MAX_DEPTH;
     let mut encoded = json::encode_after(object, before.and_then(Stored::written));
@@ -288,12 +298,14 @@ fn encode_within(room: usize, object: &mut Value, before: Option<&Stored>) -> Re
         encoded if fits(&encoded) => Ok(encoded),
         Encoded { depth, .. } if depth > json::MAX_DEPTH => Err(Status::bad_request("exceeded max depth")),
         // The text that clients know, which comes from the store of kube-apiserver.
-        _ => Err(Status::unforeseen("etcdserver: request is too large")),
+        _ => Err(Status::unknown_reason("etcdserver: request is too large")),
     }
 }
 
 /// Writes or removes the object, with charges in one transaction. A write of admission configuration returns only
 /// once the cache has it, so that the next request is admitted by it.
+///
+/// The only function that writes objects to the engine.
 async fn put(
     api: &Api,
     target: &Target<'_>,
@@ -395,6 +407,8 @@ fn identity(target: &Target<'_>, bytes: &[u8]) -> Value {
 }
 
 /// Stores a new object and charges quotas for it.
+///
+/// A conflict means that the name is taken or that a quota changed.
 pub(crate) async fn insert(
     api: &Api,
     target: &Target<'_>,

@@ -3,7 +3,7 @@
 //! As in kube-apiserver the last of equal keys wins, and each repetition is reported with its line: as an error for
 //! `fieldValidation=Strict`, otherwise as a warning. Documents without repetitions are parsed once; only those that
 //! have some are read a second time to find the lines. Only the first document of a stream is read. Anchors can make
-//! a small body large: `verbs/write.rs` treats such bodies as heavy.
+//! a small body large: `verbs/write.rs` runs such bodies in the blocking pool.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -25,6 +25,12 @@ pub(crate) struct YamlDocument {
 const MAX_REPEATED: usize = 100;
 
 /// The first document of a YAML stream.
+///
+/// Aliases and depth are bounded by the parser.
+///
+/// # Errors
+///
+/// In the form `yaml: …`, for a 400.
 pub(crate) fn read(bytes: &[u8]) -> Result<YamlDocument, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
     let text = first_document(text);

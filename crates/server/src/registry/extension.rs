@@ -22,6 +22,8 @@ use crate::outbound::tls::{FrontProxyIdentity, Trust};
 pub(crate) struct ExtensionServers(ArcSwap<Vec<Arc<ExtensionServer>>>);
 
 /// One group and version that an extension API server serves.
+///
+/// One state of an APIService. Connections and documents survive a change that does not touch its spec.
 #[derive(Debug)]
 pub(crate) struct ExtensionServer {
     /// The name of its APIService.
@@ -42,6 +44,8 @@ pub(crate) struct ExtensionServer {
 }
 
 /// The discovery document of an extension API server.
+///
+/// Replaced as a whole by the controller, so discovery never mixes two answers.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     /// Its APIResourceList.
@@ -52,6 +56,8 @@ pub(crate) struct Documents {
 
 impl ExtensionServers {
     /// The one that serves a group and version.
+    ///
+    /// Linear: there are a handful.
     pub(crate) fn find(&self, group: &str, version: &str) -> Option<Arc<ExtensionServer>> {
         self.0.load().iter().find(|remote| &*remote.group == group && &*remote.version == version).cloned()
     }
@@ -99,6 +105,8 @@ impl ExtensionServer {
     ///
     /// # Errors
     /// The problem with its CA bundle.
+    ///
+    /// Called per request, since endpoints of the Service may have changed.
     pub(crate) fn address(&self, (host, port): (String, u16)) -> Result<WebhookAddress, String> {
         let (namespace, name, _) = &self.service;
         Ok(WebhookAddress {

@@ -8,6 +8,8 @@ use listwatch_merge::patch::Schema;
 use listwatch_wire::json::Value;
 
 /// The part of a request that `metadata.managedFields` records.
+///
+/// Made once per request, so that all attempts record the same time.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracking<'a> {
     /// The field manager.

@@ -19,6 +19,8 @@ use crate::registry::strategy::Strategy;
 const ENTRY_BYTES: usize = 256;
 
 /// The trees of objects written lately, bounded by the bytes they are stored as.
+///
+/// Beside the cache and not part of it: a miss costs one parse, so it may be emptied at any time.
 #[derive(Debug)]
 pub(crate) struct RecentWrites {
     /// Bytes of stored objects whose trees are kept.
@@ -63,6 +65,8 @@ impl RecentWrites {
     }
 
     /// The tree of an object at a revision or a later one, as these rules see it.
+    ///
+    /// A tree made by other rules is not returned: it may have been defaulted or pruned otherwise.
     pub(crate) fn get(
         &self,
         key: &Arc<str>,
@@ -82,6 +86,8 @@ impl RecentWrites {
     }
 
     /// Keeps the tree of an object that was written.
+    ///
+    /// An object of more than half of the limit is not kept, or it alone would push out everything else.
     pub(crate) fn put(
         &self,
         key: &Arc<str>,

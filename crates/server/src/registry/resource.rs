@@ -24,6 +24,8 @@ use crate::registry::strategy::{Builtin, Strategy};
 ///
 /// Built-in ones are made from the table in `listwatch_kinds`, custom ones from their definitions. Both are only data,
 /// and everything that reads them treats them alike.
+///
+/// Immutable after it was published, except for the admission plugins, which are found out at the first write.
 #[doc(alias = "APIResource")]
 #[doc(alias = "RESTStorage")]
 #[doc(alias = "genericregistry.Store")]
@@ -68,8 +70,12 @@ pub struct Resource {
     /// The webhook that converts between versions, for custom kinds that have one; then it shows objects, not `present`.
     pub(crate) conversion: Option<Conversion>,
     /// The revision of the definition; zero for built-in kinds.
+    ///
+    /// Objects written before it may lack defaults of the present schema and are completed when they are shown.
     pub(crate) since: Revision,
     /// The admission plugins that may act on its objects, one bit each by their order in the chain.
+    ///
+    /// At most 64 plugins therefore. A resource that no plugin is interested in skips the chain.
     pub(crate) admission: OnceLock<u64>,
     /// `{"kind":"K","apiVersion":"V",`: what its objects begin with on the wire.
     pub(crate) type_prefix: Bytes,
@@ -196,6 +202,8 @@ impl Resource {
 
     /// Returns the object as this version shows it: borrowed if the stored form is that form, which is the common
     /// case.
+    ///
+    /// Parses and encodes an object only if the version differs or the definition is newer than the object.
     #[must_use]
     pub fn present<'a>(&self, object: &'a Arc<Object>) -> Cow<'a, Arc<Object>> {
         let shown = self.present.as_ref().and_then(|presenter| presenter.0(object));
@@ -204,6 +212,8 @@ impl Resource {
     }
 
     /// The storage key of one object. Cluster-scoped resources take no namespace.
+    ///
+    /// Allocates the text of the key; requests do it once.
     #[must_use]
     pub fn key(&self, namespace: Option<&str>, name: &str) -> Arc<str> {
         self.collection.key(namespace.filter(|_| self.namespaced), name)

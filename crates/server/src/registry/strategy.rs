@@ -45,6 +45,8 @@ pub(crate) trait Strategy: Debug + Send + Sync {
     fn prepare_update(&self, view: View, new: &mut Value, old: &Value);
 
     /// Turns an object into the form that is stored, if this version is not that form.
+    ///
+    /// Called right before the write. Only kinds that are served in several groups or versions need it.
     fn stored_form(&self, _object: &mut Value) {}
 
     /// Turns a stored object into the form of this version.
@@ -54,6 +56,9 @@ pub(crate) trait Strategy: Debug + Send + Sync {
     fn validate_create(&self, object: &Value) -> Vec<FieldError>;
 
     /// Returns the field errors of a changed object, in the order of kube-apiserver.
+    ///
+    /// Rules that became stricter after an object was stored must not fail an update that leaves the field alone;
+    /// tables and checks compare with `old` for that.
     fn validate_update(&self, view: View, new: &Value, old: &Value) -> Vec<FieldError>;
 
     /// Returns warnings about a new object as it was sent, before the server adds to it.
@@ -65,15 +70,23 @@ pub(crate) trait Strategy: Debug + Send + Sync {
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String>;
 
     /// Returns true if a PUT without a resourceVersion overwrites unconditionally.
+    ///
+    /// If false, a PUT needs a resourceVersion: overwriting somebody else's change by accident would do harm.
     fn unconditional_update(&self) -> bool;
 
     /// Returns true if a PUT to a free name creates.
+    ///
+    /// kube-apiserver allows it for a few kinds only, Leases and Events among them. Custom kinds do not.
     fn create_on_update(&self) -> bool;
 
     /// Returns true if a DELETE answers with the object.
+    ///
+    /// Otherwise the answer is a Status with the name and uid.
     fn returns_deleted_object(&self) -> bool;
 
     /// The finalizers that an object of this kind gets when it is deleted, besides its own.
+    ///
+    /// They are added by the deletion itself: the definition of a custom kind must stay until its objects are gone.
     fn held_by(&self) -> Option<&'static str> {
         None
     }
@@ -88,6 +101,8 @@ pub(crate) trait Strategy: Debug + Send + Sync {
     fn strategic(&self, object: &mut Value, patch: &Value) -> Result<(), Status>;
 
     /// Records in `managedFields` which fields the manager changed, in a create, update or patch.
+    ///
+    /// Failures are not errors of the write: fields that cannot be tracked have no owner, as in kube-apiserver.
     fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value);
 
     /// Merges an applied configuration into the live object.
@@ -153,6 +168,7 @@ impl Builtin {
         self.node.ok_or_else(|| Status::internal(format!("no schema for kind {}", self.kind.kind)))
     }
 
+    /// The fields that a path resets, so that no manager becomes the owner of what it cannot change.
     fn ignored(&self, subresource: &str) -> &FieldSet {
         match subresource {
             "" => &self.ignored,

@@ -18,6 +18,7 @@ use crate::registry::Resource;
 #[derive(Clone, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) resource: &'a Resource,
+    /// `None` for cluster-scoped resources, never empty.
     pub(crate) namespace: Option<&'a str>,
     pub(crate) name: &'a str,
     /// The storage key.
@@ -30,6 +31,7 @@ pub(crate) struct Target<'a> {
 pub(crate) const OWN_USER: &str = "system:apiserver";
 
 impl<'a> Target<'a> {
+    /// Allocates the key once; a write uses it for reads, the commit and messages.
     pub(crate) fn new(resource: &'a Resource, namespace: Option<&'a str>, name: &'a str) -> Self {
         Self { resource, namespace, name, key: resource.key(namespace, name), user: OWN_USER }
     }
@@ -93,6 +95,9 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// 409 if it is another, 400 if it is not a number.
+    ///
+    /// `0` means any version in a write, as an empty one does. It is compared with the revision of the object and not
+    /// with that of the store.
     pub(crate) fn check_version(&self, asked: &str, current: Revision) -> Result<(), Status> {
         if asked.is_empty() || asked == "0" {
             return Ok(());

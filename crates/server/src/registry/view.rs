@@ -44,6 +44,9 @@ impl View {
     }
 
     /// Makes `new` the stored object with only this view's part changed.
+    ///
+    /// Costs a copy of the stored object. `managedFields` of the request are taken in every view; tracking decides
+    /// about them afterwards.
     pub(crate) fn prepare(self, new: &mut Value, old: &Value) {
         let sent = std::mem::replace(new, old.clone());
         if let Some(meta) = new.inner("metadata") {
@@ -75,6 +78,7 @@ impl View {
 }
 
 /// Takes everything that was sent but the fields that stay as stored.
+/// Used where kube-apiserver replaces the whole object and keeps single fields, instead of the reverse.
 fn take_with_metadata(new: &mut Value, mut sent: Value, stay: &[&str]) {
     if let Some(sent) = sent.as_object_mut() {
         for key in stay {

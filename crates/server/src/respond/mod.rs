@@ -32,6 +32,8 @@ const WARNING: HeaderName = HeaderName::from_static("warning");
 pub(crate) const NO_SNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 
 /// Returns a response with bytes of this media type.
+///
+/// The type is static: a content type that came from a client must never be sent back.
 pub(crate) fn full(code: StatusCode, content_type: &'static str, body: Bytes) -> Response {
     with_type(code, content_type, Body::Full(body))
 }
@@ -84,6 +86,8 @@ const ALL_WARNINGS: usize = 4096;
 const ONE_WARNING: usize = 256;
 
 /// Warnings, each once, cut as kube-apiserver cuts them: headers are for programs, and their room is limited.
+/// If all together are too long, each is cut to [`ONE_WARNING`] characters, and the rest after [`ALL_WARNINGS`] is
+/// dropped.
 fn fitting<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<Cow<'a, str>> {
     let mut seen = HashSet::new();
     let sendable = |text: &&str| !text.is_empty() && !text.contains(char::is_control);
@@ -146,6 +150,8 @@ pub(crate) fn status(status: &Status, form: ResponseForm) -> Response {
 
 /// Adds the headers that every response has. `Cache-Control` is kept if the handler set one, as discovery documents
 /// do.
+///
+/// Called last, for every response, errors of the chain included.
 pub(crate) fn finish(mut response: Response, audit_id: HeaderValue) -> Response {
     let headers = response.headers_mut();
     headers.insert(AUDIT_ID, audit_id);

@@ -14,6 +14,8 @@ use listwatch_wire::json::Value;
 ///
 /// # Errors
 /// 500 for one that is not of the kind it says: the client would read something else than was stored.
+///
+/// Parses the JSON, so a document costs several times what its JSON form does.
 pub(crate) fn document(json: &[u8]) -> Result<Bytes, Status> {
     let value = Value::read(json).map_err(Status::internal)?;
     let text = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();

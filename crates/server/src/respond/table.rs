@@ -54,6 +54,8 @@ impl Include {
 }
 
 /// The column definitions of a resource, as JSON.
+///
+/// A list needs it once and a watch once for the first event, so it is not kept.
 pub(crate) fn columns(resource: &Resource) -> Vec<u8> {
     let columns: Vec<Value> = match (resource.builtin, &resource.custom) {
         (Some(kind), _) => columns::definitions(kind).iter().map(definition).collect(),
@@ -63,6 +65,8 @@ pub(crate) fn columns(resource: &Resource) -> Vec<u8> {
     json::encode(&columns.into())
 }
 
+/// Descriptions are left empty, unlike in kube-apiserver: kubectl shows none of them, and they are longer than most
+/// tables.
 fn definition(column: &columns::Column) -> Value {
     json!({
         "name": column.name, "type": column.kind, "format": column.format, "description": "",
@@ -80,6 +84,9 @@ fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 /// Writes one row for an object, given as clients see it.
+///
+/// Parses the object: cells are computed from its fields, and ages from the time of writing. A row of a watch is not
+/// written again when its age changes.
 pub(crate) fn row(
     resource: &Resource,
     object: &[u8],
@@ -89,6 +96,11 @@ pub(crate) fn row(
     let value = Value::read(object).unwrap_or_default();
     out.extend_from_slice(b"{\"cells\":");
     out.extend_from_slice(&json::encode(&cells(resource, &value, Timestamp::now()).into()));
+    let condition = resource.builtin.and_then(|kind| columns::row_condition(kind, &value));
+    if let Some(condition) = condition {
+        out.extend_from_slice(b",\"conditions\":");
+        out.extend_from_slice(&json::encode(&vec![condition].into()));
+    }
     out.extend_from_slice(b",\"object\":");
     match include {
         Include::Nothing => out.extend_from_slice(b"null"),
@@ -144,6 +156,8 @@ pub(crate) fn scale(scale: &Value, meta: MetaVersion, include: Include) -> Bytes
 }
 
 /// Writes a table up to the bracket that opens the rows. `columns` is `null` in all but the first event of a watch.
+///
+/// The caller writes the rows, separated by commas, and the closing brackets.
 pub(crate) fn head(out: &mut BytesMut, meta: MetaVersion, metadata: &[u8], columns: &[u8]) {
     out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
     out.extend_from_slice(meta.api_version().as_bytes());

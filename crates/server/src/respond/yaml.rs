@@ -12,6 +12,7 @@ use super::yaml_words::is_text;
 
 /// A line is broken at the first space beyond this column.
 const WIDTH: usize = 80;
+/// Spaces per level.
 const STEP: usize = 2;
 
 /// Writes a document.
@@ -28,6 +29,7 @@ pub(crate) fn write(value: &Value) -> Vec<u8> {
     writer.out.into_bytes()
 }
 
+/// Recursion is as deep as the document, which the JSON reader has bounded.
 struct YamlWriter {
     out: String,
     /// Characters since the last line break.
@@ -104,6 +106,7 @@ impl YamlWriter {
         }
     }
 
+    /// Keys are never folded or written as blocks.
     fn key(&mut self, key: &str) {
         let form = YamlTextForm::of(key);
         match form.style(key) {
@@ -139,6 +142,7 @@ impl YamlWriter {
     }
 
     /// Text on as many lines as it takes.
+    /// A break replaces a space between words, never one of several: a reader would not get them back.
     fn folded(&mut self, text: &str, depth: usize, write: impl Fn(&mut String, char)) {
         let characters: Vec<char> = text.chars().collect();
         let mut spaces = false;
@@ -211,6 +215,9 @@ impl YamlWriter {
     }
 
     /// Text of several lines, as it is.
+    ///
+    /// The hint after the bar says how many newlines the end has, and the indentation if the text begins with a
+    /// space.
     fn literal(&mut self, text: &str, depth: usize) {
         self.put("|");
         if text.starts_with([' ', '\n']) {
@@ -233,6 +240,7 @@ impl YamlWriter {
     }
 }
 
+/// The styles of libyaml, in the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextStyle {
     Plain,

@@ -1,9 +1,14 @@
 //! Words that YAML 1.1 takes for something else than text: null, booleans, numbers and times. Pure.
+//!
+//! A text that reads like one of these is quoted by [`super::yaml`], or a client would read `"no"` back as false. The
+//! patterns are those of the Go library that kube-apiserver writes YAML with, which knows the words of YAML 1.1 and
+//! more number formats than YAML 1.2. Reading is another matter: `pipeline/yaml.rs`.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
+/// Null, booleans, special numbers and the merge key, in every spelling that counts.
 const WORDS: [&str; 40] = [
     "", "~", "null", "Null", "NULL", "y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON",
     "n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF", ".nan", ".NaN", ".NAN",
@@ -17,6 +22,7 @@ static INTEGER: LazyLock<Option<Regex>> =
 /// Numbers of which each part counts sixty of the next.
 static SEXAGESIMAL: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$").ok());
+/// Dates with or without a time. A version such as `2024-01` is text.
 static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt][0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(\.[0-9]+)?(Z|[-+][0-9]{2}:[0-9]{2})| [0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(\.[0-9]+)?)?$").ok()
 });

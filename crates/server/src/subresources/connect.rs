@@ -63,6 +63,9 @@ pub(crate) async fn connect(api: &Api, request: WriteRequest) -> Result<Answer, 
 }
 
 /// Asks admission about a connection. A log is read, not connected to.
+///
+/// Admission sees options such as the container and the command's streams, under the operation `CONNECT`, so a policy
+/// that forbids `exec` is honoured here as well.
 async fn admit(api: &Api, request: &WriteRequest, name: &str) -> Result<(), Status> {
     let subresource = request.subresource.as_deref().unwrap_or_default();
     let Some(kind) = request.resource.subresource(subresource).filter(|_| subresource != "log") else {
@@ -99,6 +102,7 @@ fn bare(id: &str) -> &str {
     }
 }
 
+/// The object in its latest version, by a read of the store if the cache may be behind.
 async fn object(api: &Api, request: &WriteRequest, name: &str) -> Result<Value, Status> {
     let target = Target::new(&request.resource, request.namespace.as_deref(), name);
     Ok(fresh(api, &target).await?.ok_or_else(|| target.not_found())?.value)
@@ -116,6 +120,9 @@ async fn log(api: &Api, request: &WriteRequest, name: &str) -> Result<Answer, St
     Err(no_connection(api, &pod).await?)
 }
 
+/// # Errors
+///
+/// 400 for something that is no number, 422 for numbers and combinations that make no sense.
 fn check_log_options(query: &Query<'_>, name: &str) -> Result<(), Status> {
     let number = |key: &str| -> Result<Option<i64>, Status> {
         let Some(text) = query.first(key).filter(|text| !text.is_empty()) else { return Ok(None) };
@@ -176,14 +183,15 @@ async fn no_connection(api: &Api, pod: &Value) -> Result<Status, Status> {
 /// Returns the error for a connection to a kubelet. For a node without addresses it is kube-apiserver's.
 fn no_kubelet(node: &Value) -> Status {
     if node.at("status").count("addresses") == 0 {
-        return Status::unforeseen("no preferred addresses found; known addresses: []");
+        return Status::unknown_reason("no preferred addresses found; known addresses: []");
     }
     let name = node.at("metadata").text("name");
-    Status::unforeseen(format!(
+    Status::unknown_reason(format!(
         "this API server does not connect to kubelets, so logs, exec, attach, port-forward and proxy are not available on node {name:?}"
     ))
 }
 
+/// The 503 that a cluster answers if a Pod does not listen, with this server's reason in it.
 fn unreachable(address: &str) -> Status {
     Status::service_unavailable(format!(
         "error trying to reach service: this API server does not connect to Pods, so {address} is not asked"

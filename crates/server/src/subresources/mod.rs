@@ -47,6 +47,8 @@ pub(crate) async fn read_subresource(api: &Api, request: WriteRequest) -> Result
 }
 
 /// Runs mutating admission on the object that was sent to a subresource, or to a resource that is not stored.
+///
+/// The operation is a creation with the subresource's name, and there is no old object: the target is another one.
 pub(crate) async fn admit(
     api: &Api,
     request: &WriteRequest,
@@ -84,6 +86,10 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest, name: &str) -> Res
 }
 
 /// Answers a POST of a kind that is not stored: a Binding, an access review or a token review.
+///
+/// # Errors
+///
+/// 405 for a kind that takes no POST, and those of each.
 pub(crate) async fn create_unstored(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     match (&*request.resource.group, &*request.resource.plural) {
         ("", "bindings") => pods::bind(api, request).await,
@@ -93,6 +99,9 @@ pub(crate) async fn create_unstored(api: &Api, request: &WriteRequest) -> Result
 }
 
 /// A question about rights or identities: the answer is the question with its status filled in.
+///
+/// Costs no write. What the answer needs from elsewhere, such as a webhook's verdict about a token, is fetched in
+/// between.
 async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let resource = &*request.resource;
     let options = WriteOptions::parse(&request.query);

@@ -35,6 +35,7 @@ const EVICTION: Expected<'static> =
 /// The form that is still accepted though its version has gone.
 const OLD_EVICTION: Expected<'static> = Expected { version: "v1beta1", ..EVICTION };
 
+/// A Status without details, which is what kube-apiserver answers to both.
 fn success() -> Answer {
     let mut status = Status::default();
     status.status = Outcome::Success;
@@ -66,6 +67,8 @@ pub(crate) fn read_body(
 ///
 /// # Errors
 /// 409 if the Pod has a node or is being deleted, 404, 422.
+///
+/// The Pod is read and written in one conditional change, so of two bindings at the same time one gets the 409.
 pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Create)?;
@@ -108,6 +111,9 @@ fn copy_labels(pod: &mut Value, binding: &Value) {
     }
 }
 
+/// # Errors
+///
+/// 422 for a target that is no node or has no name.
 fn check_binding(binding: &Value, name: &str) -> Result<(), Status> {
     let mut errors = field::Errors::new();
     let path = field::Path::root("target");
@@ -163,6 +169,9 @@ pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
 }
 
 /// Tells in the status of a Pod why it goes. The deletion that follows is about the Pod as it is then.
+///
+/// A precondition on the resourceVersion is moved to the version that this write makes, or the deletion would
+/// contradict it.
 async fn mark_disrupted(api: &Api, target: &Target<'_>, options: &mut DeleteOptions) -> Result<(), Status> {
     let time = now();
     let done = change(api, target, false, |stored: Option<&Stored>| {
@@ -193,11 +202,19 @@ fn needs_budget(pod: &Value) -> bool {
 }
 
 /// Takes one disruption from the budget that covers the Pod.
+///
+/// The Pod is recorded in `disruptedPods` of the budget, by which its controller knows that the disruption was used;
+/// a Pod that disturbs nobody costs nothing. A dry run checks and does not write.
+///
+/// # Errors
+///
+/// 429 if nothing may be disrupted now or the budget's status is older than its spec, 500 if several budgets cover
+/// the Pod.
 async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool) -> Result<(), Status> {
     let Some(budgets) = api.registry.find("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
     // A budget made a moment ago counts.
     api.wait_for(None).await?;
-    let names = covering(&budgets, target.namespace.unwrap_or_default(), pod)?;
+    let names = matching_budgets(&budgets, target.namespace.unwrap_or_default(), pod)?;
     let [name] = &names[..] else {
         if names.is_empty() {
             return Ok(());
@@ -221,7 +238,7 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
             )
         };
         let Some(status) = new.inner_or_new("status") else { return Err(refused("cannot be read", 0)) };
-        if disturbs_nobody(pod, stored.value.at("spec"), status) {
+        if can_evict_unhealthy(pod, stored.value.at("spec"), status) {
             return Ok(Verdict::Keep);
         }
         if status.int("observedGeneration").unwrap_or(0)
@@ -246,7 +263,7 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
 }
 
 /// A Pod that is not ready may go if the budget says so, or if enough others are ready.
-fn disturbs_nobody(pod: &Value, spec: &Value, status: &Map) -> bool {
+fn can_evict_unhealthy(pod: &Value, spec: &Value, status: &Map) -> bool {
     let mut conditions = pod.at("status").list("conditions").iter();
     if conditions.any(|condition| condition.text("type") == "Ready" && condition.text("status") == "True") {
         return false;
@@ -257,7 +274,9 @@ fn disturbs_nobody(pod: &Value, spec: &Value, status: &Map) -> bool {
 }
 
 /// The budgets of a namespace that cover a Pod.
-fn covering(budgets: &Resource, namespace: &str, pod: &Value) -> Result<Vec<String>, Status> {
+/// Parses all budgets of the namespace. A budget without a selector covers nothing, one with an empty selector every
+/// Pod.
+fn matching_budgets(budgets: &Resource, namespace: &str, pod: &Value) -> Result<Vec<String>, Status> {
     let snapshot = budgets.collection.snapshot();
     let mut filter = crate::cache::Filter::default();
     filter.namespace = Some(namespace.into());

@@ -32,10 +32,12 @@ use crate::registry::view::View;
 const SCALE: Expected<'static> =
     Expected { group: "autoscaling", version: "v1", kind: "Scale", builtin: true };
 
+/// The value at a path of field names; null if any of them is missing.
 fn walk<'a>(object: &'a Value, path: &[String]) -> &'a Value {
     path.iter().fold(object, |value, key| value.at(key))
 }
 
+/// Makes the objects on the way. A path through something else than an object changes nothing.
 fn set(object: &mut Value, path: &[String], value: Value) {
     let Some((last, parents)) = path.split_last() else { return };
     let mut place = object.as_object_mut();
@@ -73,6 +75,9 @@ fn scale_of(paths: &ScalePaths, object: &Value, revision: Option<Revision>) -> V
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": spec, "status": status})
 }
 
+/// # Errors
+///
+/// 404 for a kind without a scale.
 fn paths_of(request: &WriteRequest) -> Result<ScalePaths, Status> {
     request.resource.rules.scale().ok_or_else(Status::no_such_path)
 }
@@ -130,7 +135,7 @@ pub(crate) async fn patch(
                 merge_patch(&mut scale, patch.clone())
             }
         }
-        let told = check_patched(&mut scale, &parsed.complaints, options.validation(), decode)?;
+        let told = check_patched(&mut scale, &parsed.strict_decoding_errors, options.validation(), decode)?;
         request.target().check_identity(&mut scale)?;
         if let Ok(mut warnings) = warnings.lock() {
             *warnings = told;
@@ -142,6 +147,9 @@ pub(crate) async fn patch(
 }
 
 /// Apply: the applied Scale owns the one field of its target that it sets.
+///
+/// Not by merging Scales: the field is translated to its path in the target, and ownership is recorded there under
+/// the subresource `scale`.
 async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Result<Answer, Status> {
     let mut applied = yaml::read(&request.body).map_err(Status::bad_request)?.value;
     let (version, kind) = (applied.text("apiVersion"), applied.text("kind"));
@@ -185,6 +193,8 @@ fn decode(object: &mut Value) -> typecheck::TypeReport {
 }
 
 /// Puts the replicas of a Scale into its target.
+///
+/// The whole decision runs again if the target changed meanwhile, with the Scale of the new version.
 async fn write(
     api: &Api,
     request: &WriteRequest,
@@ -224,6 +234,7 @@ struct Scaling<'a, F> {
     target: &'a Target<'a>,
     paths: &'a ScalePaths,
     options: &'a WriteOptions,
+    /// Called once per attempt.
     propose: F,
 }
 

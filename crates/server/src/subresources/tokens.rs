@@ -30,9 +30,15 @@ const EXPECTED: Expected<'static> = Expected { group: GROUP, version: "v1", kind
 const DEFAULT_SECONDS: i64 = 3600;
 /// Shorter, and clients would do little else than fetch tokens.
 const MIN_SECONDS: i64 = 600;
+/// The bound of kube-apiserver's validation. The configured maximum is lower and shortens instead of refusing.
 const MAX_SECONDS: i64 = 1 << 32;
 
 /// Issues a token for the account that the request names. A dry run checks everything and issues none.
+///
+/// # Errors
+///
+/// 404 for an account or a bound object that does not exist, 409 for one of another uid, 422 for a lifetime out of
+/// bounds, 500 if the server cannot sign.
 pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Create)?;
@@ -140,6 +146,11 @@ impl Spec {
 }
 
 /// The object the token is to be bound to, which must be there; of a Pod, also the node it runs on.
+///
+/// # Errors
+///
+/// 400 for a kind that tokens cannot be bound to, 404 and 409 as for [`issue`], and a refusal if the Pod runs as
+/// another account.
 async fn bound(
     api: &Api,
     namespace: &str,
@@ -191,6 +202,7 @@ fn node_of(api: &Api, name: &str) -> Option<Identity> {
     Some(Identity { name: name.to_owned(), uid })
 }
 
+/// Reads the latest version: a token for an account that was deleted and made again must have the new uid.
 async fn uid_of(api: &Api, target: &Target<'_>) -> Result<String, Status> {
     let stored = fresh(api, target).await?.ok_or_else(|| target.not_found())?;
     Ok(stored.value.at("metadata").text("uid").to_owned())

@@ -35,6 +35,10 @@ pub(crate) async fn delete(api: &Api, request: WriteRequest) -> Result<Answer, S
 }
 
 /// The options of a DELETE: in the body, or in the query if there is none.
+///
+/// # Errors
+///
+/// 400 for options that cannot be read, 422 for values that contradict each other.
 pub(crate) fn read_options(request: &WriteRequest) -> Result<DeleteOptions, Status> {
     let options =
         if request.body.is_empty() { DeleteOptions::parse(&request.query)? } else { from_body(request)? };
@@ -75,6 +79,8 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
 
 /// The response to a deletion: a Status or the object, by the strategy of the kind, and the object while something
 /// holds it.
+///
+/// An object that is held is shown as it is now, with its deletion timestamp.
 fn answer(target: &Target<'_>, options: &DeleteOptions, done: Done) -> Result<Answer, Status> {
     let resource = target.resource;
     let gone = |uid: &str| {

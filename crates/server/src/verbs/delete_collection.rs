@@ -21,6 +21,9 @@ use crate::verbs::list;
 ///
 /// # Errors
 /// That of the first deletion that fails; objects deleted before it stay deleted.
+///
+/// Objects are deleted one after the other; kube-apiserver uses several workers. All listed objects are in memory
+/// until the end, for the response.
 pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     let listing = ListOptions::parse(&request.query)?;
     listing.check()?;

@@ -3,7 +3,7 @@
 //! Without `resourceVersion` it is a consistent read: the cache is waited for until it has the store's revision, so a
 //! client sees its own writes. With 0 any state will do, with a number one at least as new. The stored bytes are
 //! copied to the response; only tables, YAML, protobuf and indented JSON are encoded, and large ones beside the async
-//! workers (`api/heavy.rs`). Old versions of an object are [`super::history`].
+//! workers (`api/blocking.rs`). Old versions of an object are [`super::history`].
 
 use std::sync::Arc;
 
@@ -23,6 +23,10 @@ use crate::respond;
 use crate::verbs::write;
 
 /// Answers a GET of one object.
+///
+/// # Errors
+///
+/// As [`find`], and 406.
 pub(crate) async fn read(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
     let form = negotiated(request, ResponseSubject::Object, !target.resource.is_custom())?;
@@ -35,12 +39,12 @@ pub(crate) async fn read(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
     let name = target.info.name.as_deref().unwrap_or_default();
     let object = find(api, &target.resource, target.namespace(), name, version).await?;
     let object = convert::shown_one(api, &target.resource, object).await?;
-    if is_copied(form) || !api.heavy.takes(object.stored().len()) {
+    if is_copied(form) || !api.blocking.takes(object.stored().len()) {
         return show(api, request, &target.resource, form, &object);
     }
     let (beside, request, resource) =
         (Arc::clone(api), Arc::clone(&target.request), Arc::clone(&target.resource));
-    api.heavy.run(async move { show(&beside, &request.http, &resource, form, &object) }).await
+    api.blocking.run(async move { show(&beside, &request.http, &resource, form, &object) }).await
 }
 
 /// Returns true if the bytes are sent as they are stored.
@@ -64,6 +68,9 @@ fn show(
 ///
 /// # Errors
 /// 404, 500 if it is there and cannot be read, 504 for a version that does not come in time.
+///
+/// A lookup in a snapshot; without a version it is preceded by a wait for the store's revision, which is a lookup in
+/// memory for the embedded engine and a round trip for etcd.
 pub(crate) async fn find(
     api: &Api,
     resource: &Resource,

@@ -35,6 +35,10 @@ const MAX_LIMIT: usize = 500;
 const PAGE_BYTES: usize = 4 << 20;
 
 /// Answers a request for the history of an object.
+///
+/// # Errors
+///
+/// 404 if the object has no history, 400 for parameters, 410 for a revision that is compacted.
 pub(crate) async fn answer(
     api: &Arc<Api>,
     target: &ResourceRequest,
@@ -130,6 +134,8 @@ async fn describe(
 
 /// The entry of the field manager that made a version: the newest of those that the version before did not have. An
 /// entry that only lost fields to another manager kept its time.
+///
+/// A guess from the record: a write that changed no field of its manager leaves no new stamp.
 fn writer(value: &Bytes, before: Option<&Bytes>) -> Option<Value> {
     let entries = |bytes: &Bytes| -> Option<Value> {
         Value::read(raw::lookup(bytes, &["metadata", "managedFields"])?).ok()

@@ -136,9 +136,12 @@ impl PatchWork<'_> {
             Patch::Strategic(_) => self.name_type(&mut new),
             _ => self.check_type(&new)?,
         }
-        told.extend(check_patched(&mut new, &parsed.complaints, self.options.validation(), |object| {
-            rules.decode(object, Some(&stored.value))
-        })?);
+        told.extend(check_patched(
+            &mut new,
+            &parsed.strict_decoding_errors,
+            self.options.validation(),
+            |object| rules.decode(object, Some(&stored.value)),
+        )?);
         target.check_identity(&mut new)?;
         target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
         rules.complete(&mut new, Some(&stored.value));
@@ -162,24 +165,30 @@ impl PatchWork<'_> {
     }
 
     /// Strict field validation of an applied configuration comes after it was merged.
+    ///
+    /// kube-apiserver decodes strictly after merging, so a conflict is reported before a duplicate key.
     fn strictly(&self, applied: Result<Verdict, Status>, told: &mut Vec<String>) -> Result<Verdict, Status> {
         let (verdict, parsed) = (applied?, &self.parsed);
         match self.options.validation() {
-            FieldValidation::Strict if !parsed.complaints.is_empty() => {
-                let why = yaml::unmarshal_errors(&parsed.complaints);
+            FieldValidation::Strict if !parsed.strict_decoding_errors.is_empty() => {
+                let why = yaml::unmarshal_errors(&parsed.strict_decoding_errors);
                 Err(Status::bad_request(format!(
                     "error strict decoding YAML: error converting YAML to JSON: {why}"
                 )))
             }
             FieldValidation::Ignore => Ok(verdict),
             _ => {
-                told.splice(0..0, parsed.complaints.iter().cloned());
+                told.splice(0..0, parsed.strict_decoding_errors.iter().cloned());
                 Ok(verdict)
             }
         }
     }
 
     /// Apply to an object that exists.
+    ///
+    /// # Errors
+    ///
+    /// 409 for conflicts with other managers unless forced, and for another `resourceVersion`.
     async fn apply(
         &self,
         applied: &Value,
@@ -200,6 +209,8 @@ impl PatchWork<'_> {
     }
 
     /// Apply of an object that does not exist.
+    ///
+    /// A uid in the configuration means that a certain object was meant, so nothing is created.
     async fn apply_new(&self, applied: &Value, told: &mut Vec<String>) -> Result<Verdict, Status> {
         let target = self.target;
         let rules = &target.resource.rules;

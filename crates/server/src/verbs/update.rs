@@ -106,6 +106,10 @@ impl Decide for &mut Replacing<'_> {
 }
 
 /// Checks the uid and resourceVersion in the body against the stored object.
+///
+/// # Errors
+///
+/// 409 for another uid or version, 422 if the kind needs a version and there is none.
 fn check_conditions(target: &Target<'_>, sent: &Value, stored: &Stored) -> Result<(), Status> {
     let meta = sent.at("metadata");
     target.check_uid(meta.text("uid"), &stored.value)?;

@@ -29,9 +29,11 @@ use crate::verbs::{create, delete, delete_collection, patch, update};
 
 /// Answers a write, or a request for a subresource.
 ///
-/// # Errors
-/// 406, 413, 400 or 408 for the body, 429 without seats, and those of the verb. If admission added warnings, an error
-/// is a response with them instead.
+/// # Errors 406, 413, 400 or 504 for the body, 429 without seats, and those of the verb. If admission added warnings,
+/// an error is a response with them instead.
+///
+/// Reads the body, decides on the thread, performs the verb and encodes the answer. `weight` above the bound of
+/// `api/heavy.rs` moves the whole verb beside the async workers.
 pub(crate) async fn write(
     api: &Arc<Api>,
     target: ResourceRequest,
@@ -69,12 +71,12 @@ pub(crate) async fn write(
         record: Arc::default(),
     };
     let record = Arc::clone(&writing.record);
-    let answer = if api.heavy.takes(weight(&writing)) {
+    let answer = if api.blocking.takes(weight(&writing)) {
         let (beside, resource, request) =
             (Arc::clone(api), Arc::clone(resource), Arc::clone(&target.request));
         let work = async move { perform(&beside, verb, writing, &resource, form, &request.http).await };
         // Boxed, or every write would hold the room for it.
-        api.heavy.run(Box::pin(work)).await
+        api.blocking.run(Box::pin(work)).await
     } else {
         perform(api, verb, writing, resource, form, request).await
     };
@@ -159,11 +161,17 @@ fn is_answered_only(target: &ResourceRequest) -> bool {
 }
 
 /// The memory to reserve for a body: its declared length, or the limit if it is chunked.
+///
+/// A chunked body is reserved with the limit, because its length is not known before it is read.
 pub(super) fn body_bytes(body: &dyn BodySource, limit: usize) -> usize {
     body.most().and_then(|most| usize::try_from(most).ok()).map_or(limit, |most| most.min(limit))
 }
 
 /// Reads a body of at most `limit` bytes.
+///
+/// # Errors
+///
+/// 413 above the limit, 504 for one that is too slow, 400 for one that breaks off.
 pub(super) async fn read_body(api: &Api, body: &mut dyn BodySource, limit: usize) -> Result<Bytes, Status> {
     let patience = api.options.http.body_timeout;
     match tokio::time::timeout(patience, body.read(limit)).await {

@@ -91,7 +91,7 @@ async fn a_short_body_that_means_much_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn a_long_list_of_complaints_is_cut() {
+async fn a_long_list_of_strict_decoding_errors_is_cut() {
     let server = start().await;
     let mut client = Client::new(&server).await;
     let owners: Vec<Value> = (0..8_000)

@@ -24,6 +24,10 @@ const MAX_DEPTH: usize = 3;
 const TABLE: &str = "CREATE TABLE files (path TEXT PRIMARY KEY, content BLOB NOT NULL) WITHOUT ROWID";
 
 /// Adds the files of a directory to a backup of its store.
+///
+/// # Errors
+///
+/// [`Error::Unavailable`] for a file that is too large or one too many, as well as for files that cannot be read.
 pub(super) fn attach(directory: &Path, backup: &Path) -> Result<(), Error> {
     let mut found = Vec::new();
     collect(directory, directory, 0, &mut found)?;
@@ -77,6 +81,13 @@ fn is_of_the_store(root: &Path, path: &Path) -> bool {
 }
 
 /// Writes the files of a backup into a directory, and takes them out of the store that is made of it.
+///
+/// Before the store itself is moved to its place, so that a restore which fails here has left no store.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`] for a path that leads out of the directory, [`Error::Unavailable`] for a file that exists with
+/// another content.
 pub(super) fn extract(staged: &Path, directory: &Path) -> Result<(), Error> {
     let connection = connect(staged, ConnectionRole::Helper)?;
     for (name, content) in files(&connection).map_err(|error| reading(&error))? {
@@ -104,6 +115,7 @@ fn inside(directory: &Path, name: &str) -> Result<PathBuf, Error> {
     Err(Error::Corrupt(format!("the backup has a file with the path {name:?}")))
 }
 
+/// A file with the same content is fine: a restore that was interrupted can be repeated.
 fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
     if fs::read(path).is_ok_and(|there| there != content) {
         return Err(Error::Unavailable(format!(

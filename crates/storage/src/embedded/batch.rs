@@ -1,6 +1,10 @@
 //! Writes that share one transaction: decided one after the other, visible to nobody until they are durable.
 //!
 //! A later write of a batch sees the earlier ones, as if each had been committed by itself. If the commit fails, all of them fail.
+//!
+//! Costs per write: a lookup in the index, at most one in the table of keys, and one append to the log. The value
+//! that it replaces is needed for the log's followers; it comes from the tail if it is recent, else from the log by
+//! its revision.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +21,10 @@ use super::shared::PublishedState;
 use crate::{Change, Error, KeyValue, Transacted, Write, Written};
 
 /// The statements of the write path, prepared once.
+///
+/// Preparing one costs more than running it. They belong to the writer's connection and live as long as its thread.
 pub(super) struct Statements<'c> {
+    /// `IMMEDIATE` takes the write lock at once: a lock that is taken in the middle can fail there.
     pub(super) begin: Statement<'c>,
     pub(super) commit: Statement<'c>,
     append: Statement<'c>,
@@ -64,6 +71,9 @@ impl<'c> Statements<'c> {
 }
 
 /// The changes of a transaction that is not committed yet.
+///
+/// Empty batches exist: all writes may have been refused. Those commit without a sync that matters and publish
+/// nothing.
 #[derive(Debug, Default)]
 pub(super) struct Staged {
     pub(super) changes: Vec<Change>,
@@ -75,6 +85,8 @@ pub(super) struct Staged {
 
 impl Staged {
     /// Decides a write on top of the index and of what was staged before it.
+    ///
+    /// Reads the current value in either case, as the previous value of a change or as the answer of a refusal.
     pub(super) fn stage(
         &mut self,
         write: Write,
@@ -99,6 +111,9 @@ impl Staged {
     }
 
     /// Decides several writes of different keys together.
+    ///
+    /// All conditions are checked before the first write is staged, so nothing has to be taken back. Keys are
+    /// different (`Write::check_all`), so the writes cannot change each other's conditions.
     pub(super) fn stage_all(
         &mut self,
         writes: Vec<Write>,
@@ -134,6 +149,7 @@ impl Staged {
         Ok(Transacted::Done { revisions })
     }
 
+    /// Newest first: this batch, then the index in memory, then the table of keys.
     fn head(
         &self,
         key: &Arc<str>,

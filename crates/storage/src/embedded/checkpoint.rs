@@ -26,6 +26,8 @@ const LITTLE_PAGES: i64 = 64;
 const ROUNDS: usize = 5;
 
 /// Runs until the writer is gone.
+///
+/// Has no state that must be finished: it may be stopped at any time, and a half-done move is continued by the next.
 pub(super) fn run(path: &Path, wanted: &Receiver<()>, writer: &WeakSender<WriterRequest>) {
     let mut next_tick = Instant::now() + TICK;
     loop {
@@ -57,6 +59,8 @@ fn move_bulk(path: &Path) {
     }
 }
 
+/// Each round moves what was written during the one before, so they become shorter unless the writer is faster than
+/// the disk.
 fn rounds(connection: &Connection) -> Result<()> {
     let mut done = 0;
     for _ in 0..ROUNDS {
@@ -81,6 +85,9 @@ fn passive(connection: &Connection) -> Result<Moved> {
 }
 
 /// Moves everything and empties the write-ahead log, when no more writes will come.
+///
+/// Waits for readers as long as a connection's patience, then leaves the rest in the log without an error; the next start
+/// recovers it.
 pub(super) fn finish(connection: &Connection) -> Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }

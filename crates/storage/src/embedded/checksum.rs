@@ -8,6 +8,9 @@ use listwatch_wire::Revision;
 use rusqlite::types::Type;
 
 /// A row whose content is not what was written.
+///
+/// Travels as the cause of a [`rusqlite::Error`], because rows are read in SQLite's callbacks; `failure` takes it out
+/// again.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the value of {key:?} at revision {revision} is damaged on disk: restore a backup (`listwatch db check` lists all damage)"
@@ -18,6 +21,9 @@ pub(super) struct Damaged {
 }
 
 /// Returns the checksum of a change. Without an origin it is that of format 2.
+///
+/// CRC-32 finds accidents, not attacks: a person who can write the file can write the checksum. The lengths of key and origin are
+/// part of it, so that bytes cannot move between them and the value unnoticed.
 pub(super) fn checksum(revision: Revision, key: &str, value: Option<&[u8]>, origin: Option<&str>) -> i64 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&revision.0.to_le_bytes());
@@ -38,6 +44,12 @@ pub(super) fn checksum(revision: Revision, key: &str, value: Option<&[u8]>, orig
 }
 
 /// Fails if the stored checksum is that of another content.
+///
+/// Called on every value that is read from disk, not on those that come from the tail.
+///
+/// # Errors
+///
+/// A conversion failure with [`Damaged`] as its cause.
 pub(super) fn verify(
     revision: Revision,
     key: &str,

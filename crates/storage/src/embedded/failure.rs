@@ -10,6 +10,8 @@ use rusqlite::ErrorCode;
 use crate::Error;
 
 /// A database error while reading.
+///
+/// Also the last resort of `writing`: what is no full disk and no oversized value is judged alike on both paths.
 pub(super) fn reading(error: &rusqlite::Error) -> Error {
     if let Some(damaged) = damage(error) {
         return Error::Corrupt(damaged);
@@ -21,6 +23,8 @@ pub(super) fn reading(error: &rusqlite::Error) -> Error {
 }
 
 /// Describes a row that cannot be what was written.
+///
+/// A change that the table of keys names and the log does not have counts too: no crash leaves that.
 fn damage(error: &rusqlite::Error) -> Option<String> {
     match error {
         rusqlite::Error::FromSqlConversionFailure(_, _, cause) => Some(cause.to_string()),

@@ -16,6 +16,9 @@ const DATABASE: &str = "store.db";
 const LOCK: &str = "store.lock";
 
 /// A data directory that this process has for itself until the value is dropped.
+///
+/// Held by an open engine, and by the offline commands that change or check a store. A backup does without: it only
+/// reads.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
@@ -24,6 +27,10 @@ pub(super) struct Directory {
 
 impl Directory {
     /// Takes the directory, making it if needed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if another process has it, or the directory cannot be made.
     pub(super) fn take(path: &Path) -> Result<Self, Error> {
         DirBuilder::new()
             .recursive(true)
@@ -42,6 +49,8 @@ impl Directory {
     }
 
     /// The database's path, where a private file now is.
+    ///
+    /// Created here and not by SQLite, since that would use the umask's mode.
     pub(super) fn database(&self) -> Result<PathBuf, Error> {
         let path = database_in(&self.path);
         private(&path)?;
@@ -90,6 +99,8 @@ pub(super) fn private(path: &Path) -> Result<File, Error> {
 }
 
 /// Makes what was written to a file or a directory durable.
+///
+/// A directory is synced for the names in it, a file for its content.
 pub(super) fn sync(path: &Path) -> Result<(), Error> {
     File::open(path).and_then(|opened| opened.sync_all()).map_err(|error| file("sync", path, &error))
 }

@@ -3,6 +3,9 @@
 //! The writer alone changes this, after a commit, so whatever a reader finds here is durable. The index and the tables
 //! belong together: `epoch` counts the changes of the latter, and a reader whose transaction shows another epoch than the
 //! index it looked at has to look again.
+//!
+//! Its size is bounded by `EmbeddedOptions::unindexed_changes` and what comes while a pass of upkeep is under way. It
+//! is an ordered map because a list needs the recent keys of a range.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -43,6 +46,10 @@ impl StoreIndex {
     }
 
     /// The revision that a read at `at` shows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Future`] or [`Error::Compacted`], which the server answers with "too large resource version" and with 410.
     pub(super) fn readable(&self, at: Option<Revision>) -> Result<Revision, Error> {
         match at {
             None => Ok(self.upto),
@@ -63,6 +70,8 @@ impl StoreIndex {
     }
 
     /// The recent heads from `start` up to `end`, which is none if empty.
+    ///
+    /// Copies the heads, so that the lock is released before the disk is read.
     pub(super) fn between(&self, start: &str, end: &str) -> Vec<(Arc<str>, KeyHead)> {
         if !end.is_empty() && end <= start {
             return Vec::new();
@@ -73,6 +82,8 @@ impl StoreIndex {
     }
 
     /// At most `limit` heads whose keys come after `after`.
+    ///
+    /// For a pass of upkeep: the key where the last step ended is the whole state of an iteration between commits.
     pub(super) fn after(&self, after: &str, limit: usize) -> Vec<(Arc<str>, KeyHead)> {
         let heads = self.recent.range::<str, _>((Bound::Excluded(after), Bound::Unbounded));
         heads.take(limit).map(|(key, head)| (Arc::clone(key), *head)).collect()
@@ -84,6 +95,8 @@ impl StoreIndex {
     }
 
     /// Follows the sweeping of a deletion at `revision`, after which the table of keys no longer has the key.
+    ///
+    /// A newer head stays and only learns that the table has no row for it, so that counts stay right.
     pub(super) fn swept(&mut self, key: &str, revision: Revision) {
         match self.recent.get_mut(key) {
             Some(head) if head.revision > revision => head.stored = false,

@@ -5,6 +5,16 @@
 //! answers. [Upkeep](upkeep) goes on between batches, [checkpoints](checkpoint) on a thread beside them. Reads that the
 //! index and the tail cannot answer use [connections of their own](reader). [Offline](offline) has what a person does with
 //! a store: check, back up, restore, compact.
+//!
+//! Threads: one writer, one checkpointer, and the blocking pool of tokio for reads. The writer owns all decisions, so
+//! there is no lock between two writes and no conflict to resolve; readers see [published state](shared) and
+//! immutable transactions.
+//!
+//! What makes it durable: SQLite's write-ahead log with `synchronous = FULL`, and the rule that nothing is published
+//! or answered before the commit returned. etcd's own WAL and bbolt have the same split, a synced log first and its
+//! place later.
+//!
+//! It is not for several processes: the directory is locked. Several servers share an etcd instead (`etcd/`).
 
 mod attachments;
 mod batch;
@@ -60,13 +70,20 @@ const MAX_VALUE: usize = 512 << 20;
 /// A durable store in a directory.
 ///
 /// Dropping it finishes what was accepted and waits for that; [`Engine::close`] does the same without blocking a thread.
+///
+/// Clones are not needed: the server keeps it behind an `Arc<dyn Engine>`. No async method blocks its thread on the
+/// disk; `usage` reads the sizes of two files.
 #[derive(Debug)]
 pub struct EmbeddedEngine {
     shared: Arc<PublishedState>,
     readers: Arc<Readers>,
     /// Taken away on close.
+    ///
+    /// Writes that hold a clone of the sender when that happens are still served.
     requests: Mutex<Option<mpsc::Sender<WriterRequest>>>,
+    /// The writer and the checkpointer, joined by whichever comes first, close or drop.
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Holds the lock of the directory. Released last, when no thread can write any more.
     directory: Mutex<Option<Directory>>,
 }
 
@@ -121,6 +138,8 @@ impl EmbeddedEngine {
         self.requests.lock().clone().ok_or(Error::Closed)
     }
 
+    /// Waits for a place in the queue, which is bounded by `EmbeddedOptions::queue`: on a slow disk callers wait
+    /// here, and memory stays bounded.
     async fn ask<T>(
         &self,
         request: impl FnOnce(oneshot::Sender<Result<T, Error>>) -> WriterRequest,
@@ -132,6 +151,9 @@ impl EmbeddedEngine {
     }
 
     /// Answers a read of one key from memory, if everything about it is recent.
+    ///
+    /// The usual case of an update: an object that was written lately is read without a thread or the disk. `None`
+    /// means that only the tables know.
     fn recent(&self, key: &str, at: Option<Revision>) -> Result<Option<Option<KeyValue>>, Error> {
         let index = self.shared.index.read();
         let revision = index.readable(at)?;
@@ -146,6 +168,8 @@ impl EmbeddedEngine {
         })
     }
 
+    /// Blocks until both threads have ended, and then lets go of files and lock. Called a second time, it finds
+    /// nothing to do.
     fn join(&self) {
         for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
@@ -156,6 +180,8 @@ impl EmbeddedEngine {
 }
 
 /// Starts the writer and the checkpointer.
+///
+/// The checkpointer gets a weak sender: it must not keep the writer from noticing that everyone else is gone.
 fn start(
     path: PathBuf,
     connection: Connection,

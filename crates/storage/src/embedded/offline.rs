@@ -27,6 +27,8 @@ pub enum Keys {
 }
 
 /// The contents of a store in figures, as the commands of `listwatch db` print them.
+///
+/// Counted by reading the whole log, so making it takes as long as a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The newest revision.
@@ -46,6 +48,9 @@ pub struct Report {
 ///
 /// # Errors
 /// [`Error::Corrupt`] with what is wrong, [`Error::Unavailable`] if the store cannot be read or is in use.
+///
+/// Reads every value once, to hold it against its checksum. Nothing is repaired: a person decides between a backup
+/// and what is left.
 pub fn check(directory: &Path) -> Result<Report, Error> {
     must_exist(directory)?;
     let directory = Directory::take(directory)?;
@@ -62,6 +67,8 @@ pub fn check(directory: &Path) -> Result<Report, Error> {
 ///
 /// # Errors
 /// [`Error::Unavailable`] if there is no store, the file exists, or a disk does not do its part.
+///
+/// A server's writes go on meanwhile. The copy is checked like a store before this returns, and removed if it fails.
 pub fn backup(directory: &Path, into: &Path, keys: Keys) -> Result<Report, Error> {
     must_exist(directory)?;
     if into.exists() {
@@ -104,7 +111,7 @@ pub fn restore(from: &Path, directory: &Path, at: Option<Revision>) -> Result<Re
     private(&staged)?;
     fs::copy(from, &staged).map_err(|error| file("copy to", &staged, &error))?;
     private(&staged)?;
-    let report = begin_anew(&staged, at)?;
+    let report = start_after_restore(&staged, at)?;
     attachments::extract(&staged, directory)?;
     sync(&staged)?;
     for companion in companions(&target) {
@@ -119,6 +126,9 @@ pub fn restore(from: &Path, directory: &Path, at: Option<Revision>) -> Result<Re
 ///
 /// # Errors
 /// As [`check`]; [`Error::ReadOnly`] if the disk has no room for a second copy of what remains.
+///
+/// Not what a running server needs: that clears its log by itself, and reuses the space inside of the file. This one
+/// makes the file smaller.
 pub fn compact(directory: &Path) -> Result<Report, Error> {
     must_exist(directory)?;
     let directory = Directory::take(directory)?;
@@ -142,7 +152,7 @@ fn must_have(at: Option<Revision>, backup: &Report) -> Result<(), Error> {
 }
 
 /// Gives a restored store a revision beyond every one that was handed out, by a change of a key of its own.
-fn begin_anew(database: &Path, at: Option<Revision>) -> Result<Report, Error> {
+fn start_after_restore(database: &Path, at: Option<Revision>) -> Result<Report, Error> {
     let mut connection = connect(database, ConnectionRole::Writer)?;
     prepare(&mut connection)?;
     let newest = recover(&connection)?.index.upto;

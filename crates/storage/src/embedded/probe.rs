@@ -12,6 +12,10 @@ const WRITE: &str = "BEGIN IMMEDIATE; CREATE TABLE probe (content BLOB); INSERT 
 ///
 /// A commit that failed half-way left its frames after the end of the write-ahead log. This overwrites them, so that no
 /// later crash can bring them to life.
+///
+/// # Errors
+///
+/// Any failure means that the disk is still out of order; the writer tries again at its next tick.
 pub(super) fn probe(connection: &Connection) -> Result<()> {
     clean(connection)?;
     let written = connection.execute_batch(WRITE);

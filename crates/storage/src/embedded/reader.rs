@@ -2,6 +2,10 @@
 //!
 //! A read takes what it needs of the [index](super::index) first and begins its transaction second, so the tables are
 //! never older than the index; if they turn out to be newer, it starts over.
+//!
+//! Connections are opened when needed, as many as `EmbeddedOptions::readers` at most, and kept. Reads run on tokio's
+//! blocking pool. In WAL mode a reader never waits for the writer, nor the writer for a reader; a long read only
+//! keeps the write-ahead log from being reused.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +35,7 @@ const MAX_ATTEMPTS: usize = 100_000;
 pub(super) struct Readers {
     path: PathBuf,
     pub(super) shared: Arc<PublishedState>,
+    /// A stack: the connection used last has the warmest page cache.
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
 }
@@ -41,6 +46,13 @@ impl Readers {
     }
 
     /// Reads at `at`: `select` takes what it needs of the index, `read` does the rest within one transaction.
+    ///
+    /// Waits for a permit without holding a thread. `select` runs under the index's read lock and should copy and go.
+    ///
+    /// # Errors
+    ///
+    /// As the read, [`Error::Closed`] after the store was closed. Damage that is found is noted in the health of the
+    /// store.
     pub(super) async fn read<S: Send + 'static, T: Send + 'static>(
         self: &Arc<Self>,
         at: Option<Revision>,
@@ -65,6 +77,8 @@ impl Readers {
 
     /// Reads in a transaction that belongs to the same state as the index. The epoch tells: if the tables have moved
     /// on, the writer is about to publish the index for them, and the read is tried again.
+    ///
+    /// `read` is called once at most, which lets it take values by move.
     fn within<S, T>(
         &self,
         connection: &Connection,
@@ -95,6 +109,7 @@ impl Readers {
         idle.map_or_else(|| connect(&self.path, ConnectionRole::Reader), Ok)
     }
 
+    /// Drops the connection of a store that was closed meanwhile, so that its files are really closed.
     fn put_back(&self, connection: Connection) {
         if self.shared.open().is_ok() {
             self.idle.lock().push(connection);

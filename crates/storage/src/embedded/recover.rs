@@ -17,6 +17,8 @@ use super::schema::{revision, sql};
 use crate::Error;
 
 /// The state of a store at its last commit.
+///
+/// Handed to the writer, which keeps the index published and the rest for upkeep.
 #[derive(Debug)]
 pub(super) struct Recovered {
     pub(super) index: StoreIndex,
@@ -28,6 +30,11 @@ pub(super) struct Recovered {
 }
 
 /// Reads the state, and the changes that are newer than the table of keys: never all keys, never a value.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`] if bounds or revisions contradict each other, [`Error::Unavailable`] if the file cannot be
+/// read.
 pub(super) fn recover(connection: &Connection) -> Result<Recovered, Error> {
     let mut recovered = read_state(connection).map_err(|error| reading(&error))?;
     check_bounds(&recovered)?;

@@ -13,9 +13,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate};
 
 /// A file of zeros that is given up when the disk is full.
+///
+/// Used by the writer's thread alone. A file that a crash left behind is taken over, since allocating it again costs
+/// nothing.
 #[derive(Debug)]
 pub(super) struct Reserve {
     path: PathBuf,
+    /// `EmbeddedOptions::reserve_bytes`.
     bytes: u64,
     held: bool,
 }
@@ -49,6 +53,8 @@ impl Reserve {
     }
 
     /// Gives the space back to the disk.
+    ///
+    /// Errors are ignored: if the file cannot be removed, the next failed write says so better.
     pub(super) fn release(&mut self) {
         self.held = false;
         let _ = fs::remove_file(&self.path);

@@ -2,6 +2,10 @@
 //!
 //! Age counts the time that the store was open and never looks at the wall clock: neither a clock that jumps nor a long
 //! shutdown throws history away.
+//!
+//! Marks are rows of a table of their own, so that age survives a restart. There are at most a few thousand: one per
+//! [`MARK_EVERY_BYTES`] or [`MARK_EVERY_MS`] within the bounds of history, and none while nothing is written.
+//! Sweeping what has ended is `sweep`'s.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,6 +29,8 @@ pub(super) struct RetentionMark {
 }
 
 /// The bounds of history.
+///
+/// `upkeep` sets the bytes at each tick, from the size of the live data and the bounds of the options.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retention {
     pub(super) age: Duration,
@@ -33,6 +39,8 @@ pub(super) struct Retention {
 
 impl Retention {
     /// The newest mark before which history is older or larger than wanted, as seen at `now`.
+    ///
+    /// Linear in the number of marks, once per second.
     pub(super) fn expired(self, marks: &VecDeque<RetentionMark>, now: RetentionMark) -> Option<Revision> {
         let age_ms = u64::try_from(self.age.as_millis()).unwrap_or(u64::MAX);
         let old = |mark: &&RetentionMark| now.uptime_ms.saturating_sub(mark.uptime_ms) >= age_ms;

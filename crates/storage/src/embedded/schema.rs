@@ -3,6 +3,10 @@
 //! `log` holds every change and every value exactly once, in the order of revisions, and is the truth. `keys` says for
 //! every key where in the log its newest change is, up to revision `state.indexed`; what is newer is found by reading the
 //! log from there on. So a write appends to one table only, and the table of keys is brought up to date in bulk.
+//!
+//! Revisions are the rowids of `log`, so an append goes to the end of one B-tree. Changes of a key are linked by
+//! `previous` from new to old. `epoch` lets a reader notice that tables and index do not belong together (see
+//! `reader`).
 
 use std::path::Path;
 
@@ -69,6 +73,10 @@ pub(super) enum ConnectionRole {
 }
 
 /// Opens a connection. The file must exist.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`] for a file that is no database, [`Error::Unavailable`] for one that cannot be opened.
 pub(super) fn connect(path: &Path, role: ConnectionRole) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| reading(&error))?;
@@ -99,6 +107,13 @@ fn configure(connection: &Connection, role: ConnectionRole) -> rusqlite::Result<
 }
 
 /// Creates the tables of a new database, or checks that an existing one is ours.
+///
+/// The application id is checked before anything is written: a path that names another program's database must not
+/// lose it.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`] for a foreign file and for a format that is newer than this program.
 pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let application = number("application_id").map_err(|error| reading(&error))?;

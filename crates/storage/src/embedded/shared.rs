@@ -16,8 +16,11 @@ use crate::{Error, Health};
 /// The index of keys, the newest changes, the health and the commit times of an open store.
 #[derive(Debug)]
 pub(super) struct PublishedState {
+    /// Only the writer's thread takes it for writing, so it may hold a read lock during a transaction without
+    /// blocking itself.
     pub(super) index: RwLock<StoreIndex>,
     pub(super) tail: Arc<Tail>,
+    /// Written by the writer and by readers that find damage.
     pub(super) health: RwLock<Health>,
     pub(super) syncs: SyncCounter,
 }
@@ -38,6 +41,10 @@ impl PublishedState {
     }
 
     /// Fails once the store is closed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`].
     pub(super) fn open(&self) -> Result<(), Error> {
         if self.tail.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }

@@ -21,8 +21,11 @@ use crate::{Batch, Change, Error, KeyValue, KeyVersion, Page, Range, VersionRang
 const BACKLOG_BYTES: usize = 256 << 10;
 
 /// One read transaction.
+///
+/// Only valid together with an index of the same epoch, which [`Readers`](super::reader::Readers) sees to.
 pub(super) struct ReadTransaction<'c> {
     pub(super) connection: &'c Connection,
+    /// For values of recent changes, which need no read from disk, and to note damage.
     pub(super) shared: &'c PublishedState,
     /// The revision to show.
     pub(super) revision: Revision,
@@ -93,6 +96,8 @@ impl ReadTransaction<'_> {
     }
 
     /// The change of a key before the one at a revision; nothing if that was not one of this key.
+    ///
+    /// Used to go on with a page of versions, and a caller may pass any revision: one of another key finds nothing.
     fn link(&self, key: &str, at: Revision) -> Sql<Option<Revision>> {
         let query = "SELECT previous FROM log WHERE revision = ? AND key = ?";
         let mut statement = self.connection.prepare_cached(query)?;
@@ -153,6 +158,8 @@ impl ReadTransaction<'_> {
     }
 
     /// The change that a key shows at this revision, if that put a value.
+    ///
+    /// Costs a row per change of the key since the wanted revision, without reading values.
     fn resolve(&self, head: KeyHead) -> Sql<Option<Revision>> {
         if head.revision <= self.revision {
             return Ok(head.live.then_some(head.revision));
@@ -176,6 +183,7 @@ impl ReadTransaction<'_> {
         }
     }
 
+    /// Reads the tail first: objects that are listed are often those that were just written.
     fn load(&self, key: Arc<str>, at: Revision) -> Sql<KeyValue> {
         let value = match self.shared.tail.value_at(at) {
             Some(value) => value,
@@ -265,6 +273,8 @@ fn next_stored(rows: &mut rusqlite::Rows<'_>) -> Sql<KeyEntry> {
 }
 
 /// Two ordered streams made one; where both have a key, the recent head counts.
+///
+/// Neither side is read further than needed: a page with a limit stops in the middle of both.
 struct Merge {
     recent: Peekable<std::vec::IntoIter<(Arc<str>, KeyHead)>>,
 }

@@ -20,6 +20,9 @@ const SPAN: usize = 8192;
 type Doomed = (Revision, Option<Arc<str>>);
 
 /// The progress of a sweep.
+///
+/// Lives in memory; what survives a crash is `state.swept`. Works for one goal at a time, and a goal may move forward
+/// while a span is under way: the span was read for the old one and is still right.
 #[derive(Debug)]
 pub(super) struct Sweep {
     /// Everything up to here is cleared, as the database says.
@@ -38,6 +41,8 @@ impl Sweep {
     }
 
     /// Returns true if rows must go for history to begin at `goal`.
+    ///
+    /// The goal is the begin of history, which retention or a compaction has moved.
     pub(super) fn due(&self, goal: Revision) -> bool {
         self.swept < goal
     }
@@ -89,6 +94,9 @@ impl Sweep {
     }
 
     /// Deletes some of what is doomed, within a transaction. Returns the keys that are gone.
+    ///
+    /// At most `rows` rows, so that a step stays within milliseconds however large the span is. The progress is part
+    /// of the same transaction.
     pub(super) fn delete(
         &mut self,
         connection: &Connection,
@@ -112,6 +120,8 @@ impl Sweep {
     }
 
     /// Notes that what was deleted is committed.
+    ///
+    /// Separate from `delete`, because a transaction that fails must leave the state as it was.
     pub(super) fn committed(&mut self) {
         if let Some(end) = self.end.filter(|_| self.doomed.is_empty()) {
             *self = Self::new(end);

@@ -3,6 +3,10 @@
 //!
 //! None of this changes what the store says, so these transactions are not synced: a crash may undo the newest of them,
 //! and the work is done again.
+//!
+//! A step is bounded by rows, and takes more of them the larger the batch before it was, so that clearing keeps up
+//! with filling. At most one step comes between two batches. Each one moves the epoch, which makes readers that are
+//! between index and tables look again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,6 +36,7 @@ const STEP_ROW_BYTES: u64 = 1024;
 /// The progress of upkeep.
 #[derive(Debug)]
 pub(super) struct Upkeep {
+    /// All changes up to here are in the table of keys; a start replays what comes after.
     indexed: Revision,
     sweep: Sweep,
     /// The pass over the recent keys that is under way.
@@ -40,8 +45,10 @@ pub(super) struct Upkeep {
     retention: Retention,
     history_floor: u64,
     marks: VecDeque<RetentionMark>,
+    /// Bytes of keys and values that the store has ever written, as far as the marks know.
     bytes: u64,
     opened: Instant,
+    /// The time that the store was open before this process, from the newest mark.
     uptime_before_ms: u64,
 }
 
@@ -86,6 +93,9 @@ impl Upkeep {
 }
 
 /// A transaction that a crash may undo.
+///
+/// `synchronous = NORMAL` in WAL mode: atomic after a crash, but possibly gone. The pragma is set back even if the
+/// work failed, or the next write would be acknowledged without a sync.
 fn relaxed<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     let done =
@@ -121,6 +131,9 @@ impl EngineWriter<'_> {
     }
 
     /// Brings some keys of the table up to date. False once the pass is through.
+    ///
+    /// A pass needs no snapshot: a key that changes after the pass went by stays in the index, with a head that is
+    /// newer than `upto`.
     pub(super) fn index_step(&mut self, rows: usize) -> bool {
         let pass = self
             .upkeep
@@ -192,6 +205,10 @@ impl EngineWriter<'_> {
     }
 
     /// Moves the begin of history to `upto`; the log is cleared later.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Future`] beyond the newest revision; else as a write.
     pub(super) fn compact(&mut self, upto: Revision) -> std::result::Result<(), Error> {
         let (current, compacted) = {
             let index = self.shared.index.read();
@@ -206,6 +223,7 @@ impl EngineWriter<'_> {
         self.begin_history(upto).map_err(|error| self.fail(&error))
     }
 
+    /// Not synced: if a crash undoes it, history is longer than it was said to be, which harms nobody.
     fn begin_history(&mut self, at: Revision) -> Result<()> {
         let epoch = relaxed(self.connection, |connection| {
             connection.execute("UPDATE state SET compacted = ?", [sql(at)])?;
@@ -220,6 +238,9 @@ impl EngineWriter<'_> {
     }
 
     /// Returns how many bytes of history may be kept: as many as the live data has, within the options' bounds.
+    ///
+    /// The size of the live data is what the pages hold minus what was written since the oldest mark, an estimate
+    /// that errs by free space inside of pages.
     fn history_budget(&self, now: RetentionMark) -> Result<u64> {
         let number = |name: &str| self.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
         let pages = number("page_count")? - number("freelist_count")?;
@@ -238,7 +259,9 @@ impl EngineWriter<'_> {
 
     /// Compacts to the newest revision and clears the log, for a disk that is full: what was deleted frees no space
     /// before.
-    pub(super) fn give_up_history(&mut self) {
+    ///
+    /// Unlike a step it goes on to the end: nothing else can be written meanwhile.
+    pub(super) fn drop_history(&mut self) {
         let upto = self.shared.tail.upto();
         let mut outcome = self.begin_history(upto);
         while outcome.is_ok() && self.upkeep.sweep.due(upto) {
@@ -255,6 +278,9 @@ impl EngineWriter<'_> {
     }
 
     /// Sets a mark if it is time for one, and lets history begin where its bounds say.
+    ///
+    /// Called at each tick, once per second. Does one small insert at most, and marks what has ended; `sweep_step`
+    /// clears it.
     pub(super) fn retain(&mut self) -> Result<()> {
         let now = self.upkeep.now(self.shared.tail.upto());
         if mark_due(self.upkeep.marks.back().copied(), now) {

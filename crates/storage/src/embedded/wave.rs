@@ -19,11 +19,18 @@ const SLEEP: Duration = Duration::from_micros(20);
 const MAX_SKIPPED: u32 = 63;
 
 /// An estimate of the number of writers, and of whether waiting for them pays.
+///
+/// Used by the writer's thread alone. Time spent waiting is bounded by [`YIELDS`] and [`SLEEPS`] per batch, about a
+/// tenth of a millisecond, against syncs that take a hundred microseconds to several milliseconds.
 #[derive(Debug, Default)]
 pub(super) struct Wave {
+    /// Writes of the last batch, and those that had arrived when it was committed.
     expected: usize,
+    /// Waits in the present batch.
     waited: u32,
+    /// Batches that are still committed without a wait.
     skip: u32,
+    /// The number of batches to skip after the next wait in vain; doubles each time, up to [`MAX_SKIPPED`].
     penalty: u32,
 }
 
@@ -43,6 +50,8 @@ impl Wave {
     }
 
     /// Learns from a batch that was committed with `here` writes, while `waiting` more have come.
+    ///
+    /// A wait was worth it if the batch became larger than half of the expectation.
     pub(super) fn committed(&mut self, here: usize, waiting: usize) {
         if self.waited > 0 {
             let worth_it = here * 2 > self.expected;

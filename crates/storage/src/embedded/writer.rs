@@ -2,6 +2,13 @@
 //!
 //! It takes whatever waits, decides all of it in one transaction, syncs once, publishes, and only then answers. While the
 //! disk works, the next batch gathers. Between batches it does one small step of [upkeep](super::upkeep).
+//!
+//! States: writes are taken; or `broken`, when a commit failed and all writes fail with `ReadOnly`; or broken and
+//! `full`, when deletions and a few essential writes are taken on the space of the [reserve](super::reserve). A tick
+//! per second looks for the way back.
+//!
+//! Nothing here knows about revisions of keys: [`batch`](super::batch) decides conditions. How long to wait for
+//! company is [`wave`](super::wave)'s.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -25,6 +32,8 @@ use crate::{Batch, Error, Health, Transacted, Write, Written};
 type WriterReply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// A request to the writer.
+///
+/// All of them share one queue, so a compaction or a close takes its turn after the writes that came before it.
 #[derive(Debug)]
 pub(super) enum WriterRequest {
     Write(Write, WriterReply<Written>),
@@ -38,6 +47,9 @@ pub(super) enum WriterRequest {
 }
 
 /// The writer's own state; lives on its thread.
+///
+/// Not shared and without locks of its own. Fields that are `pub(super)` are used by `upkeep` and `checkpoint`, which
+/// add methods of this type in their own files.
 pub(super) struct EngineWriter<'c> {
     pub(super) connection: &'c Connection,
     pub(super) shared: Arc<PublishedState>,
@@ -46,6 +58,9 @@ pub(super) struct EngineWriter<'c> {
     statements: Statements<'c>,
     checkpointer: SyncSender<()>,
     /// Roughly how much the write-ahead log has that is not in its place.
+    ///
+    /// An estimate by [`checkpoint::BATCH_OVERHEAD`] and content. It only decides when to ask for a checkpoint, so an
+    /// error in it costs a little disk space or one needless pass.
     pub(super) unmoved_bytes: u64,
     wave: Wave,
     /// The reason that writes are refused, if they are.
@@ -53,6 +68,9 @@ pub(super) struct EngineWriter<'c> {
     /// The disk is full: deletions are taken, on the space of the reserve, and history is given up.
     full: bool,
     /// The bytes of what was taken besides deletions since then.
+    ///
+    /// Bounded by a quarter of the reserve, so that the rest stays for deletions and for emptying the write-ahead
+    /// log.
     essential_bytes: u64,
     /// The reserve was there when the disk became full, so it can be had again before all is well.
     gave_reserve: bool,
@@ -73,6 +91,9 @@ enum Decided {
 
 impl PendingWrite {
     /// Decides, or fails together with the batch.
+    ///
+    /// Once a statement of the batch has failed, later writes are not tried: the whole transaction is rolled back,
+    /// and the answer made here is replaced by the error.
     fn decide(
         self,
         stage: &mut dyn FnMut(Write) -> rusqlite::Result<Written>,
@@ -151,6 +172,9 @@ impl<'c> EngineWriter<'c> {
     }
 
     /// Works until asked to close, or until nobody can ask any more.
+    ///
+    /// An iteration is: receive, commit, publish, answer, one step of upkeep. Nobody waits for upkeep except the
+    /// writes that arrive during its few milliseconds.
     pub(super) fn run(mut self, mut inbox: mpsc::Receiver<WriterRequest>) {
         let mut requests = Vec::with_capacity(self.options.batch);
         let mut closing = Vec::new();
@@ -178,6 +202,8 @@ impl<'c> EngineWriter<'c> {
     }
 
     /// Waits for requests, unless there are some left or there is upkeep to do meanwhile. False at the end.
+    ///
+    /// While upkeep is due it only polls, so that an idle store works through its upkeep at full speed.
     fn receive(&self, inbox: &mut mpsc::Receiver<WriterRequest>, requests: &mut Vec<WriterRequest>) -> bool {
         if !requests.is_empty() {
             return true;
@@ -197,6 +223,9 @@ impl<'c> EngineWriter<'c> {
 
     /// Commits `writes` and those that come while they are decided; what else comes is left in `requests`. Returns how
     /// many it committed.
+    ///
+    /// The order of publishing and answering matters: a caller that got its answer may list at once, and must find
+    /// its write.
     fn commit(
         &mut self,
         writes: Vec<PendingWrite>,
@@ -238,6 +267,8 @@ impl<'c> EngineWriter<'c> {
     }
 
     /// Returns true for writes that are taken on a full disk: deletions are its way out, others must be essential and few.
+    ///
+    /// A transaction counts as a whole: one put in it that is not essential refuses all of it.
     fn takes_when_full(&mut self, writes: &[Write]) -> bool {
         let puts = writes.iter().filter_map(|write| write.value.as_ref().map(|value| (&write.key, value)));
         let mut bytes = 0;
@@ -255,6 +286,10 @@ impl<'c> EngineWriter<'c> {
     }
 
     /// Every answer is there even if this fails; then all of them are that failure.
+    ///
+    /// Writes that arrive while the transaction is put together join it, up to `EmbeddedOptions::batch`. That is
+    /// group commit: the number of syncs per second is bounded by the disk, the number of writes per sync grows with
+    /// the load.
     fn transact(
         &mut self,
         writes: Vec<PendingWrite>,
@@ -308,6 +343,8 @@ impl<'c> EngineWriter<'c> {
     }
 
     /// Shows durable changes to readers, then to those who follow the log.
+    ///
+    /// The index comes first: a cursor that is woken by the tail may read at the revision it was given.
     fn publish(&mut self, staged: Staged) {
         let Some(upto) = staged.changes.last().map(|change| change.revision) else { return };
         {
@@ -347,6 +384,8 @@ impl<'c> EngineWriter<'c> {
     }
 
     /// Leaves the transaction and refuses writes from now on. Reads go on: nothing that they see has changed.
+    ///
+    /// Damage of one value is the exception: the batch fails, and the store stays open for writes.
     pub(super) fn fail(&mut self, error: &rusqlite::Error) -> Error {
         if !self.connection.is_autocommit() {
             let _ = self.connection.execute_batch("ROLLBACK");
@@ -393,14 +432,19 @@ impl<'c> EngineWriter<'c> {
 
     /// Finds out whether a disk that failed works again. A full one must have room for the reserve, or the file must have as
     /// much room inside.
+    ///
+    /// The reserve must be back before writes are accepted, or a disk with a few free kilobytes would change its
+    /// state every second.
     fn takes_writes(&mut self) -> bool {
         if self.full {
-            self.give_up_history();
+            self.drop_history();
         }
         let has_room = |writer: &mut Self| writer.free_bytes() >= writer.options.reserve_bytes;
         probe(self.connection).is_ok() && (!self.gave_reserve || self.reserve.hold() || has_room(self))
     }
 
+    /// Stores all heads, so that the next start has nothing to replay, and empties the write-ahead log. If the disk
+    /// does not let it, the next start does that work.
     fn close(mut self) {
         while self.broken.is_none() && self.index_step(usize::MAX) {}
         if let Err(error) = checkpoint::finish(self.connection) {

@@ -15,6 +15,8 @@ use crate::Error;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The kinds of failure of a call, by what can be done about them.
+///
+/// Sorting errors by their consequence keeps the decision in one place: callers never look at texts or codes.
 #[derive(Debug)]
 pub(super) enum CallFailure {
     /// The revision is no longer there.
@@ -73,6 +75,14 @@ pub(super) enum Repeat {
 }
 
 /// Makes a call, if need be several times, within the deadline.
+///
+/// A read gets several attempts of `EtcdOptions::attempt`, a write one that may take all of the deadline, because
+/// after a timeout nobody knows if etcd did it. The pause is constant: attempts are bounded by the deadline, and load
+/// is etcd's to refuse.
+///
+/// # Errors
+///
+/// The failure of the last attempt.
 pub(super) async fn call<T, F>(
     options: &EtcdOptions,
     repeat: Repeat,
@@ -105,6 +115,9 @@ where
 }
 
 /// A client of the given members; connects when it is first used.
+///
+/// Requests are marked as requiring a leader, so that a member that lost its quorum refuses a watch instead of being
+/// silent.
 pub(super) async fn connect(endpoints: &[String], options: &EtcdOptions) -> Result<Client, Error> {
     // Pings find dead connections; etcd allows one every five seconds.
     let mut connect = ConnectOptions::new()

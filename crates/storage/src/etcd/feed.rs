@@ -38,9 +38,13 @@ pub(super) struct EtcdShared {
     pub(super) client: ClientBox,
     pub(super) options: EtcdOptions,
     pub(super) keys: Keyspace,
+    /// Written by `run` only.
     pub(super) tail: Arc<Tail>,
     pub(super) health: RwLock<Health>,
     /// The revision that someone waits for.
+    ///
+    /// Set by `current`, which a consistent list calls: the cache waits until the log reaches that revision, and
+    /// without an event or an answer for progress it would wait forever.
     pub(super) wanted: watch::Sender<Revision>,
 }
 
@@ -81,6 +85,9 @@ impl EtcdShared {
     }
 
     /// Writes to the marker; returns the revision of that.
+    ///
+    /// A write per consistent read would be too many; it is done only if nothing else moved the log within
+    /// `EtcdOptions::progress`.
     pub(super) async fn mark(&self) -> Result<Revision, CallFailure> {
         let marker = self.keys.marker();
         // Done twice, it serves as well.
@@ -104,6 +111,9 @@ impl EtcdShared {
     }
 
     /// True if all members answer a request for progress in order.
+    ///
+    /// All of them, because the client may move the watch to any. A member that does not answer counts as an old one,
+    /// which costs writes to the marker but is safe.
     async fn ordered_progress(&self) -> bool {
         for endpoint in &self.options.endpoints {
             let Ok(mut client) = connect(std::slice::from_ref(endpoint), &self.options).await else {
@@ -130,6 +140,8 @@ fn has_ordered_progress(version: &str) -> bool {
 }
 
 /// Feeds the tail until the task is aborted.
+///
+/// Pauses double up to [`MAX_PAUSE`] while no watch makes progress, and begin small again after one that did.
 pub(super) async fn run(shared: Arc<EtcdShared>) {
     let mut pause = Duration::from_millis(20);
     loop {
@@ -148,6 +160,8 @@ pub(super) async fn run(shared: Arc<EtcdShared>) {
 }
 
 /// Goes on at the newest revision.
+///
+/// Followers learn of it by [`Error::Compacted`]; the cache then reads everything again.
 async fn restart(shared: &EtcdShared) {
     match shared.current().await {
         Ok(current) => {
@@ -241,6 +255,13 @@ async fn move_on(shared: Arc<EtcdShared>) {
 }
 
 /// The backlog of a cursor that fell behind the tail: the first changes that a watch of its own shows.
+///
+/// Opens a watch per call and takes one response of it: those who are behind read in etcd's own portions and leave
+/// nothing open.
+///
+/// # Errors
+///
+/// [`Error::Compacted`] with etcd's compaction revision if `after` is before it.
 pub(super) async fn catch_up(shared: &EtcdShared, after: Revision) -> Result<Batch, Error> {
     let stream = shared.watch(after).await.map_err(|error| CallFailure::from(error).into_error());
     let mut stream = stream?;

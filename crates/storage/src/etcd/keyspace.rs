@@ -12,12 +12,15 @@ use listwatch_wire::Revision;
 use crate::{Batch, Change, Error, KeyValue, Range};
 
 /// The keys under a prefix.
+///
+/// Everything that goes to etcd or comes from it is translated here, so no other file can forget the prefix.
 #[derive(Clone, Debug)]
 pub(super) struct Keyspace {
     prefix: Arc<str>,
 }
 
 impl Keyspace {
+    /// Trailing slashes do not count: `/listwatch` and `/listwatch/` are the same store.
     pub(super) fn new(prefix: &str) -> Self {
         Self { prefix: prefix.trim_end_matches('/').into() }
     }
@@ -45,7 +48,11 @@ impl Keyspace {
     }
 
     /// One of etcd's keys as ours.
-    fn ours(&self, key: &[u8]) -> Result<Arc<str>, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] for bytes that are not UTF-8: somebody else writes under the prefix.
+    fn own_key(&self, key: &[u8]) -> Result<Arc<str>, Error> {
         let key = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&*self.prefix));
         key.map(Arc::from)
             .ok_or_else(|| Error::Corrupt("etcd has a key under our prefix that is not text".to_owned()))
@@ -55,7 +62,7 @@ impl Keyspace {
     pub(super) fn key_value(&self, found: etcd_client::KeyValue) -> Result<KeyValue, Error> {
         let revision = revision(found.mod_revision());
         let (key, value) = found.into_key_value();
-        Ok(KeyValue { key: self.ours(&key)?, value: value.into(), revision })
+        Ok(KeyValue { key: self.own_key(&key)?, value: value.into(), revision })
     }
 
     /// The changes of a watch response, or nothing if it has no events. The marker only moves the log on.
@@ -79,7 +86,12 @@ impl Keyspace {
         };
         let previous =
             event.prev_kv().map(|kv| (revision(kv.mod_revision()), Bytes::copy_from_slice(kv.value())));
-        Ok(Some(Change { revision: revision(kv.mod_revision()), key: self.ours(kv.key())?, value, previous }))
+        Ok(Some(Change {
+            revision: revision(kv.mod_revision()),
+            key: self.own_key(kv.key())?,
+            value,
+            previous,
+        }))
     }
 }
 

@@ -4,6 +4,11 @@
 //! history is etcd's own, and [one watch](mod@feed) over everything feeds the same [tail](crate::tail) that the other engines
 //! use. [Calls](mod@call) have a deadline and are made again at another member where that does no harm. Nothing here compacts
 //! by itself: etcd's `--auto-compaction-retention` says how long history stays.
+//!
+//! Differences to the embedded engine that callers may notice: revisions have gaps, the changes of one transaction
+//! share a revision, values are bounded by etcd's `--max-request-bytes` (1.5 MiB by default), and the begin of
+//! history is found by asking. kube-apiserver keeps its objects in etcd the same way, but with a watch per resource
+//! and in protobuf; the two cannot read each other's data.
 
 mod call;
 mod feed;
@@ -33,6 +38,9 @@ use keyspace::{Keyspace, number, revision};
 const CHUNK: usize = 1000;
 
 /// A store on an etcd cluster. Dropping it ends its watch.
+///
+/// Needs the tokio runtime that it was made in, for the watch. Any number of engines, in any number of processes, may
+/// use the same prefix.
 #[derive(Debug)]
 pub struct EtcdEngine {
     shared: Arc<EtcdShared>,
@@ -77,6 +85,9 @@ impl EtcdEngine {
     }
 
     /// Explains a failed read by the revisions that can be read.
+    ///
+    /// etcd says only that a revision is gone or not there yet; the numbers that clients are told cost another call,
+    /// on this rare path.
     async fn explain(&self, failure: CallFailure, asked: Revision) -> Error {
         let explained = match failure {
             CallFailure::Compacted => self.compacted().await.map(|oldest| Error::Compacted { asked, oldest }),
@@ -87,6 +98,9 @@ impl EtcdEngine {
     }
 
     /// etcd takes revision zero for the newest one, but here it stands before the first write.
+    ///
+    /// Counts the keys of the marker at that revision, the cheapest request that etcd refuses for a revision out of
+    /// history.
     async fn readable(&self, at: Revision) -> Result<(), Error> {
         let probe = GetOptions::new().with_count_only().with_revision(number(at.max(Revision(1))));
         match self.read(&self.shared.keys.marker(), probe).await {
@@ -128,6 +142,8 @@ impl EtcdEngine {
         }
     }
 
+    /// Once its answer is lost, a transaction is not sent again: its condition would then see its own write and
+    /// report a conflict.
     async fn send(&self, transaction: Txn) -> Result<etcd_client::TxnResponse, Error> {
         let done = call(&self.shared.options, Repeat::Harmful, || {
             let mut kv = self.shared.client.0.kv_client().max_decoding_message_size(MAX_MESSAGE);
@@ -139,6 +155,9 @@ impl EtcdEngine {
 }
 
 /// The conditions of etcd's transaction for a write; `None` if they can never hold.
+///
+/// A put without a condition has none. A delete always has one, so that deleting nothing is refused here as in the
+/// other engines.
 fn conditions(key: &str, write: &Write) -> Option<Vec<Compare>> {
     let exists = || Compare::create_revision(key, CompareOp::Greater, 0);
     match (write.expect, &write.value) {

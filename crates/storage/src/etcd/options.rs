@@ -15,6 +15,8 @@ pub struct EtcdOptions {
     /// The members, for example `http://10.0.0.1:2379`. All belong to one cluster; any that answers will do.
     pub endpoints: Vec<String>,
     /// The prefix of every key in etcd. All servers on one cluster that serve the same objects use the same.
+    ///
+    /// Two sets of servers with different prefixes share an etcd and nothing else but its revisions.
     pub prefix: String,
     /// For endpoints with `https`.
     pub tls: Option<EtcdTls>,
@@ -23,12 +25,19 @@ pub struct EtcdOptions {
     /// The longest time for one operation, retries included.
     pub deadline: Duration,
     /// The longest time for one attempt of a read, so that there is time for another member.
+    ///
+    /// Also the longest wait for a ping's answer before a connection counts as dead.
     pub attempt: Duration,
     /// The longest time to wait for a connection to a member.
     pub connect: Duration,
     /// The time in which the log should reach a revision by itself, before etcd is asked for progress.
+    ///
+    /// Smaller values make consistent lists of an idle store sooner and, with an etcd before 3.4.31 or 3.5.13, cost a
+    /// write each.
     pub progress: Duration,
     /// The bytes of the newest changes that stay in memory. Cursors further behind read from etcd.
+    ///
+    /// Cursors follow closely in general, so this is for short pauses of the cache rather than for history.
     pub tail_bytes: usize,
     /// The number of changes that stay in memory, if that is less.
     pub tail_changes: usize,

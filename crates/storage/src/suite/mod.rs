@@ -44,6 +44,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 type Run = fn(Arc<dyn Engine>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// One property that engines have.
+///
+/// A value rather than a test function, so that a crate with another engine can run each case under a name of its
+/// own.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// The requirement that it tests.
@@ -78,6 +81,9 @@ macro_rules! case {
 }
 
 /// All cases.
+///
+/// Grouped by what they touch: single writes, reads, the log, compaction, transactions, concurrency. They need no
+/// particular order, but an empty engine each.
 #[must_use]
 pub fn cases() -> Vec<Case> {
     vec![

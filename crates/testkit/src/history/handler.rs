@@ -1,4 +1,4 @@
-//! The history of one informer handler: what it was told about each key must tell one consistent story.
+//! The history of one informer handler: the calls about each key must be consistent.
 //!
 //! An informer may leave out states that were overwritten while it was cut off, so the truth is not compared change by
 //! change. What it must never do: invent or repeat an object, go back in time, tell an update of something it never
@@ -13,7 +13,7 @@ use super::Seen;
 
 /// One call of an informer's handler, as the recording kept it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Told {
+pub enum HandlerCall {
     /// An object appeared.
     Added(Seen),
     /// An object changed.
@@ -28,6 +28,8 @@ pub enum Told {
 }
 
 /// A rule that a handler's history broke. The text tells where.
+///
+/// Separate from the violations of a watch: an informer may compress history, a watch may not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Broken {
@@ -49,15 +51,18 @@ pub enum Broken {
 }
 
 /// Checks a handler's history against itself and against the server's state at the end.
+///
+/// `server` must be a list that was taken after the last write and after the informer caught up, or convergence is
+/// judged too early. Linear in the history.
 #[must_use]
-pub fn check(history: &[Told], server: &BTreeMap<ObjectKey, Seen>) -> Vec<Broken> {
-    let mut story = Story::default();
-    history.iter().for_each(|told| story.told(told));
-    story.finish(server)
+pub fn check(history: &[HandlerCall], server: &BTreeMap<ObjectKey, Seen>) -> Vec<Broken> {
+    let mut checked = HandlerHistory::default();
+    history.iter().for_each(|call| checked.observe(call));
+    checked.finish(server)
 }
 
 #[derive(Default)]
-struct Story<'a> {
+struct HandlerHistory<'a> {
     /// The objects that the handler must believe to exist.
     present: BTreeMap<&'a ObjectKey, &'a Seen>,
     /// The newest state told per key, kept over deletion: a key must not come back older than it went.
@@ -65,11 +70,11 @@ struct Story<'a> {
     broken: Vec<Broken>,
 }
 
-impl<'a> Story<'a> {
+impl<'a> HandlerHistory<'a> {
     /// Checks one call against what the handler was told before.
-    fn told(&mut self, told: &'a Told) {
+    fn observe(&mut self, told: &'a HandlerCall) {
         match told {
-            Told::Added(new) => {
+            HandlerCall::Added(new) => {
                 if self.present.contains_key(&new.key) {
                     self.broken
                         .push(Broken::OutOfTurn(format!("{} added at {} but there", new.key, new.revision)));
@@ -77,8 +82,8 @@ impl<'a> Story<'a> {
                 self.forward(new);
                 self.present.insert(&new.key, new);
             }
-            Told::Updated { old, new } => self.updated(old, new),
-            Told::Deleted(last) => {
+            HandlerCall::Updated { old, new } => self.updated(old, new),
+            HandlerCall::Deleted(last) => {
                 if self.present.remove(&last.key).is_none() {
                     self.broken.push(Broken::OutOfTurn(format!(
                         "{} deleted at {} but not there",
@@ -110,6 +115,7 @@ impl<'a> Story<'a> {
         self.present.insert(&new.key, new);
     }
 
+    /// Compares revisions per key, also over a deletion: an object that is made anew has a greater one.
     fn forward(&mut self, seen: &'a Seen) {
         if let Some(before) =
             self.newest.insert(&seen.key, seen).filter(|before| before.revision > seen.revision)

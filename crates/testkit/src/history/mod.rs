@@ -1,7 +1,7 @@
 //! Recorded histories, and the promises that they are checked against.
 //!
 //! A test records what the store committed ([`Truth`]), what each watch delivered ([`Watch`]), what each list answered
-//! ([`List`]), what each writer was told ([`Acknowledged`]) and what each informer handler was told ([`handler::Told`]);
+//! ([`List`]), what each writer was told ([`Acknowledged`]) and what each informer handler was told ([`handler::HandlerCall`]);
 //! the validators then hold every record against the truth. They are pure functions over finished records: they know
 //! nothing of servers, sockets or time, and the same ones judge every engine.
 //!
@@ -35,7 +35,7 @@ use listwatch_wire::selector::LabelSelector;
 use listwatch_wire::{ObjectKey, Revision};
 use serde_json::Value;
 
-pub use truth::{Change, Truth};
+pub use truth::{Truth, TruthChange};
 
 /// An object as it was seen at one revision. The content leaves the resourceVersion out: that is the revision's job.
 #[derive(Clone, Debug, PartialEq)]

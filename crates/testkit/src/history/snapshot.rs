@@ -10,6 +10,8 @@ use super::{Filter, List, Seen, Truth, Violation};
 
 impl List {
     /// Returns every promise that this list broke.
+    ///
+    /// At most two violations: one about age, and the first difference in content.
     #[must_use]
     pub fn check(&self, truth: &Truth) -> Vec<Violation> {
         let mut broken = Vec::new();

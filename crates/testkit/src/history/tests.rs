@@ -8,7 +8,7 @@ use listwatch_wire::event::EventType;
 use listwatch_wire::{ObjectKey, Revision};
 use serde_json::{Value, json};
 
-use super::handler::{self, Broken, Told};
+use super::handler::{self, Broken, HandlerCall};
 use super::{Acknowledged, Filter, Frame, List, Seen, Start, Truth, Violation, Watch};
 
 fn key(name: &str) -> ObjectKey {
@@ -217,7 +217,7 @@ fn durable_an_acknowledged_write_that_the_log_does_not_have() {
     breaks!(truth().check_acknowledged(&[deletion.clone(), deletion]), Violation::Durable(_));
 }
 
-fn told<const N: usize, const M: usize>(history: [&Told; N], server: [&Seen; M]) -> Vec<Broken> {
+fn told<const N: usize, const M: usize>(history: [&HandlerCall; N], server: [&Seen; M]) -> Vec<Broken> {
     let server: BTreeMap<_, _> = server.iter().map(|seen| (seen.key.clone(), (*seen).clone())).collect();
     handler::check(&history.map(Clone::clone), &server)
 }
@@ -225,9 +225,9 @@ fn told<const N: usize, const M: usize>(history: [&Told; N], server: [&Seen; M])
 #[test]
 fn a_handler_hears_one_consistent_story() {
     let (one, two) = (&seen(10, "a", "red", 1), &seen(12, "a", "red", 2));
-    let (added, added_two) = (&Told::Added(one.clone()), &Told::Added(two.clone()));
-    let updated = &Told::Updated { old: one.clone(), new: two.clone() };
-    let (deleted, deleted_two) = (&Told::Deleted(one.clone()), &Told::Deleted(two.clone()));
+    let (added, added_two) = (&HandlerCall::Added(one.clone()), &HandlerCall::Added(two.clone()));
+    let updated = &HandlerCall::Updated { old: one.clone(), new: two.clone() };
+    let (deleted, deleted_two) = (&HandlerCall::Deleted(one.clone()), &HandlerCall::Deleted(two.clone()));
     assert_eq!(told([added, updated], [two]), []);
     assert_eq!(told([added, updated, deleted_two], []), []);
     breaks!(told([added, added], [one]), Broken::OutOfTurn(_));
@@ -247,7 +247,7 @@ fn a_recreated_object_is_not_an_update_of_the_old_one() {
         object
     };
     let (old, new) = (with_uid(10, "1"), with_uid(12, "2"));
-    let (added, updated) = (Told::Added(old.clone()), Told::Updated { old, new: new.clone() });
+    let (added, updated) = (HandlerCall::Added(old.clone()), HandlerCall::Updated { old, new: new.clone() });
     breaks!(told([&added, &updated], [&new]), Broken::MixedIdentities(_));
 }
 

@@ -16,7 +16,7 @@ use super::{Acknowledged, Filter, Violation};
 
 /// One committed change: what a key held before and holds after it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct TruthChange {
     /// The object that changed.
     pub key: ObjectKey,
     /// Its content before, if it existed.
@@ -25,8 +25,10 @@ pub struct Change {
     pub after: Option<Value>,
 }
 
-impl Change {
+impl TruthChange {
     /// The event and content that a watch with this filter must see for the change; `None` if it must not see it at all.
+    ///
+    /// The same decision as the server's view of a filter makes, written down independently: the two share no code.
     #[must_use]
     pub fn seen_through(&self, filter: &Filter) -> Option<(EventType, &Value)> {
         let matching = |content: &Option<Value>| {
@@ -42,9 +44,11 @@ impl Change {
 }
 
 /// Every change of one collection, in the order the store committed them.
+///
+/// Keeps every content that was ever committed, so a run is bounded by its number of writes and not by its time.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
-    changes: BTreeMap<Revision, Change>,
+    changes: BTreeMap<Revision, TruthChange>,
     /// Content by key after the last change: what the next change of that key finds.
     now: BTreeMap<ObjectKey, Value>,
 }
@@ -56,12 +60,12 @@ impl Truth {
             Some(content) => self.now.insert(key.clone(), content.clone()),
             None => self.now.remove(&key),
         };
-        self.changes.insert(revision, Change { key, before, after });
+        self.changes.insert(revision, TruthChange { key, before, after });
     }
 
     /// The change at a revision, if this collection has one there.
     #[must_use]
-    pub fn at(&self, revision: Revision) -> Option<&Change> {
+    pub fn at(&self, revision: Revision) -> Option<&TruthChange> {
         self.changes.get(&revision)
     }
 
@@ -89,7 +93,7 @@ impl Truth {
         filter: &Filter,
         after: Revision,
         upto: Revision,
-    ) -> Option<(Revision, &Change)> {
+    ) -> Option<(Revision, &TruthChange)> {
         if upto <= after {
             return None;
         }
@@ -100,6 +104,8 @@ impl Truth {
     }
 
     /// The matching objects as of a revision: content and the revision of the last write of each.
+    ///
+    /// Replays the log from its begin: linear in the changes, for each list that is judged.
     #[must_use]
     pub fn state(&self, filter: &Filter, revision: Revision) -> BTreeMap<ObjectKey, (Revision, &Value)> {
         let mut state = BTreeMap::new();
@@ -115,6 +121,8 @@ impl Truth {
 
     /// Checks that every acknowledged write is in the log as it was acknowledged, and that no key has fewer deletions than
     /// were acknowledged.
+    ///
+    /// A write that was not answered may be in the log or not, and is not judged.
     #[must_use]
     pub fn check_acknowledged(&self, acknowledged: &[Acknowledged]) -> Vec<Violation> {
         let mut violations: Vec<_> = acknowledged.iter().filter_map(|write| self.lost(write)).collect();

@@ -20,6 +20,8 @@ impl Watch {
     }
 
     /// Everything this stream did wrong; empty if it kept every promise.
+    ///
+    /// Linear in the frames, with one search in the truth per frame.
     #[must_use]
     pub fn check(&self, truth: &Truth) -> Vec<Violation> {
         let mut violations = self.check_frames(truth);
@@ -42,6 +44,8 @@ impl Watch {
     }
 
     /// The last revision the stream had delivered everything up to: where it would resume.
+    ///
+    /// `None` before the end of the initial events: such a stream begins anew.
     #[must_use]
     pub fn position(&self) -> Option<Revision> {
         self.frames.iter().rev().find_map(|frame| match frame {
@@ -122,6 +126,8 @@ impl<'a> StreamWalk<'a> {
     }
 
     /// Checks one event: its place in the stream, the changes that had to come before it, and its content.
+    ///
+    /// After a misplaced event the position stays, so that one fault is not reported again by everything after it.
     fn event(&mut self, kind: EventType, object: &Seen) {
         if let Some(violation) = self.misplaced(object) {
             self.violations.push(violation);
@@ -192,6 +198,7 @@ impl<'a> StreamWalk<'a> {
         self.bookmark = Some(revision);
     }
 
+    /// Names the first missing change only: the others are often missing for the same reason.
     fn owed_up_to(&mut self, upto: Revision, broken: fn(String) -> Violation) {
         if let Some((revision, change)) = self.truth.first_due(&self.watch.filter, self.position, upto) {
             self.violations

@@ -18,6 +18,8 @@ use super::{Cut, Place, Then};
 type BodyFailure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body on its way to the client.
+///
+/// Passes data through without a copy; only the place of the fault is searched for.
 #[derive(Debug)]
 pub struct Faulty {
     inner: UnsyncBoxBody<Bytes, BodyFailure>,
@@ -73,6 +75,8 @@ enum BodyProgress {
 }
 
 /// The progress of a body after some data, for faults at a number of bytes or lines.
+///
+/// `InsideLine` waits until a piece of the next line has come, since a cut needs something to be inside of.
 fn advance(place: Place, data: &[u8]) -> BodyProgress {
     match place {
         Place::Bytes(left) => match usize::try_from(left) {

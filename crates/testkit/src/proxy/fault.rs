@@ -14,6 +14,8 @@ use listwatch_wire::event::{self, EventType};
 use super::Faulty;
 
 /// The treatment of one request by the proxy.
+///
+/// One per request. Faults of a stream happen once, at their place; the client's next request is planned anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -34,6 +36,8 @@ pub enum Fault {
 }
 
 /// The place at which a body breaks off.
+///
+/// Zero is before the first byte of the body, after the head of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// After so many bytes.

@@ -27,6 +27,9 @@ pub use fault::{Answer, Fault, Place, Then};
 pub use plan::{Odds, Plan, Rule};
 
 /// A running proxy; connections through it end when it is dropped.
+///
+/// Its listener and connections are tasks of the runtime that it was started in. Nothing is bounded: the clients are
+/// those of one test.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -94,6 +97,8 @@ impl Proxy {
     }
 
     /// Cuts every connection there is, at once.
+    ///
+    /// Connections that come later are not affected.
     pub fn cut_all(&self) {
         self.shared.era.send_modify(|era| *era += 1);
     }
@@ -159,6 +164,8 @@ async fn request_through(
 
 /// Sends a request to the server and its response back, without the headers that belong to one connection. Credentials
 /// are those of the proxy.
+///
+/// Request bodies are collected first; responses are streamed, so a watch passes event by event.
 async fn forward(shared: &ProxyShared, request: Request<Incoming>) -> Result<Response<Faulty>, Cut> {
     let (mut parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Cut)?.to_bytes();

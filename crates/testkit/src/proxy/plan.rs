@@ -16,6 +16,8 @@ use rand::{Rng, SeedableRng};
 use super::{Answer, Fault, Place, Then};
 
 /// Decides for each request in turn which fault it meets, if any.
+///
+/// Asked once per request, under a lock: the order of requests decides, not that of their responses.
 #[derive(Debug)]
 pub struct Plan(PlanKind);
 
@@ -86,6 +88,8 @@ fn scripted(rules: &mut VecDeque<Rule>, uri: &Uri) -> Fault {
 
 /// Draws a fault that can occur in this request. Watches have their own, since most faults of a long stream are in its
 /// body.
+///
+/// A 410 is among the faults of every request, since lists with a continue token can get one too.
 fn draw(random: &mut StdRng, odds: Odds, uri: &Uri) -> Fault {
     let wait = odds.longest_wait.mul_f64(random.random());
     let expired = Status::expired("The resourceVersion for the provided watch is too old.");

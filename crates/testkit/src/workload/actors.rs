@@ -26,6 +26,8 @@ use crate::raw::{RawError, WatchStream};
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Creates, changes and deletes its own keys at random.
+///
+/// Any refusal ends the run with an error: no other writer touches these keys.
 pub(super) async fn writer(stage: Arc<WorkloadStage>, number: usize) -> Result<Vec<Acknowledged>, RawError> {
     let mut random = stage.random(number as u64);
     let mut exists = vec![false; stage.workload.keys];
@@ -74,6 +76,8 @@ fn list_revision(list: &Value) -> Result<Revision, RawError> {
 }
 
 /// Watches with one random selector, hangs up at random, resumes where it was, and stays to the end.
+///
+/// Returns one record per stream, in order; each but the last ends where the watcher hung up or was cut.
 pub(super) async fn watcher(stage: Arc<WorkloadStage>, number: usize) -> Result<Vec<Watch>, RawError> {
     let mut random = stage.random(2_000 + number as u64);
     let filtered = names::filter(&mut random, &stage.collection);
@@ -146,6 +150,8 @@ enum ActorEnd {
 }
 
 /// Reads until it is time to hang up or, once writing has ended, until everything due has come.
+///
+/// The deadline is for all streams of a watcher together, and starts when writing has ended.
 async fn follow(
     stage: &WorkloadStage,
     stream: &mut WatchStream,

@@ -23,6 +23,8 @@ use crate::history::{Acknowledged, Filter, List, Truth, Violation, Watch};
 use crate::raw::{Raw, RawError};
 
 /// The size of a run: actors, writes and the seed.
+///
+/// The same seed gives the same operations per actor; how they interleave depends on the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
     /// Everything random comes from here.
@@ -38,6 +40,8 @@ pub struct Workload {
     /// The number of listers, each of which lists again and again while there is writing.
     pub listers: usize,
     /// The time a watcher may wait for what it must still see at the end.
+    ///
+    /// What has not come then counts as missing, so it must be longer than any fault that the proxy injects.
     pub patience: Duration,
 }
 
@@ -70,6 +74,8 @@ pub struct Record {
 
 impl Record {
     /// Returns every promise that the server broke in this run.
+    ///
+    /// Pure: a record can be kept and checked again.
     #[must_use]
     pub fn check(&self) -> Vec<Violation> {
         let mut violations = self.truth.check_acknowledged(&self.acknowledged);

@@ -8,7 +8,7 @@
 
 use listwatch_json::raw;
 
-use super::splice::{self, Patch};
+use super::splice::{self, DeltaPatch};
 use crate::Revision;
 use crate::event::EventType;
 
@@ -63,7 +63,7 @@ pub struct DeltaEvent<'a> {
     at: usize,
     bytes: usize,
     crc32: u32,
-    patch: Option<Patch<'a>>,
+    patch: Option<DeltaPatch<'a>>,
 }
 
 impl<'a> DeltaEvent<'a> {
@@ -102,7 +102,7 @@ impl<'a> DeltaEvent<'a> {
     /// Takes the field whose value begins at `at`, and returns the position after it.
     fn read(&mut self, key: &[u8], delta: &'a [u8], at: usize) -> Option<usize> {
         if key == b"patch" {
-            let patch = Patch::read(delta, at)?;
+            let patch = DeltaPatch::read(delta, at)?;
             let end = at + patch.bytes;
             self.patch = Some(patch);
             return Some(end);

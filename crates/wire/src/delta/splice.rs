@@ -23,12 +23,12 @@ pub(super) struct PatchOperation<'a> {
 
 /// The operations of a patch, in order, and the number of its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Patch<'a> {
+pub(super) struct DeltaPatch<'a> {
     pub(super) operations: Vec<PatchOperation<'a>>,
     pub(super) bytes: usize,
 }
 
-impl<'a> Patch<'a> {
+impl<'a> DeltaPatch<'a> {
     /// Reads the patch that begins at `at`: once, both to find its end and to apply it.
     pub(super) fn read(json: &'a [u8], at: usize) -> Option<Self> {
         let mut operations = Vec::new();
@@ -83,7 +83,7 @@ fn place(value: &[u8]) -> Option<(Range<usize>, bool)> {
 pub(super) fn apply(
     base: &[u8],
     (at, versions): (usize, (&str, &str)),
-    patch: &Patch<'_>,
+    patch: &DeltaPatch<'_>,
     room: usize,
 ) -> Result<Vec<u8>, DeltaError> {
     let (old, new) = (versions.0.as_bytes(), versions.1.as_bytes());

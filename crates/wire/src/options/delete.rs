@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::query::{Query, QueryWriter};
-use super::write::dry_run_complaint;
+use super::write::dry_run_error;
 use crate::status::{FieldError, Result, Status};
 
 /// The propagation of a deletion to dependents: `DeletionPropagation` of the API.
@@ -129,7 +129,7 @@ impl DeleteOptions {
             let supported = ["Foreground", "Background", "Orphan", "nil"];
             errors.push(FieldError::not_supported("propagationPolicy", policy.as_str(), &supported));
         }
-        errors.extend(dry_run_complaint(&self.dry_run));
+        errors.extend(dry_run_error(&self.dry_run));
         errors
     }
 

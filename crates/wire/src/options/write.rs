@@ -153,8 +153,8 @@ impl WriteOptions {
             }
             _ => {}
         }
-        errors.extend(manager_complaints(&self.field_manager));
-        errors.extend(dry_run_complaint(&self.dry_run));
+        errors.extend(field_manager_errors(&self.field_manager));
+        errors.extend(dry_run_error(&self.dry_run));
         if !matches!(self.field_validation.as_str(), "" | "Ignore" | "Strict" | "Warn") {
             let supported = ["", "Ignore", "Strict", "Warn"];
             errors.push(FieldError::not_supported(
@@ -181,7 +181,7 @@ impl WriteOptions {
     }
 }
 
-fn manager_complaints(manager: &str) -> Vec<FieldError> {
+fn field_manager_errors(manager: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if manager.len() > MANAGER_MAX {
         errors.push(FieldError::too_long("fieldManager", MANAGER_MAX));
@@ -192,7 +192,7 @@ fn manager_complaints(manager: &str) -> Vec<FieldError> {
     errors
 }
 
-pub(super) fn dry_run_complaint(dry_run: &[String]) -> Option<FieldError> {
+pub(super) fn dry_run_error(dry_run: &[String]) -> Option<FieldError> {
     dry_run.iter().any(|v| v != "All").then(|| FieldError::not_supported("dryRun", dry_run, &["All"]))
 }
 

@@ -127,7 +127,7 @@ impl Requirement {
     ) -> Result<Self, ParseLabelSelectorError> {
         values.sort();
         values.dedup();
-        let errors = complaints(key, operator, &values);
+        let errors = requirement_errors(key, operator, &values);
         if errors.is_empty() {
             Ok(Self { key: key.to_owned(), operator, values })
         } else {
@@ -180,13 +180,14 @@ impl Requirement {
 }
 
 /// The errors of a requirement, in the order and with the paths of apimachinery's `NewRequirement`.
-fn complaints(key: &str, operator: Operator, values: &[String]) -> Vec<FieldError> {
+fn requirement_errors(key: &str, operator: Operator, values: &[String]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let key_errors = label_key_errors(key);
     if !key_errors.is_empty() {
         errors.push(FieldError::invalid("key", key, key_errors.join("; ")));
     }
-    errors.extend(count_complaint(operator, values).map(|text| FieldError::invalid("values", values, text)));
+    errors
+        .extend(value_count_error(operator, values).map(|text| FieldError::invalid("values", values, text)));
     for (i, value) in values.iter().enumerate() {
         if matches!(operator, Operator::GreaterThan | Operator::LessThan)
             && crate::go::parse_int(value).is_err()
@@ -209,7 +210,7 @@ fn complaints(key: &str, operator: Operator, values: &[String]) -> Vec<FieldErro
 }
 
 /// The error about the number of values, if it does not fit the operator.
-fn count_complaint(operator: Operator, values: &[String]) -> Option<&'static str> {
+fn value_count_error(operator: Operator, values: &[String]) -> Option<&'static str> {
     match (operator, values.len()) {
         (Operator::In | Operator::NotIn, 0) => Some("for 'in', 'notin' operators, values set can't be empty"),
         (Operator::Equals | Operator::DoubleEquals | Operator::NotEquals, n) if n != 1 => {

@@ -253,9 +253,9 @@ impl Status {
             .with_cause("", text, "")
     }
 
-    /// 500 with an empty reason, which is what kube-apiserver sends for errors it did not foresee.
+    /// 500 with an empty reason, as kube-apiserver sends it for errors that are no Status themselves.
     #[must_use]
-    pub fn unforeseen(message: impl Into<String>) -> Self {
+    pub fn unknown_reason(message: impl Into<String>) -> Self {
         Self::failure(500, StatusReason::Unknown, message)
     }
 
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_complaints_stand_in_brackets_and_repeats_once() {
+    fn several_errors_stand_in_brackets_and_repeats_once() {
         let twice = FieldError::required("a", "");
         let status =
             Status::invalid("", "Pod", "p", &[twice.clone(), twice, FieldError::duplicate("b", "x")]);

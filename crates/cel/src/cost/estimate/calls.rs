@@ -37,6 +37,8 @@ struct Arg {
 
 impl Coster<'_> {
     /// The cost of a call: the range over all overloads that may be called, plus target and arguments.
+    ///
+    /// Several overloads remain where a type is `dyn`; the estimate is then the range over all of them.
     pub(super) fn call(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) -> CostRange {
         if let ("dyn", [arg]) = (function, args) {
             let cost = self.cost(*arg).plus(ONE);
@@ -204,6 +206,8 @@ impl Coster<'_> {
     }
 
     /// A number that is written in the expression.
+    ///
+    /// Negative numbers count as zero; an expression in the place of a number counts with the default.
     fn literal(&self, arg: Arg, default: u64) -> u64 {
         match self.checked.ast.kind(arg.id) {
             AstKind::Literal(Literal::Int(number)) => u64::try_from(*number).unwrap_or(0),
@@ -311,6 +315,9 @@ impl Coster<'_> {
     }
 
     /// Equality of values of Kubernetes' types does not depend on sizes.
+    ///
+    /// Values of these types are small and of a fixed form, or, like URLs, bounded by the text that they were made
+    /// of.
     fn library_equality(&self, left: Arg, right: Arg) -> Option<Call> {
         let (a, b) = (self.checked.ty(left.id), self.checked.ty(right.id));
         match a {
@@ -370,6 +377,7 @@ impl Coster<'_> {
     }
 }
 
+/// The plus one is cel-go's, so that a pattern on an empty text is not free.
 fn regex(text: SizeRange, pattern: SizeRange) -> CostRange {
     text.plus(SizeRange::fixed(1)).scaled(STRING_FACTOR).times(pattern.scaled(REGEX_FACTOR))
 }

@@ -29,6 +29,8 @@ pub(super) fn merge_field<S: Schema>(
 
 /// Merges a list with patch strategy `merge`: scalars as a set, objects by their merge key. Elements of mixed types
 /// cannot be merged.
+///
+/// Elements are cloned, which shares their contents. The result is arranged once at the end.
 fn merge<S: Schema>(original: Vec<Value>, patch: Vec<Value>, schema: S) -> Merged<Vec<Value>> {
     if original.iter().chain(&patch).any(Value::is_array) {
         return Err(PatchError::Failed("lists of lists are not supported".to_owned()));
@@ -60,6 +62,8 @@ fn merge_scalars(original: Vec<Value>, patch: Vec<Value>) -> Vec<Value> {
 }
 
 /// Carries out the elements that are directives, and returns the original and the patch without them.
+///
+/// One `$patch: replace` anywhere in the list makes the whole patch the new list.
 fn apply_directives(
     mut original: Vec<Value>,
     patch: Vec<Value>,

@@ -37,6 +37,8 @@ impl ElementIdentity<'_> {
 }
 
 /// Arranges a merged list: `patch` gives the order of what it names, `server` that of the rest.
+///
+/// Linear apart from the sort. Elements that neither list knows come last.
 pub(super) fn arrange(
     merged: Vec<Value>,
     patch: &[Value],
@@ -75,6 +77,8 @@ fn weave(
 }
 
 /// Carries out every `$setElementOrder/<list>` of a patch together with the list it orders.
+///
+/// The list is merged and taken out of the patch here, so that the fields which follow do not merge it again.
 pub(super) fn apply_set_order<S: Schema>(
     original: &mut Map,
     patch: &mut Map,

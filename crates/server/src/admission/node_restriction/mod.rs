@@ -24,6 +24,7 @@ use crate::registry::Resource;
 pub(super) struct NodeRestriction;
 
 /// A write by the kubelet of a node.
+/// The object is null for a deletion; the old one is in the request.
 #[derive(Clone, Copy, Debug)]
 struct ByNode<'a> {
     node: &'a str,
@@ -96,6 +97,9 @@ impl ByNode<'_> {
         }
     }
 
+    /// # Errors
+    ///
+    /// Always: the 403.
     fn forbid(&self, why: &str) -> Result<(), Status> {
         Err(self.request.forbidden(self.object, why))
     }
@@ -104,6 +108,8 @@ impl ByNode<'_> {
         if holds { Ok(()) } else { self.forbid(&why()) }
     }
 
+    /// An operation that the Node authorizer lets through and that no rule is about. Refused, so that a new operation
+    /// is decided about before kubelets may use it.
     fn unexpected(&self) -> Result<(), Status> {
         self.forbid(&format!("unexpected operation {:?}", self.request.operation.name()))
     }
@@ -122,6 +128,7 @@ impl ByNode<'_> {
         found.ok_or_else(|| Status::not_found("", "pods", name))
     }
 
+    /// The Node in the cache. A kubelet creates mirror Pods only after its Node, so a 404 is a real one.
     fn own_node(&self) -> Result<Value, Status> {
         let found = self.request.find(("", "v1", "nodes"), None, self.node);
         found.ok_or_else(|| Status::not_found("", "nodes", self.node))
@@ -129,6 +136,7 @@ impl ByNode<'_> {
 }
 
 /// Returns true if two values are the same. Empty and absent are the same.
+/// Kubelets write back what they read, and encoders drop empty lists.
 fn same(one: &Value, other: &Value) -> bool {
     let empty = |value: &Value| match value {
         Value::Null => true,

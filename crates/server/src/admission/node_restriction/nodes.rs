@@ -42,6 +42,8 @@ pub(super) fn admit(by: &ByNode<'_>) -> Result<(), Status> {
     }
 }
 
+/// Taints are allowed at creation: a kubelet registers with the taints of its configuration, and they only keep Pods
+/// away.
 fn admit_new(by: &ByNode<'_>, node: &str) -> Result<(), Status> {
     let configured = by.object.at("spec").has("configSource");
     by.require(!configured, || {
@@ -113,10 +115,13 @@ fn forbidden_labels<'a>(new: &'a Value, old: &'a Value) -> BTreeSet<&'a str> {
     changed.filter(|key| is_forbidden(key)).collect()
 }
 
+/// Sorted, so that a message is the same each time.
 fn join(labels: &BTreeSet<&str>) -> String {
     labels.iter().copied().collect::<Vec<_>>().join(", ")
 }
 
+/// Labels without a domain, or with one outside of `kubernetes.io` and `k8s.io`, belong to the administrator and may
+/// be set.
 fn is_forbidden(label: &str) -> bool {
     let domain = label.split_once('/').map_or("", |(domain, _)| domain);
     let within =

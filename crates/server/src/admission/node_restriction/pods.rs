@@ -83,6 +83,9 @@ fn is_on(pod: &Value, node: &str) -> bool {
 }
 
 /// A kubelet makes Pods only to show those that it runs by itself, which need nothing of the API server.
+///
+/// The checks are in the order of kube-apiserver, since the first that fails is the message people know: the
+/// annotation, the node, the owner, then references.
 fn admit_new(by: &ByNode<'_>, node: &str) -> Result<(), Status> {
     let pod = by.object;
     by.require(references::is_mirror(pod), || {
@@ -103,6 +106,7 @@ fn admit_new(by: &ByNode<'_>, node: &str) -> Result<(), Status> {
 }
 
 /// A mirror Pod is owned by the Node alone, and goes with it.
+/// The uid must be that of the present Node: a Pod owned by a Node that is gone would be collected at once.
 fn check_owner(by: &ByNode<'_>, node: &str) -> Result<(), Status> {
     let [owner] = by.object.at("metadata").list("ownerReferences") else {
         let several = by.object.at("metadata").count("ownerReferences") > 1;
@@ -124,6 +128,10 @@ fn check_owner(by: &ByNode<'_>, node: &str) -> Result<(), Status> {
 }
 
 /// The first API object that a Pod needs, if any.
+///
+/// # Errors
+///
+/// A volume of a kind that is not known, by its name.
 fn needs(pod: &Value) -> Result<Option<&'static str>, String> {
     let spec = pod.at("spec");
     if !spec.text("serviceAccountName").is_empty() {

@@ -26,6 +26,7 @@ const MIGRATED: [(&str, &str); 7] = [
     ("vsphereVolume", "csi.vsphere.vmware.com"),
 ];
 
+/// The signers of certificates that identify a node. Requests for other signers are not limited here.
 const SIGNERS: [&str; 2] = ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
 
 /// A token is bound to a Pod on the node, and for an audience that the Pod asks for.
@@ -104,6 +105,9 @@ fn asks_for(by: &ByNode<'_>, pod: &Value, audience: &str) -> Result<bool, String
     if errors.is_empty() { Ok(false) } else { Err(listwatch_wire::status::aggregate(errors)) }
 }
 
+/// # Errors
+///
+/// The driver has no CSIDriver object, so its audiences are not known.
 fn driver_asks_for(by: &ByNode<'_>, driver: Option<&str>, audience: &str) -> Result<bool, String> {
     let Some(driver) = driver else { return Ok(false) };
     let found = by.request.find(("storage.k8s.io", "v1", "csidrivers"), None, driver);
@@ -112,6 +116,7 @@ fn driver_asks_for(by: &ByNode<'_>, driver: Option<&str>, audience: &str) -> Res
 }
 
 /// The CSI driver of a Pod's volume.
+/// Found through the claim and the volume that it is bound to; `None` while it is not bound.
 fn driver(by: &ByNode<'_>, pod: &Value, volume: &Value) -> Result<Option<String>, String> {
     let claim = match volume.at("persistentVolumeClaim").text("claimName") {
         "" if volume.at("ephemeral").has("volumeClaimTemplate") => {
@@ -128,6 +133,7 @@ fn driver(by: &ByNode<'_>, pod: &Value, volume: &Value) -> Result<Option<String>
     Ok(source_driver(volume.at("spec")))
 }
 
+/// The driver of a volume or PersistentVolume by its source, also by an in-tree source that has moved to a driver.
 fn source_driver(source: &Value) -> Option<String> {
     let migrated = || MIGRATED.iter().find(|(name, _)| source.has(name)).map(|(_, driver)| *driver);
     let driver = match source.at("csi").text("driver") {
@@ -195,6 +201,8 @@ pub(super) fn admit_pod_certificate(by: &ByNode<'_>) -> Result<(), Status> {
     check_signer(by, &pod, spec.text("signerName"), account, &shown)
 }
 
+/// A certificate is mounted by a projected volume of this signer, or the kubelet has a permission for signer and
+/// account.
 fn check_signer(
     by: &ByNode<'_>,
     pod: &Value,

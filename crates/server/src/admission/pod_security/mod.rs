@@ -6,8 +6,11 @@
 //! containers change. A namespace whose level becomes stricter gets warnings about existing Pods, at most 3000 of
 //! them.
 
+mod baseline;
 mod checks;
+mod pod;
 mod policy;
+mod restricted;
 
 use std::collections::BTreeMap;
 
@@ -16,7 +19,8 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
-use self::checks::{Pod, Violations};
+use self::checks::Violations;
+use self::pod::Pod;
 use self::policy::{NamespacePolicy, Standard, StandardLevel};
 use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;

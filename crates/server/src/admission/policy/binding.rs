@@ -20,8 +20,12 @@ use crate::registry::Resource;
 pub(super) struct PolicyBinding {
     pub(super) name: String,
     /// `Deny`, `Warn`, `Audit`.
+    ///
+    /// Empty for bindings of mutating policies. Only validating ones have actions, of which `Deny` and `Warn` exclude
+    /// each other (validation checks that).
     pub(super) actions: Vec<String>,
     matcher: Matcher,
+    /// `spec.paramRef`; null if the policy takes no parameters.
     param_ref: Value,
 }
 
@@ -56,6 +60,10 @@ impl PolicyBinding {
     ///
     /// # Errors
     /// The problem with the configuration.
+    ///
+    /// No parameter found and `Allow` gives an empty list, so the policy is not evaluated at all. With a selector the
+    /// cost is one evaluation per matching object, each with a budget of its own; kube-apiserver has no bound on
+    /// their number either.
     pub(super) async fn params(
         &self,
         request: &Attributes<'_>,
@@ -113,6 +121,7 @@ impl PolicyBinding {
 }
 
 /// Parameters of a kind with a conversion webhook, in the version that the policy names.
+/// Parameters without one are already in that version when they are read.
 async fn converted(
     request: &Attributes<'_>,
     resource: &Resource,

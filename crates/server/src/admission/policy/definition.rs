@@ -48,14 +48,18 @@ impl ParamKind {
 pub(super) struct Validation {
     pub(super) expression: CompiledExpression,
     pub(super) message: String,
+    /// Preferred to `message`; falls back to it if it fails or returns something unusable.
     pub(super) message_expression: Option<CompiledExpression>,
+    /// One of kube-apiserver's reasons, which decides the code of the 4xx.
     pub(super) reason: String,
 }
 
 /// A mutation: an expression that returns a change.
 #[derive(Debug)]
 pub(super) enum Mutation {
+    /// Returns an object with the fields to set, merged as by server-side apply.
     Apply(CompiledExpression),
+    /// Returns a list of JSON patch operations.
     Patch(CompiledExpression),
 }
 
@@ -72,7 +76,9 @@ pub(super) struct PolicyDefinition {
     /// Named expressions that the others may use, in order.
     pub(super) variables: Vec<(String, CompiledExpression)>,
     pub(super) validations: Vec<Validation>,
+    /// Audit annotations of a validating policy, evaluated whatever the validations say.
     pub(super) annotations: Vec<(String, CompiledExpression)>,
+    /// Changes in order; each expression sees the object that the one before has made.
     pub(super) mutations: Vec<Mutation>,
     /// Called again if others changed the object after it.
     pub(super) reinvoke: bool,

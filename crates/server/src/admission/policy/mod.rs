@@ -29,7 +29,7 @@ use crate::registry::expressions::PolicyFamily;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-/// A policy and its bindings.
+/// A policy and its bindings. Bindings of a policy that does not exist are dropped when policies are read.
 #[derive(Debug)]
 struct BoundPolicy {
     definition: PolicyDefinition,
@@ -40,6 +40,7 @@ struct BoundPolicy {
 #[derive(Debug)]
 struct Policies {
     family: PolicyFamily,
+    /// `None` before the first request.
     read: Mutex<Option<ReadPolicies>>,
 }
 
@@ -62,6 +63,9 @@ impl Policies {
     }
 
     /// Returns the policies, read anew if one of them or of their bindings has changed.
+    ///
+    /// The test is by identity of two snapshots. A change costs a compilation of all policies of the family, under
+    /// the lock and by the first request after it; requests that come meanwhile wait for it.
     fn current(&self, api: &Api) -> Arc<[BoundPolicy]> {
         let find = |plural: &str| api.registry.find(GROUP, "v1", plural);
         let (Some(policies), Some(bindings)) = (find(self.family.policies()), find(self.family.bindings()))

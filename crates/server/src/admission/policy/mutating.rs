@@ -72,6 +72,7 @@ impl Plugin for MutatingPolicies {
     }
 }
 
+/// Several errors become causes of one status; the message is the first.
 fn denied(request: &Attributes<'_>, object: &Json, errors: Vec<String>) -> Status {
     let mut status = request.forbidden(object, "admission request denied by policy");
     status.message = errors.first().cloned().unwrap_or_default();
@@ -80,6 +81,11 @@ fn denied(request: &Attributes<'_>, object: &Json, errors: Vec<String>) -> Statu
 }
 
 /// Applies a policy with all its bindings.
+///
+/// # Errors
+///
+/// A result that cannot be accepted. Errors that are a matter of the failure policy go to `errors`, so that the
+/// remaining policies still run.
 async fn apply(
     request: &Attributes<'_>,
     policy: &BoundPolicy,
@@ -117,6 +123,9 @@ async fn apply(
 }
 
 /// Applies the mutations of a policy with one parameter.
+///
+/// Counts as called for reinvocation only after it has run to the end. Match conditions are evaluated before that
+/// test, on the object as it is now.
 async fn mutate(
     request: &Attributes<'_>,
     definition: &PolicyDefinition,
@@ -158,6 +167,8 @@ async fn mutate(
 }
 
 /// Returns the object after one mutation.
+///
+/// Each mutation has a budget of its own, while validations of one policy share theirs, as in kube-apiserver.
 fn change(
     request: &Attributes<'_>,
     definition: &PolicyDefinition,
@@ -168,10 +179,7 @@ fn change(
     let scope = PolicyScope::new(objects, Access::new(request), &definition.variables);
     scope.close();
     let mut budget = Budget::new(OBJECT_BUDGET);
-    let resource = match form {
-        MatchForm::Sent => request.resource,
-        MatchForm::Converted(resource) => resource,
-    };
+    let resource = form.resource(request);
     let result = match mutation {
         Mutation::Apply(expression) => scope
             .evaluate(expression, &mut budget)

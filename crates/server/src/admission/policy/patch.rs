@@ -17,6 +17,10 @@ use crate::registry::managed::Tracking;
 const PATCH_NODES: usize = 1_000_000;
 
 /// Merges an apply configuration into an object, by the merge keys of its schema.
+///
+/// # Errors
+///
+/// A configuration that is too large, or that cannot be merged by the schema. It is a matter of the failure policy.
 pub(super) fn apply(resource: &Resource, object: &Json, configuration: &Value<'_>) -> Result<Json, String> {
     let mut applied =
         to_json(configuration, &mut { PATCH_NODES }).map_err(|error| error.message().to_owned())?;
@@ -44,6 +48,10 @@ pub(super) fn apply(resource: &Resource, object: &Json, configuration: &Value<'_
 }
 
 /// Applies a list of JSON patch operations. A test that fails leaves the object as it is.
+///
+/// # Errors
+///
+/// A list that is no JSON patch, or one that cannot be applied for another reason than a failed `test`.
 pub(super) fn json_patch(object: &Json, operations: &Value<'_>) -> Result<Json, String> {
     let operations = to_json(operations, &mut { PATCH_NODES }).map_err(|error| error.message().to_owned())?;
     let has_test = operations

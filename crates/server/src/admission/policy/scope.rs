@@ -18,7 +18,7 @@ use listwatch_wire::json::{Value as Json, json};
 
 use crate::admission::Attributes;
 use crate::admission::matching::MatchForm;
-use crate::admission::webhook::{kind_of, user_info};
+use crate::admission::request_document::request_document;
 use crate::auth::{self, User};
 use crate::registry::expressions::CompiledExpression;
 
@@ -33,8 +33,11 @@ pub(crate) struct PolicyObjects<'r> {
     form: &'r MatchForm,
     pub(crate) object: Json,
     pub(crate) old: Json,
+    /// Set by the caller for each parameter, while the objects stay.
     pub(crate) params: Json,
+    /// The variable `request`, made by the first expression that reads it.
     request: OnceLock<Json>,
+    /// The variable `namespaceObject`, as above. It is a copy of what expressions may see.
     namespace: OnceLock<Json>,
 }
 
@@ -64,35 +67,6 @@ impl<'r> PolicyObjects<'r> {
             namespace.map(|namespace| visible_namespace(&namespace)).unwrap_or_default()
         })
     }
-}
-
-/// The variable `request`.
-fn request_document(request: &Attributes<'_>, form: &MatchForm) -> Json {
-    let shown = match form {
-        MatchForm::Sent => request.resource,
-        MatchForm::Converted(resource) => resource,
-    };
-    let mut document = json!({
-        "kind": kind_of(shown, request.subresource),
-        "resource": {"group": &*shown.group, "version": &*shown.version, "resource": &*shown.plural},
-        "requestKind": kind_of(request.resource, request.subresource),
-        "requestResource": {"group": &*request.resource.group, "version": &*request.resource.version, "resource": &*request.resource.plural},
-        "operation": request.operation.name(),
-        "userInfo": user_info(request.user),
-        "dryRun": request.is_dry_run(),
-        "options": request.options.document()
-    });
-    for (key, text) in [
-        ("name", request.name),
-        ("namespace", request.namespace),
-        ("subResource", request.subresource),
-        ("requestSubResource", request.subresource),
-    ] {
-        if !text.is_empty() {
-            document.put(key, text);
-        }
-    }
-    document
 }
 
 /// The parts of a namespace that expressions may see.
@@ -127,6 +101,7 @@ fn visible_namespace(namespace: &Json) -> Json {
 }
 
 /// The authorizer as expressions use it (`authorizer.group(…).resource(…).check(…)`), for the user of the request.
+/// The user is copied, since values of expressions may outlive the borrow of the request.
 pub(crate) struct Access {
     authorizer: Arc<dyn auth::Authorizer>,
     user: User,
@@ -180,7 +155,10 @@ pub(crate) struct PolicyScope<'a> {
     objects: &'a PolicyObjects<'a>,
     access: Arc<dyn Authorizer>,
     variables: &'a [(String, CompiledExpression)],
+    /// One cell per variable, in the same order. Errors are kept, too: a variable that fails does so for every
+    /// reader.
     computed: Vec<OnceLock<Result<Value<'a>, EvalError>>>,
+    /// The scope itself, by which the value `variables` leads back to these cells.
     own: OnceLock<&'a PolicyScope<'a>>,
 }
 
@@ -211,6 +189,8 @@ impl<'a> PolicyScope<'a> {
     ///
     /// # Errors
     /// A compile error, a runtime error or an exhausted budget, as the message that is shown to the user.
+    ///
+    /// The budget is charged for the variables that this expression is the first to read.
     pub(crate) fn evaluate(
         &self,
         compiled: &CompiledExpression,
@@ -253,6 +233,8 @@ impl<'a> Activation<'a> for PolicyScope<'a> {
 }
 
 impl PolicyScope<'_> {
+    /// The resource of the request as it was sent, which `authorizer.requestResource` asks about, whatever version
+    /// the policy matched.
     fn own_access(&self) -> AccessRequest {
         let request = self.objects.request();
         let resource = request.at("requestResource");

@@ -26,6 +26,7 @@ use crate::registry::expressions::{CompiledExpression, PolicyFamily};
 const ANNOTATION_BYTES: usize = 10 << 10;
 /// Bytes of a message that an expression returns.
 const MESSAGE_BYTES: usize = 5 << 10;
+/// The audit annotation with all failures of the action `Audit`, as one JSON list.
 const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
 
 /// The plugin ValidatingAdmissionPolicy, with its policies as they were last read.
@@ -43,6 +44,7 @@ struct Denial {
     message: String,
     reason: String,
     policy: String,
+    /// Named in the message, so that the administrator finds where the policy is switched on.
     binding: Option<String>,
 }
 
@@ -92,6 +94,9 @@ impl Denial {
 }
 
 /// Evaluates a policy with all its bindings.
+///
+/// Nothing is returned early: each binding may have another action, and audit wants all of them. Audit annotations of
+/// several bindings are joined, equal values once.
 async fn judge(
     request: &Attributes<'_>,
     object: &Json,
@@ -156,6 +161,7 @@ async fn judge(
     }
 }
 
+/// A failure as the audit annotation has it.
 fn failure(definition: &PolicyDefinition, binding: &PolicyBinding, index: usize, message: &str) -> Json {
     json!({
         "message": message, "policy": definition.name.as_str(), "binding": binding.name.as_str(),
@@ -210,6 +216,13 @@ fn evaluate(
 }
 
 /// Evaluates match conditions: one that is false decides, whatever errors others have.
+///
+/// Conditions have a budget apart from that of validations (`MATCH_CONDITIONS_BUDGET`). Webhooks use the same
+/// function for theirs.
+///
+/// # Errors
+///
+/// The errors of conditions, if none is false.
 pub(in crate::admission) fn matches_conditions(
     scope: &PolicyScope<'_>,
     conditions: &[CompiledExpression],
@@ -226,6 +239,9 @@ pub(in crate::admission) fn matches_conditions(
 }
 
 /// The message of a validation that failed: of its expression, else its own, else one made of the expression.
+///
+/// An expression that fails, or returns several lines or more than [`MESSAGE_BYTES`], does not count: the denial
+/// itself must not depend on its wording.
 fn message(scope: &PolicyScope<'_>, validation: &Validation, budget: &mut Budget) -> String {
     let computed = validation
         .message_expression

@@ -27,7 +27,14 @@ pub(crate) use scope::is_in_scope;
 /// Group, version and plural of ResourceQuotas.
 pub(crate) const QUOTAS: (&str, &str, &str) = ("", "v1", "resourcequotas");
 
+/// Validating, at the end of the chain. It writes nothing itself: charges are handed to the request's record, and the
+/// write verb commits them with the object.
+///
+/// kube-apiserver updates the quota in a separate write before the object, so a write that fails afterwards stays
+/// charged until the next recalculation. Here both succeed or neither. A charge that finds the quota changed fails
+/// the transaction, and the verb evaluates admission again.
 #[derive(Debug)]
+#[doc(alias = "quotaAdmission")]
 pub(super) struct ResourceQuota;
 
 #[async_trait]
@@ -81,6 +88,8 @@ fn charges(request: &Attributes<'_>, object: &Value) -> Result<Vec<Write>, Statu
 }
 
 /// Updates of most kinds use no more than before.
+/// Returning true for one that does not costs a measurement; returning false for one that does would let usage drift
+/// until it is recalculated.
 fn may_change_usage(request: &Attributes<'_>, object: &Value) -> bool {
     let Some(old) = request.old else { return true };
     let terminating = |pod: &Value| scope::is_terminating(pod.at("spec"));
@@ -99,6 +108,7 @@ fn may_change_usage(request: &Attributes<'_>, object: &Value) -> bool {
 struct Quota {
     key: std::sync::Arc<str>,
     value: Value,
+    /// The revision in the cache, which the commit expects.
     revision: Revision,
 }
 
@@ -124,6 +134,14 @@ impl Quota {
     }
 
     /// Returns the write that charges the quota, if the object costs something.
+    ///
+    /// The hard limits are those of the status, which the quota controller has copied from the spec: a quota that was
+    /// never calculated has none and limits nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// 403 if a container names no amount of a limited resource, if the use is not known yet, or if the quota would
+    /// be exceeded. An update of `status` never exceeds: what a volume has been given is a fact.
     fn charge(&self, request: &Attributes<'_>, object: &Value) -> Result<Option<Write>, Status> {
         let usage = QuotaUsage::of(request.resource);
         let hard = amounts(self.value.at("status").at("hard"));
@@ -178,6 +196,7 @@ impl Quota {
         Ok(Some(self.with_used(&after)))
     }
 
+    /// The write of a new `status.used`, on the condition that the quota is still at the revision that was read.
     fn with_used(&self, used: &Amounts) -> Write {
         let mut value = self.value.clone();
         if let Some(status) = value.inner_or_new("status") {
@@ -204,6 +223,7 @@ fn sum(used: &Amounts, cost: &Amounts) -> Amounts {
 }
 
 /// The amounts by which the first exceeds the second.
+/// Never negative: usage goes down by recalculation only.
 fn subtract(cost: &mut Amounts, before: &Amounts) {
     for (name, amount) in cost.iter_mut() {
         if let Some(before) = before.get(name) {
@@ -213,6 +233,7 @@ fn subtract(cost: &mut Amounts, before: &Amounts) {
     }
 }
 
+/// Only the resources that are exceeded, in kube-apiserver's format `cpu=2,memory=1Gi`.
 fn pretty(list: &Amounts, names: &[&String]) -> String {
     let each = names.iter().map(|name| {
         let amount = list.get(*name).copied().unwrap_or_default();

@@ -45,6 +45,7 @@ fn pod_matches(spec: &Value, scope: &str, operator: &str, values: &[Value]) -> b
     }
 }
 
+/// The semantics of scope selectors, which differ from those of label selectors: `In` never matches an empty name.
 fn selects(name: &str, operator: &str, values: &[Value]) -> bool {
     let listed = values.iter().any(|value| value == name);
     match operator {
@@ -56,6 +57,7 @@ fn selects(name: &str, operator: &str, values: &[Value]) -> bool {
     }
 }
 
+/// A term with a namespace selector or with explicit namespaces counts, even if it names the Pod's own.
 fn crosses_namespaces(affinity: &Value) -> bool {
     let crosses = |term: &Value| term.count("namespaces") > 0 || term.has("namespaceSelector");
     ["podAffinity", "podAntiAffinity"].iter().any(|key| {

@@ -14,6 +14,7 @@ use listwatch_wire::json::Value;
 use crate::admission::pod_resources::{Amounts, add, amounts, of_pod, quantity};
 use crate::registry::Resource;
 
+/// The middle of names such as `gold.storageclass.storage.k8s.io/requests.storage`.
 const BY_CLASS: &str = ".storageclass.storage.k8s.io/";
 /// The resources that every container must name if a quota limits them.
 const MUST_SPECIFY: [&str; 6] =
@@ -29,6 +30,7 @@ pub(crate) struct QuotaUsage {
     alias: Option<&'static str>,
 }
 
+/// Kinds that cost more than their count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MeasureKind {
     Pod,
@@ -57,6 +59,8 @@ impl QuotaUsage {
     }
 
     /// Returns true if objects of this resource may use up the named one.
+    ///
+    /// Decides if a quota is charged at all, before the object is measured.
     pub(crate) fn counts(&self, name: &str) -> bool {
         if name == self.count || Some(name) == self.alias {
             return true;
@@ -74,6 +78,9 @@ impl QuotaUsage {
     }
 
     /// Returns what the object costs, by quota resource name. Zero amounts may be included.
+    ///
+    /// Proportional to the containers or ports of the object. It reads nothing but the object and the clock, by which
+    /// an overdue Pod costs less.
     pub(crate) fn measure(&self, object: &Value) -> Amounts {
         let one = Quantity::whole(1);
         let mut usage = Amounts::from([(self.count.clone(), one)]);
@@ -116,6 +123,8 @@ impl QuotaUsage {
     }
 }
 
+/// Quotas name compute resources with and without `requests.`; extended resources only with it, because they cannot
+/// be overcommitted.
 fn is_pod_resource(name: &str) -> bool {
     const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
     let bare = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);

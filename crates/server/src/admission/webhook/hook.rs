@@ -15,7 +15,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 
 use super::in_form;
-use super::review::{Review, ReviewAnswer};
+use super::review::{AdmissionReview, ReviewAnswer};
 use crate::admission::Attributes;
 use crate::admission::matching::{MatchForm, Matcher};
 use crate::admission::policy::{Access, PolicyObjects, PolicyScope, matches_conditions};
@@ -37,6 +37,8 @@ pub(super) struct Webhook {
     pub(super) name: String,
     pub(super) configuration: String,
     /// Its place in all configurations.
+    ///
+    /// By it the second round of mutation recognises a webhook (`configuration/name`).
     pub(super) uid: String,
     /// Called again if others changed the object after it.
     pub(super) reinvoke: bool,
@@ -46,9 +48,11 @@ pub(super) struct Webhook {
     fail_closed: bool,
     /// True if the webhook may be called for dry runs: it has no side effects then.
     dry_run: bool,
+    /// Seconds; validation bounds it to 1 to 30.
     timeout: i64,
     /// The first version of reviews it accepts that this server has.
     review: Option<&'static str>,
+    /// An error is kept and shown at the call, where the failure policy decides about it.
     endpoint: Result<Endpoint, String>,
 }
 
@@ -128,6 +132,13 @@ impl Webhook {
     }
 
     /// Returns the form in which the webhook wants to see the request, if it does.
+    ///
+    /// Conversion and conditions cost a copy of both objects; webhooks without conditions are decided by rules and
+    /// selectors alone.
+    ///
+    /// # Errors
+    ///
+    /// 403 if a condition fails and the failure policy is `Fail`; the Status of a conversion that fails.
     pub(super) async fn applies(
         &self,
         request: &Attributes<'_>,
@@ -158,6 +169,9 @@ impl Webhook {
     /// # Errors
     /// [`WebhookFailure::Rejected`] if it denied the request or does not support dry run, [`WebhookFailure::Call`]
     /// for everything that went wrong.
+    ///
+    /// Not retried: a webhook may have side effects. Warnings and audit annotations of the answer count even if it
+    /// rejects.
     pub(super) async fn call(
         &self,
         request: &Attributes<'_>,
@@ -176,7 +190,7 @@ impl Webhook {
         let endpoint = self.endpoint.as_ref();
         let endpoint =
             endpoint.map_err(|why| WebhookFailure::Call(format!("could not get REST client: {why}")))?;
-        let review = Review { version, request, form, object, old };
+        let review = AdmissionReview { version, request, form, object, old };
         let (uid, body) = review.encode();
         let timeout = Duration::from_secs(u64::try_from(self.timeout).unwrap_or(1));
         let answer = request.api.call_webhook(endpoint, body, timeout).await;

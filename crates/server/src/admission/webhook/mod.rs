@@ -16,7 +16,6 @@ use listwatch_wire::json::Value;
 use parking_lot::Mutex;
 
 use self::hook::{Webhook, WebhookFailure};
-pub(in crate::admission) use self::review::{kind_of, user_info};
 use super::matching::{MatchForm, is_exempt};
 use super::{Attributes, Operation, Plugin};
 use crate::api::Api;
@@ -42,6 +41,9 @@ impl Hooks {
     }
 
     /// Returns the webhooks, read anew if a configuration has changed.
+    ///
+    /// Compared by identity of the snapshot, so an unchanged configuration costs a lock and a comparison.
+    /// Configurations are in the order of their names, as in kube-apiserver, and webhooks in the order within each.
     fn current(&self, api: &Api, plural: &str) -> Arc<[Webhook]> {
         let Some(resource) = api.registry.find(GROUP, "v1", plural) else { return Arc::new([]) };
         let snapshot = resource.collection.snapshot();
@@ -67,6 +69,9 @@ impl Hooks {
 pub(super) struct MutatingWebhooks(Hooks);
 
 /// The plugin ValidatingAdmissionWebhook: calls webhooks concurrently, since none may change the object.
+///
+/// The calls share the task of the request and all run to their end, even if one rejects: others may want to record
+/// something. The first rejection in the order of configurations is the answer.
 #[derive(Debug, Default)]
 pub(super) struct ValidatingWebhooks(Hooks);
 
@@ -118,6 +123,11 @@ impl Plugin for MutatingWebhooks {
 }
 
 /// Calls a mutating webhook; returns true if it changed the object.
+///
+/// # Errors
+///
+/// A patch that cannot be applied, and an object that the webhook has broken, are rejections and no failed calls:
+/// ignoring them would store something half changed.
 async fn mutate(
     request: &Attributes<'_>,
     hook: &Webhook,
@@ -145,15 +155,14 @@ async fn mutate(
 }
 
 /// Checks the types of a patched object, fills in defaults, and brings it into the version of the request.
+///
+/// Duplicate owner references are removed, as from an object that a client sends.
 pub(in crate::admission) async fn accept(
     request: &Attributes<'_>,
     form: &MatchForm,
     object: &mut Value,
 ) -> Result<(), WebhookFailure> {
-    let own = match form {
-        MatchForm::Sent => request.resource,
-        MatchForm::Converted(resource) => resource,
-    };
+    let own = form.resource(request);
     if is_whole(request) {
         if let Some(error) = own.rules.decode(object, None).error {
             return Err(WebhookFailure::Rejected(Status::internal(error)));
@@ -222,6 +231,7 @@ impl Plugin for ValidatingWebhooks {
     }
 }
 
+/// One call and the failure policy. `index` counts the webhooks that match, and names the audit annotation.
 async fn validate(
     request: &Attributes<'_>,
     hook: &Webhook,

@@ -16,10 +16,10 @@ use listwatch_wire::json::{self, Value, json};
 use super::hook::{Webhook, WebhookFailure};
 use crate::admission::Attributes;
 use crate::admission::matching::MatchForm;
-use crate::auth::User;
+use crate::admission::request_document::request_document;
 
 /// The request of an AdmissionReview.
-pub(super) struct Review<'a> {
+pub(super) struct AdmissionReview<'a> {
     /// Group and version of the review.
     pub(super) version: &'static str,
     pub(super) request: &'a Attributes<'a>,
@@ -28,69 +28,19 @@ pub(super) struct Review<'a> {
     pub(super) old: &'a Value,
 }
 
-impl Review<'_> {
+impl AdmissionReview<'_> {
     /// Returns the uid of the review and its encoding.
+    ///
+    /// The uid is new for each call, so that an answer to another review cannot be taken for this one.
     pub(super) fn encode(&self) -> (String, Bytes) {
         let (request, uid) = (self.request, uuid::Uuid::new_v4().to_string());
-        let shown = match self.form {
-            MatchForm::Sent => request.resource,
-            MatchForm::Converted(resource) => resource,
-        };
-        let mut asked = json!({
-            "uid": uid.as_str(),
-            "kind": kind_of(shown, request.subresource),
-            "resource": {"group": &*shown.group, "version": &*shown.version, "resource": &*shown.plural},
-            "requestKind": kind_of(request.resource, request.subresource),
-            "requestResource": {"group": &*request.resource.group, "version": &*request.resource.version, "resource": &*request.resource.plural},
-            "operation": request.operation.name(),
-            "userInfo": user_info(request.user),
-            "object": self.object.clone(),
-            "oldObject": self.old.clone(),
-            "dryRun": request.is_dry_run(),
-            "options": request.options.document()
-        });
-        for (key, text) in [
-            ("name", request.name),
-            ("namespace", request.namespace),
-            ("subResource", request.subresource),
-            ("requestSubResource", request.subresource),
-        ] {
-            if !text.is_empty() {
-                asked.put(key, text);
-            }
-        }
+        let mut asked = request_document(request, self.form);
+        asked.put("uid", uid.as_str());
+        asked.put("object", self.object.clone());
+        asked.put("oldObject", self.old.clone());
         let review = json!({"kind": "AdmissionReview", "apiVersion": self.version, "request": asked});
         (uid, json::encode(&review).into())
     }
-}
-
-/// Group, version and kind of the object of a request.
-pub(in crate::admission) fn kind_of(resource: &crate::registry::Resource, subresource: &str) -> Value {
-    let own =
-        resource.subresource(subresource).filter(|own| !own.group.is_empty() || !own.version.is_empty());
-    match own {
-        Some(own) => json!({"group": &*own.group, "version": &*own.version, "kind": &*own.kind}),
-        None => {
-            let named = resource.subresource(subresource).map_or(&resource.kind, |own| &own.kind);
-            json!({"group": &*resource.group, "version": &*resource.version, "kind": &**named})
-        }
-    }
-}
-
-/// A user as reviews show one.
-pub(in crate::admission) fn user_info(user: &User) -> Value {
-    let mut info = json!({"username": user.name.as_str(), "groups": user.groups.clone()});
-    if !user.uid.is_empty() {
-        info.put("uid", user.uid.as_str());
-    }
-    if !user.extra.is_empty() {
-        let mut extra = json!({});
-        for (key, values) in &user.extra {
-            extra.put(key, values.clone());
-        }
-        info.put("extra", extra);
-    }
-    info
 }
 
 /// The response of an AdmissionReview. Its parts are read when they are needed: a validating webhook's patch never
@@ -125,6 +75,8 @@ impl ReviewAnswer {
     }
 
     /// Passes on warnings and audit annotations.
+    ///
+    /// Keys are prefixed with the name of the webhook, so that two cannot overwrite each other's annotations.
     pub(super) fn record(&self, request: &Attributes<'_>, hook: &Webhook) {
         for (key, value) in self.response.entries("auditAnnotations") {
             let key = format!("{}/{key}", hook.name);
@@ -160,6 +112,11 @@ impl ReviewAnswer {
     }
 
     /// Returns the patch of a mutating webhook, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// [`WebhookFailure::Call`] for an answer that contradicts itself, which only `v1` is strict about, and for a
+    /// patch that cannot be parsed.
     pub(super) fn patch(&self, _hook: &Webhook) -> Result<Option<JsonPatch>, WebhookFailure> {
         let invalid = |why: String| WebhookFailure::Call(format!("received invalid webhook response: {why}"));
         let (text, kind) = (self.response.text("patch"), self.response.at("patchType").as_str());

@@ -34,6 +34,10 @@ impl Impersonator {
     ///
     /// # Errors
     /// 403 that names the first right that is missing.
+    ///
+    /// Costs up to five modes with one authorization per claim each, all from memory. The refusal is that of the mode
+    /// which worked last, or else of the first that fits, because the last mode tried is `impersonate` for everything
+    /// and its refusal would hide the constrained permission that is missing.
     pub(crate) fn impersonate(
         &self,
         wanted: &Impersonation,
@@ -57,6 +61,7 @@ impl Impersonator {
         Err(refusal.unwrap_or_else(|| Status::internal("all impersonation modes failed")))
     }
 
+    /// The lock is held for a lookup and an insertion, never during an authorization.
     fn remember(&self, requester: &User, mode: Mode) {
         let mut last = self.last.lock();
         if last.get(&requester.name) == Some(&mode) {

@@ -49,6 +49,8 @@ impl Mode {
         Some(check.on_request(request).and_then(|()| check.all()).map(|()| self.user(wanted)))
     }
 
+    /// Node and service account modes are for a bare name: with groups, uid or extra values of its own the user would
+    /// be another one than that node or account.
     fn fits(self, wanted: &Impersonation, requester: &User) -> bool {
         let (node, account) = (node_name(&wanted.name), service_account(&wanted.name));
         match self {
@@ -86,6 +88,8 @@ impl Mode {
         if self.is_constrained() { AUTHENTICATION } else { "" }
     }
 
+    /// Groups decide between `system:authenticated` and `system:unauthenticated`, one of which every user has. Asking
+    /// for `system:unauthenticated` explicitly is possible, and then nothing is added.
     fn user(self, wanted: &Impersonation) -> User {
         let Impersonation { name, uid, extra, .. } = wanted.clone();
         let mut groups = self.groups(wanted);
@@ -116,6 +120,7 @@ impl Mode {
 }
 
 /// The rights that one mode asks for.
+/// Borrowed for one request; the order of its checks decides which 403 the user reads.
 struct ModeCheck<'a> {
     mode: Mode,
     wanted: &'a Impersonation,
@@ -124,6 +129,8 @@ struct ModeCheck<'a> {
 }
 
 impl ModeCheck<'_> {
+    /// The second half of a constrained mode: the verb of the request itself, on the resource and name of the
+    /// request.
     fn on_request(&self, request: &Attributes<'_>) -> Result<(), Status> {
         if !self.mode.is_constrained() {
             return Ok(());
@@ -132,6 +139,8 @@ impl ModeCheck<'_> {
         self.authorizer.require(self.requester, &Attributes { verb: &verb, ..*request })
     }
 
+    /// The first half: one authorization per claim. The name comes first, because its refusal is the one that people
+    /// understand.
     fn all(&self) -> Result<(), Status> {
         let verb = self.mode.verb();
         self.name(&verb)?;
@@ -166,6 +175,8 @@ impl ModeCheck<'_> {
         }
     }
 
+    /// Constrained modes never give `system:masters`: that group bypasses authorization, so the permission for it
+    /// would be permission for everything.
     fn groups(&self, verb: &str) -> Result<(), Status> {
         let groups = &self.wanted.groups;
         let right = claim(verb, self.mode.group(), "groups");
@@ -184,11 +195,12 @@ impl ModeCheck<'_> {
         groups.iter().try_for_each(|group| self.may(&Attributes { name: group, ..right }))
     }
 
+    /// The key is the subresource and the value the name of `userextras`, so that a rule can allow single values.
     fn extra(&self, verb: &str) -> Result<(), Status> {
         let extra = &self.wanted.extra;
         let right = claim(verb, AUTHENTICATION, "userextras");
         if self.mode.is_constrained() {
-            if let Some(why) = extra.iter().find_map(|(key, values)| odd_extra(key, values)) {
+            if let Some(why) = extra.iter().find_map(|(key, values)| extra_error(key, values)) {
                 return Err(self.refuse(&right, &why));
             }
             let many = extra.values().map(Vec::len).sum::<usize>() >= MANY;
@@ -203,13 +215,14 @@ impl ModeCheck<'_> {
     }
 }
 
+/// The virtual resource that a claim is authorized as. No such resource is served: it exists in rules only.
 fn claim<'a>(verb: &'a str, group: &'a str, resource: &'a str) -> Attributes<'a> {
     Attributes { verb, group, version: "v1", resource, ..Attributes::default() }
 }
 
 /// Returns the reason why an extra key or value is refused in the constrained modes, which accept well-formed ones
 /// only.
-fn odd_extra(key: &str, values: &[String]) -> Option<String> {
+fn extra_error(key: &str, values: &[String]) -> Option<String> {
     if key.is_empty() {
         return Some("impersonating the empty string key in extra is not allowed".to_owned());
     }

@@ -41,6 +41,8 @@ const SOURCES: [(&str, GraphSource); 5] = [
 const POD_PARTS: [&str; 4] =
     ["spec", "metadata.annotations", "status.resourceClaimStatuses", "status.extendedResourceClaimStatus"];
 
+/// The follower of one collection. It takes the write lock per event, not per batch, so that a kubelet's request
+/// waits for one object at most; only a reload holds it for a whole collection.
 #[derive(Debug)]
 struct GraphFeed {
     source: GraphSource,
@@ -91,6 +93,8 @@ impl GraphSource {
         }
     }
 
+    /// Pods are parsed here, at most once per change of one of [`POD_PARTS`]. A Pod without a node is removed, which
+    /// matters for an object that was replaced by another of the same name.
     fn put(self, graph: &mut NodeGraph, object: &Object) {
         let node = match self {
             Self::Volume => "",
@@ -114,6 +118,8 @@ impl GraphSource {
         }
     }
 
+    /// The identity in the graph. Volumes are kept apart by name (`set_volume`) and never reach the arm that they
+    /// share with Pods.
     fn vertex(self, object: &Object) -> Vertex {
         let kind = match self {
             Self::Placed(kind) => kind,

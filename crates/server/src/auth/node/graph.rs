@@ -27,6 +27,7 @@ pub(super) enum NodeObjectKind {
 }
 
 /// An object by its name; the namespace is empty for cluster-scoped ones.
+/// Not by uid: a kubelet asks by name, and an object that is replaced under the same name is needed just as much.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Vertex {
     pub(super) kind: NodeObjectKind,
@@ -56,6 +57,7 @@ pub(super) struct NodeGraph {
     needed: NodeMap<Vertex, NodeMap<Arc<str>, u32>>,
     /// The node of a Pod or another object that belongs to one, and what it refers to.
     placed: NodeMap<Vertex, (Arc<str>, Vec<Vertex>)>,
+    /// Bound PersistentVolumes by name.
     volumes: NodeMap<Box<str>, Volume>,
     /// The volumes that need a Secret.
     volumes_of: NodeMap<Vertex, HashSet<Box<str>, RandomState>>,
@@ -63,6 +65,8 @@ pub(super) struct NodeGraph {
 
 impl NodeGraph {
     /// Puts an object on a node, with all that it refers to, instead of what was known of it.
+    ///
+    /// The object itself is counted among its references, which is how a kubelet may read its own Pods.
     pub(super) fn place(&mut self, object: Vertex, node: &str, mut references: Vec<Vertex>) {
         self.remove(&object);
         if node.is_empty() {
@@ -96,6 +100,8 @@ impl NodeGraph {
     }
 
     /// Puts a PersistentVolume that is bound to a claim, or forgets one that is not.
+    ///
+    /// No node is stored with it: the claim leads to the nodes at lookup, so binding a volume touches no Pod.
     pub(super) fn set_volume(&mut self, name: &str, volume: Option<Volume>) {
         if let Some(before) = self.volumes.remove(name) {
             before.secrets.iter().for_each(|secret| self.unlink(secret, name));
@@ -116,6 +122,8 @@ impl NodeGraph {
     }
 
     /// Returns true if the node needs the object.
+    ///
+    /// One or two hash lookups; for the Secret of a volume also one per volume that needs it.
     pub(super) fn needs(&self, node: &str, object: &Vertex) -> bool {
         self.refers(node, object)
             || self

@@ -17,7 +17,10 @@ use crate::auth::rbac::{PolicyRule, RoleRef};
 use crate::auth::{Attributes, Authorizer, Decision, User};
 use crate::cache::Cache;
 
+/// The verbs on objects that the Pods of a node need. A list or watch must name one object, which kubelets do by a
+/// field selector on `metadata.name`.
 const READ: &[&str] = &["get", "list", "watch"];
+/// The verbs on a kubelet's own Lease and CSINode.
 const OWN: &[&str] = &["get", "create", "update", "patch", "delete"];
 
 /// The namespace of the Leases that kubelets renew.
@@ -45,7 +48,10 @@ pub(crate) fn node_of(user: &User) -> Option<&str> {
 }
 
 /// Decides for kubelets, and has no opinion about others.
+/// In kube-apiserver the same decisions come from a graph with an edge per reference, which is searched on each
+/// request.
 #[derive(Debug, Default)]
+#[doc(alias = "node.NodeAuthorizer")]
 pub struct NodeAuthorizer {
     /// Read by every request of a kubelet, written by the task that feeds the cache.
     graph: RwLock<NodeGraph>,
@@ -120,6 +126,8 @@ impl NodeAuthorizer {
         self.related(node, NodeObjectKind::ServiceAccount, wanted)
     }
 
+    /// Creating and deleting Pods is open here because the body is not known yet; NodeRestriction limits it to mirror
+    /// Pods and to the own node.
     fn pod(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
         match (wanted.subresource, wanted.verb) {
             ("", "get") => self.related(node, NodeObjectKind::Pod, wanted),
@@ -164,6 +172,8 @@ impl NodeAuthorizer {
         }
     }
 
+    /// An object that does not exist is refused like one that is not needed, so a kubelet cannot find out which
+    /// Secrets exist.
     fn related(&self, node: &str, kind: NodeObjectKind, wanted: &Attributes<'_>) -> Result<(), String> {
         check(!wanted.name.is_empty(), "No Object name found")?;
         let object = Vertex::new(kind, wanted.namespace, wanted.name);
@@ -215,6 +225,7 @@ fn only_get(wanted: &Attributes<'_>) -> Result<(), String> {
 }
 
 /// Returns true if only objects of this node are asked for.
+/// A field selector is the only way in which a list can be limited before objects are read.
 fn selects(wanted: &Attributes<'_>, node: &str) -> bool {
     let terms = wanted.fields.map(|selector| selector.terms()).unwrap_or_default();
     terms.iter().any(|term| !term.negated && term.field == "spec.nodeName" && term.value == node)

@@ -36,6 +36,8 @@ pub(crate) fn is_mirror(pod: &Value) -> bool {
 }
 
 /// The names of the Secrets that a Pod refers to.
+///
+/// A name may occur twice; the graph counts it twice and removes it twice.
 pub(crate) fn secrets(pod: &Value) -> Vec<&str> {
     let spec = pod.at("spec");
     let mut names: Vec<&str> =
@@ -124,6 +126,8 @@ pub(super) fn of_pod(pod: &Value) -> Vec<Vertex> {
 }
 
 /// The objects that a PersistentVolume refers to; `None` if it is not bound to a claim.
+///
+/// A Secret without a namespace of its own is looked for in the namespace of the claim, which is where kubelets look.
 pub(super) fn of_volume(volume: &Value) -> Option<Volume> {
     let spec = volume.at("spec");
     let claim = spec.at("claimRef");

@@ -14,7 +14,7 @@ use super::options::OidcIssuer;
 use crate::auth::User;
 
 /// The claims of a token, as JSON. Claims that no option names are ignored.
-pub(super) type Claims = Map<String, Value>;
+pub(super) type OidcClaims = Map<String, Value>;
 
 /// Seconds by which a token may be from the future: clocks differ.
 const LEEWAY: i64 = 300;
@@ -23,7 +23,7 @@ const LEEWAY: i64 = 300;
 ///
 /// # Errors
 /// The reason the claims are rejected.
-pub(super) fn user(issuer: &OidcIssuer, claims: &Claims, now: i64) -> Result<User, String> {
+pub(super) fn user(issuer: &OidcIssuer, claims: &OidcClaims, now: i64) -> Result<User, String> {
     check_time(claims, now)?;
     check_audience(issuer, claims)?;
     let mut groups = groups(issuer, claims)?;
@@ -36,7 +36,8 @@ pub(super) fn user(issuer: &OidcIssuer, claims: &Claims, now: i64) -> Result<Use
     Ok(user)
 }
 
-fn check_time(claims: &Claims, now: i64) -> Result<(), String> {
+/// Expiry is required: a token without `exp` would be valid for ever.
+fn check_time(claims: &OidcClaims, now: i64) -> Result<(), String> {
     let expires = seconds(claims, "exp").ok_or("oidc: verify token: oidc: token has no expiry")?;
     if expires < now {
         return Err(format!("oidc: verify token: oidc: token is expired (Token Expiry: {expires})"));
@@ -50,7 +51,7 @@ fn check_time(claims: &Claims, now: i64) -> Result<(), String> {
 }
 
 /// A time in seconds; issuers write fractions, too.
-pub(super) fn seconds(claims: &Claims, name: &str) -> Option<i64> {
+pub(super) fn seconds(claims: &OidcClaims, name: &str) -> Option<i64> {
     let value = claims.get(name)?;
     value.as_i64().or_else(|| {
         let fraction = value.as_f64().filter(|seconds| seconds.abs() < 1e15)?;
@@ -58,7 +59,8 @@ pub(super) fn seconds(claims: &Claims, name: &str) -> Option<i64> {
     })
 }
 
-fn check_audience(issuer: &OidcIssuer, claims: &Claims) -> Result<(), String> {
+/// One match suffices, which is `MatchAny` of the configuration file and the only policy there is.
+fn check_audience(issuer: &OidcIssuer, claims: &OidcClaims) -> Result<(), String> {
     let meant = texts(claims.get("aud").unwrap_or(&Value::Null)).unwrap_or_default();
     let known = meant.iter().any(|audience| issuer.audiences.contains(audience));
     if known { Ok(()) } else { Err("oidc: verify token: oidc: expected audience in the token".to_owned()) }
@@ -73,12 +75,12 @@ fn texts(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-fn text<'a>(claims: &'a Claims, name: &str) -> Option<&'a str> {
+fn text<'a>(claims: &'a OidcClaims, name: &str) -> Option<&'a str> {
     claims.get(name)?.as_str()
 }
 
 /// The user name claim with its prefix. An email must not be marked as unverified, since anybody could claim it.
-fn username(issuer: &OidcIssuer, claims: &Claims) -> Result<String, String> {
+fn username(issuer: &OidcIssuer, claims: &OidcClaims) -> Result<String, String> {
     let claim = &issuer.username_claim;
     let name = text(claims, claim).filter(|name| !name.is_empty());
     let name =
@@ -93,7 +95,8 @@ fn username(issuer: &OidcIssuer, claims: &Claims) -> Result<String, String> {
     Ok(format!("{}{name}", issuer.username_prefix))
 }
 
-fn groups(issuer: &OidcIssuer, claims: &Claims) -> Result<Vec<String>, String> {
+/// One text counts as a list of one, because some issuers leave out the brackets for a single group.
+fn groups(issuer: &OidcIssuer, claims: &OidcClaims) -> Result<Vec<String>, String> {
     let claim = &issuer.groups_claim;
     let Some(value) = claims.get(claim).filter(|_| !claim.is_empty()) else { return Ok(Vec::new()) };
     let groups =
@@ -101,7 +104,8 @@ fn groups(issuer: &OidcIssuer, claims: &Claims) -> Result<Vec<String>, String> {
     Ok(groups.iter().map(|group| format!("{}{group}", issuer.groups_prefix)).collect())
 }
 
-fn uid(issuer: &OidcIssuer, claims: &Claims) -> Result<String, String> {
+/// A configured claim that is missing rejects the token: an empty uid would be shared by all users without it.
+fn uid(issuer: &OidcIssuer, claims: &OidcClaims) -> Result<String, String> {
     if issuer.uid_claim.is_empty() {
         return Ok(String::new());
     }
@@ -112,13 +116,14 @@ fn uid(issuer: &OidcIssuer, claims: &Claims) -> Result<String, String> {
 }
 
 /// The `credential-id` of the token, for audit logs.
-fn extra(claims: &Claims) -> BTreeMap<String, Vec<String>> {
+fn extra(claims: &OidcClaims) -> BTreeMap<String, Vec<String>> {
     let id = text(claims, "jti").filter(|id| !id.is_empty());
     let credential = id.map(|id| vec![format!("JTI={id}")]);
     credential.map(|id| ("authentication.kubernetes.io/credential-id".to_owned(), id)).into_iter().collect()
 }
 
-fn check_required(issuer: &OidcIssuer, claims: &Claims) -> Result<(), String> {
+/// Compared as texts. A number or boolean never matches, as in kube-apiserver.
+fn check_required(issuer: &OidcIssuer, claims: &OidcClaims) -> Result<(), String> {
     issuer.required_claims.iter().try_for_each(|(claim, wanted)| match claims.get(claim) {
         None => Err(format!("oidc: required claim {claim} not present in ID token")),
         Some(Value::String(value)) if value == wanted => Ok(()),

@@ -25,11 +25,12 @@ pub(super) const ALGORITHMS: [&str; 8] =
 /// The public keys of an issuer.
 #[derive(Debug, Default)]
 pub(super) struct KeySet {
-    keys: Vec<Key>,
+    keys: Vec<OidcKey>,
 }
 
+/// A key that this server can verify with.
 #[derive(Debug)]
-struct Key {
+struct OidcKey {
     id: String,
     /// The one algorithm it is for, if its issuer says so.
     algorithm: Option<String>,
@@ -47,11 +48,13 @@ enum Material {
     P384(Vec<u8>),
 }
 
+/// Keys stay JSON until each is read on its own, for the same reason.
 #[derive(Deserialize)]
 struct Document {
     keys: Vec<serde_json::Value>,
 }
 
+/// All fields are optional in JSON, so that a key of an unknown type is skipped and does not spoil the document.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
@@ -73,11 +76,13 @@ impl KeySet {
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         let document: Document = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         let keys = document.keys.into_iter().take(MAX_KEYS);
-        let keys = keys.filter_map(|key| serde_json::from_value(key).ok()).filter_map(Key::new);
+        let keys = keys.filter_map(|key| serde_json::from_value(key).ok()).filter_map(OidcKey::new);
         Ok(Self { keys: keys.collect() })
     }
 
     /// Returns true if one of the keys made this signature with this algorithm. A token that names no key may be of any.
+    ///
+    /// A token without a key ID is tried with every key, at most [`MAX_KEYS`] signatures.
     pub(super) fn verifies(&self, algorithm: &str, id: &str, message: &[u8], signature: &[u8]) -> bool {
         self.candidates(id).any(|key| key.verifies(algorithm, message, signature))
     }
@@ -87,12 +92,12 @@ impl KeySet {
         self.candidates(id).next().is_some()
     }
 
-    fn candidates<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Key> {
+    fn candidates<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a OidcKey> {
         self.keys.iter().filter(move |key| id.is_empty() || key.id == id)
     }
 }
 
-impl Key {
+impl OidcKey {
     fn new(key: WebKey) -> Option<Self> {
         if key.usage.is_some_and(|usage| usage != "sig") {
             return None;
@@ -146,6 +151,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     bytes.get(start..).map(<[u8]>::to_vec)
 }
 
+/// Coordinates are padded to their full length, because encoders drop leading zeros.
 fn point(x: &str, y: &str, size: usize) -> Option<Vec<u8>> {
     let mut point = vec![4];
     for part in [x, y] {

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::Notify;
 
-use self::claims::Claims;
+use self::claims::OidcClaims;
 use self::keys::KeySet;
 pub use self::options::OidcIssuer;
 use crate::auth::User;
@@ -40,13 +40,14 @@ pub(crate) struct Oidc {
     /// The issuer's keys; none until they were fetched for the first time.
     keys: ArcSwapOption<KeySet>,
     /// The claims of tokens that these keys signed.
-    verified: Mutex<HashMap<Box<str>, Arc<Claims>>>,
+    verified: Mutex<HashMap<Box<str>, Arc<OidcClaims>>>,
     /// The connection to the issuer, and the progress of the present fetch.
     fetching: refresh::Fetching,
     /// Wakes the task that fetches keys.
     wanted: Notify,
 }
 
+/// The protected header of a token. An algorithm that the options do not allow is refused before any cryptography.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
@@ -57,14 +58,14 @@ struct Header {
 }
 
 /// A token in its parts.
-struct Parts<'a> {
+struct TokenParts<'a> {
     header: Header,
-    claims: Claims,
+    claims: OidcClaims,
     signed: &'a str,
     signature: Vec<u8>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> TokenParts<'a> {
     fn read(token: &'a str) -> Option<Self> {
         if token.len() > MAX_BYTES {
             return None;
@@ -105,11 +106,14 @@ impl Oidc {
 
     /// Returns the verified claims of a token; `None` if another issuer made it. The algorithm is checked against the
     /// options before the signature.
-    fn claims(&self, token: &str) -> Result<Option<Arc<Claims>>, String> {
+    ///
+    /// The keys are loaded once and passed on to [`Oidc::remember`], so that a token verified with keys that were
+    /// replaced meanwhile is not kept.
+    fn claims(&self, token: &str) -> Result<Option<Arc<OidcClaims>>, String> {
         if let Some(known) = self.verified.lock().get(token) {
             return Ok(Some(Arc::clone(known)));
         }
-        let Some(parts) = Parts::read(token).filter(|parts| self.issued(parts)) else { return Ok(None) };
+        let Some(parts) = TokenParts::read(token).filter(|parts| self.issued(parts)) else { return Ok(None) };
         let keys = self.keys.load_full().ok_or("oidc: authenticator not initialized")?;
         if !self.issuer.algorithms.contains(&parts.header.alg) || parts.header.crit.is_some() {
             return Err("oidc: verify token: oidc: malformed jwt: unexpected signature algorithm".to_owned());
@@ -126,12 +130,13 @@ impl Oidc {
         Ok(Some(claims))
     }
 
-    fn issued(&self, parts: &Parts<'_>) -> bool {
+    /// Exact comparison, including a slash at the end, as OpenID Connect demands.
+    fn issued(&self, parts: &TokenParts<'_>) -> bool {
         parts.claims.get("iss").and_then(serde_json::Value::as_str) == Some(&self.issuer.url)
     }
 
     /// Remembers a token, unless the keys were replaced meanwhile.
-    fn remember(&self, token: &str, claims: &Arc<Claims>, keys: &Arc<KeySet>) {
+    fn remember(&self, token: &str, claims: &Arc<OidcClaims>, keys: &Arc<KeySet>) {
         let mut known = self.verified.lock();
         if !self.keys.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, keys)) {
             return;
@@ -150,11 +155,14 @@ impl Oidc {
     }
 
     /// Returns true if the token is this issuer's, signed with a key that is not known: the issuer may have a new one.
+    ///
+    /// Nothing is verified at this point: a forged `iss` costs no more than the wait for a fetch that is limited by
+    /// itself.
     pub(crate) fn needs_keys(&self, token: &str) -> bool {
         if self.verified.lock().contains_key(token) {
             return false;
         }
-        Parts::read(token)
+        TokenParts::read(token)
             .filter(|parts| self.issued(parts))
             .is_some_and(|parts| self.keys.load().as_ref().is_none_or(|keys| !keys.has(&parts.header.kid)))
     }

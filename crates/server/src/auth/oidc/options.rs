@@ -27,16 +27,24 @@ pub struct OidcIssuer {
     /// The claim that is the user's name.
     pub username_claim: String,
     /// The prefix of user names, so that they clash with no others.
+    ///
+    /// Without it, an issuer could name a user `system:admin`.
     pub username_prefix: String,
     /// The claim that has the groups; none if it is empty.
     pub groups_claim: String,
     /// The prefix of groups.
+    ///
+    /// Without it, an issuer could put users into `system:masters`. The flags default to none, as in kube-apiserver.
     pub groups_prefix: String,
     /// The claim that is the user's uid; none if it is empty.
     pub uid_claim: String,
     /// Claims that a token must have, with these values.
+    ///
+    /// All must match. `claimValidationRules` of the file and `--oidc-required-claim` end here.
     pub required_claims: BTreeMap<String, String>,
     /// The algorithms that tokens may be signed with.
+    ///
+    /// From `RS256` … `ES384`; kube-apiserver's default is `RS256` alone. No symmetric algorithm can be named.
     pub algorithms: Vec<String>,
 }
 
@@ -114,6 +122,8 @@ impl OidcIssuer {
     }
 }
 
+/// The file as written. Every struct below denies unknown fields, because a rule that is not understood must not be
+/// dropped silently.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Configuration {
@@ -128,7 +138,7 @@ struct Configuration {
 struct Jwt {
     issuer: Issuer,
     #[serde(default)]
-    claim_validation_rules: Vec<Rule>,
+    claim_validation_rules: Vec<ClaimRule>,
     claim_mappings: Mappings,
 }
 
@@ -146,7 +156,7 @@ struct Issuer {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Rule {
+struct ClaimRule {
     claim: String,
     #[serde(default)]
     required_value: String,
@@ -175,6 +185,7 @@ struct Claim {
 }
 
 impl Jwt {
+    /// Moves the file's form into the one that flags have, and checks it with [`OidcIssuer::check`].
     fn issuer(self) -> Result<OidcIssuer, String> {
         let Issuer { url, discovery_url, certificate_authority, audiences, audience_match_policy } =
             self.issuer;

@@ -48,6 +48,8 @@ enum Progress {
     Ended(Instant),
 }
 
+/// The fields of a discovery document that are needed. `issuer` must be the configured one, or another issuer behind
+/// the same address could lend its keys.
 #[derive(Deserialize)]
 struct Discovery {
     issuer: String,
@@ -66,6 +68,7 @@ impl Fetching {
         })
     }
 
+    /// Two calls: the discovery document and the keys that it names, on a connection that is kept between them.
     async fn fetch(&self, issuer: &OidcIssuer) -> Result<KeySet, String> {
         let discovery: Discovery = read(&self.discovery.get(&self.client).await?)?;
         if discovery.issuer != issuer.url {
@@ -82,6 +85,9 @@ fn read<T: serde::de::DeserializeOwned>(text: &Bytes) -> Result<T, String> {
 
 impl Oidc {
     /// Keeps the keys until the server stops.
+    ///
+    /// One task per issuer. An error keeps the old keys: an issuer that is down for an hour does not log out its
+    /// users.
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
         loop {
             let fetched = tokio::time::timeout(TIMEOUT, self.fetching.fetch(&self.issuer)).await;
@@ -104,6 +110,9 @@ impl Oidc {
     }
 
     /// Waits for new keys if the token needs them and they have not been fetched just now.
+    ///
+    /// Many requests may wait for one fetch. A request that finds a fetch ended less than [`AT_MOST_EVERY`] ago goes
+    /// on at once, and its token is rejected.
     pub(crate) async fn prepare(&self, token: &str) {
         if !self.needs_keys(token) {
             return;

@@ -41,23 +41,27 @@ impl Policy {
             OrdSet::new()
         };
         self.cluster_roles.insert(Arc::clone(&name), ClusterRole::new(Arc::clone(&role), members));
-        self.tell_aggregating(&name, Some(&role));
+        self.update_aggregating_roles(&name, Some(&role));
     }
 
     /// Removes a ClusterRole, also from the roles that aggregate it. Bindings of it stay and grant nothing.
     pub fn remove_cluster_role(&mut self, name: &str) {
         self.cluster_roles.remove(name);
         self.aggregating.remove(name);
-        self.tell_aggregating(name, None);
+        self.update_aggregating_roles(name, None);
     }
 
+    /// Visits every ClusterRole. Only a write of a role that aggregates costs this.
     fn taken_by(&self, role: &Role) -> OrdSet<Arc<str>> {
         let others = self.cluster_roles.values().filter(|other| role.takes(&other.role));
         others.map(|other| Arc::clone(&other.role.metadata.name)).collect()
     }
 
     /// Updates the members of all aggregating roles after a role changed, and drops their cached results.
-    fn tell_aggregating(&mut self, name: &str, role: Option<&Role>) {
+    ///
+    /// Proportional to the number of aggregating roles, which is a handful. All get a fresh entry and not only those
+    /// that gain or lose a member, because results may have passed through several roles.
+    fn update_aggregating_roles(&mut self, name: &str, role: Option<&Role>) {
         for other in self.aggregating.clone() {
             let Some(known) = self.cluster_roles.get(&other) else { continue };
             let mut members = known.members.clone();
@@ -71,6 +75,8 @@ impl Policy {
     }
 
     /// A ClusterRole and every role it takes, directly or through others.
+    ///
+    /// Computed by the first decision that needs it and kept with the entry, hence until any ClusterRole changes.
     pub(super) fn effective<'a>(&'a self, role: &'a ClusterRole) -> &'a [Arc<Role>] {
         role.parts.get_or_init(|| self.collect(role))
     }

@@ -32,7 +32,7 @@ pub fn uncovered(held: &[PolicyRule], wanted: &[PolicyRule]) -> Option<Vec<Polic
     // Most of what is granted is covered by a single rule as it stands.
     for rule in wanted.iter().filter(|rule| !held.iter().any(|have| covers(have, rule))) {
         left = left.checked_sub(count(rule))?;
-        missing.extend(atoms(rule).filter(|atom| !held.iter().any(|have| covers(have, atom))));
+        missing.extend(breakdown(rule).filter(|atom| !held.iter().any(|have| covers(have, atom))));
     }
     Some(missing)
 }
@@ -57,6 +57,8 @@ pub fn describe(missing: &[PolicyRule]) -> String {
 }
 
 /// Returns true if one rule allows everything that the other does.
+///
+/// A rule without names covers one with names, never the reverse.
 fn covers(have: &PolicyRule, want: &PolicyRule) -> bool {
     let names = have.resource_names.is_empty()
         || (!want.resource_names.is_empty() && has_all(&have.resource_names, &want.resource_names));
@@ -84,7 +86,7 @@ fn covers_resource(have: &[String], want: &str) -> bool {
         .any(|rule| rule == "*" || rule == want || (of_any.is_some() && rule.strip_prefix("*/") == of_any))
 }
 
-/// The number of atoms of a rule.
+/// The number of single rules of a rule.
 fn count(rule: &PolicyRule) -> usize {
     let resources = [rule.api_groups.len(), rule.resources.len(), rule.resource_names.len().max(1)];
     let resources = resources.iter().fold(1_usize, |product, n| product.saturating_mul(*n));
@@ -92,15 +94,15 @@ fn count(rule: &PolicyRule) -> usize {
 }
 
 /// The smallest rules this one is made of: one verb on one resource (and name), or on one path.
-fn atoms(rule: &PolicyRule) -> impl Iterator<Item = PolicyRule> + '_ {
+fn breakdown(rule: &PolicyRule) -> impl Iterator<Item = PolicyRule> + '_ {
     let paths = rule
         .non_resource_urls
         .iter()
         .flat_map(move |url| rule.verbs.iter().map(move |verb| PolicyRule::paths(&[url], &[verb])));
-    resource_atoms(rule).chain(paths)
+    resource_breakdown(rule).chain(paths)
 }
 
-fn resource_atoms(rule: &PolicyRule) -> impl Iterator<Item = PolicyRule> + '_ {
+fn resource_breakdown(rule: &PolicyRule) -> impl Iterator<Item = PolicyRule> + '_ {
     let pairs = rule.api_groups.iter().flat_map(move |group| rule.resources.iter().map(move |r| (group, r)));
     pairs.flat_map(move |(group, resource)| {
         rule.verbs.iter().flat_map(move |verb| {
@@ -163,7 +165,7 @@ mod tests {
         assert!(!missing(&held, &[PolicyRule::resources("apps", &["deployments"], &["get"])]).is_empty());
     }
 
-    /// A rule of a thousand groups, resources and verbs each has a billion atoms: it is refused, not counted through.
+    /// A rule of a thousand groups, resources and verbs each has a billion single rules: it is refused, not counted through.
     #[test]
     fn a_rule_with_too_many_combinations_is_not_looked_at() {
         let many: Vec<String> = (0..1000).map(|i| format!("x{i}")).collect();

@@ -74,6 +74,7 @@ impl GrantScope {
         }
     }
 
+    /// The user's own entry, then one lookup per group.
     fn of<'a>(&'a self, user: &'a User) -> impl Iterator<Item = (&'a RoleRef, &'a OrdSet<Arc<str>>)> {
         let named = self.users.get(user.name.as_str()).into_iter();
         let grouped = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
@@ -83,6 +84,9 @@ impl GrantScope {
 
 impl Policy {
     /// Every role the user was given: in the whole cluster, and in the namespace if there is one.
+    ///
+    /// Cluster-wide grants come first, so that reasons name a ClusterRoleBinding if both allow. kube-apiserver visits
+    /// every binding of the namespace and of the cluster at this point.
     pub(super) fn granted<'a>(
         &'a self,
         user: &'a User,
@@ -106,7 +110,7 @@ impl Binding {
 
 impl RbacSubject {
     /// Returns true if a binding of the namespace has this user as a subject.
-    pub(super) fn means(&self, user: &User, binding_namespace: &str) -> bool {
+    pub(super) fn includes(&self, user: &User, binding_namespace: &str) -> bool {
         match self.principal(binding_namespace) {
             Some(Principal::User(name)) => *user.name == *name,
             Some(Principal::Group(name)) => user.is_in(&name),

@@ -21,6 +21,6 @@ mod table_tests;
 
 pub use cover::{describe, uncovered};
 pub use object::{Binding, Role, RoleRef};
-pub use policy::{Policy, Source};
+pub use policy::{Policy, RuleSource};
 pub use rule::PolicyRule;
 pub(in crate::auth) use rule::quoted;

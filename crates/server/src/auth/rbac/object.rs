@@ -19,6 +19,7 @@ use crate::auth::rbac::rule::{PolicyRule, or_empty};
 #[serde(rename_all = "camelCase", default)]
 pub struct Role {
     pub(super) metadata: RbacMetadata,
+    /// Rules in the role itself; those it aggregates are found in `aggregate.rs`.
     #[serde(deserialize_with = "or_empty")]
     pub(super) rules: Vec<PolicyRule>,
     pub(super) aggregation_rule: Option<Aggregation>,
@@ -30,6 +31,7 @@ pub struct Role {
 pub struct Binding {
     pub(super) metadata: RbacMetadata,
     pub(super) role_ref: RoleRef,
+    /// Subjects as written. Several may mean the same user.
     #[serde(deserialize_with = "or_empty")]
     pub(super) subjects: Vec<RbacSubject>,
 }

@@ -38,13 +38,15 @@ pub struct Policy {
     /// The grants, by the namespace they hold in; the empty one is the whole cluster.
     pub(super) scopes: PolicyMap<Arc<str>, GrantScope>,
     /// All bindings, by namespace and name.
+    ///
+    /// Needed to remove the old grants when a binding changes, and to name it in reasons.
     bindings: PolicyMap<Arc<str>, PolicyMap<Arc<str>, Arc<Binding>>>,
 }
 
 /// The reason an action is allowed: a binding and the subject in it. Printed as kube-apiserver's `RBAC: allowed by …`
 /// reason.
 #[derive(Debug)]
-pub struct Source<'a> {
+pub struct RuleSource<'a> {
     binding: &'a Binding,
     user: &'a User,
 }
@@ -83,11 +85,14 @@ impl Policy {
     ///
     /// # Errors
     /// The roles that bindings of the user name and that do not exist, if nothing allows it.
+    ///
+    /// Stops at the first rule that allows. Otherwise the cost is the number of rules of all roles that the user was
+    /// given, which is why refusals cost more than permissions.
     pub fn decide<'a>(
         &'a self,
         user: &'a User,
         wanted: &Attributes<'a>,
-    ) -> Result<Source<'a>, Vec<&'a RoleRef>> {
+    ) -> Result<RuleSource<'a>, Vec<&'a RoleRef>> {
         let mut missing = Vec::new();
         for granted in self.granted(user, wanted.namespace) {
             let Some(mut rules) = self.rules_of(granted.role, granted.namespace) else {
@@ -101,9 +106,9 @@ impl Policy {
         Err(missing)
     }
 
-    fn source<'a>(&'a self, user: &'a User, granted: &Granted<'a>) -> Option<Source<'a>> {
+    fn source<'a>(&'a self, user: &'a User, granted: &Granted<'a>) -> Option<RuleSource<'a>> {
         let binding = self.bindings.get(granted.namespace)?.get(granted.binding)?;
-        Some(Source { binding, user })
+        Some(RuleSource { binding, user })
     }
 
     /// Every rule that holds for the user in the namespace; an empty namespace means the whole cluster.
@@ -114,6 +119,8 @@ impl Policy {
     }
 
     /// The rules of the role that a binding in `namespace` refers to.
+    ///
+    /// `None` if the role does not exist; a `Role` is never looked for outside the namespace of its binding.
     #[must_use]
     pub fn rules_of<'a>(
         &'a self,
@@ -142,7 +149,7 @@ fn remove<V: Clone>(
     removed
 }
 
-impl fmt::Display for Source<'_> {
+impl fmt::Display for RuleSource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Binding { metadata, role_ref, subjects } = self.binding;
         let namespace = &*metadata.namespace;
@@ -151,7 +158,7 @@ impl fmt::Display for Source<'_> {
             _ => ("RoleBinding", format!("{}/{namespace}", metadata.name)),
         };
         write!(f, "{kind} {} of {} {}", quote(&name), role_ref.kind, quote(&role_ref.name))?;
-        match subjects.iter().find(|subject| subject.means(self.user, namespace)) {
+        match subjects.iter().find(|subject| subject.includes(self.user, namespace)) {
             Some(subject) => write!(f, " to {}", subject.describe(namespace)),
             None => Ok(()),
         }

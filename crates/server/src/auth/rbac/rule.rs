@@ -25,6 +25,9 @@ pub struct PolicyRule {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_empty")]
     pub resources: Vec<String>,
     /// If not empty, only objects of these names.
+    ///
+    /// Verbs on collections have no name, so such a rule allows `list` and `watch` only with a field selector on
+    /// `metadata.name`, from which the request gets one.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_empty")]
     pub resource_names: Vec<String>,
     /// Paths outside the resource tree, `*` at the end matches any rest.
@@ -109,6 +112,7 @@ fn owned(values: &[&str]) -> Vec<String> {
     values.iter().map(|&value| value.to_owned()).collect()
 }
 
+/// A star among the values means all.
 fn any_or(rules: &[String], value: &str) -> bool {
     rules.iter().any(|rule| rule == "*" || rule == value)
 }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use ring::hmac;
 use tokio::time::Instant;
 
-use super::Verdict;
+use super::TokenVerdict;
 
 /// A token and audiences, as a digest: the token itself is not kept.
 type Digest = [u8; 32];
@@ -29,7 +29,7 @@ pub(super) struct Answers {
     unknown: Mutex<Remembered>,
 }
 
-type Remembered = HashMap<Digest, (Verdict, Instant)>;
+type Remembered = HashMap<Digest, (TokenVerdict, Instant)>;
 
 impl Answers {
     pub(super) fn new(bound: usize) -> Self {
@@ -38,7 +38,7 @@ impl Answers {
     }
 
     /// Returns the verdict about a token for exactly these audiences, if it has not expired.
-    pub(super) fn get(&self, token: &str, audiences: &[&str], now: Instant) -> Option<Verdict> {
+    pub(super) fn get(&self, token: &str, audiences: &[&str], now: Instant) -> Option<TokenVerdict> {
         let digest = self.digest(token, audiences);
         [&self.known, &self.unknown].into_iter().find_map(|remembered| {
             let remembered = remembered.lock();
@@ -48,7 +48,10 @@ impl Answers {
     }
 
     /// Keeps a verdict until a time. A token that changes sides leaves the other table.
-    pub(super) fn put(&self, token: &str, audiences: &[&str], verdict: Verdict, until: Instant) {
+    ///
+    /// A full table costs a pass over it for each new token until entries expire or it is cleared, at most `bound`
+    /// entries.
+    pub(super) fn put(&self, token: &str, audiences: &[&str], verdict: TokenVerdict, until: Instant) {
         let digest = self.digest(token, audiences);
         let (this, other) = match verdict {
             Ok(_) => (&self.known, &self.unknown),
@@ -67,6 +70,7 @@ impl Answers {
         remembered.insert(digest, (verdict, until));
     }
 
+    /// Each text is preceded by its length, so that no two lists of audiences have one digest.
     fn digest(&self, token: &str, audiences: &[&str]) -> Digest {
         let mut context = hmac::Context::with_key(&self.key);
         for text in std::iter::once(&token).chain(audiences) {
@@ -85,7 +89,7 @@ mod tests {
     use super::*;
     use crate::auth::User;
 
-    fn yes() -> Verdict {
+    fn yes() -> TokenVerdict {
         Ok((Arc::new(User::default()), Vec::new()))
     }
 

@@ -12,9 +12,10 @@ use serde::Deserialize;
 
 use crate::outbound::{ClientIdentity, Remote};
 
+/// Unknown fields are ignored, unlike in other configuration files: kubeconfigs carry extensions of many tools.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-struct Kubeconfig {
+struct WebhookKubeconfig {
     clusters: Vec<NamedCluster>,
     users: Vec<NamedUser>,
     contexts: Vec<NamedContext>,
@@ -25,12 +26,12 @@ struct Kubeconfig {
 #[serde(default)]
 struct NamedCluster {
     name: String,
-    cluster: Cluster,
+    cluster: KubeconfigCluster,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-struct Cluster {
+struct KubeconfigCluster {
     server: String,
     certificate_authority: Option<PathBuf>,
     certificate_authority_data: Option<String>,
@@ -75,7 +76,7 @@ struct Context {
 pub(super) fn remote(path: &Path) -> Result<Remote, String> {
     let text = file(path)?;
     // What a parser says may quote the line, and the line may be a key.
-    let config: Kubeconfig =
+    let config: WebhookKubeconfig =
         serde_saphyr::from_str(&text).map_err(|_| format!("{} is no kubeconfig", path.display()))?;
     let beside = path.parent().unwrap_or(Path::new("."));
     let context = config.contexts.iter().find(|context| context.name == config.current_context);

@@ -95,7 +95,7 @@ const TRIES: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The user of a token and its audiences, or the reason why it is rejected.
-pub(super) type Verdict = Result<(Arc<User>, Vec<String>), String>;
+pub(super) type TokenVerdict = Result<(Arc<User>, Vec<String>), String>;
 
 /// The webhook, its connections and what it has answered. Shared by all requests.
 #[doc(alias = "WebhookTokenAuthenticator")]
@@ -111,7 +111,7 @@ pub(crate) struct TokenWebhook {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Review {
+struct TokenReview {
     status: ReviewStatus,
 }
 
@@ -154,11 +154,14 @@ impl TokenWebhook {
     }
 
     /// The cached answer about the token for these audiences, if it still counts.
-    pub(crate) fn known(&self, token: &str, audiences: &[&str]) -> Option<Verdict> {
+    pub(crate) fn known(&self, token: &str, audiences: &[&str]) -> Option<TokenVerdict> {
         self.answers.get(token, audiences, Instant::now())
     }
 
     /// Asks about the token unless the answer is known. An answer that does not come is remembered for this one request.
+    ///
+    /// The time limit includes waiting for one of the slots, so that a webhook that hangs delays a request by that
+    /// time at most. Two requests with one unknown token both ask.
     pub(crate) async fn prepare(&self, token: &str, audiences: &[&str]) {
         if self.known(token, audiences).is_some() {
             return;
@@ -175,7 +178,10 @@ impl TokenWebhook {
     }
 
     /// Asks, again and again if need be.
-    async fn ask(&self, token: &str, audiences: &[&str]) -> Result<Verdict, String> {
+    ///
+    /// Retried are failures of the call, never a verdict. Number and pauses are those of kube-apiserver's webhooks,
+    /// without their jitter.
+    async fn ask(&self, token: &str, audiences: &[&str]) -> Result<TokenVerdict, String> {
         let _slot = self.slots.acquire().await.map_err(|error| error.to_string())?;
         let body: Bytes = json!({
             "apiVersion": self.options.version.api_version(), "kind": "TokenReview",
@@ -203,8 +209,8 @@ const ONE_REQUEST: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The answer is no TokenReview: the call failed, which is not a verdict.
-fn read(answer: &[u8], wanted: &[&str]) -> Result<Verdict, String> {
-    let review: Review =
+fn read(answer: &[u8], wanted: &[&str]) -> Result<TokenVerdict, String> {
+    let review: TokenReview =
         serde_json::from_slice(answer).map_err(|_| "the answer is no TokenReview".to_owned())?;
     let ReviewStatus { authenticated, user, audiences, error } = review.status;
     if !authenticated {

@@ -21,7 +21,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::http::body::{Body, Duplex, PieceStream, Response, STALL, WRITE_GRACE, WatchBody, patiently};
+use crate::http::body::{
+    Body, Duplex, PieceStream, Response, STALL, WRITE_GRACE, WatchBody, with_write_grace,
+};
 use crate::http::h1::body::RequestBody;
 use crate::http::h1::head;
 use crate::http::h1::head::{Delimiter, Refused, RequestHead};
@@ -304,7 +306,7 @@ where
             write_chunk(io, &frames).await?;
             io.flush().await
         };
-        patiently(watch, write).await?;
+        with_write_grace(watch, write).await?;
     }
     write_short(io, &[END]).await
 }

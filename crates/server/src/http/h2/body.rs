@@ -2,8 +2,8 @@
 //!
 //! The end of the stream is reported only after its last piece was written: a stream that has ended cannot be reset
 //! any more, and what waits for a peer that does not read would stay in memory as long as the connection. Responses
-//! of one frame are exempt, since they are small. The time that a piece may take is set in the stream's [`Turn`]
-//! (`turn.rs`).
+//! of one frame are exempt, since they are small. The time that a piece may take is set in the stream's [`StreamDeadline`]
+//! (`stream_deadline.rs`).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::Instant;
 
 use crate::http::body::{Body, Broken, FrameBytes, PieceStream, STALL, WRITE_GRACE, WatchBody};
-use crate::http::h2::turn::Turn;
+use crate::http::h2::stream_deadline::StreamDeadline;
 
 /// An answer that fits into one frame goes out with its end, in one write. It is small enough to be left to a peer that
 /// does not want it: there are no more such than streams.
@@ -32,7 +32,7 @@ const PIECE: usize = 64 << 10;
 /// still be reset.
 pub(super) struct OutBody {
     source: BodyState,
-    turn: Turn,
+    deadline: StreamDeadline,
     waiting: Arc<UnwrittenPieces>,
 }
 
@@ -45,28 +45,28 @@ enum BodyState {
 }
 
 impl OutBody {
-    /// A body whose stream is given up when its turn ends. WebSocket bodies do not occur: HTTP/2 requests cannot be
+    /// A body whose stream is given up at its deadline. WebSocket bodies do not occur: HTTP/2 requests cannot be
     /// upgraded.
-    pub(super) fn new(body: Body, turn: Turn) -> Self {
+    pub(super) fn new(body: Body, deadline: StreamDeadline) -> Self {
         let source = match body {
             Body::Empty | Body::Head(_) | Body::Tunnel(_) => BodyState::OneFrame(Bytes::new()),
             Body::Full(bytes) if bytes.len() <= ONE_FRAME => BodyState::OneFrame(bytes),
             Body::Full(bytes) => BodyState::Full(bytes),
             Body::Pieces(pieces) => BodyState::Pieces(pieces),
             Body::Watch(watch) | Body::WebSocket(watch) => {
-                turn.ends_at(watch.deadline() + WRITE_GRACE);
+                deadline.set(watch.deadline() + WRITE_GRACE);
                 BodyState::Watch(events(watch))
             }
         };
-        Self { source, turn, waiting: Arc::default() }
+        Self { source, deadline, waiting: Arc::default() }
     }
 
     fn piece(&self, bytes: Bytes) -> Frame<ResponsePiece> {
         match self.source {
             BodyState::OneFrame(_) => return Frame::data(ResponsePiece { bytes, waiting: None }),
-            // Its turn ends with its own deadline.
+            // A watch has a deadline of its own.
             BodyState::Watch(_) => {}
-            _ => self.turn.ends_at(Instant::now() + STALL),
+            _ => self.deadline.set(Instant::now() + STALL),
         }
         Frame::data(ResponsePiece::new(bytes, &self.waiting))
     }
@@ -74,7 +74,7 @@ impl OutBody {
     /// Ends the source. Pieces that are not written yet have this long.
     fn last_call(&mut self) {
         let patience = if matches!(self.source, BodyState::Watch(_)) { WRITE_GRACE } else { STALL };
-        self.turn.ends_before(Instant::now() + patience);
+        self.deadline.set_earlier(Instant::now() + patience);
         self.source = BodyState::Ended;
     }
 }
@@ -91,7 +91,7 @@ impl http_body::Body for OutBody {
             Poll::Ready(next) => next,
             Poll::Pending => {
                 if matches!(self.source, BodyState::Pieces(_)) {
-                    self.turn.never_ends();
+                    self.deadline.clear();
                 }
                 return Poll::Pending;
             }

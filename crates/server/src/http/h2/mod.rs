@@ -1,14 +1,14 @@
 //! HTTP/2, by hyper. client-go keeps all its watches on one such connection.
 //!
 //! hyper does framing, flow control and header compression; this module sets its windows and limits, and makes the
-//! same [`Request`] and body of a stream as HTTP/1.1 does. [`body`] is what hyper sends, [`turn`] ends streams whose
+//! same [`Request`] and body of a stream as HTTP/1.1 does. [`body`] is what hyper sends, [`stream_deadline`] ends streams whose
 //! peer does not read. Shutdown is graceful: GOAWAY, then open streams finish. Without TLS there is no HTTP/2 here:
 //! the version is chosen by ALPN ([`crate::listen`]).
 
 mod body;
+mod stream_deadline;
 #[cfg(test)]
 mod tests;
-mod turn;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::http::body::Body;
 use crate::http::h2::body::OutBody;
-use crate::http::h2::turn::{Streams, Turn};
+use crate::http::h2::stream_deadline::{StreamDeadline, Streams};
 use crate::http::handler::Handler;
 use crate::http::request::{BodyProblem, BodySource, Request};
 
@@ -83,7 +83,7 @@ async fn answer(
     if only_head {
         response = response.map(Body::without_bytes);
     }
-    Ok(response.map(|body| OutBody::new(body, Turn::current())))
+    Ok(response.map(|body| OutBody::new(body, StreamDeadline::current())))
 }
 
 struct StreamedBody(Option<Incoming>);

@@ -1,6 +1,6 @@
 //! Streams whose peer stops reading, over a connection in memory with a paused clock.
 //!
-//! They guard the promise of [`super::turn`]: a stalled stream is reset and what it held is freed, while its
+//! They guard the promise of [`super::stream_deadline`]: a stalled stream is reset and what it held is freed, while its
 //! connection and the other streams go on. A raw `h2` client is used because clients above it open the flow-control
 //! window by themselves.
 
@@ -46,7 +46,7 @@ async fn connect<const N: usize>(window: u32, answers: [(&str, Body); N]) -> Sen
     let answers = Mutex::new(HashMap::from(answers));
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let body = answers.lock().remove(request.uri().path()).unwrap();
-        async { Ok::<_, Infallible>(http::Response::new(OutBody::new(body, Turn::current()))) }
+        async { Ok::<_, Infallible>(http::Response::new(OutBody::new(body, StreamDeadline::current()))) }
     });
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     tokio::spawn(http2::Builder::new(Streams).serve_connection(TokioIo::new(ours), service));

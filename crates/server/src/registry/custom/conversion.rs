@@ -24,6 +24,8 @@ use crate::registry::custom::stages::Stages;
 const KEPT_BYTES: usize = 16 << 20;
 
 /// The conversion webhook of a definition, as one of its versions uses it.
+///
+/// Belongs to one version of one state of the definition, so what it keeps can never be of another schema.
 #[derive(Debug)]
 pub(crate) struct Conversion {
     /// `group/version` of the version that is shown.
@@ -31,14 +33,18 @@ pub(crate) struct Conversion {
     /// `group/version` of the version that is stored.
     pub(crate) stored_api_version: String,
     /// The webhook, or the problem with its configuration, which shows at the first call.
+    ///
+    /// Not an error of the definition: kube-apiserver accepts it and fails each request as well.
     pub(crate) endpoint: Result<Endpoint, String>,
     /// `apiVersion` of reviews: the first the webhook accepts that this server has.
     review: Option<&'static str>,
     stages: Stages,
-    kept: Mutex<Kept>,
+    kept: Mutex<ConversionCache>,
 }
 
 /// The request of one ConversionReview, with the uid that the answer must repeat.
+///
+/// All objects of one call in one review; the caller decides how many those are.
 #[derive(Debug)]
 pub(crate) struct ConversionReviewBody {
     version: &'static str,
@@ -91,6 +97,8 @@ impl Conversion {
     }
 
     /// Returns a converted object that was kept.
+    ///
+    /// A hit saves a call of the webhook. Writes do not use it: see `ConversionFreshness` in `api/convert.rs`.
     pub(crate) fn kept(&self, key: &Arc<str>, revision: Revision) -> Option<Bytes> {
         self.kept.lock().get(&(Arc::clone(key), revision))
     }
@@ -176,6 +184,8 @@ enum Invalid {
 }
 
 /// Returns the converted object with the metadata of the original, of which a webhook may change labels and annotations only.
+///
+/// A webhook must not be able to rename an object, move it or take away its finalizers.
 fn restored(original: &Value, converted: &Value, wanted: &str) -> Result<Value, Invalid> {
     if converted.text("apiVersion") != wanted {
         let found = converted.text("apiVersion");
@@ -233,8 +243,10 @@ fn take_texts(metadata: &mut Map, before: &Value, after: &Value, field: &str) ->
 }
 
 /// Converted objects in two generations: when the younger one is full, the older one goes.
+///
+/// Half of the bound per generation. An entry is a key with a revision, so nothing in it ever goes out of date.
 #[derive(Debug, Default)]
-struct Kept {
+struct ConversionCache {
     young: HashMap<ConversionPlace, Bytes>,
     old: HashMap<ConversionPlace, Bytes>,
     bytes: usize,
@@ -242,7 +254,7 @@ struct Kept {
 
 type ConversionPlace = (Arc<str>, Revision);
 
-impl Kept {
+impl ConversionCache {
     fn get(&mut self, place: &ConversionPlace) -> Option<Bytes> {
         if let Some(found) = self.young.get(place) {
             return Some(found.clone());
@@ -342,7 +354,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_and_what_is_used_stays() {
-        let mut kept = Kept::default();
+        let mut kept = ConversionCache::default();
         let place = |n: u64| -> ConversionPlace { ("key".into(), Revision(n)) };
         let object = Bytes::from(vec![0; 1 << 20]);
         for n in 0..64 {

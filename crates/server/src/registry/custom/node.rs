@@ -10,6 +10,8 @@ use listwatch_kinds::schema as builtin;
 use listwatch_merge::patch::{self, ListKind, MapKind, PatchStrategy, Shape};
 
 /// One place in the schema of a custom object.
+///
+/// A word and a tag, copied at each step of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CustomNode<'a> {
     /// An object with metadata of its own: the whole object, or one embedded in it.

@@ -21,6 +21,8 @@ pub fn document(resources: &[&Arc<Resource>]) -> Vec<u8> {
 
 /// Returns the OpenAPI v2 document of everything that is served, built-in kinds included. It is large: several
 /// megabytes.
+///
+/// Made per request and compressed on the way out; clients ask once and keep it by its ETag.
 #[must_use]
 pub fn v2(served: &Served) -> Vec<u8> {
     openapi::v2(&custom(served))

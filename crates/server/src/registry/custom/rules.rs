@@ -27,6 +27,8 @@ use crate::registry::strategy::Strategy;
 use crate::registry::view::View;
 
 /// The rules of one version of a custom kind.
+///
+/// Made when a definition is published and shared by all requests of that version.
 #[doc(alias = "customResourceStrategy")]
 #[derive(Debug)]
 pub(super) struct Custom {
@@ -73,6 +75,8 @@ impl Custom {
     }
 
     /// The errors of the schema and of the expression rules. Rules rely on types and sizes, so they run only if those are right.
+    ///
+    /// Costs as much as the changed parts and the rules on them; the budget of rules bounds the rest.
     fn judge(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = validate(&self.version.schema, object, old);
         if self.version.rules.is_empty() {
@@ -102,6 +106,8 @@ fn blocks_rules(kind: FieldErrorKind) -> bool {
 }
 
 /// Metadata has the same type in every object.
+///
+/// The schema of a definition may describe names only, so the built-in type decides about everything else.
 fn decode_metadata(object: &mut Value) -> TypeReport {
     let Some(node) = schema::node("", "v1", "ConfigMap") else { return TypeReport::default() };
     let Some(metadata) = object.get_mut("metadata").map(Value::take) else { return TypeReport::default() };

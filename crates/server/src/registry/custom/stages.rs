@@ -12,6 +12,9 @@ use listwatch_wire::json;
 use listwatch_wire::json::Value;
 
 /// The schemas that a stored object passes on its way out.
+///
+/// Schemas are shared with the definition; a version holds those of all others, since any of them may be what is
+/// stored.
 #[derive(Clone, Debug)]
 pub(super) struct Stages {
     /// `group/version` of the version that is asked for.
@@ -32,6 +35,8 @@ impl Stages {
     }
 
     /// Returns true if stored bytes are of this version already.
+    ///
+    /// Reads the first bytes of the object, so that lists of the stored version parse nothing.
     pub(super) fn stored_alike(&self, stored: &[u8]) -> bool {
         let found = json::raw::lookup(stored, &["apiVersion"]).unwrap_or_default();
         self.all.len() == 1
@@ -58,6 +63,8 @@ impl Stages {
     }
 
     /// Completes a stored object by the version it is stored in, if the schema may have changed since.
+    ///
+    /// `old` is false for objects written since the definition last changed, which are complete already.
     pub(super) fn complete(&self, object: &mut Value, old: bool) {
         if old {
             let stored_as = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();

@@ -14,6 +14,8 @@ use listwatch_wire::status::FieldError;
 use super::check::check;
 
 /// The longest expression that is looked at.
+///
+/// kube-apiserver's `CELSelectorExpressionMaxLength`.
 const MAX_LENGTH: usize = 10 * 1024;
 
 /// The variable `device`.

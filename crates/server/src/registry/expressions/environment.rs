@@ -11,6 +11,8 @@ use std::sync::LazyLock;
 use listwatch_cel::{Env, Type, Version};
 
 /// The variables that only some expressions have.
+///
+/// All false for the match conditions that have the fewest variables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) params: bool,
@@ -19,6 +21,8 @@ pub(crate) struct Declared {
 }
 
 /// Returns the environment of an expression.
+///
+/// Cheap: the libraries are shared, only the variables are its own.
 pub(crate) fn environment(version: Version, declared: Declared) -> Env {
     let mut env = Env::new(version)
         .with_variable("object", Type::Dyn)

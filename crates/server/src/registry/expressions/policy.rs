@@ -37,6 +37,8 @@ impl PolicyFamily {
 }
 
 /// An expression and its program, or the error of compiling it, which evaluation returns.
+///
+/// Kept with the policy by `admission/policy`, for all requests until the policy changes.
 #[derive(Debug)]
 pub(crate) struct CompiledExpression {
     pub(crate) source: String,
@@ -56,6 +58,9 @@ impl CompiledExpression {
 }
 
 /// The environments of the expressions of a policy.
+///
+/// Three, because authorizer and variables are not visible everywhere; an expression that uses one in the wrong place
+/// does not compile.
 #[derive(Debug)]
 pub(crate) struct Environments {
     /// The environment of match conditions, which have no variables of the policy.
@@ -103,6 +108,8 @@ impl Environments {
 }
 
 /// Returns true if the type of an expression is one of those. A type that is only known at run time is none.
+///
+/// `dyn` is not accepted in place of a wanted type.
 pub(crate) fn has_type(expression: &Expression, wanted: &[Type]) -> bool {
     let own = expression.output_type();
     wanted.iter().any(|wanted| wanted.is_same(own))

@@ -23,6 +23,9 @@ const MATCH_CONDITIONS: usize = 64;
 const AUDIT_ANNOTATIONS: usize = 20;
 
 /// Validates a policy, apart from its expressions. Errors are in the order of kube-apiserver.
+///
+/// All errors are collected; expressions are compiled even if there are some, so that an author sees everything at
+/// once.
 pub(super) fn policy(family: PolicyFamily, name: &str, spec: &Value, errors: &mut Errors) {
     let path = Path::root("spec");
     let failure_policy = path.child("failurePolicy");

@@ -26,6 +26,9 @@ pub(crate) struct Warning {
 }
 
 /// Checks the expressions of a policy.
+///
+/// Costs a compilation per expression and kind: bounded by ten kinds per rule, and run by a controller, not by a
+/// request.
 pub(crate) fn check(registry: &Registry, policy: &Value) -> Vec<Warning> {
     let spec = policy.at("spec");
     let environments: Vec<(String, Env)> = kinds(registry, spec)

@@ -18,6 +18,8 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decod
 const VERSION: &str = "meta.k8s.io/v1";
 
 /// A position in a list: the version the list shows, and the first key of the next page.
+///
+/// Not signed and not secret: everything in it is checked against the request that brings it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContinueToken {
     version: TokenVersion,
@@ -66,6 +68,8 @@ struct EncodedToken {
 
 impl ContinueToken {
     /// The position just behind a key, which is relative to the listed range.
+    ///
+    /// The key itself need not exist any more when the list goes on.
     #[must_use]
     pub(crate) fn after(version: TokenVersion, key: &str) -> Self {
         // The least text greater than the key is the key and a NUL.
@@ -133,6 +137,8 @@ fn base64_error(text: &str) -> String {
 
 /// Tokens minted by a cache have one leading slash, those of a store none; both are taken. Whatever a path cleaner
 /// would change could leave the range (`..`) or name another key, and is refused.
+///
+/// `start` is joined with the prefix of the listed range, so nothing in it may lead out of that range.
 fn clean(start: &str) -> Result<&str, ContinueTokenError> {
     if start.is_empty() {
         return Err(ContinueTokenError::NoStart);

@@ -24,7 +24,7 @@ use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 
 use crate::api::convert::{self, ConversionFreshness};
-use crate::api::{Api, Heavy};
+use crate::api::{Api, BlockingPool};
 use crate::cache::{Filter, Object, push_number};
 use crate::http::body::{Body, Broken, PieceStream, Response};
 use crate::http::gzip;
@@ -50,6 +50,9 @@ const LOOK: usize = 128;
 /// # Errors
 /// 400 for options that contradict each other, 406, 410 for a revision or continue token that is too old, 504 for a
 /// revision that does not come in time. An error after the first byte breaks the stream instead.
+///
+/// Costs what is sent: stored bytes are copied, objects that do not match are looked at. Seats have been taken
+/// before, in the handler chain.
 pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
     let form = negotiate::negotiated(request, ResponseSubject::List, !target.resource.is_custom())?;
@@ -91,9 +94,9 @@ async fn encoded(
                 (&text, form.shape),
                 (Text::Compact, ResponseShape::Whole | ResponseShape::Metadata(_))
             );
-            let heavy = (!copied).then(|| api.heavy.clone());
+            let blocking = (!copied).then(|| api.blocking.clone());
             let pieces = ListPieces::new(writer, metadata, objects, limits.piece_bytes, text);
-            body(Steady { pieces, heavy }, limits.gzip_above).await
+            body(OffloadedList { pieces, blocking }, limits.gzip_above).await
         }
     }
 }
@@ -108,6 +111,10 @@ struct ListPage {
 
 /// Collects all objects that match, or one page of them if there is a limit. Everything is held in memory: deletion
 /// of a collection needs the list before it begins.
+///
+/// # Errors
+///
+/// As [`list`].
 pub(crate) async fn collect(
     api: &Api,
     resource: &Resource,
@@ -151,7 +158,7 @@ async fn first(
     let limit = usize::try_from(source.limit).unwrap_or(usize::MAX);
     let (mut objects, mut slice) = (Vec::new(), TimeSlice::begin());
     loop {
-        slice.give_way().await;
+        slice.yield_when_used_up().await;
         // One more than the page, to know whether there is more.
         let wanted =
             if limit == 0 { LOOK } else { LOOK.min(limit.saturating_sub(objects.len()).saturating_add(1)) };
@@ -178,6 +185,8 @@ async fn first(
 
 /// The continue token and remaining count of a page. The snapshot is pinned for the next page; the count is
 /// remembered, so that pages do not count again and again.
+///
+/// Pins are bounded by the cache; a page after a pin is gone is read from the engine's history.
 fn more(
     api: &Api,
     resource: &Resource,
@@ -210,6 +219,8 @@ fn more(
 }
 
 /// Writes the parts of a list.
+///
+/// Shared by lists and by the answer of a deleted collection.
 struct ListPartWriter {
     resource: Arc<Resource>,
     shape: ResponseShape,
@@ -355,31 +366,33 @@ impl ListPieces {
 }
 
 /// A list whose large objects are encoded beside the async workers.
-struct Steady {
+struct OffloadedList {
     pieces: ListPieces,
     /// The threads for encoding; `None` if bytes are only copied.
-    heavy: Option<Heavy>,
+    blocking: Option<BlockingPool>,
 }
 
-impl Steady {
+impl OffloadedList {
     async fn next(self) -> Result<(Self, Bytes), Broken> {
-        let Self { mut pieces, heavy } = self;
+        let Self { mut pieces, blocking } = self;
         let large = pieces.objects.largest_ready().await.map_err(|status| Broken(status.message))?;
-        let Some(beside) = heavy.as_ref().filter(|heavy| heavy.takes(large)) else {
+        let Some(beside) = blocking.as_ref().filter(|blocking| blocking.takes(large)) else {
             let piece = pieces.next().await?;
-            return Ok((Self { pieces, heavy }, piece));
+            return Ok((Self { pieces, blocking }, piece));
         };
         let work = async move {
             let piece = pieces.next().await;
             Ok((pieces, piece))
         };
         let (pieces, piece) = beside.run(work).await.map_err(|status| Broken(status.message))?;
-        Ok((Self { pieces, heavy }, piece?))
+        Ok((Self { pieces, blocking }, piece?))
     }
 }
 
 /// A short list as one body, a long one in pieces.
-async fn body(mut list: Steady, short: usize) -> Result<Body, Status> {
+///
+/// `short` is where compression and chunking begin to pay.
+async fn body(mut list: OffloadedList, short: usize) -> Result<Body, Status> {
     let mut begun = BytesMut::new();
     while !list.pieces.finished && begun.len() <= short {
         let piece;
@@ -395,7 +408,8 @@ async fn body(mut list: Steady, short: usize) -> Result<Body, Status> {
     Ok(Body::Pieces(stream::iter([Ok(begun.freeze())]).chain(rest(list)).boxed()))
 }
 
-fn rest(list: Steady) -> PieceStream {
+/// A list whose connection ends is dropped between two pieces.
+fn rest(list: OffloadedList) -> PieceStream {
     stream::unfold(Some(list), |state| async move {
         let list = state.filter(|list| !list.pieces.finished)?;
         match list.next().await {

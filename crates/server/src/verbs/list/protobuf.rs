@@ -21,6 +21,9 @@ use crate::request::negotiate::ResponseShape;
 use crate::verbs::list::source::ListObjects;
 
 /// Encodes the items of a list; the JSON of one object at a time is held beside the output.
+///
+/// Each object is parsed and encoded, unlike in JSON, where bytes are copied. Clients of built-in types ask for it by
+/// default.
 pub(crate) struct ProtobufListEncoder {
     resource: Arc<Resource>,
     shape: ResponseShape,
@@ -76,6 +79,8 @@ impl ProtobufListEncoder {
 
     /// Encodes the whole list to find its length, keeping the beginning. Yields between pieces: nothing is written
     /// meanwhile.
+    ///
+    /// Memory is bounded by `protobuf_bytes`, time by two encodings.
     async fn measure(
         &mut self,
         mut objects: ListObjects,

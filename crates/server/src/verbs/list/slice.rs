@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 const SLICE: Duration = Duration::from_millis(1);
 
 /// The time since a list began to use its worker.
+///
+/// tokio's own budget does not help here: reading from memory never returns pending.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeSlice {
     since: Instant,
@@ -19,8 +21,8 @@ impl TimeSlice {
         Self { since: Instant::now() }
     }
 
-    /// Lets others go first if the slice is used up.
-    pub(super) async fn give_way(&mut self) {
+    /// Yields to other tasks of the worker if the slice is used up.
+    pub(super) async fn yield_when_used_up(&mut self) {
         if self.since.elapsed() >= SLICE {
             tokio::task::yield_now().await;
             *self = Self::begin();

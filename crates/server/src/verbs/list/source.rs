@@ -45,6 +45,9 @@ pub(crate) struct ListSource {
 }
 
 /// A walk over a state in key order. A clone walks the same state from the same position.
+///
+/// Cloning a walk in memory shares the snapshot; one in history shares the engine. Protobuf lists are walked twice
+/// that way.
 #[derive(Clone, Debug)]
 pub(crate) enum Walker {
     /// In memory.
@@ -54,6 +57,8 @@ pub(crate) enum Walker {
 }
 
 /// The objects of a list, a few of them at hand and the others still in the state.
+///
+/// Converts in the background of the list where a webhook is needed, one refill at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct ListObjects {
     /// Objects that were read and match.
@@ -79,6 +84,8 @@ enum ListMoment {
 /// # Errors
 /// 400 for invalid options or tokens, 500 if an object of it cannot be read, 410 for a compacted revision, 504 for a
 /// revision that does not come in time.
+///
+/// Waiting is bounded by `RequestLimits::version_wait`.
 pub(crate) async fn resolve(
     api: &Api,
     collection: &Arc<Collection>,
@@ -147,6 +154,8 @@ async fn exactly(api: &Api, revision: Revision) -> Result<ListMoment, Status> {
 
 /// Opens the state: the current snapshot if it is or still equals the revision, a pinned one, or the engine's
 /// history.
+///
+/// A collection that has not changed since the asked revision is that revision: most continued lists end here.
 fn open(
     api: &Api,
     collection: &Arc<Collection>,
@@ -216,7 +225,7 @@ impl ListObjects {
     /// Gets more to hand, if only to find that none of them match; false at the end.
     pub(crate) async fn refill(&mut self) -> Result<bool, Status> {
         let Some(walker) = &mut self.walker else { return Ok(false) };
-        self.slice.give_way().await;
+        self.slice.yield_when_used_up().await;
         let found = walker.next(REFILL).await.map_err(|error| storage_status(&error))?;
         if found.is_empty() {
             self.walker = None;
@@ -232,6 +241,10 @@ impl ListObjects {
 
 impl Walker {
     /// The next objects in key order, whether they match or not, about `max` of them. None at the end.
+    ///
+    /// # Errors
+    ///
+    /// Those of the engine, for a walk in history.
     pub(crate) async fn next(&mut self, max: usize) -> Result<Vec<Arc<Object>>, listwatch_storage::Error> {
         match self {
             Self::Memory { snapshot, walk } => {
@@ -262,6 +275,8 @@ impl Walker {
     }
 
     /// The number of objects after the given key, which was handed out last; `held` were handed out after it.
+    ///
+    /// Counts keys of the snapshot, a walk without looking at objects.
     pub(crate) fn remaining(&self, held: usize) -> u64 {
         match self {
             Self::Memory { snapshot, walk } => (snapshot.count(walk) + held) as u64,

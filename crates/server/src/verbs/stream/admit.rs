@@ -1,4 +1,7 @@
 //! [`StreamAdmission`]: from a subscription to the watches that it stands for.
+//!
+//! Nothing of the stream's own rights is used: each watch is authorized, counted and audited as if it had come by
+//! itself, with the headers and the user of the stream. Events are not here, see `serve.rs`.
 
 use std::sync::Arc;
 
@@ -52,6 +55,8 @@ impl StreamAdmission {
     ///
     /// # Errors
     /// As the ordinary watch would be refused.
+    ///
+    /// Duplicated namespaces count once.
     pub(super) async fn admit(self, asked: Subscription) -> Result<Vec<AdmittedWatch>, Status> {
         let mut namespaces: Vec<Option<&str>> = asked.namespaces.iter().map(|n| Some(n.as_str())).collect();
         namespaces.sort_unstable();
@@ -74,6 +79,9 @@ impl StreamAdmission {
         admitted
     }
 
+    /// # Errors
+    ///
+    /// 401 if the credentials have ended meanwhile, 403, 404, 405, 400, 429 without seats.
     async fn admit_watch(
         &self,
         request: Arc<RequestInfo>,

@@ -35,6 +35,12 @@ use serve::ServedStream;
 const MEDIA_TYPE: &str = "application/json;stream=watch";
 
 /// Opens a stream: over a WebSocket if that is asked for, else in chunks.
+///
+/// Seats are held only while the first message is read; the watches take their own.
+///
+/// # Errors
+///
+/// 400, 413 or 415 for the message. Errors of single subscriptions are frames of the stream.
 pub(crate) async fn open(
     api: &Arc<Api>,
     request: &Arc<RequestInfo>,
@@ -64,6 +70,10 @@ pub(crate) async fn open(
 }
 
 /// Changes the subscriptions of a stream that is open already. The stream answers.
+///
+/// # Errors
+///
+/// 404 for a stream that is not this user's, 429 if its inbox is full.
 pub(crate) async fn change(
     api: &Arc<Api>,
     request: &Arc<RequestInfo>,

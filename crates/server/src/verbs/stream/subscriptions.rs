@@ -1,4 +1,7 @@
 //! [`Subscriptions`]: the subscriptions of a stream that have begun, and their events in one order.
+//!
+//! [`MergedCursors`] decides the order; this keeps what belongs to each watch beside its cursor. Slots grow, so
+//! watches stay sorted by slot and are found by binary search.
 
 use std::sync::Arc;
 
@@ -8,8 +11,8 @@ use listwatch_wire::{Revision, Status};
 use tokio::time::Instant;
 
 use crate::api::Api;
-use crate::auth::{Recheck, Withdrawn};
-use crate::cache::{Cache, Cursor, Lost, MergedCursors, Portion, Sight, SlotSight, WatchSlot};
+use crate::auth::{Recheck, Revoked};
+use crate::cache::{Cache, Cursor, FilteredEvent, Lost, MergedCursors, Portion, SlotEvent, WatchSlot};
 use crate::verbs::watch::writer::EventWriter;
 
 /// One watch of a subscription.
@@ -88,7 +91,7 @@ impl Subscriptions {
         &mut self,
         portion: Portion,
         until: Revision,
-    ) -> Result<Vec<SlotSight>, (WatchSlot, Lost)> {
+    ) -> Result<Vec<SlotEvent>, (WatchSlot, Lost)> {
         self.merged.next(portion, until).await
     }
 
@@ -105,21 +108,23 @@ impl Subscriptions {
         &mut self,
         api: &Api,
         slot: WatchSlot,
-        sights: &[Sight],
+        events: &[FilteredEvent],
         out: &mut BytesMut,
     ) -> Result<(), Status> {
         let at = self.find(slot);
         let Some(watch) = at.and_then(|at| self.watches.get_mut(at)) else { return Ok(()) };
-        let frames = watch.writer.events(api, sights).await?;
+        let frames = watch.writer.events(api, events).await?;
         frames.iter().for_each(|frame| enclose(&watch.prefix, frame, out));
-        if let Some(last) = sights.last() {
+        if let Some(last) = events.last() {
             watch.writer.sent(&frames, last.event.revision);
         }
         Ok(())
     }
 
     /// Authorizes again those for which it is time. Returns those that may no longer go on.
-    pub(super) fn recheck(&mut self, api: &Api, now: Instant) -> Vec<(Arc<str>, Withdrawn)> {
+    ///
+    /// Linear in the watches of the stream, at the interval of the options.
+    pub(super) fn recheck(&mut self, api: &Api, now: Instant) -> Vec<(Arc<str>, Revoked)> {
         let mut ending = Vec::new();
         for watch in &mut self.watches {
             let Some(guard) = &mut watch.guard else { continue };

@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use listwatch_wire::event::EventType;
 use listwatch_wire::{Revision, Status};
 
-use crate::cache::{LateFrames, Object, Sight, frame, push_number};
+use crate::cache::{FilteredEvent, LateFrames, Object, frame, push_number};
 use crate::registry::Resource;
 use crate::request::negotiate::{Encoding, MetaVersion, ResponseForm, ResponseShape};
 use crate::respond::protobuf;
@@ -22,6 +22,8 @@ use crate::respond::table;
 use crate::respond::table::Include;
 
 /// The encoding of events for a watcher.
+///
+/// A few words per watch, since there may be tens of thousands.
 #[doc(alias = "watchEncoder")]
 #[doc(alias = "Embedder")]
 #[derive(Debug)]
@@ -61,25 +63,27 @@ impl EventFormat {
     }
 
     /// An event. Whole objects are encoded once for all watchers.
-    pub(crate) fn event(&mut self, sight: &Sight, frames: &LateFrames) -> Bytes {
-        let Some(object) = sight.event.subject(sight.change) else { return Bytes::new() };
-        if let Some(frame) = self.delta(sight, frames) {
+    ///
+    /// Returns shared bytes in the common case, and an allocation of its own for tables and metadata.
+    pub(crate) fn event(&mut self, filtered: &FilteredEvent, frames: &LateFrames) -> Bytes {
+        let Some(object) = filtered.event.subject(filtered.change) else { return Bytes::new() };
+        if let Some(frame) = self.delta(filtered, frames) {
             self.deltas += 1;
             return frame;
         }
         let whole = self.shape == ResponseShape::Whole;
         if whole && !self.is_binary() && matches!(self.resource.present(object), Cow::Borrowed(_)) {
-            return sight.event.frame(sight.change, &self.resource.type_prefix);
+            return filtered.event.frame(filtered.change, &self.resource.type_prefix);
         }
         let shared = whole && self.is_binary() && self.resource.present.is_none();
-        if let Some(frame) = sight.event.protobuf(sight.change).filter(|_| shared) {
+        if let Some(frame) = filtered.event.protobuf(filtered.change).filter(|_| shared) {
             return frame.clone();
         }
         let mut out = BytesMut::with_capacity(object.written_len(&self.resource.type_prefix) + 256);
-        self.write(sight.change.into(), object, sight.event.revision, &mut out);
+        self.write(filtered.change.into(), object, filtered.event.revision, &mut out);
         let frame = out.freeze();
         if shared && !self.broken {
-            frames.keep(&sight.event, sight.change, frame.clone());
+            frames.keep(&filtered.event, filtered.change, frame.clone());
         }
         frame
     }
@@ -97,14 +101,14 @@ impl EventFormat {
     }
 
     /// An event as a patch of what the watcher holds. Not if the watcher sees, or saw, another form than the stored one.
-    fn delta(&self, sight: &Sight, frames: &LateFrames) -> Option<Bytes> {
+    fn delta(&self, filtered: &FilteredEvent, frames: &LateFrames) -> Option<Bytes> {
         let as_stored = |object: &Option<Arc<Object>>| {
             object.as_ref().is_none_or(|object| matches!(self.resource.present(object), Cow::Borrowed(_)))
         };
-        if !self.delta || !as_stored(&sight.event.previous) || !as_stored(&sight.event.object) {
+        if !self.delta || !as_stored(&filtered.event.previous) || !as_stored(&filtered.event.object) {
             return None;
         }
-        frames.delta(&sight.event, sight.change, &self.resource.type_prefix)
+        frames.delta(&filtered.event, filtered.change, &self.resource.type_prefix)
     }
 
     /// Appends an object of the initial state.
@@ -142,6 +146,9 @@ impl EventFormat {
     }
 
     /// A bookmark: an empty object of the kind with nothing but a version, and the mark of the end of initial events.
+    ///
+    /// Clients take the version of a bookmark as their position, so it must not be sent before everything up to it
+    /// was.
     pub(crate) fn bookmark(&mut self, revision: Revision, end_of_initial: bool) -> Bytes {
         let mut out = BytesMut::with_capacity(256);
         let prefix = match self.shape {

@@ -27,7 +27,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::api::Api;
 use crate::auth::{Recheck, TOKEN_PROTOCOL};
-use crate::cache::{Cursor, Lost, Portion, Sight, Sights};
+use crate::cache::{Cursor, FilteredEvent, FilteredEvents, Lost, Portion};
 use crate::http::body::{Body, FrameBytes, Response, WatchBody};
 use crate::http::{gzip, websocket};
 use crate::observe::RequestSeries;
@@ -82,7 +82,7 @@ pub(crate) struct ServedWatch {
     stage: WatchStage,
     /// Events that the cursor has passed while a webhook converts them: the connection drops the future of a batch when the client
     /// sends something meanwhile.
-    converting: Option<Box<Sights>>,
+    converting: Option<Box<FilteredEvents>>,
     /// Fires at the next bookmark, recheck or the deadline, whichever is first.
     timer: Pin<Box<Sleep>>,
     /// The end of the watch by `timeoutSeconds`, or a random default.
@@ -97,6 +97,7 @@ pub(crate) struct ServedWatch {
     guard: Option<Box<Recheck>>,
 }
 
+/// Boxed variants: a live watch, the state that lasts, needs no room for the others.
 #[derive(Debug)]
 enum WatchStage {
     Initial(Box<InitialState>),
@@ -203,26 +204,29 @@ impl ServedWatch {
     }
 
     /// Waits for events, a bookmark or the end. `None` if there is nothing to send yet.
+    ///
+    /// The timer is looked at first: a watch that always has events must still end, and its rights must still be
+    /// checked.
     async fn live(&mut self) -> Option<FrameBytes> {
         if self.converting.is_some() {
             return self.converted().await;
         }
         let limits = &self.api.options.watch;
         let portion = Portion { events: limits.batch_events, bytes: limits.batch_bytes };
-        let sights = tokio::select! {
+        let events = tokio::select! {
             biased;
             // Before events: rights and the end are looked at however many there are.
             () = self.timer.as_mut() => return self.tick(),
-            sights = self.cursor.next(portion) => sights,
+            events = self.cursor.next(portion) => events,
         };
-        match sights {
-            Ok(sights) if self.writer.converts() => {
-                self.converting = Some(Box::new(sights));
+        match events {
+            Ok(events) if self.writer.converts() => {
+                self.converting = Some(Box::new(events));
                 self.converted().await
             }
-            Ok(sights) => {
-                let frames = self.writer.events(&self.api, &sights).await;
-                self.written(&sights, frames)
+            Ok(events) => {
+                let frames = self.writer.events(&self.api, &events).await;
+                self.written(&events, frames)
             }
             Err(Lost::Ended) => self.end(),
             Err(error @ Lost::Expired { .. }) => self.fail(Status::expired(error.to_string())),
@@ -232,18 +236,22 @@ impl ServedWatch {
 
     /// The frames of events that a webhook converts.
     async fn converted(&mut self) -> Option<FrameBytes> {
-        let sights = self.converting.as_deref()?;
-        let frames = self.writer.events(&self.api, sights).await;
-        let sights = self.converting.take()?;
-        self.written(&sights, frames)
+        let events = self.converting.as_deref()?;
+        let frames = self.writer.events(&self.api, events).await;
+        let events = self.converting.take()?;
+        self.written(&events, frames)
     }
 
     /// The frames of events, or the end of the watch.
-    fn written(&mut self, sights: &[Sight], frames: Result<FrameBytes, Status>) -> Option<FrameBytes> {
-        self.told = sights.last().map_or(self.told, |last| last.event.revision);
+    fn written(
+        &mut self,
+        events: &[FilteredEvent],
+        frames: Result<FrameBytes, Status>,
+    ) -> Option<FrameBytes> {
+        self.told = events.last().map_or(self.told, |last| last.event.revision);
         match frames {
             Ok(frames) => {
-                self.compress(sights, &frames);
+                self.compress(events, &frames);
                 (!frames.is_empty()).then_some(frames)
             }
             Err(status) => self.fail(status),
@@ -251,11 +259,11 @@ impl ServedWatch {
     }
 
     /// Compresses the frames of events, once for all watchers that want them so.
-    fn compress(&mut self, sights: &[Sight], frames: &[Bytes]) {
+    fn compress(&mut self, events: &[FilteredEvent], frames: &[Bytes]) {
         let Some(member) = &mut self.gzip else { return };
-        for (sight, frame) in sights.iter().zip(frames) {
+        for (filtered, frame) in events.iter().zip(frames) {
             let shared = &self.api.cache.frames;
-            let blocks = shared.compressed(&sight.event, sight.change, frame, |frame| {
+            let blocks = shared.compressed(&filtered.event, filtered.change, frame, |frame| {
                 gzip::deflate_blocks(std::slice::from_ref(frame))
             });
             member.prepare(frame, blocks);
@@ -268,12 +276,17 @@ impl ServedWatch {
     }
 
     /// The last word is a bookmark, so that the client goes on from here and not from its last event.
+    ///
+    /// A clean end of the body; clients reconnect from the bookmark.
     fn end(&mut self) -> Option<FrameBytes> {
         self.stage = WatchStage::Ended;
         self.bookmark()
     }
 
     /// Handles the timer: the recheck of authorization, the deadline, or a bookmark.
+    ///
+    /// A watch whose rights were withdrawn ends without an error, as kube-apiserver ends one at its timeout; the next
+    /// request is refused.
     fn tick(&mut self) -> Option<FrameBytes> {
         let now = Instant::now();
         let api = &self.api;

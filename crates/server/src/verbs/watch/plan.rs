@@ -22,6 +22,8 @@ use crate::verbs::watch::format::EventFormat;
 use crate::verbs::watch::writer::{EventWriter, InitialState};
 
 /// A watch that was asked for in good form.
+///
+/// Reading the request and beginning are apart because a stream admits several watches before the first begins.
 #[derive(Debug)]
 pub(crate) struct WatchPlan {
     pub(crate) form: ResponseForm,
@@ -36,6 +38,8 @@ pub(crate) struct WatchPlan {
 }
 
 /// A watch that has begun.
+///
+/// Holds a snapshot only while initial events are to be sent.
 pub(crate) struct BegunWatch {
     pub(crate) cursor: Cursor,
     pub(crate) writer: EventWriter,
@@ -89,6 +93,8 @@ impl WatchPlan {
 
     /// Begins the watch: snapshot and cursor are taken at the same revision, so that nothing is lost or sent twice between
     /// initial and live events.
+    ///
+    /// Does not wait and does not fail: a position that history no longer has shows when the cursor is read.
     pub(crate) fn begin(&self, api: &Api, target: &ResourceRequest) -> BegunWatch {
         let resource = &target.resource;
         let collection = &resource.collection;
@@ -109,6 +115,8 @@ impl WatchPlan {
 }
 
 /// The duration of a watch or a stream: as asked, or long and random, so that those that began together do not end together.
+///
+/// Between one and two times `WatchLimits::min_timeout`, as kube-apiserver's `--min-request-timeout`.
 pub(crate) fn duration(api: &Api, asked: Option<Duration>) -> Duration {
     asked.unwrap_or_else(|| api.options.watch.min_timeout.mul_f64(rand::rng().random_range(1.0..2.0)))
 }

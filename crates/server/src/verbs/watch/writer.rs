@@ -1,4 +1,6 @@
 //! [`EventWriter`]: writes the events of one watch in its form, and counts them. When to write, and where to, is for others to say.
+//!
+//! Shared by ordinary watches and by streams of many.
 
 use std::sync::Arc;
 
@@ -8,7 +10,7 @@ use listwatch_wire::{Revision, Status};
 
 use crate::api::Api;
 use crate::api::convert::{self, ConversionFreshness};
-use crate::cache::{Sight, Snapshot, View, Walk};
+use crate::cache::{FilteredEvent, Snapshot, View, Walk};
 use crate::http::body::FrameBytes;
 use crate::observe::{RequestSeries, WatchTicket};
 use crate::verbs::watch::format::EventFormat;
@@ -21,6 +23,8 @@ pub(crate) struct EventWriter {
 }
 
 /// The present state on its way out.
+///
+/// Holds the snapshot alive until it is written; a slow client keeps the objects of that moment in memory.
 #[derive(Debug)]
 pub(crate) struct InitialState {
     snapshot: Arc<Snapshot>,
@@ -62,7 +66,7 @@ impl EventWriter {
 
     /// Counts the request when the watch ends.
     pub(super) fn count_as(&mut self, request: Arc<RequestSeries>, code: StatusCode) {
-        self.ticket.began_as(request, code);
+        self.ticket.count_request(request, code);
     }
 
     /// Frames were sent, and with them everything up to the position.
@@ -93,10 +97,12 @@ impl EventWriter {
     ///
     /// # Errors
     /// When the objects cannot be converted to the version that is watched.
-    pub(crate) async fn events(&mut self, api: &Api, sights: &[Sight]) -> Result<FrameBytes, Status> {
+    ///
+    /// One frame per event, in order. Frames of built-in objects in JSON are shared with other watchers.
+    pub(crate) async fn events(&mut self, api: &Api, events: &[FilteredEvent]) -> Result<FrameBytes, Status> {
         let frames = match self.format.resource().conversion {
-            Some(_) => Box::pin(self.converted(api, sights)).await?,
-            None => sights.iter().map(|sight| self.format.event(sight, &api.cache.frames)).collect(),
+            Some(_) => Box::pin(self.converted(api, events)).await?,
+            None => events.iter().map(|filtered| self.format.event(filtered, &api.cache.frames)).collect(),
         };
         self.ticket.events(&frames, self.format.take_delta_count());
         Ok(frames)
@@ -167,15 +173,18 @@ impl EventWriter {
     }
 
     /// The events of a batch where a webhook converts the objects.
-    async fn converted(&mut self, api: &Api, sights: &[Sight]) -> Result<FrameBytes, Status> {
-        let subjects = sights.iter().filter_map(|sight| Some((sight, sight.event.subject(sight.change)?)));
-        let (sights, objects): (Vec<_>, Vec<_>) =
-            subjects.map(|(sight, object)| (sight, Arc::clone(object))).unzip();
+    async fn converted(&mut self, api: &Api, events: &[FilteredEvent]) -> Result<FrameBytes, Status> {
+        let subjects =
+            events.iter().filter_map(|filtered| Some((filtered, filtered.event.subject(filtered.change)?)));
+        let (events, objects): (Vec<_>, Vec<_>) =
+            subjects.map(|(filtered, object)| (filtered, Arc::clone(object))).unzip();
         let objects =
             convert::shown(api, self.format.resource(), objects, ConversionFreshness::Shared).await?;
-        let events = sights.into_iter().zip(&objects);
+        let events = events.into_iter().zip(&objects);
         Ok(events
-            .map(|(sight, object)| self.format.converted(sight.change.into(), object, sight.event.revision))
+            .map(|(filtered, object)| {
+                self.format.converted(filtered.change.into(), object, filtered.event.revision)
+            })
             .collect())
     }
 }

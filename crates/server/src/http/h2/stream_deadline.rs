@@ -1,4 +1,4 @@
-//! [`Turn`]: how long a stream may keep what its peer does not take.
+//! [`StreamDeadline`]: how long a stream may keep what its peer does not take.
 //!
 //! hyper asks a body for more only once the peer has room for it, so a body cannot end itself while the peer's window is
 //! closed. Whoever runs the stream can: dropping it resets this stream, frees what waits to be sent, and leaves the
@@ -14,35 +14,35 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 tokio::task_local! {
-    /// hyper makes a stream's task and knows nothing of answers; a body finds its turn here.
-    static TURN: Turn;
+    /// hyper makes a stream's task and knows nothing of answers; a body finds its deadline here.
+    static STREAM_DEADLINE: StreamDeadline;
 }
 
 /// The time at which the stream of a task ends whether its peer reads or not; none at first.
 ///
-/// The lock is never contended: a turn is only touched by its own task.
+/// The lock is never contended: a deadline is only touched by its own task.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Turn(Arc<Mutex<Option<Instant>>>);
+pub(super) struct StreamDeadline(Arc<Mutex<Option<Instant>>>);
 
-impl Turn {
-    /// The turn of the stream that asks.
+impl StreamDeadline {
+    /// The deadline of the stream that asks.
     pub(super) fn current() -> Self {
-        TURN.try_with(Self::clone).unwrap_or_default()
+        STREAM_DEADLINE.try_with(Self::clone).unwrap_or_default()
     }
 
-    /// Sets the end of the turn.
-    pub(super) fn ends_at(&self, at: Instant) {
+    /// Sets the deadline.
+    pub(super) fn set(&self, at: Instant) {
         *self.0.lock() = Some(at);
     }
 
-    /// Moves the end of the turn forward, never back.
-    pub(super) fn ends_before(&self, at: Instant) {
+    /// Sets the deadline if it is earlier than the present one.
+    pub(super) fn set_earlier(&self, at: Instant) {
         let mut end = self.0.lock();
         *end = Some(end.map_or(at, |end| end.min(at)));
     }
 
-    /// Removes the end: the stream waits for its source, not for its peer.
-    pub(super) fn never_ends(&self) {
+    /// Removes the deadline: the stream waits for its source, not for its peer.
+    pub(super) fn clear(&self) {
         *self.0.lock() = None;
     }
 
@@ -51,7 +51,7 @@ impl Turn {
     }
 }
 
-/// Runs the streams of a connection, each until it ends or its turn is over.
+/// Runs the streams of a connection, each until it ends or its deadline has passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Streams;
 
@@ -61,21 +61,21 @@ where
     F::Output: Send,
 {
     fn execute(&self, stream: F) {
-        tokio::spawn(in_turn(stream));
+        tokio::spawn(run_until_deadline(stream));
     }
 }
 
-/// Runs a stream until it completes or its turn ends; then it is dropped, which resets it.
-async fn in_turn(stream: impl Future) {
-    let turn = Turn::default();
-    let mut stream = pin!(TURN.scope(turn.clone(), stream));
+/// Runs a stream until it completes or its deadline; then it is dropped, which resets it.
+async fn run_until_deadline(stream: impl Future) {
+    let deadline = StreamDeadline::default();
+    let mut stream = pin!(STREAM_DEADLINE.scope(deadline.clone(), stream));
     let mut clock = pin!(sleep_until(Instant::now()));
     poll_fn(|cx| {
         if stream.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        // The end moves only while the stream is polled: nobody needs to tell us.
-        let Some(end) = turn.end() else { return Poll::Pending };
+        // The deadline moves only while the stream is polled: nobody needs to tell us.
+        let Some(end) = deadline.end() else { return Poll::Pending };
         if clock.deadline() != end {
             clock.as_mut().reset(end);
         }

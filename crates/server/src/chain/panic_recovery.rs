@@ -15,7 +15,9 @@ use listwatch_wire::Status;
 ///
 /// Unwinding is safe because state that handlers share is locked for single steps or replaced as a whole: a panic
 /// leaves nothing half done.
-pub(crate) async fn contain<T>(
+///
+/// Costs nothing unless the handler panics.
+pub(crate) async fn catch_panic<T>(
     handler: impl Future<Output = Result<T, Status>>,
 ) -> Result<Result<T, Status>, String> {
     AssertUnwindSafe(handler).catch_unwind().await.map_err(|panic| text(&*panic))

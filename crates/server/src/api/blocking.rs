@@ -1,4 +1,4 @@
-//! [`Heavy`]: work that would hold up the async workers is done on threads of its own.
+//! [`BlockingPool`]: work that would hold up the async workers is done on threads of its own.
 //!
 //! A worker that is busy with one large object answers nobody meanwhile, health checks included. What is small is not worth
 //! the way to another thread; what is large goes there, a bounded number at a time, and the system shares the processors
@@ -13,12 +13,12 @@ use tokio::sync::Semaphore;
 
 /// A bounded number of blocking threads for work on large objects. Clones share the bound.
 #[derive(Clone, Debug)]
-pub(crate) struct Heavy {
+pub(crate) struct BlockingPool {
     above: usize,
     room: Arc<Semaphore>,
 }
 
-impl Heavy {
+impl BlockingPool {
     /// Takes work on more than `above` bytes, at most `threads` pieces at a time.
     pub(crate) fn new(above: usize, threads: usize) -> Self {
         Self { above, room: Arc::new(Semaphore::new(threads.max(1))) }
@@ -67,13 +67,13 @@ mod tests {
 
     #[tokio::test]
     async fn work_waits_for_room_and_leaves_the_worker_alone() {
-        let heavy = Arc::new(Heavy::new(10, 2));
-        assert!(heavy.takes(11) && !heavy.takes(10));
+        let blocking = Arc::new(BlockingPool::new(10, 2));
+        assert!(blocking.takes(11) && !blocking.takes(10));
         let (running, most) = (Arc::new(Semaphore::new(2)), 6);
         let all = (0..most).map(|_| {
-            let (heavy, running) = (Arc::clone(&heavy), Arc::clone(&running));
+            let (blocking, running) = (Arc::clone(&blocking), Arc::clone(&running));
             async move {
-                heavy
+                blocking
                     .run(async move {
                         let alone = running.try_acquire().expect("no more than two at a time");
                         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -91,6 +91,7 @@ mod tests {
     #[tokio::test]
     #[should_panic(expected = "in a library")]
     async fn a_panic_is_passed_on() {
-        let _ = Heavy::new(0, 1).run(async { if true { panic!("in a library") } else { Ok(()) } }).await;
+        let _ =
+            BlockingPool::new(0, 1).run(async { if true { panic!("in a library") } else { Ok(()) } }).await;
     }
 }

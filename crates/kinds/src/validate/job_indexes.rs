@@ -1,12 +1,13 @@
-//! The indexes that the success policy of a Job lists.
+//! Lists of the indexes of a Job (`1,3-5`), in its success policy and its status.
 
 use crate::field::Errors;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![indexes_are_counted];
+pub(super) const CHECKS: &[(&str, Check)] =
+    checks![indexes_are_counted, indexes_can_be_read, failed_indexes_have_not_completed];
 
-/// A list of indexes can be read, and has as many as must succeed.
+/// A list in a success policy can be read, and has as many indexes as must succeed.
 fn indexes_are_counted(at: &At<'_>, errors: &mut Errors) {
     let Some(text) = at.value.as_str() else { return };
     let listed = indexes(text, at.top.int("completions").unwrap_or(0));
@@ -22,8 +23,33 @@ fn indexes_are_counted(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The number of indexes that a list of intervals names (`1,3-5`).
-pub(super) fn indexes(text: &str, completions: i64) -> Result<i64, String> {
+/// A list in the status of a Job can be read.
+fn indexes_can_be_read(at: &At<'_>, errors: &mut Errors) {
+    let Some(text) = at.value.as_str() else { return };
+    let completions = at.top.at("spec").int("completions").unwrap_or(0);
+    if let Err(error) = indexes(text, completions) {
+        let path = at.path.to_string();
+        let field = path.rsplit('.').next().unwrap_or_default();
+        errors.invalid(at.path, text, format!("error parsing {field}: {error}"));
+    }
+}
+
+/// No index has both failed and completed. Intervals that cannot be read are left to other rules.
+fn failed_indexes_have_not_completed(at: &At<'_>, errors: &mut Errors) {
+    let Some(failed) = at.value.as_str() else { return };
+    let completions = at.top.at("spec").int("completions").unwrap_or(0);
+    let completed: Vec<_> = intervals(at.parent.text("completedIndexes"), completions).collect();
+    for (first, last) in intervals(failed, completions) {
+        if let Some((from, _)) = completed.iter().find(|(from, to)| *from <= last && first <= *to) {
+            let index = first.max(*from);
+            let detail = format!("failedIndexes and completedIndexes overlap at index: {index}");
+            return errors.invalid(at.path, failed, detail);
+        }
+    }
+}
+
+/// The number of indexes that a list of intervals names.
+fn indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut total, mut last) = (0, None);
     for text in text.split(',').filter(|_| !text.is_empty()) {
         let (first, end) = interval(text, completions)?;
@@ -37,7 +63,7 @@ pub(super) fn indexes(text: &str, completions: i64) -> Result<i64, String> {
 }
 
 /// The intervals of a list that can be read.
-pub(super) fn intervals(text: &str, completions: i64) -> impl Iterator<Item = (i64, i64)> + '_ {
+fn intervals(text: &str, completions: i64) -> impl Iterator<Item = (i64, i64)> + '_ {
     text.split(',').filter_map(move |text| interval(text, completions).ok())
 }
 

@@ -15,7 +15,7 @@ use listwatch_server::auth::{OidcIssuer, TokenReviewVersion, TokenWebhookOptions
 use crate::store::duration;
 
 #[derive(Args, Debug)]
-pub(crate) struct Others {
+pub(crate) struct TokenIssuerArguments {
     /// An issuer of OpenID Connect tokens that are believed
     #[arg(long, value_name = "URL", requires = "oidc_client_id")]
     oidc_issuer_url: Option<String>,
@@ -69,7 +69,7 @@ pub(crate) struct Others {
     authentication_token_webhook_cache_ttl: Duration,
 }
 
-impl Others {
+impl TokenIssuerArguments {
     /// The OIDC issuers from the configuration file, or the one of the `--oidc-…` flags, which exclude each other as in
     /// kube-apiserver.
     pub(crate) fn issuers(&self) -> anyhow::Result<Vec<OidcIssuer>> {

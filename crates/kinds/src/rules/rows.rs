@@ -1,0 +1,170 @@
+//! The rows of the rule tables, as [`super::parse`] reads them: rules, and the values, conditions and words that go with them.
+
+use std::collections::HashMap;
+
+use listwatch_wire::status::FieldErrorKind;
+
+use super::condition::RuleCondition;
+use super::forms::TextForm;
+use super::message::Message;
+use super::route::Route;
+use super::walk::At;
+use crate::field::Errors;
+
+/// A rule that spans fields. It reads what is below its place and nothing else, so that it need not run where that is
+/// unchanged.
+pub(crate) type Check = fn(&At<'_>, &mut Errors);
+
+/// A rule about one value.
+#[derive(Clone, Debug)]
+pub(super) enum FieldRule {
+    /// There, and not empty.
+    Required,
+    /// One of the words.
+    Enum { words: Vec<&'static str>, empty: Empty },
+    /// A number within bounds.
+    Range { min: i64, max: i64, skip_zero: bool },
+    /// Text or a number of a certain form.
+    Form { form: TextForm, empty: Empty },
+    /// At most so many bytes.
+    MaxBytes(usize),
+    /// At most so many elements.
+    MaxItems(usize),
+    /// Elements that differ in these fields, or altogether.
+    Unique(Unique),
+    /// Not changed by an update.
+    Immutable,
+    /// Not there.
+    Forbidden,
+    /// Not there, because of what it says.
+    Invalid,
+    /// Exactly one of the fields of a struct.
+    OneOf(Vec<&'static str>),
+    /// The first of the fields of a struct that is there, and none of the others.
+    FirstOf(Vec<&'static str>),
+    /// One of the values that routes from the struct of the block lead to; none of them if it is not `wanted`.
+    Known { routes: Vec<Route>, wanted: bool, empty: bool },
+    /// An error wherever the conditions of the line hold.
+    Error(FieldErrorKind),
+    /// The same, with the words that are supported.
+    Unsupported(Vec<&'static str>),
+    /// A function.
+    Check(Check),
+}
+
+/// Elements that must differ.
+#[derive(Clone, Debug)]
+pub(super) struct Unique {
+    /// The fields that tell them apart; none for the whole element.
+    pub(super) keys: Vec<&'static str>,
+    /// Elements without these fields are alike as well (`!`).
+    pub(super) empty: bool,
+    pub(super) report: DuplicateReport,
+}
+
+/// The place and the value of the error about a repeated element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DuplicateReport {
+    /// The field and its value, or the element and its keys if they are several.
+    Key,
+    /// The element and the value of its key, as tags declare it (`:here`).
+    Here,
+    /// The element as a whole (`:item`).
+    Item,
+    /// One of several keys (`:FIELD`).
+    Field(&'static str),
+}
+
+/// The treatment of empty text by a rule. A text that is a pointer in Go can be given and empty; any other is then absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Empty {
+    /// As Go tells it: absent unless it is a pointer.
+    AsTyped,
+    /// As any other text, even where the field is absent (`!`).
+    Checked,
+    /// As absent (`?`).
+    Absent,
+}
+
+/// The values that a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RuleTarget {
+    Whole,
+    Each { indexed: bool },
+    Keys { indexed: bool },
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct PathStep {
+    pub(super) target: RuleTarget,
+    pub(super) rule: FieldRule,
+    /// The words of the error, where they are not those of the rule.
+    pub(super) detail: Option<Message>,
+    /// The value in the error, where it is not the one that was looked at.
+    pub(super) shown: Option<ShownValue>,
+}
+
+/// A value to report in place of the one that is wrong.
+#[derive(Clone, Debug)]
+pub(super) enum ShownValue {
+    Text(&'static str),
+    Number(i64),
+    Null,
+    /// The error shows no value.
+    None,
+    /// A value below the struct that the field is in (`.ROUTE`); that struct if the route is empty.
+    Sibling(Route),
+    /// A value below the struct of the block (`/ROUTE`).
+    Top(Route),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct RuleLine {
+    pub(super) guards: Vec<RuleCondition>,
+    /// Conditions on the struct at the end of a route.
+    pub(super) local: Vec<RuleCondition>,
+    pub(super) steps: Vec<PathStep>,
+    /// Nothing below the field is checked where the guards hold.
+    pub(super) skip: bool,
+}
+
+/// Everything the tables say about one field, or (`:`) about a struct.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RuleRow {
+    pub(super) name: &'static str,
+    pub(super) lines: Vec<RuleLine>,
+    /// Another rule set for what is below.
+    pub(super) variant: Option<&'static str>,
+    /// Errors are reported at the struct, without the name of the field and the index.
+    pub(super) flat: bool,
+    /// The rules below hold for new objects only.
+    pub(super) once: bool,
+    /// The name that errors are reported under, where it is not the field's.
+    pub(super) shown: Option<&'static str>,
+}
+
+impl RuleRow {
+    /// True if the row has such a rule already: what is declared is often written too.
+    pub(super) fn says(&self, step: &PathStep, guards: &[RuleCondition]) -> bool {
+        let same = |known: &PathStep| {
+            known.target == step.target
+                && std::mem::discriminant(&known.rule) == std::mem::discriminant(&step.rule)
+                && !matches!(step.rule, FieldRule::Check(_) | FieldRule::Invalid | FieldRule::Forbidden)
+        };
+        guards.is_empty()
+            && self.lines.iter().any(|line| line.guards.is_empty() && line.steps.iter().any(same))
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct RuleBlock {
+    pub(super) base: Option<&'static str>,
+    pub(super) rows: Vec<RuleRow>,
+}
+
+/// The blocks of all tables by name.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub(super) blocks: HashMap<&'static str, RuleBlock>,
+    pub(super) problems: Vec<String>,
+}
