@@ -24,6 +24,7 @@ use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Done, Verdict, change};
 use crate::pipeline::{WriteRequest, WriteUser, create};
 use crate::registry::Resource;
+use crate::registry::target::OWN_USER;
 
 /// The field manager of the server's own writes.
 const AGENT: &str = "listwatch";
@@ -31,7 +32,7 @@ const AGENT: &str = "listwatch";
 /// The user of the server's own writes.
 fn own_user() -> User {
     User {
-        name: "system:apiserver".to_owned(),
+        name: OWN_USER.to_owned(),
         groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
         ..User::default()
     }

@@ -83,7 +83,7 @@ pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
     check_binding(&binding, name)?;
     subresources::validate(api, request, name, &options, &binding).await?;
     let pods = pods(api)?;
-    let target = Target::new(&pods, request.namespace.as_deref(), name);
+    let target = Target::new(&pods, request.namespace.as_deref(), name).by(&request.user.name);
     let node = binding.at("target").text("name");
     let tracking = Tracking::new(request, &options);
     let time = now();
@@ -154,7 +154,7 @@ pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
         deleting.dry_run.clone_from(&options.dry_run);
     }
     let pods = pods(api)?;
-    let target = Target::new(&pods, request.namespace.as_deref(), name);
+    let target = Target::new(&pods, request.namespace.as_deref(), name).by(&request.user.name);
     let pod = fresh(api, &target).await?.ok_or_else(|| target.not_found())?.value;
     if needs_budget(&pod) {
         spend_budget(api, &target, &pod, deleting.is_dry_run()).await?;
@@ -221,7 +221,7 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
         ));
     };
-    let budget = Target::new(&budgets, target.namespace, name);
+    let budget = Target::new(&budgets, target.namespace, name).by(target.user);
     let pod_name = target.name;
     let time = now();
     change(api, &budget, dry_run, |stored: Option<&Stored>| {

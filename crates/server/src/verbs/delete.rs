@@ -25,11 +25,7 @@ pub(crate) async fn delete(api: &Api, request: WriteRequest) -> Result<Answer, S
         return Err(subresources::unsupported(&request));
     }
     let options = read_options(&request)?;
-    let target = Target::new(
-        &request.resource,
-        request.namespace.as_deref(),
-        request.name.as_deref().unwrap_or_default(),
-    );
+    let target = request.target();
     if target.is_system_class() {
         let why = "this is a system priority class and cannot be deleted";
         return Err(Status::forbidden(&target.resource.group, &target.resource.plural, target.name, why));

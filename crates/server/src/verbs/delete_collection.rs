@@ -31,7 +31,7 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
     let listed = listed(api, &request, &listing).await?;
     for object in &listed.objects {
         let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
-        let target = Target::new(&request.resource, namespace, object.name());
+        let target = Target::new(&request.resource, namespace, object.name()).by(&request.user.name);
         match delete_target(api, &target, &options, request.writer(), DeletionAdmission::Collection).await {
             Ok(_) => {}
             // Somebody else was faster.

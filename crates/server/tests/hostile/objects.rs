@@ -178,7 +178,7 @@ async fn an_object_that_is_too_large_goes_without_the_owners_of_its_fields() {
 
 /// Writes past the server, as an older one or a faulty disk would have.
 async fn plant(server: &Handle, key: Arc<str>, value: String) {
-    let write = Write { key, value: Some(value.into()), expect: Expect::Any };
+    let write = Write { key, value: Some(value.into()), expect: Expect::Any, origin: None };
     server.api().engine.write(write).await.unwrap();
 }
 

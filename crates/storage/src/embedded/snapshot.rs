@@ -83,14 +83,15 @@ impl ReadTransaction<'_> {
         if next.is_none() {
             next = self.head(key, recent)?.map(|head| head.revision);
         }
-        let query = "SELECT previous, value, checksum FROM log WHERE revision = ?";
+        let query = "SELECT previous, value, checksum, origin FROM log WHERE revision = ?";
         let mut statement = self.connection.prepare_cached(query)?;
         while let Some(at) = next.filter(|at| *at > Revision::ZERO && !range.is_full(&versions)) {
-            let read = statement
-                .query_row([sql(at)], |row| Ok((revision(row.get(0)?), verified(row, at, key, 1, 2)?)));
-            let Some((previous, value)) = read.optional()? else { break };
+            let read = statement.query_row([sql(at)], |row| {
+                Ok((revision(row.get(0)?), verified(row, at, key, [1, 2, 3])?, row.get(3)?))
+            });
+            let Some((previous, value, origin)) = read.optional()? else { break };
             if range.has(at) && (at > oldest || value.is_some()) {
-                versions.push(KeyVersion { revision: at, value });
+                versions.push(KeyVersion { revision: at, value, origin });
             }
             next = (at > oldest).then_some(previous);
         }
@@ -190,9 +191,9 @@ impl ReadTransaction<'_> {
         let value = match self.shared.tail.value_at(at) {
             Some(value) => value,
             None => {
-                let query = "SELECT value, checksum FROM log WHERE revision = ?";
+                let query = "SELECT value, checksum, origin FROM log WHERE revision = ?";
                 let mut statement = self.connection.prepare_cached(query)?;
-                let value = statement.query_row([sql(at)], |row| verified(row, at, &key, 0, 1))?;
+                let value = statement.query_row([sql(at)], |row| verified(row, at, &key, [0, 1, 2]))?;
                 value.ok_or(rusqlite::Error::QueryReturnedNoRows)?
             }
         };
@@ -218,7 +219,7 @@ impl ReadTransaction<'_> {
     /// Reads changes with their previous values, up to a bound in bytes, so that a cursor far behind does not hold the
     /// whole log in memory.
     fn read_changes(&self) -> Sql<Batch> {
-        let query = "SELECT l.revision, l.key, l.value, l.checksum, p.revision, p.value, p.checksum
+        let query = "SELECT l.revision, l.key, l.value, l.checksum, l.origin, p.revision, p.value, p.checksum, p.origin
                      FROM log l LEFT JOIN log p ON p.revision = l.previous
                      WHERE l.revision > ? AND l.revision <= ? ORDER BY l.revision";
         let mut statement = self.connection.prepare_cached(query)?;
@@ -240,24 +241,23 @@ impl ReadTransaction<'_> {
 fn read_change(row: &rusqlite::Row<'_>) -> Sql<Change> {
     // A deletion has no value: then the key did not exist before this change, though the chain goes on.
     let (at, key) = (revision(row.get(0)?), row.get::<_, Arc<str>>(1)?);
-    let value = verified(row, at, &key, 2, 3)?;
-    let previous = match row.get::<_, Option<i64>>(4)?.map(revision) {
-        Some(at) => verified(row, at, &key, 5, 6)?.map(|value| (at, value)),
+    let value = verified(row, at, &key, [2, 3, 4])?;
+    let previous = match row.get::<_, Option<i64>>(5)?.map(revision) {
+        Some(at) => verified(row, at, &key, [6, 7, 8])?.map(|value| (at, value)),
         None => None,
     };
     Ok(Change { revision: at, key, value, previous })
 }
 
-/// Reads a value and holds it against its checksum.
+/// Reads a value and holds it against its checksum, from the columns of value, checksum and origin.
 fn verified(
     row: &rusqlite::Row<'_>,
     at: Revision,
     key: &str,
-    value: usize,
-    checksum: usize,
+    [value, checksum, origin]: [usize; 3],
 ) -> Sql<Option<Bytes>> {
     let value = row.get_ref(value)?.as_blob_or_null()?;
-    verify(at, key, value, row.get(checksum)?)?;
+    verify(at, key, value, row.get_ref(origin)?.as_str_or_null()?, row.get(checksum)?)?;
     Ok(value.map(Bytes::copy_from_slice))
 }
 
