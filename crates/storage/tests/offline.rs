@@ -305,7 +305,7 @@ async fn a_write_mends_the_damage_to_its_key() {
         matches!(engine.health(), Health::Damaged(reason) if reason.contains("/k/9")),
         "the other is left"
     );
-    let delete = Write { key: "/k/9".into(), value: None, expect: Expect::Any };
+    let delete = Write { key: "/k/9".into(), value: None, expect: Expect::Any, origin: None };
     assert!(matches!(engine.write(delete).await.unwrap(), Written::Done { .. }));
     assert_eq!(engine.health(), Health::Ready);
     // The old value is still damaged, and still not served; but it is history.

@@ -24,7 +24,7 @@ use crate::api::Api;
 use crate::api::stored::fresh;
 use crate::auth::review;
 use crate::auth::review::Reviewer;
-use crate::pipeline::target::{Target, expected, place};
+use crate::pipeline::target::{expected, place};
 use crate::pipeline::transaction::with_version;
 use crate::pipeline::{Answer, WriteRequest, body, now};
 use crate::registry::view::View;
