@@ -158,6 +158,8 @@ impl PatchWork<'_> {
         new.put("apiVersion", wanted.api_version().into_owned());
     }
 
+    /// Checks that a patched object still names its own type.
+    ///
     /// # Errors
     ///
     /// The refusal of a patch that makes another kind of the object.
