@@ -240,6 +240,8 @@ fn listen_on(address: SocketAddr) -> Result<TcpListener, Error> {
     listening.map_err(|source| Error::Bind { address, source })
 }
 
+/// Reads the token file, if there is one.
+///
 /// # Errors
 ///
 /// A file that cannot be read, or a line that is no token.
@@ -280,6 +282,8 @@ async fn token_keys(
     Ok((signing, former.collect::<Result<_, _>>()?))
 }
 
+/// Opens the audit log before anything is served, so that no request goes unrecorded.
+///
 /// # Errors
 ///
 /// A policy that cannot be used, or a log file that cannot be opened.

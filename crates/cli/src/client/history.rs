@@ -108,6 +108,8 @@ impl ObjectArguments {
     }
 }
 
+/// Asks an endpoint that only a listwatch server has.
+///
 /// # Errors
 ///
 /// A 404 whose message names no object is an unknown path: the server is another one than listwatch. Other messages

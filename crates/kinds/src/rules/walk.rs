@@ -29,7 +29,7 @@ pub(crate) struct At<'a> {
     pub(crate) parent: &'a Value,
     /// The struct of the block: the same, unless a route led here.
     pub(crate) top: &'a Value,
-    /// Where that is.
+    /// The path of the value in errors.
     pub(crate) path: &'a Path<'a>,
 }
 

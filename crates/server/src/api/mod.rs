@@ -88,7 +88,7 @@ pub struct Api {
     pub(crate) streams: OpenStreams,
     /// The memory of request bodies.
     pub(crate) bodies: Bodies,
-    /// Where large objects are worked on.
+    /// The threads that work on large objects.
     pub(crate) blocking: BlockingPool,
     /// The trees of objects written lately.
     pub(crate) recent: RecentWrites,

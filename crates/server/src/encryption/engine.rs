@@ -40,6 +40,8 @@ impl EncryptionConfig {
         }
     }
 
+    /// Decrypts what a read found.
+    ///
     /// # Errors
     ///
     /// The value cannot be decrypted with any key of the configuration.

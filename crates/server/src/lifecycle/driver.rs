@@ -283,6 +283,8 @@ impl Driver {
         }
     }
 
+    /// Runs one task. Those that wait for other objects queue themselves again.
+    ///
     /// # Errors
     ///
     /// The store or a write fails; the task is tried again later.

@@ -109,6 +109,8 @@ fn copy_labels(pod: &mut Value, binding: &Value) {
     }
 }
 
+/// Checks the target of a Binding. The node need not exist.
+///
 /// # Errors
 ///
 /// 422 for a target that is no node or has no name.

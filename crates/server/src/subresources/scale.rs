@@ -78,6 +78,8 @@ fn scale_of(paths: &ScalePaths, object: &Value, revision: Option<Revision>) -> V
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": spec, "status": status})
 }
 
+/// Finds the fields behind the scale of the resource.
+///
 /// # Errors
 ///
 /// 404 for a kind without a scale.

@@ -45,7 +45,7 @@ pub(crate) struct BegunWatch {
     pub(crate) writer: EventWriter,
     /// The present state, if it comes first.
     pub(crate) initial: Option<Box<InitialState>>,
-    /// Where it begins.
+    /// The revision after which its events begin.
     pub(crate) position: Revision,
 }
 
