@@ -46,8 +46,8 @@ impl CallFailure {
 impl From<etcd_client::Error> for CallFailure {
     /// etcd tells its errors apart by their texts, which are part of its interface (api/v3rpc/rpctypes).
     fn from(error: etcd_client::Error) -> Self {
-        let text = text_of(&error);
-        let has = |part: &str| text.contains(part);
+        let (text, everything) = (text_of(&error), error.to_string());
+        let has = |part: &str| everything.contains(part);
         let etcd_client::Error::GRpcStatus(_) = &error else { return Self::Unknown(text) };
         if has("required revision has been compacted") {
             Self::Compacted
