@@ -76,6 +76,10 @@ impl UserPool {
         &self,
         work: impl Future<Output = Result<T, Status>> + Send + 'static,
     ) -> Result<T, Status> {
+        // Work inside of other work is beside the workers already, and would wait for the thread that waits for it.
+        if INSIDE.get() {
+            return work.await;
+        }
         let woken = Arc::new(Woken(Notify::new()));
         let mut work: BlockingWork<T> = Box::pin(work);
         loop {
