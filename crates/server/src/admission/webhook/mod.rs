@@ -167,7 +167,7 @@ pub(in crate::admission) enum UnknownFields {
 
 /// Checks the types of a patched object, fills in defaults, and brings it into the version of the request.
 ///
-/// Duplicate owner references are removed, as from an object that a client sends.
+/// The namespace, repeated owners and what no update may change are settled by the pipeline.
 pub(in crate::admission) async fn accept(
     request: &Attributes<'_>,
     form: &MatchForm,
