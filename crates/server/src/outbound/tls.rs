@@ -157,9 +157,7 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         };
         match verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            Err(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::Other(_)))
-                if bundle.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref()) =>
-            {
+            Err(_) if bundle.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref()) => {
                 verify_dates(end_entity, now)?;
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
