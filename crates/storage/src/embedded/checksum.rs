@@ -49,7 +49,7 @@ pub(super) fn checksum(revision: Revision, key: &str, value: Option<&[u8]>, orig
 ///
 /// # Errors
 ///
-/// A conversion failure with [`Damaged`] as its cause.
+/// A conversion failure whose cause names the damaged key.
 pub(super) fn verify(
     revision: Revision,
     key: &str,
