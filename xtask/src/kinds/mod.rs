@@ -18,8 +18,17 @@
 //!
 //! The result is committed: `table.txt`, one line per field and meant to be read in a diff, and `docs.txt.gz`, the texts,
 //! line by line for the same fields. The crate's tests hold the table against the `k8s-pb` crate. `overlay.json.gz` is what the OpenAPI documents
-//! say beyond the table; the crate itself makes it, once the table is written (`crates/kinds/src/openapi/overlay_tests.rs`), also from
-//! `api/openapi-spec/swagger.json` where the checkout has it.
+//! say beyond the table: enumerations above all, which only kube-apiserver itself publishes. With `--documents` the crate makes it, once
+//! the table is written (`crates/kinds/src/openapi/overlay_tests.rs`), from the documents that kube-apiserver of that release serves:
+//!
+//! ```sh
+//! mkdir -p documents/v3
+//! kubectl get --raw /openapi/v2 > documents/swagger.json
+//! for path in $(kubectl get --raw /openapi/v3 | jq -r '.paths | keys[]'); do
+//!   kubectl get --raw "/openapi/v3/$path" > "documents/v3/${path//\//__}.json"
+//! done
+//! cargo xtask kinds --sources kubernetes --documents documents
+//! ```
 
 mod definitions;
 mod golang;
@@ -38,6 +47,9 @@ pub(crate) struct Arguments {
     /// A checkout of kubernetes/kubernetes at the pinned release
     #[arg(long)]
     sources: PathBuf,
+    /// The documents that kube-apiserver of that release serves: v3/*.json and swagger.json; the OpenAPI overlay is made of them
+    #[arg(long)]
+    documents: Option<PathBuf>,
     /// Only compare the committed table with what would be written
     #[arg(long)]
     check: bool,
@@ -52,7 +64,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if arguments.check {
         let same = is_current(&arguments.sources)?;
         println!("{TABLE} {}", if same { "is what the sources say" } else { "differs from the sources" });
-        checks::overlay(&arguments.sources, false)?;
+        if let Some(documents) = &arguments.documents {
+            checks::overlay(documents, false)?;
+        }
         return Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let table = table(&arguments.sources)?;
@@ -64,7 +78,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         println!("guessed: {guess}");
     }
     println!("{} structs, {} fields", table.structs, table.fields);
-    checks::overlay(&arguments.sources, true)?;
+    if let Some(documents) = &arguments.documents {
+        checks::overlay(documents, true)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

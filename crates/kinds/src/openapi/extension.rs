@@ -1,6 +1,6 @@
 //! The v2 documents of extension API servers as a part of the document of everything.
 //!
-//! [`extension_v2`] keeps what describes one group and version; [`Merge`] brings it together with the server's own paths and
+//! [`extension_v2`] keeps what describes one group and version; [`DocumentMerge`] brings it together with the server's own paths and
 //! definitions by the rules of kube-aggregator: the server's own paths win; a definition that both have and that is the same
 //! but for its kinds is shared, with the kinds of both; one that differs is renamed (`NAME_v2`, `NAME_v3`), with all references
 //! to it. The documents come from strangers: what is not of the expected form is left out, and nothing here depends on
@@ -119,15 +119,15 @@ fn rename(value: &mut Value, renames: &BTreeMap<String, String>) {
 
 /// The merge of extension documents into the document that the server writes about itself.
 ///
-/// The server's own parts are shown to it first, in any order; [`Merge::finish`] then hands out what the extensions add.
-pub(super) struct Merge {
+/// The server's own parts are shown to it first, in any order; [`DocumentMerge::finish`] then hands out what the extensions add.
+pub(super) struct DocumentMerge {
     extensions: Vec<Extension>,
     own_paths: HashSet<String>,
     definitions: Pool,
     parameters: Pool,
 }
 
-impl Merge {
+impl DocumentMerge {
     /// Those of higher priority first.
     pub(super) fn new(documents: &[&[u8]]) -> Self {
         let extensions: Vec<Extension> =
@@ -307,7 +307,7 @@ mod tests {
             };
             out.get_mut(section).unwrap().put(name, value.clone());
         };
-        let mut merge = Merge::new(documents);
+        let mut merge = DocumentMerge::new(documents);
         for (section, name, value) in own {
             put(*section, name, &merge.own(*section, name, value));
         }

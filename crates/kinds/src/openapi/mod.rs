@@ -27,7 +27,7 @@ use sha2::{Digest, Sha512};
 use crate::proto::wire::{put_bytes, put_string};
 use crate::table;
 use components::Components;
-use extension::Merge;
+use extension::DocumentMerge;
 use operation::{DELETE_OPTIONS, PATCH, PathItem};
 
 pub use custom::CustomResource;
@@ -197,7 +197,7 @@ fn each_v2(
     extensions: &[&[u8]],
     mut write: impl FnMut(Section, &str, &Value),
 ) {
-    let mut merge = Merge::new(extensions);
+    let mut merge = DocumentMerge::new(extensions);
     each_own(custom, |section, name, value| write(section, name, &merge.own(section, name, value)));
     merge.finish(write);
 }

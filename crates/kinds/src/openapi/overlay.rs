@@ -2,7 +2,7 @@
 //! fields, and the types of discovery.
 //!
 //! A compressed JSON object: under `all` a merge patch for each definition as v3 has it, under `v2` what is different there.
-//! `cargo xtask kinds` makes it by comparing the documents of the pinned release of Kubernetes with those written from the table alone
+//! `cargo xtask kinds --documents` makes it by comparing the documents of kube-apiserver with those written from the table alone
 //! (`overlay_tests.rs`).
 
 use std::io::Read;

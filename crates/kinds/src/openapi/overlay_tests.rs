@@ -1,8 +1,9 @@
-//! Makes the overlay from Kubernetes' own documents, and holds the committed one against it.
+//! Makes the overlay from the documents of kube-apiserver, and holds the committed one against it.
 //!
-//! The test needs a checkout of Kubernetes at the pinned release, which `LISTWATCH_KUBERNETES_SOURCES` names; the inputs are
-//! `api/openapi-spec/v3/*.json` and, for what is different in v2, `api/openapi-spec/swagger.json`. `cargo xtask kinds` runs it and, by
-//! `LISTWATCH_WRITE_OVERLAY=1`, lets it write the file; `cargo xtask test generated` runs it to compare.
+//! `LISTWATCH_KUBERNETES_DOCUMENTS` names a folder with the documents that kube-apiserver of the pinned release serves: `v3/*.json`, one for
+//! each path of `/openapi/v3`, and `swagger.json`, which is `/openapi/v2`. Those in Kubernetes' sources will not do: they have no
+//! enumerations. `cargo xtask kinds --documents` runs the test and, by `LISTWATCH_WRITE_OVERLAY=1`, lets it write the file;
+//! `cargo xtask test generated` runs it to compare.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -105,20 +106,16 @@ fn v2(names: &BTreeSet<String>, all: &Value, swagger: &Value) -> Value {
 }
 
 #[test]
-#[ignore = "needs a checkout of Kubernetes; `cargo xtask kinds` and `cargo xtask test generated` run it"]
+#[ignore = "needs documents of kube-apiserver; `cargo xtask kinds --documents` and `cargo xtask test generated` run it"]
 fn the_overlay_is_what_kubernetes_documents_make() {
-    let sources =
-        PathBuf::from(std::env::var_os("LISTWATCH_KUBERNETES_SOURCES").expect("a checkout of Kubernetes"));
-    let folder = sources.join("api/openapi-spec");
+    let folder =
+        PathBuf::from(std::env::var_os("LISTWATCH_KUBERNETES_DOCUMENTS").expect("a folder of documents"));
     let definitions = definitions(&folder.join("v3"));
     let names = reached(&definitions);
     let all = all(&names, &definitions);
     let committed = Overlay::unpack().0;
-    // Not every copy of the sources has the v2 document, which is large; what is committed stays where it is missing.
-    let v2 = match std::fs::read(folder.join("swagger.json")) {
-        Ok(swagger) => v2(&names, &all, &Value::read(&swagger).unwrap()),
-        Err(_) => committed.get("v2").cloned().unwrap_or_default(),
-    };
+    let swagger = Value::read(&std::fs::read(folder.join("swagger.json")).unwrap()).unwrap();
+    let v2 = v2(&names, &all, &swagger);
     let made = json!({"all": all, "v2": v2});
     if std::env::var_os("LISTWATCH_WRITE_OVERLAY").is_some() {
         let mut file = flate2::GzBuilder::new().write(Vec::new(), flate2::Compression::best());

@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use crate::api::Api;
 use crate::auth::User;
 use crate::fairness::Flow;
-use crate::http::body::{Body, Broken, FrameBytes, Pieces, Response, WatchBody};
+use crate::http::body::{Body, BodyPieces, Broken, FrameBytes, Response, WatchBody};
 use crate::http::request::{BodyProblem, BodySource, Request};
 use crate::observe::RequestSeries;
 use crate::outbound::{BusyConnection, identity_headers};
@@ -210,7 +210,7 @@ async fn answered(
         if long {
             Body::Watch(Box::new(stream))
         } else {
-            Body::Pieces(Pieces { stream: stream.pieces(), held: 0 })
+            Body::Pieces(BodyPieces { stream: stream.pieces(), held: 0 })
         }
     };
     let mut response = Response::new(body);

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::api::UserShares;
 use crate::fairness::UserTurns;
-use crate::http::body::{Body, Pieces, Response};
+use crate::http::body::{Body, BodyPieces, Response};
 
 /// Shorter answers are not counted: the stream that carries one takes as much.
 const COUNTED_ABOVE: usize = 4 << 10;
@@ -107,7 +107,7 @@ impl UnreadAnswers {
                 let unread = UnreadBytes::new(bytes.len(), share);
                 Body::Full(Bytes::from_owner(CountedBytes { bytes, _unread: unread }))
             }
-            Body::Pieces(Pieces { stream, held }) => {
+            Body::Pieces(BodyPieces { stream, held }) => {
                 let unread = UnreadBytes::new(self.piece.max(held), share);
                 let counted =
                     stream::unfold((stream, unread, turns()), |(mut stream, unread, turns)| async move {
@@ -115,7 +115,7 @@ impl UnreadAnswers {
                         let piece = stream.next().await?;
                         Some((piece, (stream, unread, turns)))
                     });
-                Body::Pieces(Pieces { stream: counted.boxed(), held })
+                Body::Pieces(BodyPieces { stream: counted.boxed(), held })
             }
             other => other,
         })
@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn pieces(held: usize) -> Body {
-        Body::Pieces(Pieces { stream: stream::iter([Ok(Bytes::new())]).boxed(), held })
+        Body::Pieces(BodyPieces { stream: stream::iter([Ok(Bytes::new())]).boxed(), held })
     }
 
     /// Lists count by what they hold: one in protobuf keeps up to 4 MB until it is read, and a thousand of them held gigabytes.

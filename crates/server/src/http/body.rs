@@ -36,7 +36,7 @@ pub(crate) struct Broken(pub(crate) String);
 pub(crate) type PieceStream = BoxStream<'static, Result<Bytes, Broken>>;
 
 /// A response that is made piece by piece, as the client takes it.
-pub(crate) struct Pieces {
+pub(crate) struct BodyPieces {
     pub(crate) stream: PieceStream,
     /// About the bytes that it holds for the client until that has taken them: pieces that are made already, and the memory of
     /// a compressor.
@@ -105,7 +105,7 @@ pub(crate) enum Body {
     /// No bytes, but the length that they would have: the response to HEAD.
     Head(usize),
     /// Piece by piece.
-    Pieces(Pieces),
+    Pieces(BodyPieces),
     /// Events until the watch ends.
     Watch(Box<dyn WatchBody>),
     /// A watch over a WebSocket, one message per event.

@@ -16,7 +16,7 @@ use futures::{StreamExt, stream};
 use http::Method;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 
-use crate::http::body::{Body, Broken, FrameBytes, PieceStream, Pieces, Response};
+use crate::http::body::{Body, BodyPieces, Broken, FrameBytes, PieceStream, Response};
 use crate::http::request::Request;
 
 /// The fastest level: the point is the network, and the CPU is shared with every other client.
@@ -45,10 +45,10 @@ pub(crate) fn compress(mut response: Response, request: &Request, above: usize) 
     response.map(|body| match body {
         Body::Full(bytes) => {
             let held = bytes.len() + COMPRESSOR;
-            Body::Pieces(Pieces { stream: pieces(stream::iter(cut(bytes).map(Ok)).boxed()), held })
+            Body::Pieces(BodyPieces { stream: pieces(stream::iter(cut(bytes).map(Ok)).boxed()), held })
         }
-        Body::Pieces(Pieces { stream, held }) => {
-            Body::Pieces(Pieces { stream: pieces(stream), held: held + COMPRESSOR })
+        Body::Pieces(BodyPieces { stream, held }) => {
+            Body::Pieces(BodyPieces { stream: pieces(stream), held: held + COMPRESSOR })
         }
         other => other,
     })

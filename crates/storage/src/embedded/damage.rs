@@ -1,4 +1,4 @@
-//! [`Damage`]: the damage to the files that was found and is still there.
+//! [`StoreDamage`]: the damage to the files that was found and is still there.
 //!
 //! A damaged value is mended when its key is written or deleted: then nobody reads it as the state of the key any more.
 //! Damage to anything else stays until the process ends, because the store does not become whole by itself.
@@ -15,14 +15,14 @@ const MAX_KEYS: usize = 1000;
 
 /// Damage that was found.
 #[derive(Debug, Default)]
-pub(super) struct Damage {
+pub(super) struct StoreDamage {
     /// The damaged values that are current, by key.
     values: BTreeMap<String, DamagedValue>,
     /// Damage that no write mends.
     rest: Option<String>,
 }
 
-impl Damage {
+impl StoreDamage {
     /// Notes a damaged value that is the current one of its key.
     pub(super) fn found_value(&mut self, value: DamagedValue) {
         if self.values.len() < MAX_KEYS || self.values.contains_key(&value.key) {
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_write_mends_its_own_key_only() {
-        let mut damage = Damage::default();
+        let mut damage = StoreDamage::default();
         damage.found_value(value("/a", 3));
         damage.found_value(value("/b", 4));
         damage.written("/a", Revision(9));
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn no_write_mends_the_file() {
-        let mut damage = Damage::default();
+        let mut damage = StoreDamage::default();
         damage.found("the file is no database".to_owned());
         damage.written("/a", Revision(9));
         assert!(matches!(damage.health(), Health::Damaged(_)));
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded() {
-        let mut damage = Damage::default();
+        let mut damage = StoreDamage::default();
         (0..=MAX_KEYS).for_each(|n| damage.found_value(value(&format!("/{n}"), 1)));
         (0..=MAX_KEYS).for_each(|n| damage.written(&format!("/{n}"), Revision(2)));
         assert!(damage.is_settled() && matches!(damage.health(), Health::Damaged(_)));

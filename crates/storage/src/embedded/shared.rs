@@ -2,14 +2,14 @@
 //!
 //! Only durable changes get here: the writer updates index and tail after the sync, so no reader sees a write that a
 //! crash could undo. Locks are held for lookups only, never across IO. Health moves between ready and full by itself;
-//! [`Damage`] to a value lasts until its key is written.
+//! [`StoreDamage`] to a value lasts until its key is written.
 
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
 use super::checksum::DamagedValue;
-use super::damage::Damage;
+use super::damage::StoreDamage;
 use super::failure::{damaged_value, reading};
 use super::index::{KeyHead, StoreIndex};
 use crate::tail::Tail;
@@ -25,7 +25,7 @@ pub(super) struct PublishedState {
     pub(super) tail: Arc<Tail>,
     /// The health apart from damage.
     pub(super) condition: RwLock<Health>,
-    pub(super) damage: Mutex<Damage>,
+    pub(super) damage: Mutex<StoreDamage>,
     pub(super) syncs: SyncCounter,
 }
 

@@ -16,7 +16,7 @@ use hyper::server::conn::http2;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use crate::http::body::{Body, Pieces, STALL};
+use crate::http::body::{Body, BodyPieces, STALL};
 use crate::http::h2::*;
 
 /// The resources that a response holds.
@@ -90,7 +90,7 @@ async fn a_list_that_nobody_reads_is_given_up() {
     let pieces = stream::repeat_with(move || Ok(Bytes::copy_from_slice(&snapshot))).boxed();
     let (large, _) = held(300_000);
     let answers = [
-        ("/list", Body::Pieces(Pieces { stream: pieces, held: 0 })),
+        ("/list", Body::Pieces(BodyPieces { stream: pieces, held: 0 })),
         ("/large", full(large)),
         ("/small", full(held(9).0)),
     ];
@@ -127,7 +127,7 @@ async fn a_slow_reader_and_a_slow_source_have_their_time() {
     });
     let mut client = connect(
         65_535,
-        [("/large", full(answer)), ("/", Body::Pieces(Pieces { stream: pieces.boxed(), held: 0 }))],
+        [("/large", full(answer)), ("/", Body::Pieces(BodyPieces { stream: pieces.boxed(), held: 0 }))],
     )
     .await;
     assert_eq!(read(&mut get(&mut client, "/").await).await, 15);

@@ -11,7 +11,7 @@ use listwatch_wire::{Revision, Status};
 
 use crate::api::UserPool;
 use crate::cache::{Object, push_number};
-use crate::http::body::{Body, Broken, PieceStream, Pieces};
+use crate::http::body::{Body, BodyPieces, Broken, PieceStream};
 use crate::pipeline::collected::More;
 use crate::registry::Resource;
 use crate::request::negotiate::ResponseShape;
@@ -216,7 +216,7 @@ pub(super) async fn body(mut list: OffloadedList, short: usize) -> Result<Body, 
     }
     let held = begun.len();
     let stream = stream::iter([Ok(begun.freeze())]).chain(rest(list)).boxed();
-    Ok(Body::Pieces(Pieces { stream, held }))
+    Ok(Body::Pieces(BodyPieces { stream, held }))
 }
 
 /// A list whose connection ends is dropped between two pieces.

@@ -16,7 +16,7 @@ use listwatch_wire::json::Value;
 use crate::RequestLimits;
 use crate::cache::Object;
 use crate::fairness::UserTurns;
-use crate::http::body::{Body, Broken, Pieces};
+use crate::http::body::{Body, BodyPieces, Broken};
 use crate::registry::Resource;
 use crate::request::negotiate::ResponseShape;
 use crate::verbs::list::source::ListObjects;
@@ -81,7 +81,7 @@ impl ProtobufListEncoder {
             return Ok(whole(pieces, limits));
         };
         let stream = stream::iter(pieces.map(Ok)).chain(self.again(rest, limits.piece_bytes)).boxed();
-        Ok(Body::Pieces(Pieces { stream, held }))
+        Ok(Body::Pieces(BodyPieces { stream, held }))
     }
 
     /// Encodes the whole list to find its length, keeping the beginning. Yields between pieces: nothing is written
@@ -160,5 +160,5 @@ fn whole(pieces: Vec<Bytes>, limits: &RequestLimits) -> Body {
     if held <= limits.gzip_above {
         return Body::Full(pieces.concat().into());
     }
-    Body::Pieces(Pieces { stream: stream::iter(pieces.into_iter().map(Ok)).boxed(), held })
+    Body::Pieces(BodyPieces { stream: stream::iter(pieces.into_iter().map(Ok)).boxed(), held })
 }
