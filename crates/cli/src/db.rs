@@ -98,6 +98,7 @@ impl DbArguments {
     }
 }
 
+/// For people; scripts should use the exit code.
 fn text(report: &Report) -> String {
     format!(
         "revision {}\nhistory  from revision {}, {} changes\nkeys     {}\nsize     {:.1} MiB\n",

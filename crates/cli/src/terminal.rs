@@ -10,6 +10,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Writes data to stdout.
+///
+/// # Errors
+///
+/// The reader has gone, or the disk behind the output is full. `main.rs` makes a success of the former.
 pub(crate) fn print(text: impl fmt::Display) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     write!(out, "{text}")?;

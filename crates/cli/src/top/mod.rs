@@ -69,6 +69,7 @@ pub(crate) async fn run(arguments: TopArguments) -> anyhow::Result<ExitCode> {
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
+/// Draws, waits for a key, reads. A slow server makes the screen slow, and does not pile up requests.
 async fn follow(
     terminal: &mut DefaultTerminal,
     pages: &Pages,

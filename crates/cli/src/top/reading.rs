@@ -48,6 +48,8 @@ pub(super) struct WatchLine {
     pub(super) group: String,
     pub(super) resource: String,
     pub(super) namespace: Option<String>,
+    /// Revisions between the position of the cache and that of the watch; zero if nothing waits for the watch,
+    /// however old its position is.
     pub(super) lag_revisions: u64,
     pub(super) lag_seconds: f64,
     pub(super) events: u64,
@@ -181,6 +183,7 @@ impl TopTrail {
         self.problem = None;
     }
 
+    /// Figures and rates stay; a reading that succeeds clears the reason.
     pub(super) fn fail(&mut self, problem: String) {
         self.problem = Some(problem);
     }

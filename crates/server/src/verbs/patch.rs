@@ -121,6 +121,8 @@ struct PatchWork<'a> {
 
 impl PatchWork<'_> {
     /// A JSON, merge or strategic patch of an object.
+    ///
+    /// Costs a copy of the stored tree, of which unchanged parts are shared.
     async fn patched(&self, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
         let (parsed, target) = (&self.parsed, self.target);
         let rules = &target.resource.rules;
@@ -149,12 +151,16 @@ impl PatchWork<'_> {
         self.change.update(target, &mut new, stored, told).await
     }
 
+    /// A merge patch may leave out kind and version; a patched object has those of the path.
     fn name_type(&self, new: &mut Value) {
         let wanted = expected(self.target.resource);
         new.put("kind", wanted.kind);
         new.put("apiVersion", wanted.api_version().into_owned());
     }
 
+    /// # Errors
+    ///
+    /// The refusal of a patch that makes another kind of the object.
     fn check_type(&self, new: &Value) -> Result<(), Status> {
         let wanted = expected(self.target.resource);
         if new.text("kind") == wanted.kind && new.text("apiVersion") == wanted.api_version() {
