@@ -15,7 +15,8 @@ pub(crate) struct Arguments {
     /// The load driver for `server`: a program that takes the path of the binary to measure
     #[arg(long, value_name = "PROGRAM")]
     driver: Option<PathBuf>,
-    /// A folder with Kubernetes' own programs for `density`: kubectl, kube-apiserver, etcd and the controllers
+    /// A folder with Kubernetes' own programs for `density` and `hollow`: kubectl, kube-apiserver, etcd, the controllers
+    /// and kubemark
     #[arg(long, value_name = "FOLDER")]
     kubernetes: Option<PathBuf>,
 }
@@ -48,10 +49,14 @@ enum Which {
     Admission,
     /// A stream of Pods as whole objects, as gzip of them and as deltas: bytes and CPU of both ends
     Delta,
+    /// HTTP/1.1 of our own beside hyper's: memory of an idle connection and of a watch, CPU per request
+    Http,
     /// The whole server as a process: CPU per request and per delivered event; needs --driver
     Server,
     /// Pods placed by the real controllers, on this server and on kube-apiserver, each killed once; needs --kubernetes
     Density,
+    /// The same with hollow kubelets, then a rollout and a drain; needs --kubernetes
+    Hollow,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -72,12 +77,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Which::Rights => bench("listwatch-server", &["rights"])?,
             Which::Admission => bench("listwatch-server", &["admission"])?,
             Which::Delta => bench("listwatch-cli", &["delta"])?,
+            Which::Http => http()?,
             Which::Server => match &arguments.driver {
                 Some(driver) => server(driver)?,
                 None => println!("server: left out; name the load driver with --driver"),
             },
-            Which::Density => match &arguments.kubernetes {
-                Some(programs) => density(programs)?,
+            Which::Density | Which::Hollow => match &arguments.kubernetes {
+                Some(programs) => density(programs, *which == Which::Hollow)?,
                 None => {
                     println!("density: left out; name the folder of Kubernetes' programs with --kubernetes")
                 }
@@ -94,16 +100,23 @@ fn bench(package: &str, arguments: &[&str]) -> anyhow::Result<()> {
     checks::run(command).map(drop)
 }
 
+fn http() -> anyhow::Result<()> {
+    let mut command = Command::new("cargo");
+    command.args(["bench", "--package", "listwatch-server", "--features", "bench-http", "--bench", "http"]);
+    command.current_dir(root());
+    checks::run(command).map(drop)
+}
+
 fn server(driver: &PathBuf) -> anyhow::Result<()> {
     let mut measure = Command::new(driver);
     measure.arg(release()?);
     checks::run(measure).map(drop)
 }
 
-fn density(programs: &PathBuf) -> anyhow::Result<()> {
+fn density(programs: &PathBuf, hollow: bool) -> anyhow::Result<()> {
     let mut measure = Command::new(root().join("tests/density"));
     measure.arg(programs).arg("--server").arg(format!("listwatch={}", release()?.display()));
-    measure.args(["--server", "reference"]);
+    measure.args(["--server", "reference"]).args(hollow.then_some("--hollow"));
     checks::run(measure).map(drop)
 }
 

@@ -82,6 +82,8 @@ fn flag(name: &str, value: &Value) -> anyhow::Result<Vec<String>> {
     })
 }
 
+/// Writes a value as the command line would have it.
+///
 /// # Errors
 ///
 /// Something nested. The message names the flag.

@@ -93,6 +93,8 @@ fn main() -> ExitCode {
     })
 }
 
+/// Parses the arguments and runs the command.
+///
 /// # Errors
 ///
 /// The reason for exit code 1. Wrong usage does not come back: the parser of flags prints it and exits with 2.

@@ -28,8 +28,12 @@ fn fails(directory: &Path, arguments: &[&str], text: &str) {
 async fn store(directory: &Path) -> EmbeddedEngine {
     let engine = EmbeddedEngine::open(directory, EmbeddedOptions::default()).await.unwrap();
     for n in 0..20 {
-        let write =
-            Write { key: format!("/k/{}", n % 4).into(), value: Some("v".into()), expect: Expect::Any };
+        let write = Write {
+            key: format!("/k/{}", n % 4).into(),
+            value: Some("v".into()),
+            expect: Expect::Any,
+            origin: None,
+        };
         engine.write(write).await.unwrap();
     }
     engine

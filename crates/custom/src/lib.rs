@@ -35,12 +35,12 @@ mod validate;
 pub use columns::Columns;
 pub use definition::{
     ConversionWebhook, Definition, NameConflict, Names, Scope, Version, begin, name_conflicts,
-    remember_version, set_condition, validate_create, validate_status, validate_update, warnings,
+    remember_version, set_condition, validate_create, validate_update, warnings,
 };
 pub use fill::fill;
 pub use prune::prune;
 pub use rules::Rules;
-pub use schema::{Additional, Pattern, Schema};
+pub use schema::{Additional, Allowed, Pattern, Schema};
 pub use validate::validate;
 
 #[cfg(test)]

@@ -9,16 +9,42 @@
 pub(crate) mod keywords;
 
 use listwatch_wire::json::Value;
-use listwatch_wire::status::FieldError;
+use listwatch_wire::status::{FieldError, FieldErrorKind};
 
 use crate::Rules;
-use crate::fill::fill;
 use crate::prune::has_unknown;
 use crate::schema::{Additional, Schema};
 use crate::validate::validate;
 
 /// Schemas nested deeper are refused: every walk over objects recurses along the schema.
 pub const MAX_DEPTH: usize = 64;
+
+/// Levels to which schemas may nest at all, alternatives included. What is accepted has a protobuf form, whose messages nest
+/// up to 128 levels.
+const MAX_LEVELS: usize = MAX_DEPTH + 32;
+
+/// The keywords of schemas below a schema, besides `properties`: one schema or a list of them.
+const NESTED: [&str; 6] = ["items", "additionalProperties", "not", "allOf", "anyOf", "oneOf"];
+
+/// Returns true if schemas nest too deep to be read at all. It does not recurse: reading a schema takes more stack per level
+/// than reading JSON does, and the depth of JSON alone is no bound.
+pub(crate) fn is_too_deep(schema: &Value) -> bool {
+    let mut open = vec![(schema, 0)];
+    while let Some((schema, depth)) = open.pop() {
+        if depth > MAX_LEVELS {
+            return true;
+        }
+        let named = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        open.extend(named.map(|(_, schema)| (schema, depth + 1)));
+        for nested in NESTED.iter().filter_map(|keyword| schema.get(keyword)) {
+            match nested {
+                Value::Array(several) => open.extend(several.iter().map(|schema| (schema, depth + 1))),
+                one => open.push((one, depth + 1)),
+            }
+        }
+    }
+    false
+}
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
@@ -65,7 +91,7 @@ fn node(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>)
         let detail = "must be a valid regular expression";
         errors.push(FieldError::invalid(format!("{path}.pattern"), schema.pattern.text(), detail));
     }
-    default(schema, path, errors);
+    default(schema, path, depth == 0, errors);
     for (step, child) in schema.children() {
         node(child, &format!("{path}{step}"), depth + 1, errors);
     }
@@ -169,16 +195,24 @@ fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A default must itself be a valid value, after defaults inside it are filled in and without unknown fields.
-fn default(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+/// A default must itself be a valid value, without the defaults inside it and without unknown fields. That of a whole
+/// resource says which one.
+fn default(schema: &Schema, path: &str, is_root: bool, errors: &mut Vec<FieldError>) {
     let Some(default) = &schema.default else { return };
     if has_unknown(schema, default) {
         let detail = "must not have unknown fields";
         errors.push(FieldError::invalid(format!("{path}.default"), default.clone(), detail));
     }
-    let mut value = default.clone();
-    fill(schema, &mut value);
-    for mut error in validate(schema, &value, None) {
+    let untyped = ["apiVersion", "kind"].into_iter().filter(|key| default.get(key).is_none());
+    let untyped = untyped.map(|key| FieldError::required(format!("{path}.default.{key}"), ""));
+    let untyped: Vec<FieldError> = untyped.filter(|_| is_root || schema.embedded).collect();
+    if !untyped.is_empty() {
+        errors.extend(untyped);
+        return;
+    }
+    // Elements of sets and keyed lists are compared when there is an object, not here.
+    let wrong = validate(schema, default, None).into_iter();
+    for mut error in wrong.filter(|error| error.kind != FieldErrorKind::Duplicate) {
         let below = if error.field.is_empty() || error.field.starts_with('[') { "" } else { "." };
         error.field = format!("{path}.default{below}{}", error.field);
         errors.push(error);
@@ -207,6 +241,19 @@ mod tests {
             ["s.properties[a].items.type Required"]
         );
         assert_eq!(errors(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})), [""; 0]);
+    }
+
+    /// A default was taken with the defaults inside it, and one of a whole resource without a type.
+    #[test]
+    fn a_default_must_be_complete_by_itself() {
+        let part = json!({"type": "object", "default": {}, "required": ["n"], "properties": {"n": {"type": "integer", "default": 3}}});
+        let schema = json!({"type": "object", "properties": {"a": part}});
+        assert_eq!(errors(schema), ["s.properties[a].default.n Required"]);
+        let root =
+            json!({"type": "object", "default": {"spec": {}}, "properties": {"spec": {"type": "object"}}});
+        assert_eq!(errors(root), ["s.default.apiVersion Required", "s.default.kind Required"]);
+        let set = json!({"type": "array", "default": [1, 1], "items": {"type": "integer"}, "x-kubernetes-list-type": "set"});
+        assert!(errors(json!({"type": "object", "properties": {"a": set}})).is_empty());
     }
 
     #[test]

@@ -191,3 +191,70 @@ async fn token_checkers_find_the_public_key() {
     assert_eq!(key["x"].as_str().unwrap().len(), 43);
     server.shutdown().await;
 }
+
+/// Component statuses were an empty list, and a watch of them had the 405 of an unknown method.
+#[tokio::test]
+async fn component_statuses_are_made_up_when_they_are_asked_for() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let path = "/api/v1/componentstatuses";
+    let list = client.get(path).await;
+    assert_eq!((&list["kind"], &list["metadata"]), (&json!("ComponentStatusList"), &json!({})));
+    assert_eq!(names(&list), ["controller-manager", "etcd-0", "scheduler"]);
+    let store = client.get(&format!("{path}/etcd-0")).await;
+    let healthy = json!([{"type": "Healthy", "status": "True", "message": "ok"}]);
+    assert_eq!((&store["metadata"], &store["conditions"]), (&json!({"name": "etcd-0"}), &healthy));
+    let one =
+        client.get(&format!("{path}?fieldSelector=metadata.name%3Detcd-0&limit=1&resourceVersion=5")).await;
+    assert_eq!(names(&one), ["etcd-0"]);
+    let missing = client.call("GET", &format!("{path}/nope"), None).await;
+    assert_eq!((missing.status, &missing.json()["details"]["kind"]), (404, &json!("componentstatus")));
+    let watch = client.call("GET", &format!("{path}?watch=true"), None).await;
+    assert_eq!((watch.status, &watch.json()["details"]["kind"]), (405, &json!("componentstatuses")));
+}
+
+/// A patch that named another type was refused about the field `patch`; the type of a built-in kind may be absent.
+#[tokio::test]
+async fn a_patched_object_keeps_its_type() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    client.create("a", "1").await;
+    let path = "/api/v1/namespaces/default/configmaps/a";
+    for (patch, expected) in
+        [(r#"{"kind":null}"#, 200), (r#"{"kind":"Other"}"#, 422), (r#"{"apiVersion":"v9"}"#, 422)]
+    {
+        client.send("PATCH", path, "content-type: application/merge-patch+json\r\n", patch).await;
+        assert_eq!(client.answer().await.status, expected, "{patch}");
+    }
+}
+
+/// `/version` answered JSON to whoever accepted none, and discovery never came as protobuf.
+#[tokio::test]
+async fn discovery_has_the_form_that_is_asked_for() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let proto = "application/vnd.kubernetes.protobuf";
+    for (path, accept, status, form) in [
+        ("/version", "application/yaml", 406, "application/yaml"),
+        ("/version", "application/*", 200, "application/json"),
+        ("/api", proto, 200, proto),
+        ("/apis", proto, 200, proto),
+        ("/api/v1", proto, 200, proto),
+        ("/apis/apps", proto, 200, proto),
+        ("/apis/apps/v1", proto, 200, proto),
+    ] {
+        client.send("GET", path, &format!("accept: {accept}\r\n"), "").await;
+        let answer = client.answer().await;
+        assert_eq!((answer.status, answer.header("content-type")), (status, Some(form)), "{path} {accept}");
+    }
+}
+
+/// A dry run forgot the resourceVersion of a new object, which only the store refuses.
+#[tokio::test]
+async fn a_dry_run_of_a_creation_shows_the_version_that_was_sent() {
+    let (_server, mut client) = client().await;
+    let map = json!({"metadata": {"name": "a", "resourceVersion": "7"}});
+    let dry = client.call("POST", &format!("{MAPS}?dryRun=All"), Some(&map)).await;
+    assert_eq!((dry.status, &dry.json()["metadata"]["resourceVersion"]), (201, &json!("7")));
+    assert_eq!(client.call("POST", MAPS, Some(&map)).await.status, 400);
+}

@@ -183,3 +183,33 @@ async fn the_signing_key_is_kept_privately_and_outlives_a_restart() {
     let error = Server::start(options(), Arc::new(MemoryEngine::default())).await.unwrap_err();
     assert!(error.to_string().contains("service-account.key"), "{error}");
 }
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+fn pod(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+}
+
+/// Without a controller manager nobody makes accounts and Pods must be possible; with one, Pods lacked their token.
+#[tokio::test]
+async fn tokens_are_mounted_once_a_controller_manager_has_published_the_bundle() {
+    let server = start_on(Options::default()).await;
+    let mut client = Client::new(&server).await;
+    let alone = client.call("POST", PODS, Some(&pod("alone"))).await;
+    assert_eq!(alone.status, 201);
+    assert!(alone.json()["spec"]["volumes"].is_null());
+
+    let bundle = json!({"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": "pem"}});
+    let system = "/api/v1/namespaces/kube-system/configmaps";
+    assert_eq!(client.call("POST", system, Some(&bundle)).await.status, 201);
+    let mounted = client.call("POST", PODS, Some(&pod("mounted"))).await.json();
+    assert_eq!(mounted["spec"]["serviceAccountName"], "default");
+    assert!(mounted["spec"]["volumes"][0]["name"].as_str().unwrap().starts_with("kube-api-access-"));
+
+    let mut opted_out = pod("out");
+    opted_out["spec"]["automountServiceAccountToken"] = json!(false);
+    assert!(client.call("POST", PODS, Some(&opted_out)).await.json()["spec"]["volumes"].is_null());
+    let mut unknown = pod("unknown");
+    unknown["spec"]["serviceAccountName"] = json!("nobody");
+    assert_eq!(client.call("POST", PODS, Some(&unknown)).await.status, 403);
+}

@@ -7,7 +7,7 @@
 //! | `yaml` | applied to the server with kubectl |
 //! | `python`, `js` | run with the official client of the language |
 //! | `rust` | compiled by the doctests of the test kit, which must include the document |
-//! | `go` | parsed by gofmt, where it is installed |
+//! | `go` | a test is run, a fragment is parsed ([`golang`]) |
 //! | `toml` | dependencies: their versions must be those of this workspace ([`compare`]) |
 //! | `sql` | the tables of the embedded store: they must be those of its source ([`compare`]) |
 //! | `text` | nothing |
@@ -20,12 +20,12 @@
 
 mod blocks;
 mod compare;
+mod golang;
 mod script;
 mod stand_in;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, bail};
 
@@ -83,7 +83,6 @@ impl Place {
             let outcome = match block.language.as_str() {
                 "rust" => is_doctested(document),
                 PROSE => Ok(()),
-                "go" => is_go(&block.text),
                 "toml" => compare::dependencies(&block.text),
                 "sql" => compare::tables(&block.text),
                 "" => Err(anyhow::anyhow!("the block names no language")),
@@ -133,6 +132,7 @@ impl Place {
             }
             "python" => self.try_python(block),
             "js" => self.try_javascript(block),
+            "go" => self.try_go(block),
             other => bail!("nothing is known about blocks of {other:?}"),
         }
     }
@@ -159,6 +159,17 @@ impl Place {
         script::run(self.command("bash"), "node sample.mjs").map(drop)
     }
 
+    fn try_go(&self, block: &Block) -> anyhow::Result<()> {
+        if parts::python()?.is_some() {
+            return Ok(());
+        }
+        let parsed_only = golang::run(&block.text, &self.folder, || self.command("bash"))?;
+        if let Some(reason) = parsed_only {
+            println!("only parsed line {}: {reason}", block.line);
+        }
+        Ok(())
+    }
+
     fn command(&self, program: &str) -> Command {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new(program);
@@ -172,22 +183,6 @@ impl Place {
             .env("NODE_NO_WARNINGS", "1");
         command
     }
-}
-
-/// Compiling it would download half of Kubernetes; parsing finds what breaks most often.
-fn is_go(text: &str) -> anyhow::Result<()> {
-    if !parts::present("gofmt") {
-        return Ok(());
-    }
-    let mut gofmt = Command::new("gofmt");
-    gofmt.arg("-e").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut process = gofmt.spawn().context("cannot start gofmt")?;
-    process.stdin.take().context("gofmt reads nothing")?.write_all(text.as_bytes())?;
-    let output = process.wait_with_output()?;
-    if !output.status.success() {
-        bail!("{}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(())
 }
 
 /// A document with Rust in it must be among those that the doctests compile, or belong to a crate that includes it.

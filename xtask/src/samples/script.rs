@@ -62,15 +62,20 @@ fn steps(text: &str) -> Vec<Step> {
     steps
 }
 
+/// Runs a script as [`run_within`] does, in the time that a sample may take.
+pub(super) fn run(shell: Command, script: &str) -> anyhow::Result<String> {
+    run_within(LIMIT, shell, script)
+}
+
 /// Runs a script; returns what it printed on both streams. Whatever it left running is ended.
-pub(super) fn run(mut shell: Command, script: &str) -> anyhow::Result<String> {
+pub(super) fn run_within(limit: Duration, mut shell: Command, script: &str) -> anyhow::Result<String> {
     // A file, not a pipe: a program in the background would keep a pipe open.
     let file = shell.get_current_dir().context("no folder")?.join("output.txt");
     let mut output = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(file)?;
     shell.arg("-c").arg(script).stdin(Stdio::null()).process_group(0);
     shell.stdout(output.try_clone()?).stderr(output.try_clone()?);
     let mut process = shell.spawn().context("cannot start bash")?;
-    let deadline = Instant::now() + LIMIT;
+    let deadline = Instant::now() + limit;
     let status = loop {
         match process.try_wait()? {
             Some(status) => break Some(status),
@@ -86,7 +91,7 @@ pub(super) fn run(mut shell: Command, script: &str) -> anyhow::Result<String> {
     match status {
         Some(status) if status.success() => Ok(said),
         Some(status) => bail!("{status}: {said}"),
-        None => bail!("not over after {LIMIT:?}: {said}"),
+        None => bail!("not over after {limit:?}: {said}"),
     }
 }
 

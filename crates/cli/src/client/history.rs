@@ -108,6 +108,8 @@ impl ObjectArguments {
     }
 }
 
+/// Asks an endpoint that only a listwatch server has.
+///
 /// # Errors
 ///
 /// A 404 whose message names no object is an unknown path: the server is another one than listwatch. Other messages
@@ -146,7 +148,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             writeln!(out, "{}", serde_json::to_string_pretty(&versions)?)?;
         }
         HistoryOutput::Table => {
-            writeln!(out, "{:<12} {:<20} {:<24} CHANGE", "VERSION", "TIME", "MANAGER")?;
+            writeln!(out, "{:<12} {:<20} {:<20} {:<24} CHANGE", "VERSION", "TIME", "MANAGER", "USER")?;
             for (at, version) in versions.iter().take(arguments.limit).enumerate() {
                 writeln!(out, "{}", line(version, versions.get(at + 1)))?;
             }
@@ -165,7 +167,8 @@ fn line(version: &Value, before: Option<&Value>) -> String {
         (None, Some(_)) => "oldest version kept".to_owned(),
         (Some(before), Some(after)) => changes::describe(&before, &after),
     };
-    format!("{:<12} {:<20} {:<24} {change}", text("resourceVersion"), text("time"), text("manager"))
+    let [revision, time, manager, user] = ["resourceVersion", "time", "manager", "user"].map(text);
+    format!("{revision:<12} {time:<20} {manager:<20} {user:<24} {change}")
 }
 
 /// Prints the difference between two versions: the server's patch, or one line per changed field. A patch has no old
@@ -246,11 +249,12 @@ mod tests {
     fn a_line_says_what_became_of_the_object() {
         let one = json!({"resourceVersion": "7", "manager": "kubectl", "time": "T", "object": {"a": 1}});
         let two = json!({"resourceVersion": "8", "object": {"a": 2}});
-        let gone = json!({"resourceVersion": "9", "deleted": true});
+        let gone = json!({"resourceVersion": "9", "user": "alice", "deleted": true});
         assert!(line(&two, Some(&one)).ends_with("a: 1 → 2"), "{}", line(&two, Some(&one)));
         assert!(line(&gone, Some(&two)).ends_with("deleted"));
         assert!(line(&one, Some(&gone)).ends_with("created again"));
         assert!(line(&one, None).contains("kubectl"));
+        assert!(line(&gone, Some(&two)).contains(" alice "));
     }
 
     /// A patch says what is new, but not what was there before; the one that leads back does.

@@ -216,6 +216,8 @@ impl ServeArguments {
         format!("cannot listen on {}{}; {hint}", self.listen.bind, owner::of_port(self.listen.bind.port()))
     }
 
+    /// Puts the groups of flags together. Limits without a flag have their defaults.
+    ///
     /// # Errors
     ///
     /// Files of issuers that cannot be read or used.

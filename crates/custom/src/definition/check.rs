@@ -29,9 +29,9 @@ pub fn validate_create(object: &Value) -> Vec<FieldError> {
 
 /// Returns the errors in the status of a definition: it must list every version that objects may be stored in.
 ///
-/// Keeps a version from being removed from the spec while objects may still be stored in it.
-#[must_use]
-pub fn validate_status(object: &Value) -> Vec<FieldError> {
+/// Keeps a version from being removed from the spec while objects may still be stored in it. A write of the status alone
+/// is not checked.
+fn validate_status(object: &Value) -> Vec<FieldError> {
     let field = "status.storedVersions";
     let stored = object.pointer("/status/storedVersions").and_then(Value::as_array);
     let stored: Vec<&str> = stored.into_iter().flatten().filter_map(Value::as_str).collect();
@@ -51,7 +51,8 @@ pub fn validate_status(object: &Value) -> Vec<FieldError> {
     let names: HashSet<&str> = versions.iter().filter_map(|version| text(version, "name")).collect();
     let unknown =
         stored.iter().enumerate().filter(|(_, name)| !names.contains(*name)).map(|(index, name)| {
-            FieldError::invalid(format!("{field}[{index}]"), *name, "must appear in spec.versions")
+            let detail = format!("missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions");
+            FieldError::invalid(format!("{field}[{index}]"), *name, detail)
         });
     missing.chain(unknown).collect()
 }
@@ -257,6 +258,10 @@ fn root_beside_status(schema: &Value, path: &str) -> Option<FieldError> {
 
 /// Unsupported keywords end the check early: the parsed form has no fields for them, and would hide what they mean.
 fn schema_errors(schema: &Value, path: &str) -> Vec<FieldError> {
+    if structural::is_too_deep(schema) {
+        let detail = format!("must not be nested deeper than {} levels", structural::MAX_DEPTH);
+        return vec![FieldError::forbidden(path, detail)];
+    }
     let unsupported = structural::keywords::unsupported_anywhere(schema, path);
     if !unsupported.is_empty() {
         return unsupported;
@@ -313,6 +318,30 @@ mod tests {
             errors(set("/spec/versions/0/schema/openAPIV3Schema", untyped)),
             ["spec.validation.openAPIV3Schema.properties[spec].type Required"]
         );
+    }
+
+    /// A schema of 480 maps of maps overflowed the stack of the thread that read it, and the server was gone.
+    #[test]
+    fn schemas_nest_no_deeper_than_can_be_read() {
+        let nested = |levels: usize, wrap: &dyn Fn(Value) -> Value| {
+            let inner = (0..levels).fold(json!({"type": "string"}), |schema, _| wrap(schema));
+            json!({"type": "object", "properties": {"spec": inner}})
+        };
+        let wraps: [&dyn Fn(Value) -> Value; 4] = [
+            &|schema| json!({"type": "object", "additionalProperties": schema}),
+            &|schema| json!({"type": "object", "properties": {"a": schema}}),
+            &|schema| json!({"type": "array", "items": schema}),
+            &|schema| json!({"type": "string", "not": schema}),
+        ];
+        for wrap in wraps {
+            let path = "/spec/versions/0/schema/openAPIV3Schema";
+            for levels in [70, 95] {
+                assert!(!errors(set(path, nested(levels, wrap))).is_empty());
+            }
+            let refused = ["spec.validation.openAPIV3Schema Forbidden"];
+            assert_eq!(errors(set(path, nested(96, wrap))), refused);
+            assert_eq!(errors(set(path, nested(500, wrap))), refused);
+        }
     }
 
     #[test]

@@ -217,13 +217,13 @@ fn alternatives(
     structure_path: &str,
     errors: &mut Vec<FieldError>,
 ) {
-    let int_or_string = structure.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true));
+    let of_structure = std::ptr::eq(value, structure);
     let either = json!([{"type": "integer"}, {"type": "string"}]);
     for key in ["allOf", "anyOf", "oneOf"] {
         let list = value.get(key).and_then(Value::as_array).into_iter().flatten();
         for (index, alternative) in list.enumerate() {
-            // Both ways to say "integer or string" are as old as the keyword that says it.
-            let says_it_again = int_or_string
+            // Both ways to say "integer or string" are older than the keyword that says it.
+            let says_it_again = of_structure
                 && match key {
                     "anyOf" => value.get("anyOf") == Some(&either),
                     "allOf" => index == 0 && alternative.get("anyOf") == Some(&either),

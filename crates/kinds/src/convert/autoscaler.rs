@@ -63,7 +63,8 @@ fn to_v2(object: &mut JsonObject) {
     put(object, "spec", "metrics", metrics);
     let cpu = take(object, "status", "currentCPUUtilizationPercentage");
     let current = joined(cpu, annotation(object, CURRENT_METRICS), &CURRENT);
-    put(object, "status", "currentMetrics", current);
+    // Always there in `v2`, if only as null.
+    put(object, "status", "currentMetrics", Some(current.unwrap_or_default()));
     let behavior = annotation(object, BEHAVIOR);
     put(object, "spec", "behavior", behavior);
     let conditions = annotation(object, CONDITIONS);

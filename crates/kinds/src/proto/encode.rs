@@ -52,6 +52,9 @@ impl MessageEncoder<'_> {
     }
 }
 
+/// The Go type of the verbs in discovery documents.
+const VERBS: &str = "v1.Verbs";
+
 fn write_field(
     field: &'static Field,
     number: u8,
@@ -62,6 +65,11 @@ fn write_field(
     let slot = FieldSlot { name: field.name, depth };
     match (field.ty, value) {
         (_, Value::Null) => Ok(()),
+        // A list with a type of its own in Go is a message of its own.
+        (Type::List(item), Value::Array(items)) if field.go_type == Some(VERBS) => {
+            let item = schema().element(item);
+            put_nested(out, number, |out| items.iter().try_for_each(|v| single(item, 1, v, out, slot)))
+        }
         (Type::List(item), Value::Array(items)) => {
             let item = schema().element(item);
             items.iter().try_for_each(|v| single(item, number, v, out, slot))

@@ -227,3 +227,13 @@ proptest::proptest! {
         let _ = decode(&body, ("v1", "Pod"));
     }
 }
+
+/// The verbs of a resource are a message of their own; as kube-apiserver writes them.
+#[test]
+fn verbs_of_discovery_stand_in_a_message() {
+    let list = json!({"groupVersion": "v1", "resources": [
+        {"name": "bindings", "singularName": "binding", "namespaced": true, "kind": "Binding", "verbs": ["create"]}]});
+    let bytes = encode("v1", "APIResourceList", &list).unwrap();
+    let verbs = b"\"\x08\x0a\x06create";
+    assert!(bytes.windows(verbs.len()).any(|part| part == verbs), "{bytes:?}");
+}

@@ -177,6 +177,7 @@ pub(super) const KINDS: &[Kind] = &[
         .short(&["pdb"])
         .conditional_update()
         .generation()
+        .names(NameRule::PathSegment)
         .sub(&[Sub::status("PodDisruptionBudget")])
         .strategy(KindStrategy { columns: columns::workload::POD_DISRUPTION_BUDGET, ..KindStrategy::PLAIN }),
 ];

@@ -1,29 +1,90 @@
-//! Certificate signing requests.
+//! Certificate signing requests: one PEM block of its type, readable, and signed with the key it asks a certificate for.
 //!
-//! Only the envelope is checked here: base64 and the type of the PEM block. The names inside of the request are
-//! looked at by admission in the server (`admission/certificates.rs` and NodeRestriction), the key and the signature
-//! by whoever signs; kube-apiserver parses the request and verifies its signature already here. Usages, the signer's
-//! name and the expiration are rows of the tables in `rules`.
+//! Whom the certificate may be for is decided by admission and by the signer.
 
 use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::error::X509Error;
+use x509_parser::prelude::FromDer;
+use x509_parser::public_key::PublicKey;
 
 use crate::field::Errors;
 use crate::rules::{At, Check};
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![request_is_a_certificate_request];
 
-/// The request is one PEM block of its type. What is inside is for the signer to judge.
-///
-/// The request is immutable, so an update is not checked: an object that was stored before the rule stays writable.
+const TYPE: &str = "CERTIFICATE REQUEST";
+/// The bits of RSA keys that kube-apiserver accepts and the library knows no verification for.
+const SHORT_RSA_BITS: std::ops::Range<usize> = 1024..2048;
+
 fn request_is_a_certificate_request(at: &At<'_>, errors: &mut Errors) {
     if at.old.is_some() {
         return;
     }
     let text = at.value.as_str().unwrap_or_default();
-    let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
-    let pem = String::from_utf8_lossy(&bytes);
-    let begins = |kind: &str| pem.contains(&format!("-----BEGIN {kind}-----"));
-    if !begins("CERTIFICATE REQUEST") && !begins("NEW CERTIFICATE REQUEST") {
-        errors.invalid(at.path, at.value.clone(), "PEM block type must be CERTIFICATE REQUEST");
+    let pem = STANDARD.decode(text).unwrap_or_default();
+    if let Err(why) = check(&pem) {
+        errors.invalid(at.path, at.value.clone(), why);
+    }
+}
+
+fn check(pem: &[u8]) -> Result<(), String> {
+    let der = unwrapped(pem).ok_or_else(|| format!("PEM block type must be {TYPE}"))?;
+    let (rest, request) = X509CertificationRequest::from_der(&der)
+        .map_err(|error| format!("asn1: structure error: {error}"))?;
+    if !rest.is_empty() {
+        return Err("asn1: syntax error: trailing data".to_owned());
+    }
+    match request.verify_signature() {
+        // An algorithm that is not known here is for the signer to judge.
+        Ok(()) | Err(X509Error::SignatureUnsupportedAlgorithm) => Ok(()),
+        Err(_) if has_short_key(&request) => Ok(()),
+        Err(_) => Err("x509: the signature of the request is not that of its key".to_owned()),
+    }
+}
+
+fn has_short_key(request: &X509CertificationRequest<'_>) -> bool {
+    let key = request.certification_request_info.subject_pki.parsed();
+    matches!(key, Ok(PublicKey::RSA(key)) if SHORT_RSA_BITS.contains(&key.key_size()))
+}
+
+/// The contents of the first PEM block, if that is a request.
+fn unwrapped(pem: &[u8]) -> Option<Vec<u8>> {
+    let text = String::from_utf8_lossy(pem);
+    let (_, rest) = text.split_once("-----BEGIN ")?;
+    let (kind, rest) = rest.split_once("-----")?;
+    let (body, _) = rest.split_once("-----END ")?;
+    let body = match body.split_once("\n\n") {
+        Some((headers, body)) if headers.contains(':') => body,
+        _ => body,
+    };
+    let body: String = body.chars().filter(|c| !c.is_whitespace()).collect();
+    STANDARD.decode(body).ok().filter(|_| kind == TYPE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: &str = "-----BEGIN CERTIFICATE REQUEST-----
+MIHIMHACAQAwDjEMMAoGA1UEAwwDYm9iMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcD
+QgAEe3MNS27kA3Iu07FPIaeThmXRbn1/pUww7ulD3dWZmtUFMS//vzuthPBdHjrv
+8Z5aSQaMOMn+NsQ+N4nW9o04EqAAMAoGCCqGSM49BAMCA0gAMEUCIBefjrYonNu8
+uIuntRU8DNVD2TQ6BgZnVOrQTWsjR6tnAiEAqJZUi65kI+rMNnNczm4a6cWRUQPA
+bYF/a6jbm8IeRd4=
+-----END CERTIFICATE REQUEST-----
+";
+
+    /// Anything between the right two lines was stored, and a signature of another key as well.
+    #[test]
+    fn a_request_can_be_read_and_is_signed_with_its_key() {
+        assert_eq!(check(REQUEST.as_bytes()), Ok(()));
+        let other_name = REQUEST.replace("AwwDYm9i", "AwwDYm9j");
+        let cut = REQUEST.replace("MIHIMHACAQAwDjEMMAoGA1UEAwwDYm9iMFkw", "MIHI");
+        let other_type = REQUEST.replace("CERTIFICATE REQUEST", "CERTIFICATE");
+        for wrong in [other_name.as_str(), &cut, &other_type, "", "-----BEGIN CERTIFICATE REQUEST-----"] {
+            assert!(check(wrong.as_bytes()).is_err(), "{wrong}");
+        }
     }
 }

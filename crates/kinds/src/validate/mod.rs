@@ -28,6 +28,7 @@ mod network_policy;
 mod node;
 mod pod;
 mod pod_change;
+mod pod_resize;
 mod pod_status;
 mod projected;
 mod quota;
@@ -93,7 +94,7 @@ pub(crate) fn all_checks() -> impl Iterator<Item = (&'static str, Check)> {
 /// Checks a new object.
 #[must_use]
 pub fn create(kind: &Kind, new: &Value) -> Vec<FieldError> {
-    let mut errors = before_all_else(kind, new);
+    let mut errors = validate_first(kind, new);
     if !errors.is_empty() {
         return errors.into_vec();
     }
@@ -104,7 +105,7 @@ pub fn create(kind: &Kind, new: &Value) -> Vec<FieldError> {
 }
 
 /// Runs the rules that keep the others from being asked.
-fn before_all_else(kind: &Kind, new: &Value) -> Errors {
+fn validate_first(kind: &Kind, new: &Value) -> Errors {
     let mut errors = Errors::new();
     (kind.strategy.validate_first)(new, &mut errors);
     errors
@@ -120,7 +121,7 @@ fn finalizers(kind: &Kind, new: &Value, errors: &mut Errors) {
 /// Checks a changed object against the stored one.
 #[must_use]
 pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = before_all_else(kind, new);
+    let mut errors = validate_first(kind, new);
     if !errors.is_empty() {
         return errors.into_vec();
     }
@@ -158,7 +159,8 @@ pub fn ephemeral_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError
 /// Checks the resources that the containers of a running Pod may use from now on.
 #[must_use]
 pub fn resize_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
-    subresource_update(kind, new, old, pod_change::resize)
+    pod_resize::refused(old)
+        .map_or_else(|| subresource_update(kind, new, old, pod_resize::resize), |one| vec![one])
 }
 
 fn subresource_update(
@@ -171,7 +173,7 @@ fn subresource_update(
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
     finalizers(kind, new, &mut errors);
     pod_change::without_freeze(kind, new, &mut errors);
-    change(new.at("spec"), old.at("spec"), &mut errors);
+    change(new, old, &mut errors);
     errors.into_vec()
 }
 

@@ -13,7 +13,7 @@ use crate::rules::{self, At, Check};
 use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] =
-    checks![search_list_is_short, annotated_profiles_are_valid, profiles_agree];
+    checks![search_list_is_short, annotated_profiles_are_valid, profiles_agree, host_processes_agree];
 
 const MAX_SEARCH_LIST: usize = 2048;
 
@@ -26,6 +26,39 @@ fn search_list_is_short(at: &At<'_>, errors: &mut Errors) {
             "must not have more than {MAX_SEARCH_LIST} characters (including spaces) in the search list"
         );
         errors.invalid(at.path, at.value.clone(), detail);
+    }
+}
+
+/// Containers that run as processes of a Windows host do so all together, and in its network.
+fn host_processes_agree(at: &At<'_>, errors: &mut Errors) {
+    let spec = at.value;
+    let said = |part: &Value| part.at("securityContext").at("windowsOptions").at("hostProcess").as_bool();
+    let (of_pod, mut all, mut on_host) = (said(spec), 0, 0);
+    container::each(spec, &container::LISTS, at.path, |_, item, path| {
+        let own = said(item);
+        if let (Some(of_pod), Some(own)) = (of_pod, own)
+            && of_pod != own
+        {
+            let detail =
+                format!("pod hostProcess value must be identical if both are specified, was {of_pod}");
+            let path = path.child("securityContext");
+            let path = path.child("windowsOptions");
+            errors.invalid(&path.child("hostProcess"), own, detail);
+        }
+        all += 1;
+        on_host += i32::from(own.or(of_pod) == Some(true));
+    });
+    if on_host == 0 {
+        return;
+    }
+    if on_host != all {
+        let detail =
+            "If pod contains any hostProcess containers then all containers must be HostProcess containers";
+        errors.invalid(at.path, "", detail);
+    }
+    if !spec.flag("hostNetwork") {
+        let detail = "hostNetwork must be true if pod contains any hostProcess containers";
+        errors.invalid(&at.path.child("hostNetwork"), false, detail);
     }
 }
 

@@ -1,9 +1,9 @@
-//! Validation of changes of a Pod that exists: ordinary updates, ephemeral containers and resizing.
+//! Validation of changes of a Pod that exists: ordinary updates and ephemeral containers.
 //!
 //! A kubelet may have started the Pod, so almost everything is immutable. The rule is applied as kube-apiserver does:
 //! the fields that may change are set back to their old values in a copy, and the rest must be equal. A Pod with
-//! scheduling gates is not scheduled yet; its node selector and node affinity may still be narrowed. The subresources
-//! `ephemeralcontainers` and `resize` have functions of their own, which skip the freeze.
+//! scheduling gates is not scheduled yet; its node selector and node affinity may still be narrowed. The subresource
+//! `ephemeralcontainers` has a function of its own, which skips the freeze; `resize` is [`super::pod_resize`].
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,6 @@ use listwatch_wire::json::{Map, Value};
 
 use crate::Kind;
 use crate::field::{Errors, Path};
-use crate::prepare::qos_class;
 use crate::rules::{self, At, Check, ObjectPart};
 use crate::tree::Tree;
 
@@ -177,6 +176,7 @@ fn set_back_node_affinity(spec: &mut Map, old: &Value) {
 /// Ephemeral containers are only ever added.
 pub(super) fn ephemeral_containers(new: &Value, old: &Value, errors: &mut Errors) {
     const KEY: &str = "ephemeralContainers";
+    let (new, old) = (new.at("spec"), old.at("spec"));
     let path = Path::root("spec");
     let path = path.child(KEY);
     let now: HashMap<&str, &Value> = new.list(KEY).iter().map(|item| (item.text("name"), item)).collect();
@@ -191,14 +191,5 @@ pub(super) fn ephemeral_containers(new: &Value, old: &Value, errors: &mut Errors
             }
             Some(_) => {}
         }
-    }
-}
-
-/// A Pod keeps the quality of service that it was scheduled under.
-pub(super) fn resize(new: &Value, old: &Value, errors: &mut Errors) {
-    let class = qos_class(new);
-    if class != qos_class(old) {
-        let detail = "Pod QOS Class may not change as a result of resizing";
-        errors.invalid(&Path::root("spec"), class, detail);
     }
 }

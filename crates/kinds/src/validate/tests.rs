@@ -289,7 +289,60 @@ fn a_resized_pod_keeps_its_quality_of_service() {
     let old = pod(json!({"requests": {"cpu": "1"}}));
     assert_eq!(resize_update(kind, &pod(json!({"requests": {"cpu": "2"}})), &old), []);
     let errors = resize_update(kind, &pod(json!({})), &old);
-    assert_eq!(errors.iter().map(|error| &*error.field).collect::<Vec<_>>(), ["spec"]);
+    let fields: Vec<&str> = errors.iter().map(|error| &*error.field).collect();
+    assert_eq!(fields, ["spec", "spec.containers[0].resources.requests"]);
+}
+
+/// A resize could take away limits, claim disk and change the policy of restarts.
+#[test]
+fn a_resize_changes_amounts_of_cpu_and_memory_only() {
+    let kind = by_kind("", "v1", "Pod").unwrap();
+    let pod = |resources: Value, policy: &str| {
+        let policy = json!([{"resourceName": "cpu", "restartPolicy": policy}, {"resourceName": "memory", "restartPolicy": "NotRequired"}]);
+        let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": [{"name": "a", "image": "i", "resources": resources, "resizePolicy": policy}]}});
+        defaults::apply(kind, &mut pod);
+        pod
+    };
+    let old = pod(json!({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}), "NotRequired");
+    for (resources, policy, expected) in [
+        (json!({"requests": {"cpu": "2"}, "limits": {"cpu": "3", "memory": "1Gi"}}), "NotRequired", vec![]),
+        (json!({"requests": {"cpu": "1"}}), "NotRequired", vec!["spec.containers[0].resources.limits"]),
+        (
+            json!({"requests": {"cpu": "1", "ephemeral-storage": "1Gi"}, "limits": {"cpu": "2"}}),
+            "NotRequired",
+            vec!["spec"],
+        ),
+        (json!({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}), "RestartContainer", vec!["spec"]),
+    ] {
+        let errors = resize_update(kind, &pod(resources, policy), &old);
+        assert_eq!(errors.iter().map(|error| &*error.field).collect::<Vec<_>>(), expected);
+    }
+    let mut two = old.clone();
+    two["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "b", "image": "i"}));
+    let errors = resize_update(kind, &two, &old);
+    assert!(errors.iter().any(|error| error.field == "spec.containers"), "{errors:?}");
+}
+
+/// Of a Windows Pod the security of containers was not looked at, nor whether all of them run on the host.
+#[test]
+fn a_windows_pod_has_no_settings_of_linux() {
+    let kind = by_kind("", "v1", "Pod").unwrap();
+    let errors = |spec: Value| -> Vec<String> {
+        let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec});
+        defaults::apply(kind, &mut pod);
+        create(kind, &pod).into_iter().map(|error| error.field).collect()
+    };
+    let container = |security: Value| json!([{"name": "a", "image": "i", "securityContext": security}]);
+    let own = json!({"privileged": false, "capabilities": {"drop": ["ALL"]}});
+    let fields = errors(json!({"os": {"name": "windows"}, "containers": container(own)}));
+    let expected =
+        ["capabilities", "privileged"].map(|key| format!("spec.containers[0].securityContext.{key}"));
+    assert_eq!(fields, expected);
+    let host = json!({"windowsOptions": {"hostProcess": true}});
+    assert_eq!(errors(json!({"containers": container(host.clone())})), ["spec.hostNetwork"]);
+    let mut both = json!({"hostNetwork": true, "containers": container(host)});
+    both["containers"].as_array_mut().unwrap().push(json!({"name": "b", "image": "i"}));
+    assert_eq!(errors(both), ["spec"]);
 }
 
 #[test]

@@ -4,7 +4,9 @@
 //! because controllers write Pods all the time. The row of a kind names its function ([`crate::strategy`]): those of workloads are
 //! here, what they share about Pods in `pod`, the others in `objects`.
 
+mod affinity;
 pub(crate) mod objects;
+mod overlaps;
 pub(crate) mod pod;
 
 use listwatch_wire::json::Value;

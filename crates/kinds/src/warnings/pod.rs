@@ -9,13 +9,14 @@ use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
 
+use super::{affinity, overlaps};
 use crate::field::Path;
 use crate::prepare::{APPARMOR, profile_of};
 use crate::quantity;
 use crate::tree::Tree;
 
 /// The most warnings that are returned; the headers of a response have room for fewer.
-const MAX_WARNINGS: usize = 1000;
+pub(super) const MAX_WARNINGS: usize = 1000;
 /// The most definitions of one port that another one is compared with.
 const MAX_OTHERS: usize = 16;
 
@@ -91,6 +92,7 @@ pub(super) fn warn(template: &Value, path: Option<&Path<'_>>, found: &mut Vec<St
     for (index, volume) in spec.list("volumes").iter().enumerate() {
         deprecated_sources(volume, &volumes.index(index), found);
     }
+    overlaps::warn(spec, found);
     lists(spec, &spec_path, found);
     profiles(template, &place, path.is_some(), found);
     each(spec, &spec_path, |container, path| {
@@ -102,6 +104,12 @@ pub(super) fn warn(template: &Value, path: Option<&Path<'_>>, found: &mut Vec<St
         let place = spec_path.child("terminationGracePeriodSeconds");
         found.push(format!("{place}: must be >= 0; negative values are invalid and will be treated as 1"));
     }
+    affinity::pods(spec, &spec_path, found);
+}
+
+/// The text about a node label that is deprecated.
+pub(super) fn deprecated_label(key: &str) -> Option<&'static str> {
+    NODE_LABELS.iter().find(|(label, _)| *label == key).map(|(_, text)| *text)
 }
 
 /// Warns of sources of a volume that have gone.
@@ -125,17 +133,17 @@ fn each<'a>(spec: &'a Value, path: &Path<'_>, mut visit: impl FnMut(&'a Value, &
 
 /// Warns of deprecated node labels, and of spread constraints that match no Pod.
 fn node_labels(spec: &Value, path: &Path<'_>, found: &mut Vec<String>) {
-    let deprecated = |key: &str| NODE_LABELS.iter().find(|(label, _)| *label == key).map(|(_, text)| text);
     let selector = path.child("nodeSelector");
     for (key, _) in spec.entries("nodeSelector") {
-        if let Some(text) = deprecated(key) {
+        if let Some(text) = deprecated_label(key) {
             found.push(format!("{}: {text}", selector.key(key)));
         }
     }
+    affinity::nodes(spec, path, found);
     let constraints = path.child("topologySpreadConstraints");
     for (index, constraint) in spec.list("topologySpreadConstraints").iter().enumerate() {
         let (path, key) = (constraints.index(index), constraint.text("topologyKey"));
-        if let Some(text) = deprecated(key) {
+        if let Some(text) = deprecated_label(key) {
             found.push(format!("{}: {key} is {text}", path.child("topologyKey")));
         }
         if !constraint.has("labelSelector") {
@@ -248,6 +256,9 @@ fn ports(spec: &Value, path: &Path<'_>, found: &mut Vec<String>) {
         let path = path.child("ports");
         for (index, port) in container.list("ports").iter().enumerate() {
             let place = path.index(index).to_string();
+            if !port.text("hostIP").is_empty() && port.int("hostPort").unwrap_or(0) == 0 {
+                found.push(format!("{place}: hostIP set without hostPort: {}", shown_port(port)));
+            }
             let protocol = if port.text("protocol").is_empty() { "TCP" } else { port.text("protocol") };
             let others = numbers.entry((port.int("containerPort").unwrap_or(0), protocol)).or_default();
             let room = MAX_WARNINGS.saturating_sub(found.len()).min(MAX_OTHERS);
@@ -267,6 +278,19 @@ fn ports(spec: &Value, path: &Path<'_>, found: &mut Vec<String>) {
             None => drop(first.insert(name, place)),
         }
     }
+}
+
+/// A port as Go prints the struct.
+fn shown_port(port: &Value) -> String {
+    let number = |key: &str| port.int(key).unwrap_or(0);
+    format!(
+        "{{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
+        port.text("name"),
+        number("hostPort"),
+        number("containerPort"),
+        port.text("protocol"),
+        port.text("hostIP")
+    )
 }
 
 /// The way in which two definitions of one port stand in each other's way.

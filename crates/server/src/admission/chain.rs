@@ -51,19 +51,26 @@ struct PluginRow {
     on_by_default: bool,
     /// `None` for plugins that kube-apiserver has and this server does not.
     make: Option<Make>,
+    /// The plugin as `--enable-admission-plugins` makes it, if that differs.
+    named: Option<Make>,
 }
 
 const fn on(name: &'static str, make: Make) -> PluginRow {
-    PluginRow { name, on_by_default: true, make: Some(make) }
+    PluginRow { name, on_by_default: true, make: Some(make), named: None }
 }
 
 const fn off(name: &'static str, make: Make) -> PluginRow {
-    PluginRow { name, on_by_default: false, make: Some(make) }
+    PluginRow { name, on_by_default: false, make: Some(make), named: None }
 }
 
 /// Part of kube-apiserver's list, without a plugin here.
 const fn absent(name: &'static str) -> PluginRow {
-    PluginRow { name, on_by_default: false, make: None }
+    PluginRow { name, on_by_default: false, make: None, named: None }
+}
+
+/// On by default, in a form that leaves more alone than the one that is asked for by name.
+const fn careful(name: &'static str, make: Make, named: Make) -> PluginRow {
+    PluginRow { name, on_by_default: true, make: Some(make), named: Some(named) }
 }
 
 /// Every plugin of kube-apiserver, in the order it calls them.
@@ -77,8 +84,12 @@ const PLUGINS: &[PluginRow] = &[
     off("NamespaceExists", || Arc::new(NamespaceExists)),
     off("LimitPodHardAntiAffinityTopology", || Arc::new(LimitPodHardAntiAffinityTopology)),
     on("LimitRanger", || Arc::new(LimitRanger)),
-    // On in kube-apiserver; see the plugin for why it is off here.
-    off("ServiceAccount", || Arc::new(ServiceAccount)),
+    // See the plugin for when it is idle.
+    careful(
+        "ServiceAccount",
+        || Arc::new(ServiceAccount { always: false }),
+        || Arc::new(ServiceAccount { always: true }),
+    ),
     on("NodeRestriction", || Arc::new(NodeRestriction)),
     on("TaintNodesByCondition", || Arc::new(TaintNodesByCondition)),
     off("AlwaysPullImages", || Arc::new(AlwaysPullImages)),
@@ -156,10 +167,17 @@ impl AdmissionOptions {
         wrong.map_or(Ok(()), |name| Err(UnknownPlugin(name.clone())))
     }
 
-    /// Disabling wins over enabling, as in kube-apiserver.
-    fn has(&self, row: &PluginRow) -> bool {
-        let named = |list: &[String]| list.iter().any(|name| name == row.name);
-        (row.on_by_default || named(&self.enable)) && !named(&self.disable)
+    /// Returns the way to make a plugin; `None` if it is off. Disabling wins over enabling, as in
+    /// kube-apiserver.
+    fn maker(&self, row: &PluginRow) -> Option<Make> {
+        let names = |list: &[String]| list.iter().any(|name| name == row.name);
+        if names(&self.disable) {
+            return None;
+        }
+        if names(&self.enable) {
+            return row.named.or(row.make);
+        }
+        row.make.filter(|_| row.on_by_default)
     }
 }
 
@@ -168,8 +186,8 @@ impl AdmissionOptions {
 #[doc(alias = "AllOrderedPlugins")]
 #[doc(alias = "DefaultOffAdmissionPlugins")]
 pub(crate) fn chain(options: &AdmissionOptions) -> Chain {
-    let enabled = PLUGINS.iter().filter(|row| options.has(row));
-    let mut plugins: Vec<Arc<dyn Plugin>> = enabled.filter_map(|row| row.make).map(|make| make()).collect();
+    let enabled = PLUGINS.iter().filter_map(|row| options.maker(row));
+    let mut plugins: Vec<Arc<dyn Plugin>> = enabled.map(|make| make()).collect();
     plugins.push(Arc::new(EscalationCheck));
     Chain::new(plugins)
 }

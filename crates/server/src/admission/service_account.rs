@@ -1,8 +1,12 @@
 //! ServiceAccount: Pods run as a service account that exists, mount its token and use its pull secrets.
 //!
-//! On by default in kube-apiserver and off here: as under envtest, there need not be a controller that makes
-//! accounts, nor a kubelet that could mount tokens, and objects look as their users wrote them.
-//! `--enable-admission-plugins ServiceAccount` switches it on.
+//! On by default in kube-apiserver, where kube-controller-manager makes the accounts and publishes the CA bundle that
+//! the mounted token comes with. Here there need not be a controller manager: without one, as under envtest, no Pod
+//! could be created or every Pod would wait for a volume. So the plugin is idle until somebody else than this
+//! server has published the bundle in `kube-system`, where this server itself writes none. The flag
+//! `--enable-admission-plugins ServiceAccount` switches it on at once, `--disable-admission-plugins` off for good.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use listwatch_kinds::meta::generated_name;
@@ -11,6 +15,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 
 use super::{Attributes, Operation, Plugin};
+use crate::api::Api;
 use crate::api::stored::fresh;
 use crate::registry::Resource;
 use crate::registry::target::Target;
@@ -25,11 +30,23 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// The annotation of an account by which its Pods may use only the Secrets that it lists.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 
+/// The ConfigMap with the CA bundle, which kube-controller-manager publishes in every namespace.
+const BUNDLE: &str = "kube-root-ca.crt";
+/// The field manager of this server, which wrote the bundle of `kube-system` in early versions.
+const OWN_MANAGER: &str = "listwatch";
+/// Looks for the default account of a namespace, and the time between two of them: whoever makes it may just have
+/// seen the namespace. As in kube-apiserver.
+const LOOKS: usize = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(150);
+
 /// Both phases on creation. Updates of `ephemeralcontainers` are validated, because such a container could use a
 /// Secret that the account does not list.
 #[derive(Debug)]
 #[doc(alias = "serviceaccount.Plugin")]
-pub(super) struct ServiceAccount;
+pub(super) struct ServiceAccount {
+    /// Acts without a controller manager too.
+    pub(super) always: bool,
+}
 
 #[async_trait]
 impl Plugin for ServiceAccount {
@@ -43,6 +60,10 @@ impl Plugin for ServiceAccount {
             Operation::Update => subresource == "ephemeralcontainers",
             _ => false,
         }
+    }
+
+    fn is_idle(&self, api: &Api) -> bool {
+        !self.always && !has_controller_manager(api)
     }
 
     async fn admit(&self, request: &Attributes<'_>, pod: &mut Value) -> Result<(), Status> {
@@ -80,6 +101,16 @@ impl Plugin for ServiceAccount {
         let only_ephemeral = request.operation == Operation::Update;
         foreign_secret(pod, &account, only_ephemeral).map_or(Ok(()), refuse)
     }
+}
+
+/// Returns true if another program has published the CA bundle.
+fn has_controller_manager(api: &Api) -> bool {
+    let Some(resource) = api.registry.find("", "v1", "configmaps") else { return false };
+    let snapshot = resource.collection.snapshot();
+    let Some(bundle) = snapshot.get(&resource.key(Some("kube-system"), BUNDLE)) else { return false };
+    let managers = bundle.raw("metadata.managedFields").and_then(|bytes| Value::read(bytes).ok());
+    let Some(managers) = managers.as_ref().and_then(Value::as_array) else { return true };
+    managers.iter().any(|entry| entry.text("manager") != OWN_MANAGER)
 }
 
 fn is_mirror(pod: &Value) -> bool {
@@ -127,7 +158,16 @@ async fn account(request: &Attributes<'_>, pod: &Value) -> Result<Value, Status>
     };
     let resource = request.api.registry.find("", "v1", "serviceaccounts").ok_or_else(missing)?;
     let target = Target::new(&resource, Some(request.namespace), name);
-    Ok(fresh(request.api, &target).await?.ok_or_else(missing)?.value)
+    let looks = if name == DEFAULT { LOOKS } else { 1 };
+    for look in 0..looks {
+        if look > 0 {
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+        if let Some(found) = fresh(request.api, &target).await? {
+            return Ok(found.value);
+        }
+    }
+    Err(missing())
 }
 
 /// The Pod's own word counts before that of its account.
@@ -169,7 +209,7 @@ fn mount_token(pod: &mut Value) {
 fn token_volume(name: &str) -> Value {
     json!({"name": name, "projected": {"defaultMode": 420, "sources": [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": EXPIRATION}},
-        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"configMap": {"name": BUNDLE, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
         {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}},
     ]}})
 }

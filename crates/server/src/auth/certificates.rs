@@ -157,8 +157,8 @@ pub(crate) fn common_names(request: &str) -> Result<Vec<String>, String> {
 
 type SubjectParts = Result<Vec<String>, String>;
 
-/// Unpacks base64, PEM and DER down to the subject. The signature of the request is not checked: the signer does
-/// that.
+/// Unpacks base64, PEM and DER down to the subject. The signature of the request is checked where it is validated
+/// (`kinds/src/validate/certificate.rs`).
 fn subject_parts(request: &str, read: &dyn Fn(&X509Name<'_>) -> SubjectParts) -> SubjectParts {
     let pem = STANDARD.decode(request).map_err(|error| error.to_string())?;
     let der = CertificateSigningRequestDer::from_pem_slice(&pem)

@@ -24,7 +24,8 @@ pub struct Object {
     key: Arc<str>,
     /// The stored bytes, shared with the store where that keeps them in memory.
     value: Bytes,
-    /// The revision of the write: the resourceVersion, which is not in `value`.
+    /// The revision of the write: the resourceVersion, which is not in `value`. Zero for an object that is made up when it
+    /// is asked for; it has none.
     revision: Revision,
     /// Offset of `namespace/name`, or `name`, in the key.
     path: u16,
@@ -209,9 +210,11 @@ impl Object {
     fn spliced(&self, revision: Revision, from: usize, to: usize, out: &mut BytesMut) {
         let splice = self.splice as usize;
         out.extend_from_slice(self.value.get(from..splice).unwrap_or_default());
-        out.extend_from_slice(VERSION_PREFIX);
-        push_number(out, revision.0);
-        out.extend_from_slice(b"\"");
+        if revision != Revision(0) {
+            out.extend_from_slice(VERSION_PREFIX);
+            push_number(out, revision.0);
+            out.extend_from_slice(b"\"");
+        }
         out.extend_from_slice(self.value.get(splice..to).unwrap_or_default());
     }
 }

@@ -24,7 +24,7 @@ use crate::request::ResourceRequest;
 use crate::request::info::{RequestInfo, RequestTarget, ResourceInfo, Verb, parts};
 use crate::request::stream::StreamRequest;
 use crate::respond;
-use crate::verbs::{get, history, list, stream, watch, write};
+use crate::verbs::{component_status, get, history, list, stream, watch, write};
 
 /// Finds the handler and calls it.
 ///
@@ -81,7 +81,7 @@ async fn other(service: &Service, request: &Request) -> Result<Response, Status>
 async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Option<Response>, Status> {
     let api = &service.api;
     Ok(match path {
-        "/version" => Some(version::answer(api)),
+        "/version" => Some(version::answer(api, request)?),
         "/metrics" if request.path == path => Some(metrics::answer(api).await),
         "/metrics/slis" => Some(health::indicators(api, service.is_stopping())),
         openid::CONFIGURATION => openid::configuration(api, request),
@@ -136,6 +136,9 @@ async fn resource(
     if let (Verb::Get, Some(part)) = (target.info.verb, target.info.history) {
         return history::answer(&service.api, &target, part).await;
     }
+    if component_status::serves(&target.resource) {
+        return component_status::answer(&service.api, &target).await;
+    }
     match target.info.verb {
         Verb::Get if target.info.subresource.is_none() => get::read(&service.api, &target).await,
         Verb::List => Box::pin(list::list(&service.api, &target)).await,
@@ -188,6 +191,9 @@ fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Resp
         },
         None => is_offered(resource, info),
     };
+    if info.verb == Verb::Watch && !offered && resource.allows("list") {
+        return Some(Err(Status::method_not_supported(&resource.group, &resource.plural, "watch")));
+    }
     (!offered || info.head).then(|| Err(Status::method_not_allowed()))
 }
 

@@ -25,7 +25,7 @@ use crate::registry::{Resource, Served, Subresource};
 use crate::request::info::parts;
 use crate::request::negotiate::{self, Encoding, ResponseSubject};
 use crate::respond;
-use crate::respond::encode;
+use crate::respond::{encode, protobuf};
 
 /// Answers paths of discovery; `None` for any other.
 ///
@@ -73,13 +73,14 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
 
 /// A document in the encoding that the client asks for.
 fn document(request: &Request, document: &impl Serialize) -> Result<Response, Status> {
-    let mut form = negotiate::negotiated(request, ResponseSubject::Plain, true)?;
-    // These documents are small and rarely asked for: whoever prefers protobuf gets the form that everybody reads.
-    if form.encoding == Encoding::Protobuf {
-        form.encoding = Encoding::Json;
-    }
+    let form = negotiate::negotiated(request, ResponseSubject::Plain, true)?;
     let json = serde_json::to_vec(document).map_err(Status::internal)?;
-    Ok(respond::full(StatusCode::OK, form.content_type(), encode::document(json.into(), form)?))
+    let body = match form.encoding {
+        // Some of these documents do not say their version.
+        Encoding::Protobuf => protobuf::document_of("v1", &json)?,
+        _ => encode::document(json.into(), form)?,
+    };
+    Ok(respond::full(StatusCode::OK, form.content_type(), body))
 }
 
 /// A document that is always spread over lines.

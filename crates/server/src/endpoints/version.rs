@@ -3,11 +3,14 @@
 //! `major` and `minor` are those of the Kubernetes version whose behaviour is served: clients and Helm charts choose
 //! APIs by them. The version of this program is the build metadata after the plus sign in `gitVersion`.
 
+use listwatch_wire::Status;
 use serde::Serialize;
 
 use crate::api::Api;
 use crate::endpoints::discovery::json_of;
+use crate::endpoints::openapi;
 use crate::http::body::Response;
+use crate::http::request::Request;
 use crate::observe::{escape, family, line};
 
 /// The Kubernetes version whose behaviour is served.
@@ -21,6 +24,7 @@ const MIN_COMPATIBILITY_MINOR: &str = "36";
 /// then, too.
 const TREE_STATE: &str = "";
 
+const JSON: &str = "application/json";
 const COMPILER: &str = "rustc";
 const GO_VERSION: &str = "none (rust)";
 
@@ -45,9 +49,17 @@ struct VersionInfo<'a> {
 
 /// Answers `/version`. No credentials are needed for it by default, as in kube-apiserver
 /// (`system:public-info-viewer`).
-pub(crate) fn answer(api: &Api) -> Response {
+///
+/// # Errors
+/// 406 for a form other than JSON.
+pub(crate) fn answer(api: &Api, request: &Request) -> Result<Response, Status> {
+    if openapi::accepted(request, &[JSON]).is_none() {
+        let mut status = Status::not_acceptable(&[JSON]);
+        status.message = format!("406: Not Acceptable\n\nAvailable representations: {JSON}");
+        return Err(status);
+    }
     let build = &api.options.build;
-    json_of(&VersionInfo {
+    Ok(json_of(&VersionInfo {
         major: "1",
         minor: MINOR,
         emulation_major: "1",
@@ -61,7 +73,7 @@ pub(crate) fn answer(api: &Api) -> Response {
         go_version: GO_VERSION,
         compiler: COMPILER,
         platform: &platform(),
-    })
+    }))
 }
 
 /// Writes the metric, whose value is always 1: the facts are its labels.

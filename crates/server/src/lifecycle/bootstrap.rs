@@ -114,7 +114,9 @@ fn kubernetes(port: u16) -> Value {
     })
 }
 
-/// Creates the `default` ServiceAccount of a namespace and the `kube-root-ca.crt` ConfigMap, with which Pods verify the server.
+/// Creates the `default` ServiceAccount of a namespace and the `kube-root-ca.crt` ConfigMap, with which Pods verify the
+/// server. The one of `kube-system` is left to kube-controller-manager: by it the plugin ServiceAccount knows that there
+/// is one.
 ///
 /// # Errors
 /// If the store fails or the namespace is being deleted.
@@ -124,7 +126,7 @@ pub(super) async fn bootstrap_namespace(
     ca_pem: Option<&str>,
 ) -> Result<(), Status> {
     put(api, "", "serviceaccounts", json!({"metadata": {"name": "default", "namespace": namespace}})).await?;
-    let Some(ca_pem) = ca_pem else { return Ok(()) };
+    let Some(ca_pem) = ca_pem.filter(|_| namespace != "kube-system") else { return Ok(()) };
     let about = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
     let bundle = json!({
         "metadata": {"name": "kube-root-ca.crt", "namespace": namespace, "annotations": {"kubernetes.io/description": about}},

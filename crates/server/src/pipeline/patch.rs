@@ -117,8 +117,54 @@ pub(crate) fn check_patched(
     .map_err(refused)
 }
 
+/// Words a type error as kube-apiserver does for a strategic merge patch, whose result it converts instead of parsing.
+pub(crate) fn as_converted(why: &str) -> String {
+    converted(why).unwrap_or_else(|| why.to_owned())
+}
+
+fn converted(why: &str) -> Option<String> {
+    let (found, rest) = why.strip_prefix("json: cannot unmarshal ")?.split_once(" into Go ")?;
+    let (_, wanted) = rest.rsplit_once(" of type ")?;
+    let found = match found.split_once(' ').unwrap_or((found, "")) {
+        ("array", _) => "slice",
+        ("object", _) => "map",
+        ("number", digits) if digits.contains(['.', 'e', 'E']) => "float64",
+        ("number", _) => "int64",
+        (other, _) => other,
+    };
+    let is_scalar = matches!(wanted, "string" | "bool" | "int32" | "int64" | "float64");
+    Some(match (wanted, found) {
+        _ if wanted.starts_with("map[") => format!("cannot restore map from {found}"),
+        _ if wanted.starts_with("[]") => format!("cannot restore slice from {found}"),
+        (_, "int64" | "float64") if is_scalar => format!("cannot convert {found} to {wanted}"),
+        _ if is_scalar => format!("unrecognized type: {wanted}"),
+        _ => format!("cannot restore struct from: {found}"),
+    })
+}
+
 /// Returns the 422 for a patch whose result is not an object of the kind. It shows a placeholder instead of the
 /// object.
 pub(crate) fn refused(why: String) -> Status {
     Status::invalid("", "", "", &[FieldError::invalid("patch", "<patched object>", why)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// kubectl's own tests look for these words.
+    #[test]
+    fn type_errors_of_a_strategic_patch_are_those_of_a_conversion() {
+        let of = |found: &str, wanted: &str| {
+            as_converted(&format!("json: cannot unmarshal {found} into Go struct field A.b of type {wanted}"))
+        };
+        assert_eq!(of("string", "map[string]string"), "cannot restore map from string");
+        assert_eq!(of("array", "map[string]string"), "cannot restore map from slice");
+        assert_eq!(of("string", "[]v1.Container"), "cannot restore slice from string");
+        assert_eq!(of("string", "v1.PodSpec"), "cannot restore struct from: string");
+        assert_eq!(of("string", "int64"), "unrecognized type: int64");
+        assert_eq!(of("number", "string"), "cannot convert int64 to string");
+        assert_eq!(of("number 1.5", "int64"), "cannot convert float64 to int64");
+        assert_eq!(as_converted("parsing time"), "parsing time");
+    }
 }

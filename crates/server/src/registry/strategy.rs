@@ -246,11 +246,6 @@ impl Strategy for Builtin {
                 errors.extend(expressions::check::errors(self.kind.group, self.kind.kind, new, Some(old)));
                 errors
             }
-            View::Status if self.is_definition() => {
-                let mut errors = validate::status_update(self.kind, new, old);
-                errors.extend(listwatch_custom::validate_status(new));
-                errors
-            }
             View::EphemeralContainers => validate::ephemeral_update(self.kind, new, old),
             View::Resize => validate::resize_update(self.kind, new, old),
             View::Finalize => validate::finalize_update(new, old),

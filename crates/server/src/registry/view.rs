@@ -6,8 +6,6 @@
 //! `eviction`, `token`) are no views: see `subresources/`. Resetting fields of the whole object and its status is the
 //! strategy's ([`super::strategy`]).
 
-use std::collections::HashMap;
-
 use listwatch_kinds::prepare::bump_generation;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Map, Value};
@@ -97,17 +95,23 @@ fn adopt(into: &mut Map, from: &Value, key: &str) {
     }
 }
 
-/// Takes the resources of containers from the request, by name. Containers cannot be added or removed by a resize.
+/// Takes the resources and resize policies of containers from the request, and the resources of the Pod. Lists with
+/// other containers are taken as they are, for validation to refuse.
 fn resize(new: &mut Value, sent: &Value) {
-    let Some(spec) = new.inner("spec") else { return };
+    let (Some(spec), sent) = (new.inner("spec"), sent.at("spec")) else { return };
+    if sent.has("resources") {
+        adopt(spec, sent, "resources");
+    }
     for key in ["containers", "initContainers"] {
-        // The first of several counts.
-        let wanted = sent.at("spec").list(key).iter().rev();
-        let wanted: HashMap<&str, &Value> = wanted.map(|other| (other.text("name"), other)).collect();
-        for container in spec.each(key) {
-            if let Some(wanted) = wanted.get(container.text("name")) {
-                adopt(container, wanted, "resources");
-            }
+        let names =
+            |list: &[Value]| -> Vec<String> { list.iter().map(|one| one.text("name").to_owned()).collect() };
+        if names(spec.list(key)) != names(sent.list(key)) {
+            adopt(spec, sent, key);
+            continue;
+        }
+        for (container, wanted) in spec.each(key).zip(sent.list(key)) {
+            adopt(container, wanted, "resources");
+            adopt(container, wanted, "resizePolicy");
         }
     }
 }

@@ -18,8 +18,23 @@ use listwatch_wire::json::Value;
 /// Parses the JSON, so a document costs several times what its JSON form does.
 pub(crate) fn document(json: &[u8]) -> Result<Bytes, Status> {
     let value = Value::read(json).map_err(Status::internal)?;
-    let text = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
-    proto::encode(text("apiVersion"), text("kind"), &value).map(Bytes::from).map_err(Status::internal)
+    encoded(text(&value, "apiVersion"), &value)
+}
+
+/// A JSON document of a kind in this version, whichever it says.
+///
+/// # Errors
+/// As for [`document`].
+pub(crate) fn document_of(version: &str, json: &[u8]) -> Result<Bytes, Status> {
+    encoded(version, &Value::read(json).map_err(Status::internal)?)
+}
+
+fn encoded(version: &str, value: &Value) -> Result<Bytes, Status> {
+    proto::encode(version, text(value, "kind"), value).map(Bytes::from).map_err(Status::internal)
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// An event of a watch about a JSON document.

@@ -147,7 +147,7 @@ pub(crate) fn scale(scale: &Value, meta: MetaVersion, include: Include) -> Bytes
         "apiVersion": meta.api_version(),
         "metadata": {"resourceVersion": metadata.at("resourceVersion")},
         "columnDefinitions": [
-            column("Name", "string", "name"), column("Desired", "integer", ""),
+            column("Name", "string", ""), column("Desired", "integer", ""),
             column("Available", "integer", ""), column("Age", "string", ""),
         ],
         "rows": [{"cells": cells, "object": object}],

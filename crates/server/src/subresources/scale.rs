@@ -5,6 +5,8 @@
 //! own strategy. Server-side apply of a Scale owns the one field of the target that it sets. HorizontalPodAutoscalers
 //! and `kubectl scale` are the users.
 
+use std::collections::HashMap;
+
 use listwatch_kinds::columns::selector_text;
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::{schema, typecheck};
@@ -26,6 +28,7 @@ use crate::pipeline::patch::{self, Patch, check_patched};
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Decide, Done, Verdict, change};
 use crate::pipeline::{Answer, WriteRequest, yaml};
+use crate::registry::Resource;
 use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::View;
 
@@ -75,6 +78,8 @@ fn scale_of(paths: &ScalePaths, object: &Value, revision: Option<Revision>) -> V
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": spec, "status": status})
 }
 
+/// Finds the fields behind the scale of the resource.
+///
 /// # Errors
 ///
 /// 404 for a kind without a scale.
@@ -82,16 +87,12 @@ fn paths_of(request: &WriteRequest) -> Result<ScalePaths, Status> {
     request.resource.rules.scale().ok_or_else(Status::no_such_path)
 }
 
-fn target_of(request: &WriteRequest) -> Target<'_> {
-    Target::new(&request.resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default())
-}
-
 /// Answers a GET of a Scale, made from the stored object.
 ///
 /// # Errors
 /// 404; 500 for a custom resource whose object has no replicas at the path of its definition.
 pub(crate) async fn read(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
-    let (paths, target) = (paths_of(request)?, target_of(request));
+    let (paths, target) = (paths_of(request)?, request.target());
     let stored = fresh(api, &target).await?.ok_or_else(|| target.not_found())?;
     // Only a built-in kind is sure to say how many it wants.
     if walk(&stored.value, &paths.spec).is_null() && request.resource.is_custom() {
@@ -111,7 +112,7 @@ pub(crate) async fn update(api: &Api, request: &WriteRequest) -> Result<Answer, 
     let decoded =
         body::decode(request.content_type.as_deref(), &request.body, SCALE, &decode, options.validation())?;
     let mut sent = decoded.object;
-    target_of(request).check_identity(&mut sent)?;
+    request.target().check_identity(&mut sent)?;
     let answer = write(api, request, &options, |_, _| Ok(sent.clone())).await?;
     Ok(answer.with_warnings(decoded.warnings))
 }
@@ -140,7 +141,7 @@ pub(crate) async fn patch(
             }
         }
         let told = check_patched(&mut scale, &parsed.strict_decoding_errors, options.validation(), decode)?;
-        target_of(request).check_identity(&mut scale)?;
+        request.target().check_identity(&mut scale)?;
         if let Ok(mut warnings) = warnings.lock() {
             *warnings = told;
         }
@@ -161,7 +162,7 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     if named && (version, kind) != ("autoscaling/v1", "Scale") {
         return Err(Status::bad_request(format!("invalid object type: {version}, Kind={kind}")));
     }
-    let (paths, target) = (paths_of(request)?, target_of(request));
+    let (paths, target) = (paths_of(request)?, request.target());
     if applied.at("metadata").text("name").is_empty()
         && let Some(meta) = applied.inner_or_new("metadata")
     {
@@ -173,14 +174,16 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     let mut owned = json!({"apiVersion": resource.api_version(), "kind": &*resource.kind, "metadata": {"name": target.name}});
     if let Some(replicas) = applied.at("spec").int("replicas") {
         if replicas < 0 {
-            return Err(negative(&target, replicas));
+            return Err(negative(&target, &paths, replicas));
         }
         set(&mut owned, &paths.spec, replicas.into());
     }
     let (tracking, force) = (Tracking::new(request, options), options.force.unwrap_or(false));
     let applying = |stored: &Stored| -> Result<Proposal, Status> {
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
-        let mut new = resource.rules.apply(&tracking, Some(&stored.value), &owned, force)?.object;
+        let applied = resource.rules.apply(&tracking, Some(&stored.value), &owned, force);
+        let mut new = applied.map_err(|status| about_scale(status, resource, &paths))?.object;
+        keep_times(&mut new, &stored.value);
         resource.rules.complete(&mut new, Some(&stored.value));
         carry_over(&mut new, &stored.value, &mut Vec::new());
         Ok(Some(new))
@@ -205,7 +208,7 @@ async fn write(
     options: &WriteOptions,
     wanted: impl Fn(&ScalePaths, &Stored) -> Result<Value, Status> + Send + Sync,
 ) -> Result<Answer, Status> {
-    let (paths, target) = (paths_of(request)?, target_of(request));
+    let (paths, target) = (paths_of(request)?, request.target());
     let tracking = Tracking::new(request, options);
     let writing = |stored: &Stored| -> Result<Proposal, Status> {
         let scale = wanted(&paths, stored)?;
@@ -213,7 +216,7 @@ async fn write(
         target.check_version(scale.at("metadata").text("resourceVersion"), stored.revision)?;
         let replicas = scale.at("spec").int("replicas").unwrap_or(0);
         if replicas < 0 {
-            return Err(negative(&target, replicas));
+            return Err(negative(&target, &paths, replicas));
         }
         if walk(&stored.value, &paths.spec).as_i64() == Some(replicas) {
             return Ok(None);
@@ -221,6 +224,7 @@ async fn write(
         let mut new = stored.value.clone();
         set(&mut new, &paths.spec, replicas.into());
         request.resource.rules.track(&tracking, Some(&stored.value), &mut new);
+        keep_times(&mut new, &stored.value);
         Ok(Some(new))
     };
     let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: writing };
@@ -272,7 +276,56 @@ impl<F: Send + Sync> Scaling<'_, F> {
     }
 }
 
-fn negative(target: &Target<'_>, replicas: i64) -> Status {
+/// Takes away the times that managers of the scale have just got: in kube-apiserver a manager keeps the time it had, and
+/// a new one has none, which puts it first.
+fn keep_times(new: &mut Value, old: &Value) {
+    let identity = |entry: &Value| {
+        ["manager", "operation", "apiVersion", "subresource"].map(|key| entry.text(key).to_owned())
+    };
+    let times = old.at("metadata").list("managedFields").iter();
+    let times: HashMap<[String; 4], &str> =
+        times.map(|entry| (identity(entry), entry.text("time"))).collect();
+    let Some(meta) = new.inner("metadata") else { return };
+    let mut entries = meta.list("managedFields").to_vec();
+    if entries.is_empty() {
+        return;
+    }
+    for entry in entries.iter_mut().filter(|entry| entry.text("subresource") == "scale") {
+        let time = times.get(&identity(entry)).copied().unwrap_or_default();
+        match entry.as_object_mut() {
+            Some(entry) if time.is_empty() => drop(entry.remove("time")),
+            Some(entry) => entry.put("time", time),
+            None => {}
+        }
+    }
+    let order = |entry: &Value| {
+        ["operation", "time", "manager", "apiVersion", "subresource"].map(|key| entry.text(key).to_owned())
+    };
+    entries.sort_by_key(order);
+    meta.put("managedFields", entries);
+}
+
+/// Words a conflict by the version and the field of the Scale, which is what is applied.
+fn about_scale(mut status: Status, resource: &Resource, paths: &ScalePaths) -> Status {
+    let field = format!(".{}", paths.spec.join("."));
+    let version = format!(" using {}", resource.api_version());
+    let reword = |text: &str| {
+        let text = text.replace(&version, &format!(" using {}/{}", SCALE.group, SCALE.version));
+        text.strip_suffix(&field).map(|text| format!("{text}.spec.replicas")).unwrap_or(text)
+    };
+    status.message = reword(&status.message);
+    for cause in status.details.iter_mut().flat_map(|details| &mut details.causes) {
+        cause.message = reword(&cause.message);
+        cause.field = reword(&cause.field);
+    }
+    status
+}
+
+fn negative(target: &Target<'_>, paths: &ScalePaths, replicas: i64) -> Status {
+    if target.resource.is_custom() {
+        let field = format!(".{}", paths.spec.join("."));
+        return target.invalid(&[FieldError::invalid(field, replicas, "should be a non-negative integer")]);
+    }
     let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
     Status::invalid(SCALE.group, SCALE.kind, target.name, &[error])
 }
@@ -294,6 +347,25 @@ fn shown(paths: &ScalePaths, done: Done) -> Result<Answer, Status> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `kubectl scale` left a time in managedFields that kube-apiserver does not write.
+    #[test]
+    fn a_manager_of_the_scale_has_the_time_it_had() {
+        let entry = |manager: &str, subresource: &str, time: &str| {
+            let mut entry = json!({"manager": manager, "operation": "Update", "apiVersion": "apps/v1"});
+            for (key, text) in [("subresource", subresource), ("time", time)] {
+                if !text.is_empty() {
+                    entry.put(key, text);
+                }
+            }
+            entry
+        };
+        let object = |entries: Vec<Value>| json!({"metadata": {"managedFields": entries}});
+        let old = object(vec![entry("a", "", "1"), entry("b", "scale", "2")]);
+        let mut new = object(vec![entry("a", "", "1"), entry("b", "scale", "3"), entry("c", "scale", "3")]);
+        keep_times(&mut new, &old);
+        assert_eq!(new, object(vec![entry("c", "scale", ""), entry("a", "", "1"), entry("b", "scale", "2")]));
+    }
 
     #[test]
     fn a_scale_shares_the_identity_of_its_target() {

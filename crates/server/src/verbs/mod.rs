@@ -5,6 +5,7 @@
 //! [`create`], [`update`], [`patch`], [`delete`] and [`delete_collection`] drive the write pipeline (`pipeline/`).
 //! Endpoints that are no verbs of a resource are in `endpoints/`.
 
+pub(crate) mod component_status;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
@@ -12,6 +13,7 @@ pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod list;
 pub(crate) mod patch;
+pub(crate) mod slice;
 pub(crate) mod stream;
 pub(crate) mod update;
 pub(crate) mod watch;

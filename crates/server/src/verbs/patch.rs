@@ -13,13 +13,14 @@ use listwatch_storage::Write;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::{FieldValidation, PatchType, WriteKind, WriteOptions};
+use listwatch_wire::status::FieldError;
 
 use crate::allocate::services::Reservation;
 use crate::api::stored::{Stored, fresh};
 use crate::api::{Api, RequestOptions};
 use crate::pipeline::change::{ObjectChange, carry_over};
 use crate::pipeline::managed::Tracking;
-use crate::pipeline::patch::{ParsedPatch, Patch, check_patched, parse, refused};
+use crate::pipeline::patch::{ParsedPatch, Patch, as_converted, check_patched, parse, refused};
 use crate::pipeline::target::{Target, expected, place};
 use crate::pipeline::transaction::{self, Decide, Verdict, with_version};
 use crate::pipeline::{Answer, WriteRequest, yaml};
@@ -39,9 +40,7 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
         return Box::pin(scale::patch(api, &request, kind, &options)).await;
     }
     let view = View::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
-    let resource = &*request.resource;
-    let target =
-        Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    let target = request.target();
     let parsed = match parse(kind, &request) {
         Ok(parsed) => parsed,
         Err(status) => return Err(refusal(api, &target, kind, status).await?),
@@ -137,13 +136,19 @@ impl PatchWork<'_> {
         match parsed.patch {
             // Merged field by field into an object of the kind, which it stays whatever it says it is.
             Patch::Strategic(_) => self.name_type(&mut new),
-            _ => self.check_type(&new)?,
+            _ => self.check_type(&mut new)?,
         }
         told.extend(check_patched(
             &mut new,
             &parsed.strict_decoding_errors,
             self.options.validation(),
-            |object| rules.decode(object, Some(&stored.value)),
+            |object| {
+                let mut report = rules.decode(object, Some(&stored.value));
+                if let Patch::Strategic(_) = parsed.patch {
+                    report.error = report.error.map(|why| as_converted(&why));
+                }
+                report
+            },
         )?);
         target.check_identity(&mut new)?;
         target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
@@ -158,17 +163,31 @@ impl PatchWork<'_> {
         new.put("apiVersion", wanted.api_version().into_owned());
     }
 
-    /// # Errors
-    ///
-    /// The refusal of a patch that makes another kind of the object.
-    fn check_type(&self, new: &Value) -> Result<(), Status> {
-        let wanted = expected(self.target.resource);
-        if new.text("kind") == wanted.kind && new.text("apiVersion") == wanted.api_version() {
+    /// Checks the type that a patched object says it has. A built-in kind may leave it out; of a custom kind the path of
+    /// the status takes only the status.
+    fn check_type(&self, new: &mut Value) -> Result<(), Status> {
+        let (custom, wanted) = (self.target.resource.is_custom(), expected(self.target.resource));
+        let (kind, version) = (new.text("kind"), new.text("apiVersion"));
+        if version == wanted.api_version() && (kind == wanted.kind || (kind.is_empty() && !custom)) {
+            self.name_type(new);
             return Ok(());
         }
-        let found = format!("{} {}", new.text("apiVersion"), new.text("kind"));
-        let why = format!("a patch cannot make a {found} of a {} {}", wanted.api_version(), wanted.kind);
-        Err(refused(why))
+        if !custom || kind.is_empty() || version.is_empty() {
+            let found = format!("{version} {kind}");
+            let why = format!("a patch cannot make a {found} of a {} {}", wanted.api_version(), wanted.kind);
+            return Err(refused(why));
+        }
+        if self.change.view != View::Whole {
+            self.name_type(new);
+            return Ok(());
+        }
+        let error = if kind == wanted.kind {
+            FieldError::invalid("apiVersion", version, format!("must be {}", wanted.api_version()))
+        } else {
+            FieldError::invalid("kind", kind, format!("must be {}", wanted.kind))
+        };
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        Err(Status::invalid(group, kind, self.target.name, &[error]))
     }
 
     /// Strict field validation of an applied configuration comes after it was merged.

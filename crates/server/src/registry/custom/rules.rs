@@ -180,6 +180,8 @@ impl Strategy for Custom {
         let mut errors = Errors::default();
         meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
         let mut errors = errors.into_vec();
+        // kube-apiserver checks the metadata of custom objects twice and names each error twice among the causes.
+        errors.extend(errors.clone());
         errors.extend(self.judge(new, Some(old)));
         errors
     }

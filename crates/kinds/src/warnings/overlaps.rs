@@ -1,0 +1,144 @@
+//! Warnings about files of a volume that stand in each other's way: two with one path, or one at a folder of another.
+
+use std::fmt;
+
+use listwatch_wire::json::Value;
+
+use super::pod::MAX_WARNINGS;
+use crate::tree::Tree;
+
+/// Pairs of paths that are compared at most: a volume can name as many files as a body has room for.
+const MAX_PAIRS: usize = 100_000;
+
+/// A path inside a volume and the source it comes from; empty if the volume has only one.
+struct VolumePath<'a> {
+    path: &'a str,
+    source: String,
+}
+
+impl fmt::Display for VolumePath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.path)?;
+        if self.source.is_empty() { Ok(()) } else { write!(f, " ({})", self.source) }
+    }
+}
+
+/// Warns of the volumes of a Pod's spec.
+pub(super) fn warn(spec: &Value, found: &mut Vec<String>) {
+    for volume in spec.list("volumes") {
+        let name = volume.text("name");
+        for (key, title, named) in [
+            ("configMap", "ConfigMap", "name"),
+            ("secret", "Secret", "secretName"),
+            ("downwardAPI", "DownwardAPI", ""),
+        ] {
+            let source = volume.at(key);
+            if !source.has("items") {
+                continue;
+            }
+            let title =
+                if named.is_empty() { title.to_owned() } else { format!("{title} {:?}", source.text(named)) };
+            compare(&items(source, ""), &format!("volume {name:?} ({title})"), found);
+        }
+        if volume.has("projected") {
+            projected(volume.at("projected"), name, found);
+        }
+    }
+}
+
+/// Warns of a volume that several sources project into.
+fn projected(volume: &Value, name: &str, found: &mut Vec<String>) {
+    let mut all = Vec::new();
+    for source in volume.list("sources") {
+        if source.fields().is_none_or(|fields| fields.is_empty()) {
+            found.push(format!("volume {name:?} (Projected) has no sources provided"));
+        }
+        all.extend(paths_of(source));
+    }
+    compare(&all, &format!("volume {name:?} (Projected)"), found);
+}
+
+/// The paths that one source projects.
+fn paths_of(source: &Value) -> Vec<VolumePath<'_>> {
+    let one = |part: &str, source_name: String| {
+        vec![VolumePath { path: source.at(part).text("path"), source: source_name }]
+    };
+    for (key, title) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
+        if source.at(key).has("items") {
+            return items(source.at(key), &format!("{title} {:?}", source.at(key).text("name")));
+        }
+    }
+    if source.at("downwardAPI").has("items") {
+        return items(source.at("downwardAPI"), "DownwardAPI");
+    }
+    if source.has("serviceAccountToken") {
+        return one("serviceAccountToken", "ServiceAccountToken".to_owned());
+    }
+    let bundle = source.at("clusterTrustBundle");
+    if bundle.is_object() {
+        let name = if bundle.has("name") { bundle.text("name") } else { bundle.text("signerName") };
+        return one("clusterTrustBundle", format!("ClusterTrustBundle {name:?}"));
+    }
+    let files = [
+        ("certificateChainPath", "PodCertificate chain"),
+        ("keyPath", "PodCertificate key"),
+        ("credentialBundlePath", "PodCertificate credential bundle"),
+    ];
+    let certificate = source.at("podCertificate");
+    let files = files.into_iter().filter(|(key, _)| !certificate.text(key).is_empty());
+    files.map(|(key, title)| VolumePath { path: certificate.text(key), source: title.to_owned() }).collect()
+}
+
+fn items<'a>(source: &'a Value, title: &str) -> Vec<VolumePath<'a>> {
+    let paths = source.list("items").iter().map(|item| item.text("path"));
+    paths.map(|path| VolumePath { path, source: title.to_owned() }).collect()
+}
+
+/// Compares each path with those before it.
+fn compare(paths: &[VolumePath<'_>], place: &str, found: &mut Vec<String>) {
+    let mut pairs = 0;
+    for (index, path) in paths.iter().enumerate() {
+        for earlier in paths.iter().take(index) {
+            pairs += 1;
+            if pairs > MAX_PAIRS || found.len() >= MAX_WARNINGS {
+                return;
+            }
+            if overlaps(path.path, earlier.path) {
+                found.push(format!("{place}: overlapping paths: {path} with {earlier}"));
+            }
+        }
+    }
+}
+
+fn overlaps(one: &str, other: &str) -> bool {
+    let (one, other) = (one.trim_end_matches('/'), other.trim_end_matches('/'));
+    let below = |inner: &str, outer: &str| {
+        inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    !one.is_empty() && !other.is_empty() && (below(one, other) || below(other, one))
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    #[test]
+    fn files_at_one_path_or_at_a_folder_are_told() {
+        let volumes = json!([
+            {"name": "a", "configMap": {"name": "c", "items": [{"path": "x"}, {"path": "x/y"}, {"path": "xy"}]}},
+            {"name": "b", "projected": {"sources": [{"secret": {"name": "s", "items": [{"path": "token"}]}}, {"serviceAccountToken": {"path": "token"}}, {}]}},
+        ]);
+        let mut found = Vec::new();
+        warn(&json!({"volumes": volumes}), &mut found);
+        assert_eq!(
+            found,
+            [
+                r#"volume "a" (ConfigMap "c"): overlapping paths: "x/y" with "x""#,
+                r#"volume "b" (Projected) has no sources provided"#,
+                r#"volume "b" (Projected): overlapping paths: "token" (ServiceAccountToken) with "token" (Secret "s")"#,
+            ]
+        );
+    }
+}
