@@ -233,6 +233,21 @@ mod tests {
         assert_eq!(events.iter().map(|(_, filtered)| filtered.event.revision).collect::<Vec<_>>(), [second]);
     }
 
+    /// A bookmark beyond events that wait in front of their cursor would lose them for a client that resumes from it.
+    #[tokio::test]
+    async fn there_is_no_position_of_all_while_events_wait() {
+        let mut fixture = Fixture::new().await;
+        for collection in ["a", "b"] {
+            fixture.watch(collection, Revision::ZERO);
+        }
+        let first = fixture.put("a", "1").await;
+        let second = fixture.put("b", "1").await;
+        assert_eq!(fixture.merged.next(PORTION, first).await.unwrap().len(), 1);
+        assert_eq!(fixture.merged.settle(), None);
+        fixture.revisions(1).await;
+        assert_eq!(fixture.merged.settle(), Some(second));
+    }
+
     #[tokio::test]
     async fn a_cursor_that_begins_in_the_past_catches_up_before_the_others_go_on() {
         let mut fixture = Fixture::new().await;

@@ -321,3 +321,42 @@ async fn told(telling: &mut Option<BoxFuture<'static, Result<(), SourceError>>>)
         None => pending().await,
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use kube::client::Body;
+    use listwatch_wire::stream::FrameDecoder;
+
+    use super::*;
+    use crate::kube::body::Chunks;
+
+    fn carrier(requests: &mpsc::UnboundedSender<CarrierRequest>) -> Carrier {
+        let (_, asked) = mpsc::unbounded_channel();
+        let service = tower::service_fn(|_: http::Request<Body>| async {
+            Err::<http::Response<Body>, tower::BoxError>("no server".into())
+        });
+        Carrier::new(kube::Client::new(service, "default"), requests.downgrade(), asked)
+    }
+
+    /// A bookmark must not overtake an event that came in one piece with it: the watch would go on behind a change that nobody
+    /// has seen.
+    #[tokio::test]
+    async fn a_bookmark_is_passed_on_after_the_events_before_it() {
+        let (requests, _asked) = mpsc::unbounded_channel();
+        let mut carrier = carrier(&requests);
+        let (lines, mut read) = mpsc::channel(WAITING_BATCHES);
+        carrier.subscriptions.insert("1".to_owned(), Carried { lines, beginning: None });
+        let piece = "{\"subscription\":\"1\",\"event\":{\"type\":\"ADDED\",\"object\":{}}}\n{\"bookmark\":{\"resourceVersion\":\"9\"}}\n";
+        let chunks = Chunks::new(http::Response::new(Body::from(piece.as_bytes().to_vec())));
+        let mut frames = Frames::new(chunks, FrameDecoder::default());
+        let first = frames.next().await.unwrap().unwrap();
+        carrier.receive(first, &mut frames).await.unwrap();
+        let mut got = Vec::new();
+        while let Ok(line) = read.try_recv() {
+            got.push(String::from_utf8(line.unwrap().to_vec()).unwrap());
+        }
+        let kinds: Vec<_> = got.iter().map(|line| line.contains("BOOKMARK")).collect();
+        assert_eq!(kinds, [false, true], "{got:?}");
+    }
+}
