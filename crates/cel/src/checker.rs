@@ -91,6 +91,7 @@ impl Checker<'_> {
         self.issues.push(Some(at), message);
     }
 
+    /// Nodes that are never set keep `Error`, which fits everywhere.
     fn set(&mut self, id: Id, ty: Type) {
         if let Some(slot) = self.checked.types.get_mut(id) {
             *slot = ty;
@@ -101,6 +102,7 @@ impl Checker<'_> {
         self.checked.ty(id).clone()
     }
 
+    /// The type with what is known of its variables by now; unknown ones stay.
     fn resolved(&self, ty: &Type) -> Type {
         self.mapping.substitute(ty, false)
     }
@@ -109,6 +111,7 @@ impl Checker<'_> {
         self.error(id, format!("expected type '{expected}' but found '{actual}'"));
     }
 
+    /// The container is always empty: Kubernetes' environments have none.
     fn undeclared(&mut self, id: Id, name: &str) {
         self.error(id, format!("undeclared reference to '{name}' (in container '')"));
         self.set(id, Type::Error);

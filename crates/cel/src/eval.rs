@@ -71,6 +71,8 @@ pub(crate) fn run<'a>(plan: &EvalPlan, variables: &dyn Activation<'a>, meter: &m
 struct Evaluator<'p, 'a> {
     plan: &'p EvalPlan,
     variables: &'p dyn Activation<'a>,
+    /// Charged by operations and functions. Once it is exhausted every further charge fails, and no operator absorbs
+    /// that error.
     meter: &'p mut Meter,
     /// Accumulators and variables of comprehensions. An accumulator may hold an error, which a later step can absorb.
     slots: Vec<EvalResult<'a>>,
@@ -405,6 +407,7 @@ impl<'a> Evaluator<'_, 'a> {
         result
     }
 
+    /// Slots exist for the whole plan, so a missing one cannot occur; it would be ignored.
     fn set(&mut self, slot: usize, value: EvalResult<'a>) {
         if let Some(place) = self.slots.get_mut(slot) {
             *place = value;

@@ -110,7 +110,9 @@ enum GrammarRule {
 
 struct CelParser<'s, 'l> {
     tokens: &'l [Lexeme<'s>],
+    /// Index of the next token. It never goes back.
     next: usize,
+    /// The tree so far; nodes come after their parts.
     ast: Ast,
     issues: Issues,
     limits: &'l ParserLimits,
@@ -123,6 +125,7 @@ impl<'s> CelParser<'s, '_> {
         self.ahead(0)
     }
 
+    /// Beyond the end, the last token: `End`, with its place.
     fn ahead(&self, by: usize) -> Lexeme<'s> {
         let end = Lexeme { token: LexToken::End, text: "<EOF>", at: 0 };
         self.tokens.get(self.next + by).or(self.tokens.last()).copied().unwrap_or(end)
@@ -142,6 +145,8 @@ impl<'s> CelParser<'s, '_> {
         self.at(sign).then(|| self.advance().at)
     }
 
+    /// The two messages are ANTLR's: at the end of the text the token is missing, elsewhere another one is in its
+    /// place.
     fn expect(&mut self, sign: &str) -> ParsedNode<usize> {
         match self.eat(sign) {
             Some(at) => Ok(at),
@@ -208,6 +213,7 @@ impl<'s> CelParser<'s, '_> {
         self.add(AstKind::Call { function: function.into(), target: None, args }, at)
     }
 
+    /// A conditional is nested to the right, so a chain of them counts towards the limit of nesting.
     fn expression(&mut self) -> ParsedNode {
         self.enter(GrammarRule::Expression)?;
         let mut result = self.logic("||")?;
@@ -234,6 +240,8 @@ impl<'s> CelParser<'s, '_> {
         self.balance(function, &terms, &signs)
     }
 
+    /// Halves are parsed in the order of the text and joined from the middle, so a chain of n terms has a height of
+    /// log n. cel-go balances the same way, which keeps costs and limits equal.
     fn balance(&mut self, function: &str, terms: &[Id], signs: &[usize]) -> ParsedNode {
         let middle = signs.len() / 2;
         match (terms.first(), signs.get(middle)) {
@@ -530,6 +538,7 @@ impl<'s> CelParser<'s, '_> {
     }
 }
 
+/// The sign belongs to the text, since the smallest integer has no positive counterpart.
 fn integer(text: &str, sign: &str) -> Option<i64> {
     match text.strip_prefix("0x") {
         Some(hex) => i64::from_str_radix(&format!("{sign}{hex}"), 16).ok(),
@@ -545,6 +554,7 @@ fn unsigned(text: &str) -> Option<u64> {
     }
 }
 
+/// A number beyond the range is an error and no infinity.
 fn double(text: &str, sign: &str) -> Option<f64> {
     format!("{sign}{text}").parse().ok().filter(|number: &f64| number.is_finite())
 }

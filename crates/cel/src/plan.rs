@@ -110,6 +110,7 @@ pub(crate) enum Op {
 pub(crate) struct FoldOp {
     pub(crate) range: OpId,
     pub(crate) slot: usize,
+    /// True if the loop has a variable for the index or key besides that of the value.
     pub(crate) two: bool,
     pub(crate) init: OpId,
     pub(crate) condition: OpId,
@@ -143,6 +144,7 @@ struct Planner<'c> {
     ops: Vec<Op>,
     /// Names of slots, the innermost last. A slot may have no name outside of its loop.
     locals: Vec<Option<Text>>,
+    /// The highest number of slots so far.
     slots: usize,
 }
 
@@ -160,6 +162,8 @@ impl Planner<'_> {
         if let Some(Op::Const(value)) = self.op(id) { Some(value) } else { None }
     }
 
+    /// An attribute is what cel-go resolves as one: a variable with the selections and indexes after it, and a
+    /// conditional between two of them.
     fn is_attribute(&self, id: OpId) -> bool {
         matches!(
             self.op(id),
@@ -282,6 +286,7 @@ impl Planner<'_> {
         })
     }
 
+    /// An index that is an attribute is resolved with the operand and costs nothing of its own.
     fn index(&mut self, operand: OpId, index: OpId, optional: bool) -> OpId {
         if self.is_attribute(index) {
             self.free(index);

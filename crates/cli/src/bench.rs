@@ -42,6 +42,7 @@ pub(crate) struct BenchArguments {
 /// Latencies of one operation, and how many of them failed.
 struct Latencies {
     name: &'static str,
+    /// Microseconds, from 1 to [`LONGEST`]. Failed requests are in it too: a timeout is a latency.
     histogram: Histogram<u64>,
     failed: u64,
 }
@@ -51,6 +52,7 @@ impl Latencies {
         Ok(Self { name, histogram: Histogram::new_with_bounds(1, LONGEST, 3)?, failed: 0 })
     }
 
+    /// A longer time than the bound counts as the bound.
     fn record(&mut self, began: Instant, succeeded: bool) {
         let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(LONGEST).clamp(1, LONGEST);
         self.histogram.saturating_record(took);
@@ -63,6 +65,7 @@ impl Latencies {
         self.failed += other.failed;
     }
 
+    /// One row of the table; the columns are those of the heading in [`run`].
     fn line(&self, seconds: f64) -> String {
         let at = |quantile| Duration::from_micros(self.histogram.value_at_quantile(quantile));
         format!(
@@ -79,6 +82,8 @@ impl Latencies {
 }
 
 /// Runs the load in a namespace of its own, which is deleted afterwards, also after an interrupt.
+///
+/// The namespace has the process ID in its name, so that two runs do not meet. A run that is killed leaves it behind.
 pub(crate) async fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     let (client, _) = arguments.cluster.connect().await?;
     let name = format!("listwatch-bench-{}", std::process::id());
@@ -102,6 +107,10 @@ pub(crate) async fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs all clients to the deadline; returns the sums and the seconds that it took.
+///
+/// # Errors
+///
+/// The first client that cannot measure. Failed requests are counted and are no errors.
 async fn load(
     client: &kube::Client,
     namespace: &str,

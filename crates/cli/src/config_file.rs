@@ -20,6 +20,12 @@ use serde_json::Value;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Returns the arguments with those of the file that `--config` names put before them.
+///
+/// Only if `serve` is the first argument: no other command takes a file.
+///
+/// # Errors
+///
+/// The file cannot be read, or is no map of flags. Unknown flags are reported by the parser of flags.
 pub(crate) fn expand(arguments: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
     let is_serve = arguments.get(1).is_some_and(|command| command == "serve");
     let Some(path) = named(&arguments).filter(|_| is_serve) else { return Ok(arguments) };
@@ -62,6 +68,8 @@ fn read(path: &Path) -> anyhow::Result<Vec<String>> {
     }
 }
 
+/// A list becomes one value with commas, which is what flags with several values take. `false` leaves the flag out,
+/// so that a switch can be turned off without deleting its line.
 fn flag(name: &str, value: &Value) -> anyhow::Result<Vec<String>> {
     Ok(match value {
         Value::Bool(true) => vec![format!("--{name}")],
@@ -74,6 +82,9 @@ fn flag(name: &str, value: &Value) -> anyhow::Result<Vec<String>> {
     })
 }
 
+/// # Errors
+///
+/// Something nested. The message names the flag.
 fn scalar(name: &str, value: &Value) -> anyhow::Result<String> {
     match value {
         Value::String(text) => Ok(text.clone()),

@@ -69,6 +69,7 @@ pub(crate) fn run(arguments: &DbArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// For people; scripts should use the exit code.
 fn text(report: &Report) -> String {
     format!(
         "revision {}\nhistory  from revision {}, {} changes\nkeys     {}\nsize     {:.1} MiB\n",

@@ -25,6 +25,7 @@ pub(crate) struct ManArguments {
     command: Option<String>,
 }
 
+/// Static completions: they know commands and flags, and do not ask a server for names.
 pub(crate) fn completions<C: CommandFactory>(arguments: &CompletionArguments) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut C::command(), "listwatch", &mut script);
@@ -32,6 +33,7 @@ pub(crate) fn completions<C: CommandFactory>(arguments: &CompletionArguments) ->
     Ok(ExitCode::SUCCESS)
 }
 
+/// The page of the whole program names its commands; each has a page of its own.
 pub(crate) fn man<C: CommandFactory>(arguments: &ManArguments) -> anyhow::Result<ExitCode> {
     let mut page = Vec::new();
     clap_mangen::Man::new(described::<C>(arguments.command.as_deref())?).render(&mut page)?;

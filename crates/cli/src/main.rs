@@ -92,6 +92,9 @@ fn main() -> ExitCode {
     })
 }
 
+/// # Errors
+///
+/// The reason for exit code 1. Wrong usage does not come back: the parser of flags prints it and exits with 2.
 fn outcome() -> anyhow::Result<ExitCode> {
     let arguments = CliArguments::parse_from(config_file::expand(std::env::args_os().collect())?);
     match arguments.command {
@@ -118,6 +121,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     io.map(std::io::Error::kind).any(|kind| kind == std::io::ErrorKind::BrokenPipe)
 }
 
+/// A runtime per process, made after flags are parsed, so that `--help` starts no threads.
 fn run(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(command)

@@ -23,6 +23,7 @@ pub(crate) fn print<C: CommandFactory>() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Depends on the definitions alone, so that the page is the same on every machine.
 fn page(all: &Command) -> String {
     let mut text = HEAD.to_owned();
     text.push_str(&notes(all));
@@ -62,6 +63,7 @@ fn describe(command: &Command, text: &mut String) {
     text.push_str(&notes(command));
 }
 
+/// Positional arguments too; `help` and `version` are the same for every command.
 fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|argument| {
         !argument.is_hide_set() && !matches!(argument.get_id().as_str(), "help" | "version")

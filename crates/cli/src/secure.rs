@@ -157,18 +157,26 @@ impl Secure {
         self.authorization_mode.clone()
     }
 
+    /// Both flags are needed, which the parser of flags has checked.
     pub(crate) fn audit(&self) -> Option<AuditOptions> {
         let (policy_file, log_file) = (self.audit_policy_file.clone()?, self.audit_log_path.clone()?);
         let (max_bytes, max_backups) = (self.audit_log_maxsize << 20, usize::from(self.audit_log_maxbackup));
         Some(AuditOptions { policy_file, log_file, rotation: AuditRotation { max_bytes, max_backups } })
     }
 
+    /// An interval of zero means never, which is kube-apiserver's behaviour.
     pub(crate) fn watch(&self) -> WatchLimits {
         let every = self.watch_recheck_interval;
         WatchLimits { recheck_every: (!every.is_zero()).then_some(every), ..WatchLimits::default() }
     }
 
     /// The store with encryption in front of it, if that is asked for.
+    ///
+    /// Before the server starts: the CA and signing keys that it keeps in a store are then encrypted as well.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or is no EncryptionConfiguration. Messages contain no secret.
     pub(crate) fn encrypted(&self, engine: Arc<dyn Engine>) -> anyhow::Result<Arc<dyn Engine>> {
         let Some(file) = &self.encryption_provider_config else { return Ok(engine) };
         let config = EncryptionConfig::parse(&read(file)?);

@@ -79,6 +79,13 @@ impl StoreArguments {
     }
 
     /// Opens it.
+    ///
+    /// A directory that does not exist is made. A server that cannot reach etcd at the start fails, so that whoever
+    /// started it notices.
+    ///
+    /// # Errors
+    ///
+    /// The directory is taken or damaged, or etcd cannot be reached.
     pub(crate) async fn open(&self) -> anyhow::Result<Arc<dyn Engine>> {
         if self.memory {
             return Ok(Arc::new(MemoryEngine::new(MemoryOptions::default())));
@@ -142,11 +149,13 @@ impl EtcdArguments {
     }
 }
 
+/// Units as in Go (`1h30m`), and those of ISO 8601.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
     Duration::try_from(parsed).map_err(|_| "a time cannot be negative".to_owned())
 }
 
+/// Binary units only: `MB` would be read in two ways.
 fn bytes(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

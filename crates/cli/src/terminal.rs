@@ -7,6 +7,10 @@ use std::fmt;
 use std::io::{IsTerminal, Write};
 
 /// Writes data to stdout.
+///
+/// # Errors
+///
+/// The reader has gone, or the disk behind the output is full. `main.rs` makes a success of the former.
 pub(crate) fn print(text: impl fmt::Display) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     write!(out, "{text}")?;

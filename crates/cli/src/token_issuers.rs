@@ -72,6 +72,11 @@ pub(crate) struct TokenIssuerArguments {
 impl TokenIssuerArguments {
     /// The OIDC issuers from the configuration file, or the one of the `--oidc-…` flags, which exclude each other as in
     /// kube-apiserver.
+    ///
+    /// # Errors
+    ///
+    /// A file that cannot be read, or a configuration that cannot be used. Issuers are checked once more when the
+    /// server starts.
     pub(crate) fn issuers(&self) -> anyhow::Result<Vec<OidcIssuer>> {
         if let Some(file) = &self.authentication_config {
             let issuers = OidcIssuer::parse_configuration(&read(file)?);
@@ -118,6 +123,7 @@ fn read(file: &PathBuf) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
+/// The value may contain further equal signs.
 fn claim(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=').ok_or("must be CLAIM=VALUE")?;
     Ok((parts.0.to_owned(), parts.1.to_owned()))

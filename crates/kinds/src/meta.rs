@@ -68,6 +68,7 @@ pub fn carry_over(new: &mut Map, old: &Map) {
     }
 }
 
+/// The stored value wins, also if it is absent.
 fn carry(new: &mut Map, old: &Map, key: &str) {
     match old.get(key) {
         Some(value) => new.insert(key.to_owned(), value.clone()),
@@ -114,6 +115,8 @@ pub fn validate_new(meta: &Value, namespaced: bool, rule: NameRule, errors: &mut
     validate_finalizers(meta.list("finalizers"), &path.child("finalizers"), errors);
 }
 
+/// The server has put the namespace of the path into the body before, so these errors are about kinds and names, not
+/// about clients that left it out.
 fn validate_namespace(namespace: &str, namespaced: bool, path: &Path<'_>, errors: &mut Errors) {
     let path = path.child("namespace");
     match (namespaced, namespace.is_empty()) {
@@ -143,6 +146,7 @@ pub fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
     validate_parts(new, &path, errors);
 }
 
+/// Removing is always allowed: it is how a deletion ends.
 fn validate_no_new_finalizers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     let known: HashSet<&Value> = old.list("finalizers").iter().collect();
     let added: Vec<_> =
@@ -188,6 +192,7 @@ pub fn validate_annotations(meta: &Value, path: &Path<'_>, errors: &mut Errors) 
     }
 }
 
+/// At most one controller. Objects with two would be adopted by two controllers in turn.
 fn validate_owners(owners: &Value, path: &Path<'_>, errors: &mut Errors) {
     let mut controller: Option<&Value> = None;
     for (index, owner) in owners.as_array().into_iter().flatten().enumerate() {
@@ -208,6 +213,7 @@ fn validate_owners(owners: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Existence is not checked: the garbage collector decides about owners that are gone.
 fn validate_owner(owner: &Value, path: &Path<'_>, errors: &mut Errors) {
     for key in ["apiVersion", "kind", "name", "uid"] {
         if owner.text(key).is_empty() {
@@ -233,6 +239,7 @@ fn is_group_version(text: &str) -> bool {
     }
 }
 
+/// Two policies of deletion at once would contradict each other.
 fn validate_finalizers(finalizers: &[Value], path: &Path<'_>, errors: &mut Errors) {
     let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
     for finalizer in finalizers.iter().filter_map(Value::as_str) {

@@ -12,6 +12,7 @@ use crate::NameRule;
 const LABEL_1035_TEXT: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
     alphabetic character, and end with an alphanumeric character";
 const CONFIG_KEY_TEXT: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
+/// The message of the relaxed rule, by which names need not be identifiers.
 const ENV_NAME: &str =
     "a valid environment variable name must consist only of printable ASCII characters other than '='";
 
@@ -43,6 +44,8 @@ pub fn label_1035_errors(name: &str) -> Vec<String> {
 }
 
 /// An IP address in the form the server itself would write.
+///
+/// Canonical, because the name of an IPAddress object is its identity: two spellings would be two objects.
 #[must_use]
 pub fn ip_address(text: &str) -> Vec<String> {
     match text.parse::<std::net::IpAddr>() {
@@ -156,6 +159,7 @@ pub fn is_strict_subset(inner: &str, outer: &str) -> bool {
     }
 }
 
+/// Address and length, without a check that the length fits the family: callers have used [`is_cidr`].
 fn range(text: &str) -> Option<(std::net::IpAddr, u32)> {
     let (address, length) = text.split_once('/')?;
     Some((address.parse().ok()?, length.parse().ok()?))

@@ -55,6 +55,7 @@ use crate::registry::recent::RecentWrites;
 use crate::{Error, files};
 
 /// The longest time for connections to finish once the server stops: a slow client must not keep it alive.
+/// Watches end at once, so this is for requests under way.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// Connections the system holds for us until they are accepted: a thousand clients may come back at once.
@@ -218,6 +219,10 @@ fn blocking_pool(options: &Options) -> BlockingPool {
 
 /// Accepted connections inherit keep-alive from the listener: a client whose machine is gone never says goodbye, and a
 /// quiet watch would not notice before its deadline.
+///
+/// # Errors
+///
+/// The address cannot be bound, with the address in the message.
 fn listen_on(address: SocketAddr) -> Result<TcpListener, Error> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let listening = socket.and_then(|socket| {
@@ -229,12 +234,18 @@ fn listen_on(address: SocketAddr) -> Result<TcpListener, Error> {
     listening.map_err(|source| Error::Bind { address, source })
 }
 
+/// # Errors
+///
+/// A file that cannot be read, or a line that is no token.
 fn tokens(options: &Options) -> Result<Vec<Token>, Error> {
     let Some(path) = &options.token_file else { return Ok(Vec::new()) };
     parse_token_file(&files::read(path)?).map_err(|problem| Error::Content { path: path.clone(), problem })
 }
 
 /// The administrator's token: kept with the CA, so that a kubeconfig written once stays good.
+///
+/// Compared with a client certificate it never expires, which is why both are in the kubeconfig: tools choose what
+/// they can.
 async fn admin_token(secrets: &SecretStore) -> Result<Token, Error> {
     let make = || Ok(URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>()));
     let secret = secrets.secret("admin.token", make).await?.trim().to_owned();
@@ -263,6 +274,9 @@ async fn token_keys(
     Ok((signing, former.collect::<Result<_, _>>()?))
 }
 
+/// # Errors
+///
+/// A policy that cannot be used, or a log file that cannot be opened.
 fn audit_log(options: &AuditOptions) -> Result<Arc<AuditLog>, Error> {
     let path = &options.policy_file;
     let policy = audit::AuditPolicy::parse(&files::read(path)?);

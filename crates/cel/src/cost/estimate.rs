@@ -53,10 +53,12 @@ impl CostRange {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
+    /// Rounded up, in doubles, as cel-go does: sizes beyond 2⁵³ lose digits there as well.
     pub(super) fn scaled(self, factor: f64) -> Self {
         Self { min: ceil(self.min, factor), max: ceil(self.max, factor) }
     }
 
+    /// The range that covers both.
     pub(super) fn or(self, other: Self) -> Self {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
@@ -70,6 +72,7 @@ struct EntrySizes {
     value: SizeRange,
 }
 
+/// `None` if one of them is not known: the result could then be anything.
 fn both(a: Option<EntrySizes>, b: Option<EntrySizes>) -> Option<EntrySizes> {
     let (a, b) = (a?, b?);
     Some(EntrySizes { list: a.list, key: a.key.or(b.key), value: a.value.or(b.value) })
@@ -204,6 +207,7 @@ impl Coster<'_> {
         sum
     }
 
+    /// A name for a value inherits its path, so that a bound variable has the bounds of the schema.
     fn bind_local(&mut self, name: &Text, value: Id) {
         let (path, size, entries) = (self.path(value), self.size(value), self.entry_sizes(value));
         self.locals.push(Local { name: name.clone(), path, size, entries });
@@ -362,6 +366,7 @@ fn is_binding(checked: &Checked, fold: &Fold) -> bool {
         && fold.accumulator != ACCUMULATOR
 }
 
+/// Sizes in the expression itself: code points of a text, elements of a literal.
 fn written_size(kind: &AstKind) -> Option<SizeRange> {
     Some(SizeRange::fixed(match kind {
         AstKind::Literal(Literal::String(text)) => text.chars().count() as u64,
@@ -373,6 +378,7 @@ fn written_size(kind: &AstKind) -> Option<SizeRange> {
     }))
 }
 
+/// Values whose size is one, whatever they are.
 fn is_scalar(ty: &Type) -> bool {
     match ty {
         Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => true,

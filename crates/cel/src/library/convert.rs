@@ -29,10 +29,12 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
+/// Types only, as in cel-go: the value itself is not shown.
 fn impossible(from: &Value<'_>, to: &str) -> EvalError {
     EvalError::new(format!("type conversion error from '{}' to '{to}'", from.type_name()))
 }
 
+/// The words of Go's `ParseBool`.
 fn to_bool<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Bool(flag)] => Ok(Value::Bool(*flag)),
@@ -193,6 +195,7 @@ fn to_duration<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
+/// Seconds since 1970, or RFC 3339. Years outside of 1 to 9999 are errors.
 fn to_timestamp<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Timestamp(at)] => Ok(Value::Timestamp(*at)),

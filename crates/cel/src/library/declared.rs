@@ -18,6 +18,8 @@ pub(crate) fn tables(newest: bool, mutation: bool) -> Vec<&'static str> {
     tables
 }
 
+/// Operators under the names that the parser gives them. `@in`, `@not_strictly_false` and `cel.@mapInsert` cannot be
+/// written by users: macros and the operator `in` expand to them.
 const OPERATORS: &str = "
 _?_:_ conditional (bool, A, A) -> A
 _&&_ logical_and (bool, bool) -> bool
@@ -65,6 +67,8 @@ cel.@mapInsert @mapInsert_map_key_value (map(K, V), K, V) -> map(K, V)
 cel.@mapInsert @mapInsert_map_map (map(K, V), map(K, V)) -> map(K, V)
 ";
 
+/// Every pair of number types can be ordered; other types only with themselves. The names are part of messages, so
+/// all pairs are spelled out.
 const ORDER: &str = "
 _<_ less_bool (bool, bool) -> bool
 _<_ less_int64 (int, int) -> bool
@@ -124,6 +128,8 @@ _>=_ greater_equals_timestamp (timestamp, timestamp) -> bool
 _>=_ greater_equals_duration (duration, duration) -> bool
 ";
 
+/// `size`, `type` and conversions, which are functions named after the type. Those of addresses to `string` are
+/// Kubernetes'.
 const CONVERSIONS: &str = "
 size size_bytes (bytes) -> int
 size bytes_size bytes.() -> int
@@ -170,6 +176,7 @@ uint int64_to_uint64 (int) -> uint
 uint string_to_uint64 (string) -> uint
 ";
 
+/// Parts of times and durations. `getSeconds` with a time zone lacks the `_with` of its siblings, as in cel-go.
 const TIME: &str = "
 getFullYear timestamp_to_year timestamp.() -> int
 getFullYear timestamp_to_year_with_tz timestamp.(string) -> int
@@ -197,6 +204,7 @@ getMilliseconds timestamp_to_milliseconds_with_tz timestamp.(string) -> int
 getMilliseconds duration_to_milliseconds duration.() -> int
 ";
 
+/// The `strings` extension, and Kubernetes' `find` and `findAll`.
 const STRINGS: &str = "
 contains contains_string string.(string) -> bool
 endsWith ends_with_string string.(string) -> bool
@@ -226,6 +234,8 @@ findAll string_find_all_string string.(string) -> list(string)
 findAll string_find_all_string_int string.(string, int) -> list(string)
 ";
 
+/// The `lists` and `sets` extensions and Kubernetes' own functions. `indexOf` of a list shares its name with that of
+/// strings, and the type of the target decides.
 const LISTS: &str = "
 slice list_slice list(T).(int, int) -> list(T)
 flatten list_flatten list(list(T)).() -> list(T)
@@ -284,6 +294,7 @@ indexOf list_a_index_of_int list(A).(A) -> int
 lastIndexOf list_a_last_index_of_int list(A).(A) -> int
 ";
 
+/// Functions of optional values. The syntax (`a.?b`, `a[?b]`) has entries among the operators.
 const OPTIONAL: &str = "
 optional.of optional_of (V) -> optional(V)
 optional.ofNonZeroValue optional_ofNonZeroValue (V) -> optional(V)
@@ -298,6 +309,7 @@ first list_first list(V).() -> optional(V)
 last list_last list(V).() -> optional(V)
 ";
 
+/// URLs, addresses, quantities, versions and named formats: Kubernetes' extensions, one type each.
 const KUBERNETES: &str = "
 url string_to_url (string) -> kubernetes.URL
 getScheme url_get_scheme kubernetes.URL.() -> string
@@ -365,6 +377,7 @@ format.date format.date () -> kubernetes.NamedFormat
 format.datetime format.datetime () -> kubernetes.NamedFormat
 ";
 
+/// Checks of permissions, which only admission policies and webhooks have a variable for.
 const AUTHORIZER: &str = "
 path authorizer_path kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.PathCheck
 group authorizer_group kubernetes.authorization.Authorizer.(string) -> kubernetes.authorization.GroupCheck

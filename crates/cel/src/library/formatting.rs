@@ -182,6 +182,7 @@ fn radix(clause: FormatClause, number: u64) -> String {
     }
 }
 
+/// Two digits per byte, announced before they are made.
 fn hex(bytes: &[u8], upper: bool, meter: &mut Meter) -> Result<String, EvalError> {
     meter.work(bytes.len() as u64 * 2)?;
     let digits = |byte: &u8| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") };
@@ -202,6 +203,7 @@ fn double(value: &Value<'_>) -> Option<f64> {
     }
 }
 
+/// Symbols instead of words, as the locale of cel-go's formatter has them.
 fn special(number: f64) -> Option<&'static str> {
     match number {
         _ if number.is_nan() => Some("NaN"),

@@ -54,6 +54,7 @@ fn slice<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list(items.collect::<Result<_, EvalError>>()?))
 }
 
+/// One level without a depth. Elements that are no lists are kept.
 fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let (list, depth) = match args {
         [Value::List(list)] => (list, 1),
@@ -122,6 +123,7 @@ fn sort_by_keys<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list(pairs.into_iter().map(|(_, value)| value).collect()))
 }
 
+/// Memory is announced first: a short expression could ask for any size.
 fn range<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::Int(count)] = args else { return Err(no_overload("lists.range", args)) };
     let Ok(size) = u64::try_from(*count) else {
@@ -160,6 +162,7 @@ fn distinct<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list(unique))
 }
 
+/// Ends at the first pair out of order. Elements that cannot be ordered are an error.
 fn is_sorted<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return Err(no_overload("isSorted", args)) };
     let mut previous: Option<Value<'a>> = None;

@@ -33,6 +33,7 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
+/// Three functions for three messages, which are cel-go's.
 fn overflow<T>(result: Option<T>) -> Result<T, EvalError> {
     result.ok_or_else(|| EvalError::new("integer overflow"))
 }
@@ -117,6 +118,7 @@ fn multiply<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     })
 }
 
+/// Doubles divide by zero to infinity; the smallest integer by -1 overflows.
 fn divide<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(match args {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => {
@@ -129,6 +131,7 @@ fn divide<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     })
 }
 
+/// The sign is that of the dividend, as in Go.
 fn modulo<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(match args {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => {
@@ -156,6 +159,7 @@ fn not<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
+/// Types that cannot be compared are an error, unlike for `==`.
 fn ordered<'a>(args: &[Value<'a>], name: &str, wanted: fn(Ordering) -> bool) -> Evaluated<'a> {
     let [a, b] = args else { return Err(EvalError::no_such_overload()) };
     match compare::order(a, b) {
@@ -205,6 +209,7 @@ pub(super) fn has_element<'a>(
     failed.map_or(Ok(false), Err)
 }
 
+/// Of a map, the key is looked up; a type that no key can have is an error.
 fn contains<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [item, Value::List(list)] => has_element(list, item, meter).map(Value::Bool),

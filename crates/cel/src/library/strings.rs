@@ -83,6 +83,7 @@ fn offset(text: &str, index: i64) -> Result<usize, EvalError> {
     text.char_indices().map(|(at, _)| at).chain(ends).nth(wanted).ok_or_else(|| out_of_range(index))
 }
 
+/// The position after the last character gives an empty text, not an error.
 fn char_at<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::String(text), Value::Int(index)] = args else { return Err(no_overload("charAt", args)) };
     meter.work(text.len() as u64 / 16)?;
@@ -119,6 +120,7 @@ fn index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::Int(found.map_or(-1, |at| place(text, from + at))))
 }
 
+/// The arguments that `indexOf` and `lastIndexOf` share; they differ in the default of the start.
 fn searched<'v>(
     args: &'v [Value<'_>],
     name: &str,
@@ -158,6 +160,7 @@ fn last_index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::Int(found.map_or(-1, |at| place(text, at))))
 }
 
+/// A negative number of replacements means all. The size of the result is announced before it is made.
 fn replace<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let (text, old, new, most) = match args {
         [Value::String(text), Value::String(old), Value::String(new)] => (text, old, new, -1),
@@ -206,6 +209,7 @@ fn characters(text: &str, most: usize) -> Vec<&str> {
     parts
 }
 
+/// Positions are code points. An end before the start is its own error, as in cel-go.
 fn substring<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let (text, start, end) = match args {
         [Value::String(text), Value::Int(start)] => (text, *start, None),

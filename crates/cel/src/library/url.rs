@@ -80,6 +80,7 @@ impl Url {
         }
     }
 
+    /// Without brackets of an IPv6 address, whose colons are no ports.
     fn port(&self) -> &str {
         let after = self.host.rfind(']').and_then(|at| self.host.get(at + 1..)).unwrap_or(&self.host);
         after.rsplit_once(':').map_or("", |(_, port)| port)
@@ -227,6 +228,7 @@ fn escaped_path(path: &str) -> String {
     escaped
 }
 
+/// Parts are copied: a URL is shared and its texts are short.
 fn part<'a>(args: &[Value<'a>], name: &str, part: fn(&Url) -> String) -> Evaluated<'a> {
     match args {
         [Value::Url(url)] => Ok(Value::String(Str::from(part(url)))),

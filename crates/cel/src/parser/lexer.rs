@@ -33,6 +33,7 @@ pub(super) struct Lexeme<'s> {
     pub(super) at: usize,
 }
 
+/// Longer ones first, since the first that fits is taken. `%` is added where they are searched.
 const SIGNS: [&str; 23] = [
     "==", "!=", "<=", ">=", "&&", "||", "<", ">", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":",
     "+", "*", "/",
@@ -49,12 +50,14 @@ pub(super) fn tokens<'s>(source: &'s str, issues: &mut Issues) -> Vec<Lexeme<'s>
     found
 }
 
+/// Never looks back, so the source is read once.
 struct Lexer<'s> {
     rest: &'s str,
     at: usize,
 }
 
 impl<'s> Lexer<'s> {
+    /// Moves on by bytes and counts code points, which errors are given in.
     fn take(&mut self, bytes: usize) -> &'s str {
         let (text, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
         self.rest = rest;

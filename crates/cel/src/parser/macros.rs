@@ -14,6 +14,8 @@ use crate::ast::{AstKind, Fold, Id, Literal};
 pub(crate) const ACCUMULATOR: &str = "@result";
 /// The variable of comprehensions that are made to bind a name, not to loop.
 const UNUSED: &str = "#unused";
+/// The name that the list of `sortBy` is bound to. Nested calls shadow it, which is right, since the inner one is
+/// complete before the outer reads its own.
 const SORT_INPUT: &str = "@__sortBy_input__";
 
 /// Expands a call if it is a macro.
@@ -98,6 +100,7 @@ impl Builder<'_, '_, '_> {
         self.add(AstKind::List { items, optional: Vec::new() })
     }
 
+    /// The error takes the place of a node, so parsing goes on and may find more.
     fn error(&mut self, at: Id, message: &str) -> ParsedNode {
         let at = self.parser.ast.node(at).at;
         Ok(self.parser.report(at, message))
@@ -219,6 +222,7 @@ impl Builder<'_, '_, '_> {
         self.fold(range, names, ACCUMULATOR, [init, condition, step, result])
     }
 
+    /// `transformMap` and `transformMapEntry`: the first takes the key from the range, the second from the value.
     fn map(&mut self, function: &str, range: Id, names: (Id, Id), test: Option<Id>, value: Id) -> ParsedNode {
         let names = match self.variables((names.0, Some(names.1)), "argument must be a simple name")? {
             Ok(names) => names,

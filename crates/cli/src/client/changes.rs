@@ -13,6 +13,8 @@ const MAX_VALUE: usize = 40;
 
 /// Returns the changed fields as `path: old → new, path: + new`, without resourceVersion and managedFields, which change
 /// with every write.
+///
+/// The whole difference is collected before it is cut, so the cost is that of the objects and not of the line.
 pub(super) fn describe(before: &Value, after: &Value) -> String {
     let mut found = Vec::new();
     walk(before, after, &mut String::new(), &mut found);
@@ -67,6 +69,7 @@ fn step(path: &mut String, key: &str, separator: char, then: impl FnOnce(&mut St
     path.truncate(length);
 }
 
+/// Counts for nested values, and one line for texts of several.
 fn short(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.replace(['\n', '\r'], " "),

@@ -26,6 +26,11 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// Returns a client of a server that answers, and the namespace of its context.
+    ///
+    /// # Errors
+    ///
+    /// A kubeconfig that cannot be used, or a server that cannot be reached. A server that answers with an error
+    /// counts as reached.
     pub(crate) async fn connect(&self) -> anyhow::Result<(kube::Client, String)> {
         let config = self.config().await?;
         let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
@@ -41,6 +46,7 @@ impl Cluster {
         }
     }
 
+    /// Inside a Pod the service account is used only if no kubeconfig is there, as client-go's loading rules do.
     async fn config(&self) -> anyhow::Result<kube::Config> {
         match self.file()? {
             Some(file) => self.read(&file).await,
@@ -49,6 +55,10 @@ impl Cluster {
     }
 
     /// The kubeconfig to read; `None` inside a Pod without one.
+    ///
+    /// # Errors
+    ///
+    /// `KUBECONFIG` names no file that exists, or there is neither a file nor a Pod.
     fn file(&self) -> anyhow::Result<Option<PathBuf>> {
         if let Some(file) = &self.kubeconfig {
             return Ok(Some(file.clone()));

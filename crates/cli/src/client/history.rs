@@ -72,6 +72,7 @@ pub(crate) struct DiffArguments {
     patch: bool,
 }
 
+/// A page of `/listwatch/v1/history`, newest version first.
 #[derive(Debug, Deserialize)]
 struct HistoryPage {
     #[serde(default)]
@@ -87,6 +88,8 @@ struct HistoryMeta {
 
 impl ObjectArguments {
     /// A client, and the query that names the object.
+    ///
+    /// The query is escaped here once; names of custom resources and objects may contain anything that a path allows.
     async fn open(&self) -> anyhow::Result<(kube::Client, String)> {
         let (client, default_namespace) = self.cluster.connect().await?;
         let found = resolve::resolve(&client, &self.resource).await?;
@@ -106,6 +109,10 @@ impl ObjectArguments {
     }
 }
 
+/// # Errors
+///
+/// A 404 whose message names no object is an unknown path: the server is another one than listwatch. Other messages
+/// of the server are passed on as they are.
 async fn get<T: serde::de::DeserializeOwned>(client: &kube::Client, path: &str) -> anyhow::Result<T> {
     let request = Request::get(path).body(Vec::new())?;
     client.request(request).await.map_err(|error| match error {
@@ -117,6 +124,7 @@ async fn get<T: serde::de::DeserializeOwned>(client: &kube::Client, path: &str) 
     })
 }
 
+/// Prints versions, newest first. Memory is that of all versions asked for, since each line compares two.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let (client, query) = arguments.object.open().await?;
     let (mut versions, mut next) = (Vec::new(), String::new());

@@ -60,6 +60,10 @@ pub(crate) struct ServerCollection {
 
 impl Selection {
     /// Finds the collection by asking the server which resources it has.
+    ///
+    /// # Errors
+    ///
+    /// The server cannot be reached, or has no such resource.
     pub(crate) async fn open(&self) -> anyhow::Result<ServerCollection> {
         let (client, default_namespace) = self.cluster.connect().await?;
         let found = resolve::resolve(&client, &self.resource).await?;
@@ -69,6 +73,11 @@ impl Selection {
     }
 
     /// Returns the collection as something that can be listed and watched, and the type of its objects.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Selection::open`], and selectors that cannot be parsed. They are parsed here so that a mistake is
+    /// reported once and not by every retry.
     pub(crate) async fn source(&self) -> anyhow::Result<(KubeSource, TypeMeta)> {
         let ServerCollection { client, found, namespace } = self.open().await?;
         let kind = found.type_meta();
@@ -126,6 +135,7 @@ impl PrintForm {
 }
 
 /// `apiVersion` and `kind`, which the items of a list do not carry.
+/// One value serves all objects of a collection.
 #[derive(Clone, Debug)]
 pub(crate) struct TypeMeta {
     api_version: String,

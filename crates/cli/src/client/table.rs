@@ -53,7 +53,10 @@ struct TableRow {
 /// The columns to print, their widths fixed by the first page, so that a large list streams.
 #[derive(Debug)]
 pub(super) struct Layout {
+    /// Index of the cell in a row, and heading.
     columns: Vec<(usize, String)>,
+    /// True for a list of all namespaces. The namespace is no cell of the table, so it is read from the row's
+    /// metadata.
     with_namespace: bool,
     widths: Vec<usize>,
 }
@@ -90,6 +93,7 @@ impl Layout {
         namespace.into_iter().chain(cells).collect()
     }
 
+    /// Padded to the widths with three spaces in between, as kubectl does.
     fn line(&self, cells: &[String]) -> String {
         let mut line = String::new();
         for (cell, width) in cells.iter().zip(&self.widths) {
@@ -101,6 +105,7 @@ impl Layout {
     }
 }
 
+/// `<none>` for null is kubectl's.
 fn cell(value: &Value) -> String {
     match value {
         Value::String(text) => text.replace(['\n', '\r'], " "),
@@ -117,6 +122,12 @@ pub(super) struct Listed {
 }
 
 /// Prints a collection page by page through `print`, one line at a time.
+///
+/// The first page decides the layout; memory is that of one page.
+///
+/// # Errors
+///
+/// A page cannot be read, or the output cannot be written.
 pub(super) async fn print(
     collection: &ServerCollection,
     selection: &Selection,

@@ -78,6 +78,10 @@ pub(crate) async fn run_from(arguments: FromArguments) -> anyhow::Result<ExitCod
 
 /// Prints events until an interrupt or a final error. Output is buffered while events are ready and written out before
 /// each wait.
+///
+/// # Errors
+///
+/// 410 from the server: the version to continue from is gone, and beginning anew would hide changes.
 async fn follow(
     source: Arc<dyn ListerWatcher>,
     since: Revision,
@@ -112,7 +116,9 @@ async fn follow(
 struct Printer {
     output: WatchOutput,
     kind: TypeMeta,
+    /// Empty unless changes are printed; then it is as large as the collection, encoded.
     last: HashMap<ObjectKey, Object>,
+    /// Flushed by [`follow`] whenever no event is ready.
     out: BufWriter<Stdout>,
 }
 
@@ -165,6 +171,8 @@ impl Printer {
     }
 
     /// The changed fields of an object, from its last printed version.
+    ///
+    /// Decodes both versions. An object that was not seen before has no changes.
     fn changed(&mut self, event: &str, object: &Object) -> anyhow::Result<String> {
         if event == "DELETED" {
             self.last.remove(object.key());

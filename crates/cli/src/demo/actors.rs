@@ -29,6 +29,7 @@ const TEXT: &str = "what stays as it is\n";
 const TEXT_LINES: usize = 50;
 
 /// The last desired state, by key, and every acknowledgement.
+/// Grows with the run, because the verdict needs all of it.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     pub(crate) last: BTreeMap<ObjectKey, String>,
@@ -36,6 +37,9 @@ pub(crate) struct Wishes {
 }
 
 /// Writes wishes at the asked rate until the time is over, by several writers with keys of their own.
+///
+/// The pace is one interval per writer, which catches up after a slow write, so the rate is kept as long as the
+/// server can keep it.
 pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<Wishes> {
     let DemoArguments { seconds, rate, writers: count, objects, .. } = demo.arguments;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(seconds);
@@ -167,6 +171,8 @@ pub(crate) fn slow(demo: &Demo) -> impl FnMut(Event<Value>) -> tokio::time::Slee
 }
 
 /// The controller: fulfils the wish that the cache holds under a key.
+///
+/// Four workers: enough to show that one key is never handled by two at once.
 pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
     let (raw, at, counters) = (demo.raw.clone(), demo.collection.clone(), demo.counters.clone());
     let store = demo.informer.store().clone();
@@ -205,6 +211,7 @@ async fn fulfil(
     Ok(Outcome::Done)
 }
 
+/// Objects that the controller has written itself are fulfilled, which ends the cycle of its own events.
 pub(crate) fn is_fulfilled(object: &Object<Value>) -> bool {
     data(object, "done").is_some_and(|done| data(object, "wish") == Some(done))
 }
@@ -213,6 +220,7 @@ pub(crate) fn data(object: &Object<Value>, field: &str) -> Option<String> {
     object.text(&["data", field]).map(std::borrow::Cow::into_owned)
 }
 
+/// `None` for events that say nothing of an object, and for objects without the fields that the verdict compares.
 fn handler_call(event: &Event<Value>) -> Option<HandlerCall> {
     match event {
         Event::Added { object, .. } => Some(HandlerCall::Added(seen(object)?)),

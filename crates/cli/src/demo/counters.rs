@@ -16,6 +16,7 @@ const LONGEST: u64 = 60_000_000;
 
 #[derive(Debug)]
 pub(crate) struct DemoCounters {
+    /// The zero of the demo's clock.
     begin: Instant,
     /// Wishes that the server has acknowledged.
     pub(crate) written: AtomicU64,
@@ -25,9 +26,12 @@ pub(crate) struct DemoCounters {
     pub(crate) fulfilled: AtomicU64,
     /// Fulfilments that met a newer version and were tried again.
     pub(crate) retried: AtomicU64,
+    /// Set by the deadline or by a key. Writers look at it before each write.
     writing_ended: AtomicBool,
+    /// Set when everything has settled: readers and the screen end.
     finished: AtomicBool,
     latency: Mutex<Latency>,
+    /// The history of the quick handler, in the order of its calls.
     quick: Mutex<Vec<HandlerCall>>,
     slow: Mutex<Vec<HandlerCall>>,
 }

@@ -68,6 +68,8 @@ impl RatedCount {
 
 impl Viewed {
     /// Reads all counters; rates are those since `before`.
+    ///
+    /// Reads counters one after the other and not at one moment, so neighbouring figures may differ by a few events.
     pub(super) async fn figures(&self, before: &Figures) -> Figures {
         let counters = &self.counters;
         let elapsed = counters.elapsed();
@@ -113,6 +115,7 @@ impl Viewed {
     }
 }
 
+/// `None` while the plain watch has received nothing.
 fn saved(deltas: u64, plain: u64) -> Option<u64> {
     plain.saturating_sub(deltas).saturating_mul(100).checked_div(plain)
 }

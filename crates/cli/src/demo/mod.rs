@@ -126,6 +126,7 @@ impl Demo {
         })
     }
 
+    /// Shared handles to what the screen reads; the demo itself stays with [`run`].
     fn viewed(&self) -> figures::Viewed {
         figures::Viewed {
             arguments: self.arguments,
@@ -139,6 +140,7 @@ impl Demo {
 }
 
 /// Waits until the controller has fulfilled every wish and the cache has seen it.
+/// Polls, and has no bound of its own: the caller gives up after [`PATIENCE`].
 async fn settle(demo: &Demo, wishes: &Wishes) {
     while !verdict::unfulfilled(demo, wishes).is_empty()
         || !demo.queue.is_empty()

@@ -28,6 +28,7 @@ const WIDEST_GAP: f64 = 24.0;
 #[derive(Default)]
 pub(super) struct DemoTrail {
     kept: VecDeque<Figures>,
+    /// Shown before the first measurement.
     none: Figures,
 }
 
@@ -52,6 +53,7 @@ struct Station {
     name: &'static str,
     colour: Color,
     value: String,
+    /// Events per second, which decides how close dots are.
     rate: f64,
     detail: String,
 }

@@ -33,6 +33,12 @@ fn fact(claim: &'static str, ground: String) -> (&'static str, String) {
 }
 
 /// Holds everything that was recorded against the store's own log.
+///
+/// `settled` is false if the controller did not finish in time, which is a broken promise as well.
+///
+/// # Errors
+///
+/// The store's log or the server cannot be read: then there is no verdict at all.
 pub(crate) async fn reach(
     demo: &Demo,
     first: Revision,
@@ -95,6 +101,7 @@ fn events(watch: &Watch) -> usize {
     watch.frames.iter().filter(|frame| matches!(frame, Frame::Event { .. })).count()
 }
 
+/// Compares key, version and content of every object. `None` if cache and server agree.
 fn differing(demo: &Demo, server: &BTreeMap<ObjectKey, Seen>) -> Option<String> {
     let snapshot = demo.informer.snapshot();
     let cache: BTreeMap<_, _> =

@@ -6,6 +6,10 @@
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 
 /// Parses an address. A missing host means all IPv4 interfaces, as in Go; a missing port means 6443.
+///
+/// # Errors
+///
+/// A port that is none, or a name that cannot be resolved.
 pub(super) fn parse(text: &str) -> Result<SocketAddr, String> {
     if let Some(port) = text.strip_prefix(':') {
         let port = port.parse().map_err(|_| format!("{port:?} is no port; ports are 0 to 65535"))?;

@@ -5,6 +5,7 @@
 //! is taken as it is.
 
 /// Descriptors kept for the store, the log and the listener.
+/// With a limit below 200, half of it.
 const RESERVED: u64 = 100;
 
 /// Raises the soft limit to the hard one; how many of the wanted connections there may be.

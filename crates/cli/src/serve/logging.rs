@@ -35,6 +35,11 @@ enum LogFormat {
 }
 
 impl Logging {
+    /// Once per process: a second call would panic.
+    ///
+    /// # Errors
+    ///
+    /// A filter that cannot be parsed.
     pub(crate) fn init(&self) -> anyhow::Result<()> {
         let filter = EnvFilter::try_new(directives(&self.log)).context("--log")?;
         let logs = tracing_subscriber::fmt()

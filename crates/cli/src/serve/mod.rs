@@ -135,6 +135,7 @@ impl Lifecycle {
 }
 
 /// The longest time for a server that has failed to close its store.
+/// Longer than a sync of a slow disk, and shorter than the grace period of a Pod.
 const LAST_WORDS: Duration = Duration::from_secs(15);
 
 /// Starts the server, prints the two lines that scripts wait for, and serves until a signal. What can be checked is
@@ -203,6 +204,9 @@ impl ServeArguments {
         format!("cannot listen on {}{}; {hint}", self.listen.bind, owner::of_port(self.listen.bind.port()))
     }
 
+    /// # Errors
+    ///
+    /// Files of issuers that cannot be read or used.
     fn options(&self) -> anyhow::Result<Options> {
         let http = HttpLimits::default();
         let (security, keys) = self.security.protection(&self.store);
@@ -264,6 +268,7 @@ fn write_private(path: &Path, content: &str) -> std::io::Result<()> {
 }
 
 /// Removes the data directory if this start created it and then failed.
+/// A directory that was there before is never touched.
 struct DirectoryCleanup(Option<PathBuf>);
 
 impl DirectoryCleanup {
@@ -271,6 +276,7 @@ impl DirectoryCleanup {
         Self(store.directory().filter(|directory| !directory.exists()).map(Path::to_owned))
     }
 
+    /// Called once the server runs: from then on the directory has data.
     fn keep(&mut self) {
         self.0 = None;
     }

@@ -57,6 +57,7 @@ pub(crate) async fn run(arguments: TopArguments) -> anyhow::Result<ExitCode> {
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
+/// Draws, waits for a key, reads. A slow server makes the screen slow, and does not pile up requests.
 async fn follow(
     terminal: &mut DefaultTerminal,
     client: &kube::Client,
@@ -92,6 +93,7 @@ async fn quit_within(time: Duration) -> anyhow::Result<bool> {
     .await?
 }
 
+/// Two requests, one after the other: figures and watches are not of exactly the same moment.
 async fn read(client: &kube::Client) -> anyhow::Result<TopReading> {
     let metrics = get(client, "/metrics").await?;
     let watches = get(client, "/debug/listwatch/watches").await.context("is this a listwatch server?")?;

@@ -39,6 +39,8 @@ pub(super) struct WatchLine {
     pub(super) group: String,
     pub(super) resource: String,
     pub(super) namespace: Option<String>,
+    /// Revisions between the position of the cache and that of the watch; zero if nothing waits for the watch,
+    /// however old its position is.
     pub(super) lag_revisions: u64,
     pub(super) lag_seconds: f64,
     pub(super) events: u64,
@@ -113,6 +115,7 @@ impl<'a> MetricLine<'a> {
         Some(Self { name, labels: labels.trim_end_matches('}'), value: value.parse().ok()? })
     }
 
+    /// Empty if the label is missing. Escapes in values are not resolved.
     fn label(&self, name: &str) -> &'a str {
         let pairs = self.labels.split(',').filter_map(|pair| pair.split_once('='));
         let mut found = pairs.filter(|(key, _)| *key == name).map(|(_, value)| value.trim_matches('"'));
@@ -197,6 +200,7 @@ impl TopTrail {
         self.problem = None;
     }
 
+    /// Figures and rates stay; a reading that succeeds clears the reason.
     pub(super) fn fail(&mut self, problem: String) {
         self.problem = Some(problem);
     }

@@ -58,11 +58,13 @@ pub(crate) const EVENT: KindColumns = KindColumns {
 pub(crate) const RESOURCE_QUOTA: KindColumns =
     KindColumns { columns: &[NAME, text("Request"), text("Limit"), AGE], cells: quota };
 
+/// There is nothing behind it: components are not asked, so the status is always unknown.
 pub(crate) const COMPONENT_STATUS: KindColumns = KindColumns {
     columns: &[NAME, text("Status"), text("Message"), text("Error")],
     cells: |object, _| vec![name(object), "Unknown".into(), "".into(), "".into()],
 };
 
+/// The time of creation and no age, as kube-apiserver has it for Roles and ClusterRoles.
 pub(crate) const ROLE: KindColumns =
     KindColumns { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
 
@@ -179,6 +181,7 @@ fn or_star(text: &str) -> &str {
     if text.is_empty() { "*" } else { text }
 }
 
+/// Times are tried in the order in which newer events replace older fields. A series counts by its last observation.
 fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     // Both kinds of Event are shown alike; the newer one has other names for the older one's fields.
     let involved =
@@ -207,6 +210,7 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// Component and host. Events of `events.k8s.io` name a controller and no host.
 fn source(object: &Value) -> String {
     let source = if object.has("source") { object.at("source") } else { object.at("deprecatedSource") };
     let component =
@@ -218,6 +222,7 @@ fn source(object: &Value) -> String {
     }
 }
 
+/// Every limited resource with its use, those that begin with `limits` in the second column. Sorted as stored.
 fn quota(object: &Value, now: Timestamp) -> Vec<Value> {
     let status = object.at("status");
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
@@ -229,6 +234,7 @@ fn quota(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), requests.join(", ").into(), limits.join(", ").into(), age_of(object, now)]
 }
 
+/// Subjects by kind. A service account is shown with its namespace, which may differ from the binding's.
 fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
     let role = object.at("roleRef");
     let subjects = |kind: &str| -> Value {
@@ -249,6 +255,7 @@ fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// Denied wins over approved. `Issued` is added once a certificate is there.
 fn certificate_request(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let has = |kind: &str| status.list("conditions").iter().any(|condition| condition.text("type") == kind);
@@ -277,6 +284,7 @@ fn certificate_request(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// `MissingPL` is the condition `Dangling`: `?` until a controller has looked at it.
 fn flow_schema(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let dangling = status.list("conditions").iter().find(|condition| condition.text("type") == "Dangling");
@@ -305,6 +313,7 @@ fn priority_level(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// `Local` for groups that this server serves itself.
 fn api_service(object: &Value, now: Timestamp) -> Vec<Value> {
     let service = object.at("spec").at("service");
     let backend = if service.is_null() {

@@ -43,13 +43,18 @@ const fn wide(name: &'static str) -> Column {
 
 const NAME: Column = Column { name: "Name", kind: "string", format: "name", priority: 0 };
 const AGE: Column = text("Age");
+/// Kinds without a printer in kube-apiserver show the time and not the age.
 const CREATED: Column = Column { name: "Created At", kind: "date", format: "", priority: 0 };
 const NONE: &str = "<none>";
 const UNSET: &str = "<unset>";
 
+/// A plain function, so that the table of kinds stays constant data. The time is an argument for tests.
 type RowCells = fn(&Value, Timestamp) -> Vec<Value>;
 
 /// The columns of a kind. The name comes first on its own, unless the kind puts it elsewhere.
+///
+/// Kinds without columns of their own have [`DEFAULT`]. A new column goes at the place where kube-apiserver's printer
+/// has it, since clients address cells by index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KindColumns {
     columns: &'static [Column],
@@ -67,6 +72,9 @@ pub fn definitions(kind: &Kind) -> &'static [Column] {
 }
 
 /// The cells of one object.
+///
+/// As many cells as [`definitions`] has columns. It reads the decoded object and never fails: a field of another type
+/// counts as absent.
 #[must_use]
 pub fn row(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     (kind.strategy.columns.cells)(object, now)
@@ -118,6 +126,8 @@ fn selector(selector: &Value) -> String {
 }
 
 /// A `LabelSelector`, or a plain map of labels, in the form of a query.
+///
+/// Also used for the `status.selector` of a Scale, which autoscalers parse.
 #[must_use]
 pub fn selector_text(selector: &Value) -> String {
     if !selector.has("matchLabels")

@@ -95,6 +95,7 @@ fn service(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// Addresses of the balancer, then `externalIPs`. Without any, a balancer is pending and other types have none.
 fn external(object: &Value) -> String {
     let spec = object.at("spec");
     let given = joined(spec.list("externalIPs"));
@@ -122,6 +123,7 @@ fn balancers(object: &Value) -> String {
     ingress.iter().map(place).collect::<Vec<_>>().join(",")
 }
 
+/// `port:nodePort/protocol`; the target port is left out.
 fn service_ports(spec: &Value) -> String {
     let ports: Vec<_> = spec
         .list("ports")
@@ -137,6 +139,7 @@ fn service_ports(spec: &Value) -> String {
     if ports.is_empty() { NONE.to_owned() } else { ports.join(",") }
 }
 
+/// The rest is counted, and `otherwise` stands for an empty list.
 fn shortened(mut texts: Vec<String>, otherwise: &str) -> String {
     let more = texts.len().saturating_sub(SHOWN);
     texts.truncate(SHOWN);
@@ -147,6 +150,7 @@ fn shortened(mut texts: Vec<String>, otherwise: &str) -> String {
     }
 }
 
+/// Addresses that are ready, each with every port. Those that are not ready are left out.
 fn endpoints(object: &Value) -> String {
     let mut texts = Vec::new();
     for subset in object.list("subsets") {
@@ -178,6 +182,7 @@ fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// Ports are a guess from the presence of `tls`, as in kube-apiserver: the controller decides which it listens on.
 fn ingress(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
     let hosts =

@@ -49,6 +49,7 @@ fn row(node: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// `SchedulingDisabled` is added for a cordoned node, whatever its condition.
 fn state(node: &Value) -> String {
     let ready =
         node.at("status").list("conditions").iter().find(|condition| condition.text("type") == "Ready");
@@ -64,6 +65,7 @@ fn state(node: &Value) -> String {
     state
 }
 
+/// In the order of the labels, which is sorted.
 fn roles(node: &Value) -> String {
     let roles: Vec<_> = node
         .at("metadata")

@@ -134,10 +134,12 @@ fn modes(list: &[Value]) -> String {
     list.iter().filter_map(short).collect::<Vec<_>>().join(",")
 }
 
+/// `<unset>` and not `<none>` is what kube-apiserver writes in this column.
 fn or_unset(text: &str) -> Value {
     if text.is_empty() { UNSET.into() } else { text.into() }
 }
 
+/// Deletion hides the phase, since a claim that waits for its finalizer is still `Bound`.
 fn phase(object: &Value) -> Value {
     if object.at("metadata").has("deletionTimestamp") {
         "Terminating".into()
@@ -168,6 +170,7 @@ fn volume(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// Capacity and modes are those of the status: the volume may have more than was asked for.
 fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let bound = !spec.text("volumeName").is_empty();
@@ -222,6 +225,7 @@ fn csi_driver(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// Words separated by commas, in the order in which a claim gets them. A deleted claim keeps the others.
 fn claim_state(object: &Value) -> String {
     let status = object.at("status");
     let mut states = Vec::new();

@@ -73,6 +73,7 @@ pub(crate) const JOB: KindColumns = KindColumns {
     cells: job,
 };
 
+/// `Suspend` is declared as boolean and sent as text (`True`, `False`), as kube-apiserver does.
 pub(crate) const CRON_JOB: KindColumns = KindColumns {
     columns: &[
         NAME,
@@ -114,11 +115,13 @@ pub(crate) const CONTROLLER_REVISION: KindColumns = KindColumns {
     },
 };
 
+/// Ready replicas of the wanted ones. Wanted are those of the spec, not of the status, so a scale-up shows at once.
 fn ready(object: &Value) -> Value {
     let have = object.at("status").int("readyReplicas").unwrap_or(0);
     format!("{have}/{}", object.at("spec").int("replicas").unwrap_or(0)).into()
 }
 
+/// The wide columns that all workloads with a template end with.
 fn tail(object: &Value) -> (Value, Value, Value) {
     let (names, images) = containers(object.path(&["spec", "template", "spec"]));
     (names, images, selector(object.at("spec").at("selector")).into())
@@ -164,6 +167,7 @@ fn daemon_set(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// `Completions` of a Job without a number of completions counts to one, as any success ends it.
 fn job(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let succeeded = status.int("succeeded").unwrap_or(0);
@@ -185,6 +189,8 @@ fn job(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// The first condition that holds decides, in the order of kube-apiserver: a Job that is both failed and suspended
+/// has failed.
 fn job_state(object: &Value) -> &'static str {
     let holds = |kind: &str| {
         object
@@ -204,6 +210,7 @@ fn job_state(object: &Value) -> &'static str {
     }
 }
 
+/// Until now for a Job that runs; empty for one that has not started.
 fn duration(status: &Value, now: Timestamp) -> String {
     let Ok(start) = status.text("startTime").parse::<Timestamp>() else { return String::new() };
     let end = status.text("completionTime").parse::<Timestamp>().unwrap_or(now);
@@ -266,6 +273,7 @@ fn targets(object: &Value) -> String {
     }
 }
 
+/// The metric's type in lower case is the field that holds its source, in the spec and in the status alike.
 fn target(metric: &Value, measured: &Value) -> String {
     let kind = metric.text("type");
     let mut key = kind.to_owned();
@@ -312,6 +320,7 @@ fn disruption_budget(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// Kind, group and name, with the kind in lower case as kubectl writes references.
 fn controller(object: &Value) -> String {
     let owner = object.at("metadata").list("ownerReferences").iter().find(|owner| owner.flag("controller"));
     owner.map_or(NONE.to_owned(), |owner| {

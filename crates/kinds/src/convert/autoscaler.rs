@@ -80,6 +80,7 @@ fn take(object: &mut JsonObject, part: &str, field: &str) -> Option<Value> {
     object.get_mut(part)?.as_object_mut()?.remove(field)
 }
 
+/// Nothing is written for `None`, and an empty `spec` or `status` is made only if there is something to write.
 fn put(object: &mut JsonObject, part: &str, field: &str, value: Option<Value>) {
     if let Some(value) = value
         && let Value::Object(part) = object.entry(part).or_insert_with(|| json!({}))
@@ -88,6 +89,7 @@ fn put(object: &mut JsonObject, part: &str, field: &str, value: Option<Value>) {
     }
 }
 
+/// Compact JSON as text, with sorted keys.
 fn annotate(object: &mut JsonObject, key: &str, value: Option<Value>) {
     let Some(value) = value else { return };
     if let Value::Object(meta) = object.entry("metadata").or_insert_with(|| json!({}))
@@ -110,6 +112,7 @@ fn annotation(object: &mut JsonObject, key: &str) -> Option<Value> {
 }
 
 /// Separates the CPU utilization, which `v1` has a field for.
+/// Only the first is taken: a second one, which validation does not forbid, stays with the others.
 fn split_cpu(metrics: Option<Value>, side: &Side) -> (Option<Value>, Vec<Value>) {
     let Some(Value::Array(metrics)) = metrics else { return (None, Vec::new()) };
     let (mut cpu, mut others) = (None, Vec::new());
@@ -164,6 +167,7 @@ fn flat_names(source: &str, side: &Side) -> [String; 3] {
     [format!("{prefix}Value"), average, format!("{prefix}AverageUtilization")]
 }
 
+/// The names in `v2`, in the order of [`flat_names`].
 const NESTED_NAMES: [&str; 3] = ["value", "averageValue", "averageUtilization"];
 
 /// The names that a metric source has in `v1` for its object and selector.
@@ -218,6 +222,7 @@ fn nest(source: &JsonObject, name: &str, side: &Side) -> JsonObject {
     nested
 }
 
+/// Moves a field between maps; absent ones stay absent.
 fn rename(from: &mut JsonObject, old: &str, to: &mut JsonObject, new: &str) {
     if let Some(value) = from.remove(old) {
         to.insert(new.to_owned(), value);

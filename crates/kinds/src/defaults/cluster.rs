@@ -11,6 +11,7 @@ use crate::tree::Tree;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
+/// Service accounts get no group: theirs is the empty one.
 pub(crate) fn role_binding(object: &mut Map) {
     if let Some(role) = object.inner_or_new("roleRef") {
         role.fill_text("apiGroup", RBAC);
@@ -66,6 +67,7 @@ pub(crate) fn resource_claim(object: &mut Map) {
     }
 }
 
+/// Zero is no count: a request for no device would be satisfied by any node.
 fn device_count(request: &mut Map) {
     request.fill_text("allocationMode", "ExactCount");
     if request.text("allocationMode") == "ExactCount" && request.int("count").unwrap_or(0) == 0 {
@@ -76,6 +78,7 @@ fn device_count(request: &mut Map) {
     }
 }
 
+/// Names that the target already has stay as they are.
 fn inherit(limit: &mut Map, to: &str, from: &str) {
     let Some(source) = limit.at(from).as_object().cloned() else { return };
     if let Some(target) = limit.inner_or_new(to) {
@@ -85,6 +88,7 @@ fn inherit(limit: &mut Map, to: &str, from: &str) {
     }
 }
 
+/// Precedence 1000: after the bootstrap schemas of the system, before those for everybody.
 pub(crate) fn flow_schema(object: &mut Map) {
     if let Some(spec) = object.inner_or_new("spec")
         && spec.int("matchingPrecedence").unwrap_or(0) == 0
@@ -93,6 +97,7 @@ pub(crate) fn flow_schema(object: &mut Map) {
     }
 }
 
+/// Thirty shares are kube-apiserver's default. A level with zero shares must say so.
 pub(crate) fn priority_level(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     if let Some(exempt) = spec.inner("exempt") {
@@ -165,6 +170,7 @@ fn match_resources(resources: &mut Map) {
     }
 }
 
+/// Validating webhooks have no reinvocation: they change nothing that another could look at again.
 fn webhook(hook: &mut Map, mutating: bool) {
     hook.fill("failurePolicy", "Fail");
     hook.fill("matchPolicy", "Equivalent");
@@ -182,6 +188,7 @@ fn webhook(hook: &mut Map, mutating: bool) {
     }
 }
 
+/// Names that follow from the kind. The plural is not one of them, since it is part of the object's name.
 pub(crate) fn definition(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     if let Some(names) = spec.inner("names") {

@@ -52,6 +52,7 @@ pub(crate) fn template(owner: &mut Map) {
     }
 }
 
+/// A request that is not written equals the limit. Only names that have a limit are concerned.
 fn limits_as_requests(container: &mut Map) {
     let Some(resources) = container.inner("resources") else { return };
     let limits = resources.at("limits").as_object().cloned().unwrap_or_default();
@@ -65,6 +66,7 @@ fn limits_as_requests(container: &mut Map) {
     }
 }
 
+/// Defaults that Pods and templates share.
 fn pod_spec(spec: &mut Map) {
     spec.fill_text("restartPolicy", "Always");
     spec.fill_text("dnsPolicy", "ClusterFirst");
@@ -91,6 +93,7 @@ fn service_account(spec: &mut Map) {
     spec.put("serviceAccount", name);
 }
 
+/// Ephemeral containers get the same ones, although some make no sense for them, as in kube-apiserver.
 fn container(container: &mut Map) {
     let policy = pull_policy(container.text("image"));
     container.fill_text("imagePullPolicy", policy);
@@ -150,6 +153,7 @@ fn is_reference(image: &str) -> bool {
     path.len() <= 255 && names.all(part) && !tag.is_empty() && tag.len() <= 128 && tag.bytes().all(is_tag)
 }
 
+/// Zero counts as absent, because the fields are no pointers in Go.
 fn probe(probe: &mut Map) {
     for (key, value) in
         [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
@@ -171,6 +175,7 @@ fn http_get(handler: &mut Map) {
     }
 }
 
+/// A divisor of zero means one, and is written so that the field is never empty.
 fn field_source(source: &mut Map) {
     if let Some(field) = source.inner("fieldRef") {
         field.fill_text("apiVersion", "v1");
@@ -180,6 +185,7 @@ fn field_source(source: &mut Map) {
     }
 }
 
+/// A volume without any source is an `emptyDir`; other sources get file modes and API versions.
 fn volume(volume: &mut Map) {
     if volume.iter().all(|(key, value)| key == "name" || value.is_null()) {
         volume.put("emptyDir", empty());

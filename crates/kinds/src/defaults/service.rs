@@ -12,6 +12,8 @@ use crate::tree::Tree;
 /// The default timeout of session affinity: three hours.
 const AFFINITY_SECONDS: i64 = 10_800;
 
+/// A port's target is its own number unless it says otherwise. Traffic policies exist only for the types that they
+/// mean something for.
 pub(crate) fn service(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill_text("sessionAffinity", "None");
@@ -41,6 +43,7 @@ pub(crate) fn service(object: &mut Map) {
     }
 }
 
+/// A configuration without its affinity is dropped, as kube-apiserver does.
 fn affinity(spec: &mut Map) {
     if spec.text("sessionAffinity") == "ClientIP" {
         let Some(config) = spec.inner_or_new("sessionAffinityConfig") else { return };
@@ -58,6 +61,7 @@ pub(crate) fn endpoints(object: &mut Map) {
     }
 }
 
+/// An empty name is written: a slice with one port has no name for it.
 pub(crate) fn endpoint_slice(object: &mut Map) {
     for port in object.each("ports") {
         port.fill("name", "");
@@ -65,6 +69,7 @@ pub(crate) fn endpoint_slice(object: &mut Map) {
     }
 }
 
+/// A policy without types is about ingress, and about egress only if it has rules for it.
 pub(crate) fn network_policy(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     for direction in ["ingress", "egress"] {

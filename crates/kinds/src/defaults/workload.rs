@@ -43,6 +43,7 @@ pub(crate) fn replica_set(object: &mut Map) {
     replicated(object);
 }
 
+/// Claim templates get the type and the status of a new claim, as in kube-apiserver.
 pub(crate) fn stateful_set(object: &mut Map) {
     let Some(spec) = replicated(object) else { return };
     spec.fill_text("podManagementPolicy", "OrderedReady");
@@ -113,6 +114,7 @@ pub(crate) fn autoscaler_v2(object: &mut Map) {
     autoscaler(object, "v2");
 }
 
+/// An annotation with metrics, from an object written in `v2`, stands for the default target.
 fn autoscaler(object: &mut Map, version: &str) {
     const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
     let annotated = object.at("metadata").at("annotations").has(METRICS);
@@ -147,6 +149,7 @@ fn autoscaler(object: &mut Map, version: &str) {
     }
 }
 
+/// Policies are filled as a whole: a list with one policy is a choice and not a part.
 fn scaling_rules(behavior: &mut Map, direction: &str, policies: Value, window: Option<i64>) {
     behavior.fill(direction, empty());
     let Some(rules) = behavior.inner(direction) else { return };

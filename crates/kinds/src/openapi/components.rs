@@ -82,6 +82,7 @@ impl Components {
         }
     }
 
+    /// Follows `$ref` anywhere in a JSON schema, as overlays and custom schemas may contain them at any depth.
     fn reach_from(&mut self, schema: &Value) {
         match schema {
             Value::Object(map) => {
@@ -96,6 +97,7 @@ impl Components {
         }
     }
 
+    /// Each struct is entered once, so that types which contain themselves end.
     fn add(&mut self, ty: Type) {
         match ty {
             Type::List(id) | Type::Map(id) => self.add(schema().element(id)),
@@ -123,6 +125,8 @@ impl Components {
     }
 
     /// Hands out every schema with its name.
+    ///
+    /// Texts are unpacked for the duration of the call: they take more memory than the document.
     pub(super) fn each(&self, dialect: Dialect, mut put: impl FnMut(&str, &Value)) {
         let docs = Docs::unpack();
         for (name, schema) in &self.own {
@@ -282,6 +286,7 @@ fn special_name(ty: Type) -> Option<&'static str> {
     })
 }
 
+/// Types that are no structs in Go's sense: their JSON is a scalar or anything.
 fn special(name: &str, dialect: Dialect) -> Value {
     match (name, dialect) {
         (QUANTITY, Dialect::V2) => json!({"type": "string"}),

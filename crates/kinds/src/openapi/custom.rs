@@ -84,6 +84,8 @@ impl CustomResource<'_> {
     }
 
     /// An operation that answers with the object, on the collection or on the object.
+    ///
+    /// Media types are JSON and YAML only: custom resources have no protobuf form.
     fn operation(
         &self,
         method: &'static str,
@@ -183,6 +185,8 @@ impl CustomResource<'_> {
     }
 
     /// The definitions of the kind and of its lists.
+    ///
+    /// Copies the declared schema, once per dialect.
     pub(super) fn schemas(&self, dialect: Dialect) -> [(String, Value); 2] {
         [
             (self.definition(self.kind), self.object(dialect)),
@@ -240,6 +244,7 @@ impl CustomResource<'_> {
         json!([{"group": self.group, "version": self.version, "kind": kind}])
     }
 
+    /// Left out if there are none, as in kube-apiserver.
     fn put_selectable(&self, map: &mut Map) {
         if !self.selectable.is_empty() {
             let fields: Value =
@@ -288,6 +293,7 @@ fn preserves(schema: &Value) -> bool {
     schema.as_object().is_some_and(|map| is_set(map, "x-kubernetes-preserve-unknown-fields"))
 }
 
+/// Properties of the same name that the definition declares are replaced, as in kube-apiserver.
 fn put_properties(map: &mut Map, new: [(&str, Value); 3]) {
     let mut properties = match map.remove("properties") {
         Some(Value::Object(properties)) => properties,

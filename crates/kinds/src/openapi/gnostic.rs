@@ -15,6 +15,7 @@ pub(super) fn named(name: &str, message: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Absent fields are not written, which is how protobuf says empty.
 fn text(out: &mut Vec<u8>, number: u8, value: Option<&Value>) {
     if let Some(text) = value.and_then(Value::as_str) {
         put_string(out, number, text);
@@ -27,6 +28,7 @@ fn texts(out: &mut Vec<u8>, number: u8, value: Option<&Value>) {
     }
 }
 
+/// False is the default and is not written.
 fn boolean(out: &mut Vec<u8>, number: u8, value: Option<&Value>) {
     if value.and_then(Value::as_bool) == Some(true) {
         put_number(out, number, 1);
@@ -39,6 +41,7 @@ fn integer(out: &mut Vec<u8>, number: u8, value: Option<&Value>) {
     }
 }
 
+/// Wire type 1: eight bytes, little endian.
 fn double(out: &mut Vec<u8>, number: u8, value: Option<&Value>) {
     if let Some(value) = value.and_then(Value::as_f64) {
         put_tag(out, number, 1);
@@ -53,6 +56,7 @@ fn any(value: &Value) -> Vec<u8> {
     out
 }
 
+/// Vendor extensions, which kubectl reads for merge keys and kinds.
 fn extensions(out: &mut Vec<u8>, number: u8, map: &Map) {
     for (name, value) in map.iter().filter(|(name, _)| name.starts_with("x-")) {
         put_bytes(out, number, &named(name, &any(value)));
@@ -73,6 +77,7 @@ pub(super) fn path_item(path: &Value) -> Vec<u8> {
     out
 }
 
+/// Field numbers are those of `openapi.v2.Operation`; `summary` (2) and `schemes` (9) are never used.
 fn operation(map: &Map) -> Vec<u8> {
     let mut out = Vec::new();
     texts(&mut out, 1, map.get("tags"));
@@ -159,6 +164,8 @@ fn plain_parameter(case: u8, parameter: &Value) -> Vec<u8> {
 }
 
 /// `Schema`.
+///
+/// Recursive along the schema. Recursive types are references in the JSON form, so it ends.
 pub(super) fn schema(map: &Map) -> Vec<u8> {
     let mut out = Vec::new();
     text(&mut out, 1, map.get("$ref"));

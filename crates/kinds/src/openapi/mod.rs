@@ -134,6 +134,8 @@ pub fn v2(custom: &[CustomResource<'_>]) -> Vec<u8> {
 }
 
 /// The document of [`v2`] in protobuf, as gnostic's `openapi.v2.Document`: the form in which kubectl asks for it.
+///
+/// The parts go through their JSON form, so both forms cannot disagree.
 #[must_use]
 pub fn v2_protobuf(custom: &[CustomResource<'_>]) -> Vec<u8> {
     let (mut paths, mut definitions, mut parameters) = (Vec::new(), Vec::new(), Vec::new());
@@ -221,6 +223,7 @@ fn each_path(mut put: impl FnMut(&PathItem)) {
     }
 }
 
+/// Sorted, so that the document is the same in every run.
 fn versions() -> BTreeSet<(&'static str, &'static str)> {
     table::all().iter().map(|kind| (kind.group, kind.version)).collect()
 }
@@ -283,6 +286,7 @@ pub fn hash(name: &str) -> String {
 }
 
 /// The members of a JSON object being written.
+/// Bytes and not a tree: the largest document would need several times its size as one.
 #[derive(Default)]
 struct Members(Vec<u8>);
 

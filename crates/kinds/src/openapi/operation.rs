@@ -150,6 +150,7 @@ impl OpenApiOperation {
         out
     }
 
+    /// Every operation has a 401; other errors are not described, as in kube-apiserver.
     fn responses(&self, answer: impl Fn(&str) -> Value) -> Value {
         let text = |code: u16| match code {
             201 => "Created",
@@ -163,6 +164,7 @@ impl OpenApiOperation {
     }
 }
 
+/// Patches and delete options are shared parameters of the document, other bodies are spelled out.
 fn body_parameter(definition: &str) -> Value {
     match definition {
         PATCH => json!({"$ref": format!("#/parameters/{PATCH_BODY}")}),
@@ -211,6 +213,7 @@ pub(super) fn operation_id(verb: &str, group: &str, version: &str, rest: &str) -
     format!("{verb}{}{}{}", camel(short(group), true), camel(version, true), camel(rest, true))
 }
 
+/// `apps` stays, `networking.k8s.io` becomes `networking`: tags and names are without the suffix.
 fn short(group: &str) -> &str {
     if group.is_empty() { "core" } else { group.strip_suffix(".k8s.io").unwrap_or(group) }
 }

@@ -58,6 +58,7 @@ pub(super) const DELETE: &[&str] = &[
 const ONLY_WATCH: [&str; 2] = ["allowWatchBookmarks", "watch"];
 
 /// A resource, or a subresource of it, on the way to becoming operations.
+/// Cheap to make: one per path, each giving several operations.
 struct PathSubject<'a> {
     kind: &'a Kind,
     sub: Option<&'a Subresource>,
@@ -71,6 +72,8 @@ struct PathSubject<'a> {
 }
 
 /// All paths of a built-in kind.
+///
+/// Paths without any operation are left out: a kind that cannot be listed has no collection.
 pub(super) fn of_kind(kind: &Kind) -> Vec<PathItem> {
     let root = root(kind.group, kind.version);
     let place = if kind.is_namespaced() { "/namespaces/{namespace}" } else { "" };
@@ -173,6 +176,7 @@ pub(super) fn definition(group: &str, version: &str, kind: &str) -> Option<Strin
     Some(node.as_struct()?.name.to_owned())
 }
 
+/// Subresources without a group and version of their own have those of the kind.
 fn gv_of<'a>(kind: &'a Kind, sub: &'a Subresource) -> (&'a str, &'a str) {
     if sub.version.is_empty() { (kind.group, kind.version) } else { (sub.group, sub.version) }
 }
@@ -304,6 +308,7 @@ impl<'a> PathSubject<'a> {
         operation
     }
 
+    /// Watching is described as a parameter of the list and not as an operation of its own.
     fn list(&self) -> OpenApiOperation {
         let what = if self.kind.allows("watch") { "list or watch" } else { "list" };
         let operation =
@@ -365,6 +370,7 @@ impl<'a> PathSubject<'a> {
         )
     }
 
+    /// The answer is the object for the few kinds whose deletion returns it, and a Status otherwise.
     fn delete(&self) -> OpenApiOperation {
         let kind = self.kind;
         let description = format!("delete {}{}", article(kind.kind), kind.kind);
@@ -385,6 +391,7 @@ impl<'a> PathSubject<'a> {
         self.with(OpenApiOperation { body, answer, ..operation }, &keys)
     }
 
+    /// One operation per method, all alike: kube-apiserver accepts every method and passes it on.
     fn connect(&self, methods: &[&'static str], options: &[&str]) -> Vec<OpenApiOperation> {
         let connect = |method: &&'static str| {
             let loud = method.to_ascii_uppercase();

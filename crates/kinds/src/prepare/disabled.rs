@@ -73,6 +73,7 @@ pub(super) fn drop_disabled(kind: &Kind, object: &mut Value, old: Option<&Value>
     }
 }
 
+/// Lists are searched to the first hit.
 fn has_path(object: &Value, path: &str) -> bool {
     match path.split_once('.') {
         None => object.has(path),
@@ -83,6 +84,7 @@ fn has_path(object: &Value, path: &str) -> bool {
     }
 }
 
+/// Empty objects that remain are kept, as in kube-apiserver, where dropping sets a field to nil.
 fn drop_path(object: Option<&mut Map>, path: &str) {
     let Some(object) = object else { return };
     match path.split_once('.') {

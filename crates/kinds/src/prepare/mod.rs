@@ -43,6 +43,8 @@ pub fn create(kind: &Kind, object: &mut Value) {
 }
 
 /// A new claim takes the sources that it may have.
+///
+/// A source in another namespace is dropped, since the feature for it is off.
 pub(crate) fn create_claim(object: &mut Value) {
     same_data_sources(object, false);
 }
@@ -139,6 +141,8 @@ pub(crate) fn add_namespace_finalizer(object: &mut Value) {
 }
 
 /// A Job finds its Pods by its own uid, unless it was asked not to.
+/// Labels are added to the template under old and new names, because controllers of older versions look for the old
+/// ones.
 pub(crate) fn generate_selector(object: &mut Value) {
     if object.at("spec").flag("manualSelector") {
         return;
@@ -239,6 +243,7 @@ pub fn bump_generation(new: &mut Value, old: &Value, with_annotations: bool) {
     }
 }
 
+/// A parallel walk, since maps are sorted; parts that are shared with the stored object are equal by pointer.
 fn same_desired(new: &Value, old: &Value) -> bool {
     fn desired(object: &Value) -> impl Iterator<Item = (&Text, &Value)> {
         object
@@ -321,6 +326,7 @@ fn keep_field(new: &mut impl Tree, old: &Value, key: &str) {
     }
 }
 
+/// Makes the outer object if it is missing, so that the inner field can stay.
 fn keep_inside(new: &mut Value, old: &Value, outer: &str, key: &str) {
     let value = old.at(outer).at(key).clone();
     new.fill(outer, Value::Object(Map::new()));

@@ -14,6 +14,8 @@ pub(crate) const APPARMOR: &str = "container.apparmor.security.beta.kubernetes.i
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 /// Completes a new Pod.
+///
+/// Runs after admission, so that labels and resources set by a webhook count.
 pub(crate) fn create(pod: &mut Value) {
     let meta = pod.at("metadata").clone();
     let Some(spec) = pod.inner("spec") else { return };
@@ -78,6 +80,8 @@ fn label_keys(spec: &mut Map, labels: &Value) {
     }
 }
 
+/// Added to the expressions and not to `matchLabels`, where a value of the user would be overwritten. Keys that the
+/// Pod's labels lack are ignored.
 fn select_labels(term: &mut Map, labels: &Value) {
     let mut added = Vec::new();
     for (list, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
@@ -111,6 +115,7 @@ fn pod_requests(spec: &mut Map) {
     }
 }
 
+/// The resources that a Pod may ask for as a whole.
 fn is_pod_level(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
@@ -145,6 +150,7 @@ fn container_requests(spec: &Map) -> HashMap<String, String> {
     most.into_iter().map(text).collect()
 }
 
+/// Amounts that cannot be read are left out; validation reports them.
 fn requests_of(container: &Value) -> impl Iterator<Item = (String, Quantity)> {
     let requests = container.at("resources").at("requests").as_object().into_iter().flatten();
     requests

@@ -149,6 +149,7 @@ fn match_addresses(spec: &mut Map, before: &Value) {
     }
 }
 
+/// Only between two types that have addresses. Families follow the addresses: they are kept if those did not change.
 fn keep_allocated(spec: &mut Map, before: &Value) {
     if has_address(spec) && has_address(before) {
         if spec.text("clusterIP").is_empty() && before.has("clusterIP") {
@@ -188,6 +189,8 @@ fn keep_node_ports(spec: &mut Map, before: &Value) {
     }
 }
 
+/// A field that the update sets to something new stays, for validation to refuse: dropping it silently would hide a
+/// mistake.
 fn drop_unused(spec: &mut Map, before: &Value) {
     let mut dropped: Vec<&str> = Vec::new();
     if has_address(before) && !has_address(spec) {
@@ -217,6 +220,7 @@ fn drop_unused(spec: &mut Map, before: &Value) {
     }
 }
 
+/// All types but `ExternalName`.
 fn has_address(spec: &impl Tree) -> bool {
     spec.text("type") != "ExternalName"
 }

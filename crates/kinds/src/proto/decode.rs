@@ -15,6 +15,7 @@ use crate::schema::{Field, StructId, Type, schema};
 #[derive(Clone, Copy)]
 pub(super) struct FieldSlot {
     pub(super) name: &'static str,
+    /// Messages around the value, compared with the limit where another one begins.
     pub(super) depth: u32,
 }
 
@@ -25,6 +26,10 @@ impl FieldSlot {
 }
 
 /// Decodes the message of a struct.
+///
+/// # Errors
+///
+/// Bytes that are no message, values that cannot be read, or nesting beyond the limit.
 pub(super) fn message(id: StructId, bytes: &[u8], depth: u32) -> Result<Value, Error> {
     let mut map = Map::new();
     MessageDecoder { fields: schema().fields(id), depth }.read(bytes, [0; 3], 0, &mut map)?;
@@ -182,6 +187,7 @@ fn map_value(
     Ok(Some(items.into()))
 }
 
+/// Types that may be packed in a list.
 fn is_varint(ty: Type) -> bool {
     matches!(ty, Type::Bool | Type::Int32 | Type::Int64)
 }
@@ -205,6 +211,9 @@ fn single(ty: Type, reader: &mut WireReader<'_>, wire: u8, slot: FieldSlot) -> R
     }))
 }
 
+/// # Errors
+///
+/// Another wire type than bytes: the sender has another schema.
 fn expect<'a>(reader: &mut WireReader<'a>, wire: u8, slot: FieldSlot) -> Result<&'a [u8], Error> {
     if wire == 2 { reader.bytes() } else { Err(wrong(wire, slot)) }
 }

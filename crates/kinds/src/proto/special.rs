@@ -110,6 +110,8 @@ fn json(raw: &[u8], slot: FieldSlot) -> Result<Option<Value>, Error> {
 }
 
 /// The bytes in a message that is only a wrapper of bytes.
+///
+/// The last occurrence counts, as for every field.
 fn raw_bytes(bytes: &[u8]) -> Result<&[u8], Error> {
     let (mut reader, mut raw): (_, &[u8]) = (WireReader::new(bytes), &[]);
     while let Some((field, wire)) = reader.tag()? {
@@ -186,10 +188,14 @@ fn write_schema_or(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) 
     Ok(())
 }
 
+/// JSON has no bytes: they are standard base64 with padding there.
 pub(super) fn bytes_to_text(bytes: &[u8]) -> Value {
     base64::engine::general_purpose::STANDARD.encode(bytes).into()
 }
 
+/// # Errors
+///
+/// Text that is no base64. The type check has refused it before for objects that were stored.
 pub(super) fn text_to_bytes(text: &str, slot: FieldSlot) -> Result<Vec<u8>, Error> {
     BASE64.decode(text).map_err(|e| slot.invalid(e.to_string()))
 }

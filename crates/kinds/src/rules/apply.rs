@@ -21,6 +21,9 @@ use crate::tree::Tree;
 /// Applies a rule; false if the value is missing and there is nothing more to say about it.
 ///
 /// `field` is what the schema knows about the place; elements and keys have none, and are never absent.
+///
+/// Proportional to the value for uniqueness and forms, constant otherwise. Errors are added in the order of the
+/// table, which is the order clients see.
 pub(super) fn whole(
     step: &PathStep,
     at: &At<'_>,
@@ -121,6 +124,7 @@ fn shown(step: &PathStep, at: &At<'_>, field: Option<&'static Field>) -> Value {
     }
 }
 
+/// A value that another place of the same object has, such as the name of a volume that a mount refers to.
 fn is_known(routes: &[Route], at: &At<'_>) -> bool {
     let mut known = false;
     for route in routes {
@@ -162,6 +166,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
+/// One text for both ends, or for the one that there is.
 fn bounds(min: i64, max: i64) -> String {
     match (min, max) {
         (min, i64::MAX) => format!("must be greater than or equal to {min}"),
@@ -170,6 +175,7 @@ fn bounds(min: i64, max: i64) -> String {
     }
 }
 
+/// One error per finding. A form may show a part of the text instead of the whole.
 fn formed(form: &TextForm, at: &At<'_>, step: &PathStep, errors: &mut Errors) {
     let found = match form {
         TextForm::Value(check) => check(at.value).into_iter().map(Finding::from).collect(),
@@ -235,6 +241,7 @@ fn text_of(key: Value) -> Value {
     if key.is_null() { Value::from("") } else { key }
 }
 
+/// Compared as trees. Decoding has made scalars canonical, so their spelling makes no difference.
 fn changed(at: &At<'_>, detail: Option<String>, errors: &mut Errors) {
     let Some(old) = at.old else { return };
     if at.value != old {
@@ -242,6 +249,7 @@ fn changed(at: &At<'_>, detail: Option<String>, errors: &mut Errors) {
     }
 }
 
+/// Messages list fields in the order of the table.
 fn exactly_one(fields: &[&'static str], at: &At<'_>, errors: &mut Errors) {
     let given: Vec<&str> = fields.iter().copied().filter(|field| at.value.has(field)).collect();
     let listed = || fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ");

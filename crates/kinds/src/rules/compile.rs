@@ -65,6 +65,7 @@ pub(super) struct RuleSets {
     sets: Vec<Vec<RuleStop>>,
     by_struct: HashMap<StructId, SetId>,
     by_name: HashMap<&'static str, SetId>,
+    /// Rows about structs or fields that the schema does not have. Empty in every build that passed its tests.
     pub(super) problems: Vec<String>,
 }
 
@@ -94,12 +95,17 @@ fn short(name: &'static str) -> &'static str {
 struct Compiler<'a> {
     tables: &'a Tables,
     schema: &'static Schema,
+    /// By the short name that tables use.
     structs: HashMap<&'static str, StructId>,
+    /// Assigned before any set is compiled, so that sets can refer to later ones.
     sets: HashMap<&'static str, SetId>,
     rules: RuleSets,
 }
 
 /// Joins tables and schema.
+///
+/// Runs once per process, at the first validation. Problems with the tables are collected and do not panic: a test
+/// fails on them, and a server would run without the rule.
 pub(super) fn compile(tables: &Tables) -> RuleSets {
     let schema = schema();
     let structs: HashMap<_, _> = schema.structs().map(|(id, found)| (short(found.name), id)).collect();
@@ -210,6 +216,7 @@ impl Compiler<'_> {
         rows
     }
 
+    /// The set that the walk goes on with; a variant (`@init`) replaces that of the plain struct.
     fn below(
         &mut self,
         set: &'static str,

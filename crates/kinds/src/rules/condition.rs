@@ -34,6 +34,8 @@ pub(super) enum RuleCondition {
     Changed(Vec<RuleCondition>),
 }
 
+/// The form of a condition, see the table above. `Matches` holds `None` for a pattern that cannot be compiled, which
+/// the check of the tables reports.
 #[derive(Clone, Debug)]
 pub(super) enum Test {
     Given,
@@ -171,6 +173,7 @@ impl RuleCondition {
 }
 
 impl Test {
+    /// Asked per value; a route to several values asks several times.
     fn is_met(&self, value: &Value, scene: Scene<'_>, subject: &Operand) -> bool {
         match self {
             Self::Given => match value {
@@ -285,6 +288,7 @@ impl Operand {
     }
 }
 
+/// Elements, entries or bytes. Anything else counts nothing.
 fn count(value: &Value) -> i64 {
     let count = match value {
         Value::Array(items) => items.len(),

@@ -70,12 +70,15 @@ pub(super) struct PatternForm {
 
 #[derive(Debug)]
 struct FormLine {
+    /// All must agree for the line to count: a pattern, and true for `when`, false for `unless`.
     when: Vec<(FormPattern, bool)>,
     demand: FormDemand,
     detail: Option<String>,
+    /// A finding of this line ends the form, where kube-apiserver returns early.
     last: bool,
 }
 
+/// The first word of a line, with what follows it.
 #[derive(Debug)]
 enum FormDemand {
     Match { pattern: FormPattern, wanted: bool },
@@ -100,6 +103,7 @@ impl FormPattern {
         Self { text, compiled: OnceLock::new() }
     }
 
+    /// `None` for a pattern that cannot be compiled, which a test rules out.
     fn regex(&self) -> Option<&Regex> {
         self.compiled.get_or_init(|| Regex::new(self.text).ok()).as_ref()
     }
@@ -167,6 +171,7 @@ struct PatternForms {
     problems: Vec<&'static str>,
 }
 
+/// Read at first use: about a hundred lines, and the patterns in them are compiled one by one when they are asked.
 static PATTERNS: LazyLock<PatternForms> = LazyLock::new(|| {
     let mut read = PatternForms { forms: HashMap::new(), problems: Vec::new() };
     let mut current = "";
@@ -183,6 +188,7 @@ static PATTERNS: LazyLock<PatternForms> = LazyLock::new(|| {
     read
 });
 
+/// `None` for a line that is not understood; the tests fail on those.
 fn form_line(line: &'static str) -> Option<FormLine> {
     let (line, last) = line.strip_suffix(" last").map_or((line, false), |line| (line, true));
     let (line, detail) = match line.strip_suffix('"').and_then(|line| line.split_once('"')) {

@@ -37,7 +37,9 @@ pub(super) fn tables(texts: [&'static str; 2]) -> Tables {
 
 #[derive(Default)]
 struct RuleReader {
+    /// The result, which grows line by line.
     tables: Tables,
+    /// Functions of `validate` by name, for `check=NAME`.
     checks: HashMap<&'static str, Check>,
     /// The table being read is not the first, and repeats some of what that says.
     declared: bool,
@@ -45,6 +47,7 @@ struct RuleReader {
     sets: HashMap<(&'static str, &'static str), Vec<&'static str>>,
 }
 
+/// Without blank lines and comments.
 fn rows(text: &'static str) -> impl Iterator<Item = &'static str> {
     text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
 }
@@ -64,6 +67,8 @@ impl RuleReader {
         }
     }
 
+    /// A line without indentation begins a block; the others are its rows. Names of texts hold from their line to the
+    /// end of the table.
     fn table(&mut self, text: &'static str) {
         let mut current = "";
         let mut names: Vec<(&'static str, String)> = Vec::new();
@@ -89,6 +94,8 @@ impl RuleReader {
         }
     }
 
+    /// Rows of one field are joined, those of routes and of the struct itself stay apart: their order among each
+    /// other is the order of errors.
     fn row(&mut self, block: &'static str, line: &'static str) {
         let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
         let mut row = RuleRow { name, ..RuleRow::default() };
@@ -165,6 +172,8 @@ impl RuleReader {
         true
     }
 
+    /// `None` for a word that is no rule, which the caller reports. A suffix says how empty text counts. Words that
+    /// are not known are names of forms.
     fn rule(
         &self,
         block: &'static str,
@@ -216,6 +225,7 @@ impl RuleReader {
         })
     }
 
+    /// Declared rules report at the element, as the tags that they come from do.
     fn unique(&self, value: &'static str, empty: bool) -> Unique {
         let (keys, report) = value.split_once(':').unwrap_or((value, ""));
         let report = match report {
@@ -229,6 +239,7 @@ impl RuleReader {
     }
 }
 
+/// Words separated by commas; no word at all is an empty list.
 fn list(text: &'static str) -> Vec<&'static str> {
     if text.is_empty() { Vec::new() } else { text.split(',').collect() }
 }
@@ -265,6 +276,7 @@ fn replaced(text: &str, names: &[(&'static str, String)]) -> String {
 }
 
 /// The tables are read once and kept.
+/// Memory is bounded by the tables, which are part of the program.
 fn leaked(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
 }
@@ -274,6 +286,7 @@ pub(super) fn is_field(name: &str) -> bool {
     name != ":" && !name.contains(['.', '['])
 }
 
+/// Kinds that a table may name. The others belong to rules of their own.
 fn error_kind(word: &str) -> Option<FieldErrorKind> {
     Some(match word {
         "required" => FieldErrorKind::Required,

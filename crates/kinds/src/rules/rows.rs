@@ -1,4 +1,7 @@
 //! The rows of the rule tables, as [`super::parse`] reads them: rules, and the values, conditions and words that go with them.
+//!
+//! Data only. `compile` joins the rows with the schema, `walk` finds the places, and `apply` holds a value against a
+//! rule. A new word of the tables needs a variant of [`FieldRule`], its reading in `parse` and its error in `apply`.
 
 use std::collections::HashMap;
 
@@ -16,6 +19,8 @@ use crate::field::Errors;
 pub(crate) type Check = fn(&At<'_>, &mut Errors);
 
 /// A rule about one value.
+///
+/// Each variant is a word of the tables. The wording of its error is in `apply`, unless the line has its own.
 #[derive(Clone, Debug)]
 pub(super) enum FieldRule {
     /// There, and not empty.
@@ -87,6 +92,7 @@ pub(super) enum Empty {
 }
 
 /// The values that a rule is about.
+/// `indexed` adds the index or key to the path of errors, which kube-apiserver does not do everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RuleTarget {
     Whole,
@@ -94,6 +100,8 @@ pub(super) enum RuleTarget {
     Keys { indexed: bool },
 }
 
+/// One rule of a line with what it is about. Several on one line run in order, and stop at the first value that is
+/// missing.
 #[derive(Clone, Debug)]
 pub(super) struct PathStep {
     pub(super) target: RuleTarget,
@@ -118,8 +126,10 @@ pub(super) enum ShownValue {
     Top(Route),
 }
 
+/// The rules of one line of a table, which hold under the same conditions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleLine {
+    /// All must hold. They see the struct that the row belongs to.
     pub(super) guards: Vec<RuleCondition>,
     /// Conditions on the struct at the end of a route.
     pub(super) local: Vec<RuleCondition>,
@@ -129,6 +139,8 @@ pub(super) struct RuleLine {
 }
 
 /// Everything the tables say about one field, or (`:`) about a struct.
+///
+/// Rows are merged by name over both tables: written rules come before declared ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleRow {
     pub(super) name: &'static str,
@@ -145,6 +157,8 @@ pub(super) struct RuleRow {
 
 impl RuleRow {
     /// True if the row has such a rule already: what is declared is often written too.
+    ///
+    /// A rule that is both declared and written would report its error twice.
     pub(super) fn says(&self, step: &PathStep, guards: &[RuleCondition]) -> bool {
         let same = |known: &PathStep| {
             known.target == step.target
@@ -156,6 +170,8 @@ impl RuleRow {
     }
 }
 
+/// The rows of one struct. `base` makes a block a variant of another one: `core.v1.Container@init` has all rules of a
+/// container except those that it repeats.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleBlock {
     pub(super) base: Option<&'static str>,
@@ -166,5 +182,6 @@ pub(super) struct RuleBlock {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) blocks: HashMap<&'static str, RuleBlock>,
+    /// Words that were not understood. Empty in a released program; a test fails otherwise.
     pub(super) problems: Vec<String>,
 }

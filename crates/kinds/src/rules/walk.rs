@@ -33,6 +33,7 @@ pub(crate) struct At<'a> {
     pub(crate) path: &'a Path<'a>,
 }
 
+/// Holds nothing but the tables; one walk may visit any number of objects.
 pub(super) struct RuleWalk {
     pub(super) rules: &'static RuleSets,
 }
@@ -95,6 +96,8 @@ impl RuleWalk {
         }
     }
 
+    /// The rules of the field, then what is below it: an element of a list with its index, an entry of a map with its
+    /// key.
     fn field(
         &self,
         stop: &FieldStop,
@@ -160,12 +163,14 @@ fn alternatives<'a>(
     surplus
 }
 
+/// Rules whose subject is the struct itself, such as a choice between its fields.
 fn own(lines: &[RuleLine], new: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     for line in lines.iter().filter(|line| holds(&line.guards, new, old)) {
         run(line, &At { value: new, old, parent: new, top: new, path }, None, errors);
     }
 }
 
+/// Guards see the struct that the row belongs to, not the value of the field.
 fn holds(conditions: &[RuleCondition], new: &Value, old: Option<&Value>) -> bool {
     conditions.iter().all(|condition| condition.holds(Scene { new, old, top: new }))
 }
@@ -210,6 +215,7 @@ fn run(line: &RuleLine, at: &At<'_>, field: Option<&'static Field>, errors: &mut
     }
 }
 
+/// Elements have no old value here: their rules hold for every version alike.
 fn each(step: &PathStep, at: &At<'_>, indexed: bool, errors: &mut Errors) {
     let mut one = |value: &Value, path: &Path<'_>| {
         apply::whole(step, &At { value, old: None, parent: at.parent, top: at.top, path }, None, errors);
@@ -231,6 +237,7 @@ fn each(step: &PathStep, at: &At<'_>, indexed: bool, errors: &mut Errors) {
     }
 }
 
+/// The key is wrapped in a value, as the rules are written for values.
 fn keys(step: &PathStep, at: &At<'_>, indexed: bool, errors: &mut Errors) {
     for (key, _) in at.value.as_object().into_iter().flatten() {
         let (value, path) = (Value::from(key.as_str()), if indexed { at.path.key(key) } else { *at.path });

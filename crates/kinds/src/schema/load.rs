@@ -12,11 +12,14 @@ use listwatch_merge::patch::{ListKind, PatchStrategy};
 
 use super::{ElementId, Field, KindEntry, Schema, Struct, StructId, Type, prefix};
 
+/// The struct of a JSON schema, which types such as `SchemaOrBool` refer to without naming it.
 const SCHEMA_PROPS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
 /// State that is needed only while reading.
 struct Loader {
+    /// Structs by full name, complete before any field is read.
     ids: HashMap<&'static str, StructId>,
+    /// Element types by content, so that each is stored once.
     elements: HashMap<Type, ElementId>,
     schema: Schema,
 }
@@ -65,6 +68,7 @@ fn first_word(line: &'static str) -> &'static str {
 }
 
 impl Loader {
+    /// A row that binds a group, version and kind to its struct. Several kinds may share one.
     fn kind(&mut self, rest: &'static str) {
         let mut words = rest.split(' ');
         let (Some(gv), Some(kind), Some(name)) = (words.next(), words.next(), words.next()) else { return };
@@ -74,6 +78,7 @@ impl Loader {
         }
     }
 
+    /// Fields that follow belong to it; its count grows with each of them.
     fn structure(&mut self, rest: &'static str, doc: u32) {
         self.schema.structs.push(Struct {
             name: first_word(rest),
@@ -153,6 +158,7 @@ impl Loader {
         })
     }
 
+    /// Sorts the kinds, since they are found by binary search.
     fn finish(mut self) -> Schema {
         self.schema.kinds.sort_by_key(|k| (k.group, k.version, k.kind));
         self.mark_fills();
@@ -183,6 +189,7 @@ impl Loader {
         }
     }
 
+    /// Elements of lists and maps count like the field itself.
     fn fills(&self, field: &Field) -> bool {
         let mut ty = field.ty;
         while let Type::List(id) | Type::Map(id) = ty {

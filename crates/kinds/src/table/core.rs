@@ -15,6 +15,8 @@ const CONNECT: &[&str] = &["create", "delete", "get", "patch", "update"];
 /// Streaming subresources are opened by GET (WebSocket) or POST (SPDY).
 const STREAM: &[&str] = &["create", "get"];
 
+/// Events have more selectable fields than any other kind, because `kubectl describe` finds the events of an object
+/// by them. `source` falls back to the newer reporting component.
 const EVENT_FIELDS: &[Field] = &[
     Field::text("involvedObject.kind"),
     Field::text("involvedObject.namespace"),
@@ -29,6 +31,8 @@ const EVENT_FIELDS: &[Field] = &[
     Field::text("type"),
 ];
 
+/// `spec.nodeName` is the one that every kubelet watches by; the server keeps an index for it. `spec.host` and
+/// `status.podIPs` are other labels for stored fields, kept for old clients.
 const POD_FIELDS: &[Field] = &[
     Field::text("spec.nodeName"),
     Field::text("spec.nodeName").label("spec.host"),
@@ -45,6 +49,7 @@ const POD_FIELDS: &[Field] = &[
 /// The place of the pod spec of a workload.
 const POD_TEMPLATE: Option<&[&str]> = Some(&["spec", "template", "spec"]);
 
+/// In the order of kube-apiserver's discovery document, which clients show.
 pub(super) const KINDS: &[Kind] = &[
     Kind::namespaced("", "Binding", "bindings", "binding").virtual_review(),
     Kind::cluster("", "ComponentStatus", "componentstatuses", "componentstatus")

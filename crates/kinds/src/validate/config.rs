@@ -1,4 +1,7 @@
 //! The sizes of ConfigMaps and Secrets.
+//!
+//! The bound is kube-apiserver's, so that an object which fits here can be moved to any cluster; the size of a whole
+//! object is bounded by the server besides. The forms of keys are rows of the tables in `rules`.
 
 use crate::field::{Errors, Path};
 use crate::rules::{At, Check};
@@ -9,6 +12,8 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![config_map_fits, secret_fits
 /// Keys and values of one ConfigMap or Secret together.
 const MAX_SIZE: usize = 1024 * 1024;
 
+/// Text counts as its bytes and binary data as what it stands for, not as base64. A key may be in one of the two maps
+/// only, since both become files of one directory.
 fn config_map_fits(at: &At<'_>, errors: &mut Errors) {
     let mut size = 0;
     let path = at.path.child("data");
@@ -28,11 +33,13 @@ fn config_map_fits(at: &At<'_>, errors: &mut Errors) {
 }
 
 /// The number of bytes that padded base64 stands for.
+/// The type check has decoded it once, so only the length is needed.
 fn decoded_len(text: &str) -> usize {
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)
 }
 
+/// Values count decoded. Secrets have no second map: `stringData` has been merged before.
 fn secret_fits(at: &At<'_>, errors: &mut Errors) {
     let sizes = at.value.entries("data").map(|(_, value)| decoded_len(value.as_str().unwrap_or_default()));
     if sizes.sum::<usize>() > MAX_SIZE {

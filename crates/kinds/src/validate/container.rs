@@ -1,4 +1,8 @@
 //! Containers of a pod spec: their names and ports, together.
+//!
+//! Single fields of a container are rows of the tables in `rules`; here is what needs all containers of a Pod at
+//! once. [`each`] is shared by the other checks of pod specs, so that all of them visit containers in one order,
+//! which is the order of errors.
 
 use std::collections::HashSet;
 
@@ -29,6 +33,8 @@ pub(super) fn each<'a>(
 }
 
 /// A path that stays below where it begins.
+///
+/// Used for paths below a volume, where `..` would lead out of it.
 pub(super) fn descending(place: &str, path: &Path<'_>, errors: &mut Errors) {
     if place.starts_with('/') {
         errors.invalid(path, place, "must be a relative path");
@@ -39,6 +45,8 @@ pub(super) fn descending(place: &str, path: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Names are unique over all lists of containers.
+///
+/// Ephemeral containers are compared after the others, so that the one that is added later is blamed.
 fn container_names_are_unique(at: &At<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     each(at.value, &["containers", "initContainers"], at.path, |_, container, path| {
@@ -56,6 +64,9 @@ fn container_names_are_unique(at: &At<'_>, errors: &mut Errors) {
 }
 
 /// Ports that containers take on their node. Init containers run one after the other.
+///
+/// Two ports clash if number, protocol and host address are the same; `0.0.0.0` and a single address do not, as in
+/// kube-apiserver.
 fn host_ports_are_unique(at: &At<'_>, errors: &mut Errors) {
     let mut taken = HashSet::new();
     each(at.value, &["containers", "initContainers"], at.path, |list, container, path| {

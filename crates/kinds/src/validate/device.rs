@@ -16,7 +16,9 @@ use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![claim_names_its_requests, attribute_is_fully_named];
 
+/// Characters of the domain before the slash: a driver's name.
 const MAX_DOMAIN: usize = 63;
+/// Characters of the name behind the slash.
 const MAX_ID: usize = 32;
 
 /// Constraints and configuration are about requests of the claim, or about their alternatives.
@@ -39,6 +41,7 @@ fn claim_names_its_requests(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Unknown names are errors and not warnings: a constraint that matches nothing would silently not constrain.
 fn names_requests(item: &Value, path: &Path<'_>, is_known: &dyn Fn(&str) -> bool, errors: &mut Errors) {
     for (index, name) in item.list("requests").iter().filter_map(Value::as_str).enumerate() {
         if !is_known(name) {
@@ -75,6 +78,7 @@ fn attribute_is_fully_named(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Both halves of a fully qualified name may fail, each with its own error.
 fn identifier(id: &str, path: &Path<'_>, errors: &mut Errors) {
     if id.len() > MAX_ID {
         errors.too_long(path, MAX_ID);

@@ -17,6 +17,7 @@ const VERBS: [&str; 9] =
 /// Bits of the hash that cards are dealt by.
 const MAX_BITS: f64 = 60.0;
 
+/// `*` beside others is refused by another rule. The message shows the whole list, as in kube-apiserver.
 fn verbs_are_known(at: &At<'_>, errors: &mut Errors) {
     let verbs = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     let known = |verb: &Value| verb.as_str().is_some_and(|verb| VERBS.contains(&verb));

@@ -1,4 +1,8 @@
 //! Jobs: the selectors that they are given, changes of their templates, and the Pods that are counted in the status.
+//!
+//! A Job's Pods are found by a selector that the server generates, unless `manualSelector` is set; these checks make
+//! sure that nobody wrote something else in its place, because a selector that matches Pods of another Job would make
+//! two controllers fight. Index lists are in `job_indexes`.
 
 use std::collections::HashSet;
 
@@ -40,6 +44,7 @@ fn selector_was_generated(at: &At<'_>, errors: &mut Errors) {
 }
 
 /// The Pods of an indexed Job are named after it and their index.
+/// The last index is the longest, so it is the one that is tried.
 fn indexed_name_fits(at: &At<'_>, errors: &mut Errors) {
     let (spec, name) = (at.value.at("spec"), at.value.at("metadata").text("name"));
     let Some(last) = spec.int("completions").filter(|count| *count > 0) else { return };
@@ -64,6 +69,8 @@ fn pods_are_counted_once(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// A Job that is suspended and has not started may still change where its Pods run and what they ask for: queueing
+/// systems place it at that moment. Everything else of the template is immutable.
 fn job_template_changes_little(at: &At<'_>, errors: &mut Errors) {
     let Some(old) = at.old else { return };
     let path = at.path.child("spec");

@@ -1,4 +1,7 @@
 //! Lists of the indexes of a Job (`1,3-5`), in its success policy and its status.
+//!
+//! They are written by people and controllers as text, and must be ascending, which lets them be read in one pass.
+//! Other rules of Jobs are in `job` and in the tables of `rules`.
 
 use crate::field::Errors;
 use crate::rules::{At, Check};
@@ -63,6 +66,8 @@ fn indexes(text: &str, completions: i64) -> Result<i64, String> {
 }
 
 /// The intervals of a list that can be read.
+///
+/// Ones that cannot be read are passed over: their errors were reported by [`indexes`].
 fn intervals(text: &str, completions: i64) -> impl Iterator<Item = (i64, i64)> + '_ {
     text.split(',').filter_map(move |text| interval(text, completions).ok())
 }

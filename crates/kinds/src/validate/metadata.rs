@@ -1,10 +1,14 @@
 //! Rules that belong to no kind alone.
+//!
+//! Rules of `metadata` itself are in [`crate::meta`]. What is here is named by rows of several kinds: the star in
+//! lists of admission rules, and the contents of a ControllerRevision, which may be an object of any kind.
 
 use crate::field::Errors;
 use crate::rules::{At, Check};
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![wildcard_is_alone, revision_is_an_object];
 
+/// The last step of the path is part of the message, so one function serves `operations`, `apiGroups` and others.
 fn wildcard_is_alone(at: &At<'_>, errors: &mut Errors) {
     let items = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     if items.len() > 1 && items.iter().any(|item| item == "*") {

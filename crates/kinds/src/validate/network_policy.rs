@@ -13,6 +13,7 @@ use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![port_range_is_ascending, exceptions_are_inside];
 
+/// The bounds of single ports are rows of the tables; here is what compares two fields.
 fn port_range_is_ascending(at: &At<'_>, errors: &mut Errors) {
     let Some(end) = at.value.int("endPort") else { return };
     let path = at.path.child("endPort");
@@ -30,6 +31,7 @@ fn port_range_is_ascending(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// An invalid block is reported elsewhere, and its exceptions cannot be judged then.
 fn exceptions_are_inside(at: &At<'_>, errors: &mut Errors) {
     let (cidr, path) = (at.value.text("cidr"), at.path.child("except"));
     if !names::is_cidr(cidr) {

@@ -1,4 +1,7 @@
 //! Nodes: amounts, ranges of addresses and features.
+//!
+//! Nodes are written by kubelets, so these rules are mostly about their status. What a kubelet may change of its own
+//! Node is not validation but the NodeRestriction plugin of the server. Taints and addresses are rows of the tables.
 
 use listwatch_wire::json::Value;
 
@@ -17,6 +20,7 @@ fn node_amounts_are_countable(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Two ranges must be of different families, and there can be no third. A single one is checked by the tables.
 fn two_ranges_are_of_two_families(at: &At<'_>, errors: &mut Errors) {
     let ranges: Vec<&str> = at.value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let is_v6 = |range: &str| range.contains(':');
@@ -36,6 +40,7 @@ fn two_ranges_are_of_two_families(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Sorted and without repetitions, so that comparing two nodes needs no set.
 fn features_are_sorted(at: &At<'_>, errors: &mut Errors) {
     let features: Vec<&str> = at.value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (index, pair) in (1..).zip(features.windows(2)) {

@@ -1,4 +1,8 @@
 //! Pods: search paths, and the profiles of containers in annotations and fields.
+//!
+//! What concerns one container is in `container` and `resources`, volumes in `volume`, changes in `pod_change`, the
+//! status in `pod_status`; this file has the rest of a Pod that no row can express. Most rules hold for templates as
+//! well, which name the same checks.
 
 use listwatch_wire::json::Value;
 
@@ -13,6 +17,7 @@ pub(super) const CHECKS: &[(&str, Check)] =
 
 const MAX_SEARCH_LIST: usize = 2048;
 
+/// Each path counts with a space before it, except for the first: that is the line in `resolv.conf`.
 fn search_list_is_short(at: &At<'_>, errors: &mut Errors) {
     let list = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     let letters: usize = list.iter().filter_map(Value::as_str).map(|path| path.len() + 1).sum();
@@ -84,6 +89,8 @@ fn annotated_profiles_are_valid(at: &At<'_>, errors: &mut Errors) {
 }
 
 /// An annotation and the field that it became say the same.
+///
+/// The field wins at run time, so a contradiction would hide what the annotation says.
 fn profiles_agree(at: &At<'_>, errors: &mut Errors) {
     let (spec, annotations) = (at.value.at("spec"), at.value.at("metadata").at("annotations"));
     container::each(spec, &container::LISTS, &at.path.child("spec"), |_, item, path| {

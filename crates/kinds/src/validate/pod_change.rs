@@ -111,6 +111,7 @@ fn gated_pod_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Erro
     }
 }
 
+/// A term that selected everything may not begin to select, since that would be a change and no narrowing.
 fn only_adds(now: &Value, before: &Value) -> bool {
     const LISTS: [&str; 2] = ["matchExpressions", "matchFields"];
     if LISTS.iter().all(|list| before.count(list) == 0) {
@@ -119,6 +120,7 @@ fn only_adds(now: &Value, before: &Value) -> bool {
     LISTS.iter().all(|list| now.list(list).starts_with(before.list(list)))
 }
 
+/// Only `tolerationSeconds` may change, and tolerations may be added: taking one away could evict the Pod.
 fn tolerations_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     fn identity(toleration: &Value) -> [&str; 4] {
         ["key", "operator", "value", "effect"].map(|key| toleration.text(key))
@@ -156,6 +158,7 @@ fn frozen(new: &Value, old: &Value) -> Value {
     frozen
 }
 
+/// Also restores the absence of an affinity, so that a Pod which gets its first one compares equal.
 fn set_back_node_affinity(spec: &mut Map, old: &Value) {
     let before = old.at("affinity");
     if before.has("nodeAffinity") {

@@ -57,6 +57,7 @@ fn ended_stay_ended(
     }
 }
 
+/// A rule for the exit code comes before the container's own policy, and that before the Pod's.
 fn starts_again(container: &Value, spec: &Value, ended: &Value) -> bool {
     let own = container.text("restartPolicy");
     let code = ended.int("exitCode").unwrap_or(0);
@@ -73,6 +74,7 @@ fn starts_again(container: &Value, spec: &Value, ended: &Value) -> bool {
         }
 }
 
+/// At most two, one per family. An address that cannot be parsed passes if it was stored before.
 fn addresses(now: &Value, was: &Value, key: &str, path: &Path<'_>, errors: &mut Errors) {
     let known = was.list(key);
     let mut parsed = Vec::new();
@@ -94,6 +96,7 @@ fn addresses(now: &Value, was: &Value, key: &str, path: &Path<'_>, errors: &mut 
     }
 }
 
+/// The older field must equal the first of the list, since clients read either.
 fn host_addresses(now: &Value, was: &Value, path: &Path<'_>, errors: &mut Errors) {
     let Some(first) = now.list("hostIPs").first() else { return };
     if now.text("hostIP") != first.text("ip") {

@@ -31,6 +31,7 @@ fn projected_paths_are_unique(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// A token must be named: a volume has no default file for it.
 fn token_path(place: &str, at: &At<'_>, errors: &mut Errors) {
     let path = at.path.child("path");
     if place.is_empty() {
@@ -43,6 +44,7 @@ fn token_path(place: &str, at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Paths of all kinds of sources that are written in the spec. Empty ones mean that the whole source is projected.
 fn paths(source: &Value) -> Vec<&str> {
     let listed = ["secret", "configMap", "downwardAPI"].into_iter();
     let mut paths: Vec<&str> =

@@ -19,6 +19,7 @@ use crate::tree::Tree;
 pub(super) const CHECKS: &[(&str, Check)] =
     checks![amounts_are_countable, scopes_fit_the_resources, limits_are_ordered];
 
+/// Objects are counted in whole numbers, and nothing is negative.
 fn amounts_are_countable(at: &At<'_>, errors: &mut Errors) {
     for (name, amount) in at.value.as_object().into_iter().flatten() {
         resources::amount(name, amount, &at.path.key(name), errors);
@@ -68,6 +69,8 @@ fn fits_scope(scope: &str, resource: &str) -> bool {
     }
 }
 
+/// A ratio below one would contradict every container, and one above the quotient of maximum and minimum could never
+/// be reached.
 fn limits_are_ordered(at: &At<'_>, errors: &mut Errors) {
     let (limit, path) = (at.value, at.path);
     order(limit, path, errors);
@@ -101,6 +104,7 @@ const ORDER: [(&str, &str, &str, &str, &str); 6] = [
     ("default", "max", "default value", "max value", "default"),
 ];
 
+/// Every pair is reported, also if the same amount is to blame twice, as in kube-apiserver.
 fn order(limit: &Value, path: &Path<'_>, errors: &mut Errors) {
     for (less, more, less_name, more_name, blamed) in ORDER {
         for (name, amount) in limit.entries(less) {

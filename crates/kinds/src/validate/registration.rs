@@ -13,6 +13,7 @@ use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![api_service_is_named_after_its_version];
 
+/// Names of stored objects are not checked again, because they cannot change.
 fn api_service_is_named_after_its_version(at: &At<'_>, errors: &mut Errors) {
     let (spec, path) = (at.value.at("spec"), at.path.child("spec"));
     let (group, version) = (spec.text("group"), spec.text("version"));

@@ -1,4 +1,9 @@
 //! Amounts that containers and Pods ask for and are limited to.
+//!
+//! Quantities have been parsed and made canonical by the type check; what is checked here is their sign, their unit
+//! and how requests and limits fit together. Huge pages are special: they are counted in pages, cannot be
+//! overcommitted, and need cpu or memory beside them. Amounts of quotas and nodes use [`amount`] as well. Counting
+//! the use of resources is the server's (`admission/pod_resources.rs`).
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -56,10 +61,12 @@ fn pod_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
     requirements(at.value, "resource-name", at.path, errors);
 }
 
+/// Overhead is a plain list of amounts and is checked like limits.
 fn overhead_is_valid(at: &At<'_>, errors: &mut Errors) {
     requirements(&json!({"limits": at.value.clone()}), "container-resource", at.path, errors);
 }
 
+/// Limits first, then requests with the comparison, then huge pages: the order of kube-apiserver.
 fn requirements(resources: &Value, name_form: &str, path: &Path<'_>, errors: &mut Errors) {
     let (limits, requests) = (path.child("limits"), path.child("requests"));
     let mut one = |name: &str, amount: &Value, path: &Path<'_>| {
@@ -88,6 +95,8 @@ fn requirements(resources: &Value, name_form: &str, path: &Path<'_>, errors: &mu
 }
 
 /// Checks an amount of a resource.
+///
+/// Zero is allowed everywhere.
 pub(super) fn amount(resource: &str, amount: &Value, path: &Path<'_>, errors: &mut Errors) {
     let text = amount.as_str().unwrap_or_default();
     if quantity::compare(text, "0") == Ok(Ordering::Less) {
@@ -98,6 +107,7 @@ pub(super) fn amount(resource: &str, amount: &Value, path: &Path<'_>, errors: &m
     }
 }
 
+/// By the suffix of the canonical form: only fractions have one of these.
 fn is_fractional(amount: &str) -> bool {
     quantity::canonical(amount).is_ok_and(|amount| amount.ends_with(['m', 'u', 'n']))
 }
@@ -114,6 +124,7 @@ fn is_whole(name: &str) -> bool {
         || matches!(name, "services.nodeports" | "services.loadbalancers")
 }
 
+/// A Pod with huge pages only would be of the class BestEffort and could be evicted with its pages in use.
 fn huge_pages_alone(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
     let has = |wanted: fn(&str) -> bool| {
         ["limits", "requests"].iter().any(|key| resources.entries(key).any(|(name, _)| wanted(name)))

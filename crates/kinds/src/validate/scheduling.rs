@@ -1,4 +1,7 @@
 //! Where a Pod may run: affinities and spreading.
+//!
+//! Terms, topology keys and operators are rows of the tables in `rules`. The two checks here compare fields with each
+//! other. That an affinity can be satisfied is never checked: it depends on nodes, and is the scheduler's business.
 
 use std::collections::{HashMap, HashSet};
 
@@ -43,6 +46,7 @@ fn label_keys_are_apart(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Two constraints with the same key and action would overrule each other.
 fn constraints_are_unique(at: &At<'_>, errors: &mut Errors) {
     let list = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut seen = HashSet::new();

@@ -14,12 +14,15 @@ use crate::tree::Tree;
 pub(super) const CHECKS: &[(&str, Check)] = checks![selector_is_usable];
 
 /// Returns true if a `LabelSelector` matches the labels; the empty one matches all.
+///
+/// Proportional to the terms. Labels are looked up by name in the object's map.
 #[must_use]
 pub fn matches(selector: &Value, labels: &Value) -> bool {
     selector.entries("matchLabels").all(|(key, value)| labels.at(key) == value)
         && selector.list("matchExpressions").iter().all(|term| expression_matches(term, labels))
 }
 
+/// An unknown operator matches nothing, so a damaged selector takes no objects rather than all.
 fn expression_matches(term: &Value, labels: &Value) -> bool {
     let label = labels.at(term.text("key"));
     let listed = term.list("values").contains(label);

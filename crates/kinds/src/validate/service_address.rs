@@ -17,6 +17,7 @@ use crate::tree::Tree;
 pub(super) const CHECKS: &[(&str, Check)] = checks![addresses_stay];
 
 const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+/// One per family.
 const MAX_ADDRESSES: usize = 2;
 
 /// True if the Service has no address of its own.
@@ -40,6 +41,8 @@ pub(crate) fn before_allocation(service: &Value, errors: &mut Errors) {
     }
 }
 
+/// `clusterIP` and the first of `clusterIPs` are one value under two names; a client that sets one of them has it
+/// copied before.
 fn related_fields(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("clusterIPs");
     let given = spec.list("clusterIPs");
@@ -63,6 +66,7 @@ fn related_fields(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Addresses that cannot be parsed are reported before and not counted here.
 fn one_address_per_family(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let given = spec.list("clusterIPs");
     let parsed: Vec<IpAddr> = given.iter().filter_map(|ip| ip.as_str()?.parse().ok()).collect();
@@ -99,6 +103,7 @@ fn addresses(given: &[Value], path: &Path<'_>, errors: &mut Errors) -> bool {
     valid
 }
 
+/// Each family once, and a policy that is known. Their number follows from there being two.
 fn families(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let at = path.child("ipFamilies");
     let mut seen = HashSet::new();

@@ -16,6 +16,7 @@ use crate::tree::Tree;
 pub(super) const CHECKS: &[(&str, Check)] =
     checks![slice_addresses_fit_their_type, ranges_are_of_two_families];
 
+/// Every address of every endpoint, up to a thousand of them: linear, and the most expensive check of a slice.
 fn slice_addresses_fit_their_type(at: &At<'_>, errors: &mut Errors) {
     let kind = at.value.text("addressType");
     let endpoints = at.path.child("endpoints");
@@ -49,6 +50,7 @@ fn slice_addresses_fit_their_type(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Of a stored object the ranges themselves may not change, and nothing else is looked at then.
 fn ranges_are_of_two_families(at: &At<'_>, errors: &mut Errors) {
     let ranges = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     match at.old.and_then(Value::as_array).map(Vec::as_slice) {

@@ -27,6 +27,8 @@ fn without<'a>(object: &'a Value, keys: &[&str]) -> Vec<(&'a Text, &'a Value)> {
     object.fields().into_iter().flatten().filter(|(key, _)| !keys.contains(&key.as_str())).collect()
 }
 
+/// The fields that may change are left out on both sides and the rest is compared, which keeps new fields immutable
+/// without a rule of their own.
 fn claim_changes_little(at: &At<'_>, errors: &mut Errors) {
     const DETAIL: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
     let Some(old) = at.old else { return };
@@ -48,6 +50,7 @@ fn claim_changes_little(at: &At<'_>, errors: &mut Errors) {
     shrinking(at.value, old, &path, errors);
 }
 
+/// Equal to the capacity is refused as well: there would be nothing to take back.
 fn shrinking(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     fn asked(claim: &Value) -> &str {
         claim.path(&["spec", "resources", "requests"]).text("storage")
@@ -76,6 +79,7 @@ fn claimed_resources_are_known(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Keys are names of resources, values the state of their expansion. Unknown states would stop the controllers.
 fn resize_statuses_are_known(at: &At<'_>, errors: &mut Errors) {
     const KNOWN: [&str; 5] = [
         "ControllerResizeInProgress",
@@ -91,6 +95,8 @@ fn resize_statuses_are_known(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Everything but a list of fields is immutable, hence the source with all that belongs to it: drivers have mounted
+/// it.
 fn volume_changes_little(at: &At<'_>, errors: &mut Errors) {
     const FREE: [&str; 9] = [
         "accessModes",

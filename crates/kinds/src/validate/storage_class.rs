@@ -16,6 +16,7 @@ pub(super) const CHECKS: &[(&str, Check)] =
 
 /// Bytes of all parameters of a class together.
 const MAX_PARAMETERS: usize = 256 * 1024;
+/// The number of parameters of a class, as in kube-apiserver.
 const MAX_PARAMETER_COUNT: usize = 512;
 
 fn parameters_are_small(at: &At<'_>, errors: &mut Errors) {
@@ -34,6 +35,7 @@ fn parameters_are_small(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Compared as text, which is canonical after the type check. A term without expressions counts as a repetition.
 fn topologies_are_unique(at: &At<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for (index, term) in at.value.as_array().into_iter().flatten().enumerate() {

@@ -39,6 +39,7 @@ fn template_metadata_is_plain(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// The error is about the labels of the template, not about the selector, which is immutable in most kinds.
 fn labels_match(chosen: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let labels = spec.path(&["template", "metadata", "labels"]);
     if !selector::matches(chosen, labels) {
@@ -79,6 +80,8 @@ fn template_matches_selector(at: &At<'_>, errors: &mut Errors) {
     always_restarts(at.value, at.path, "ReplicaSet", errors);
 }
 
+/// An absent selector is compared as one that matches nothing; one that cannot be evaluated has been reported by its
+/// rows.
 fn daemon_template_matches_selector(at: &At<'_>, errors: &mut Errors) {
     let chosen = at.value.at("selector");
     if chosen.is_null() || selector::is_usable(chosen) {
@@ -88,6 +91,7 @@ fn daemon_template_matches_selector(at: &At<'_>, errors: &mut Errors) {
     always_restarts(at.value, at.path, "DaemonSet", errors);
 }
 
+/// A ReplicationController has a plain map as its selector, and may have no template at all.
 fn controller_template_matches_selector(at: &At<'_>, errors: &mut Errors) {
     if !at.value.has("template") {
         return;
@@ -98,6 +102,7 @@ fn controller_template_matches_selector(at: &At<'_>, errors: &mut Errors) {
     always_restarts(at.value, at.path, "ReplicationController", errors);
 }
 
+/// Only after the selector was generated or chosen; `job` checks which.
 fn job_template_matches_selector(at: &At<'_>, errors: &mut Errors) {
     let chosen = at.value.at("selector");
     if !chosen.is_null() && selector::is_usable(chosen) {

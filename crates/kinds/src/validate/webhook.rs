@@ -20,6 +20,7 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![
     service_path_is_clean
 ];
 
+/// At least one version must be known to this server; others may be of the future. Order is preference.
 fn review_versions_are_known(at: &At<'_>, errors: &mut Errors) {
     let versions = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     if versions.is_empty() {
@@ -39,6 +40,7 @@ fn review_versions_are_known(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Stars must not overlap with what they include, because a rule that says something twice is most often a mistake.
 fn webhook_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
     let resources: Vec<&str> = at.value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let (mut of_resource, mut of_subresource) = (HashSet::new(), HashSet::new());
@@ -72,6 +74,7 @@ fn webhook_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Every part is reported on its own, so several errors may be about one URL.
 fn url_is_plain_https(at: &At<'_>, errors: &mut Errors) {
     const FORM: &str = "; desired format: https://host[/path]";
     let Some(url) = at.value.as_str() else { return };
@@ -95,6 +98,7 @@ fn url_is_plain_https(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Segments are names of DNS, which keeps escapes and dots out of the path.
 fn service_path_is_clean(at: &At<'_>, errors: &mut Errors) {
     let Some(place) = at.value.as_str().filter(|place| !matches!(*place, "" | "/")) else { return };
     if place == "//" {

@@ -74,6 +74,9 @@ const SECCOMP: &str = "non-functional in v1.27+; use the \"seccompProfile\" fiel
 const APPARMOR_FIELD: &str = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
 
 /// Warns of a Pod, or of a template at a path.
+///
+/// Called for new objects, and for updates that change the spec. Paths are those of the Pod or of the template in its
+/// owner.
 pub(super) fn warn(template: &Value, path: Option<&Path<'_>>, found: &mut Vec<String>) {
     let root = Path::object();
     let above = path.unwrap_or(&root);
@@ -118,6 +121,7 @@ pub(super) fn deprecated_sources(volume: &Value, path: &Path<'_>, found: &mut Ve
 }
 
 /// Calls back for each container of the lists, with its path.
+/// The order of lists is that of kube-apiserver's visitor, and warnings come in that order.
 fn each<'a>(spec: &'a Value, path: &Path<'_>, mut visit: impl FnMut(&'a Value, &Path<'_>)) {
     for list in CONTAINERS {
         let path = path.child(list);
@@ -209,6 +213,7 @@ pub(crate) fn apparmor(pod: &Value, found: &mut Vec<String>) {
 }
 
 /// There are no parts of bytes.
+/// A suffix such as `m` is most often meant to be `M`; kube-apiserver warns of it for the same reason.
 fn fractions(resources: &Value, path: &Path<'_>, found: &mut Vec<String>) {
     for (list, name) in [
         ("limits", "memory"),
@@ -289,6 +294,8 @@ fn shown_port(port: &Value) -> String {
 }
 
 /// The way in which two definitions of one port stand in each other's way.
+///
+/// `None` for definitions that can exist side by side.
 fn overlap(port: &Value, other: &Value) -> Option<&'static str> {
     let (a, b) = (port.int("hostPort").unwrap_or(0), other.int("hostPort").unwrap_or(0));
     let (ip, other_ip) = (port.text("hostIP"), other.text("hostIP"));

@@ -220,8 +220,8 @@ impl MatchRule {
 /// Resources that no webhook or policy is called for: their own configuration, so that a broken one can always be
 /// deleted, and access and token reviews.
 ///
-/// kube-apiserver exempts the same resources, so a webhook that rejects everything cannot lock out the requests that
-/// repair it.
+/// A webhook that rejects everything therefore cannot lock out the requests that repair it. kube-apiserver exempts
+/// reviews from policies only, and calls webhooks for them.
 pub(super) fn is_exempt(resource: &Resource) -> bool {
     let plural = &*resource.plural;
     match &*resource.group {

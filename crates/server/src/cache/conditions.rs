@@ -102,6 +102,7 @@ impl LabelCondition {
         Some(all)
     }
 
+    /// Several requirements on one key narrow each other: lists are intersected, bounds take the stricter one.
     fn add(&mut self, requirement: &Requirement) {
         let values = || requirement.values().iter().map(|value| Box::from(value.as_str()));
         // What is no number bounds nothing, and nothing meets it.
@@ -123,6 +124,7 @@ impl LabelCondition {
             !matches!(requirement.operator(), Operator::DoesNotExist | Operator::NotEquals | Operator::NotIn);
     }
 
+    /// Numbers are parsed only if there is a bound. A value that is no number meets none.
     fn allows(&self, value: &str) -> bool {
         let number = || value.parse::<i64>().ok();
         !self.forbidden
@@ -141,6 +143,7 @@ impl ValueCondition {
         }
     }
 
+    /// For binary search. `one_of` is sorted by the parser of selectors.
     fn sort(&mut self) {
         self.none_of.sort_unstable();
         self.none_of.dedup();
@@ -222,6 +225,7 @@ impl FieldConditions {
 }
 
 impl FieldPlace {
+    /// A field that is not known has been refused for clients; a view made otherwise finds it nowhere.
     fn of(field: &str, known: &[FieldLookup]) -> Self {
         match field {
             "metadata.name" => Self::Name,

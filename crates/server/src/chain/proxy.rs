@@ -72,6 +72,7 @@ pub(crate) fn is_long_running(request: &RequestInfo) -> bool {
         || info.subresource.as_deref().is_some_and(|name| CONNECTIONS.contains(&name))
 }
 
+/// Only HTTP/1.1 can be upgraded, which the connection has noted in the request.
 fn is_upgrade(request: &Request) -> bool {
     let connection = request.header(CONNECTION).unwrap_or_default().to_ascii_lowercase();
     request.upgradable && request.headers.contains_key(UPGRADE) && connection.contains("upgrade")
@@ -115,6 +116,8 @@ pub(crate) async fn forward(
     }
 }
 
+/// Bodies are read whole before they are sent on, so that a retry on a new connection is possible and the limit of
+/// bodies holds for extension servers as well.
 async fn read(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status> {
     let limit = api.options.requests.body_bytes;
     match tokio::time::timeout(api.options.http.body_timeout, body.read(limit)).await {
@@ -168,6 +171,7 @@ const PATH: &percent_encoding::AsciiSet = &percent_encoding::CONTROLS
     .add(b'{')
     .add(b'}');
 
+/// `Host` goes too, since it names this server.
 fn passed_on(headers: &HeaderMap) -> HeaderMap {
     let of_connection = |name: &HeaderName| HOP_BY_HOP.contains(&name.as_str()) || *name == HOST;
     let kept = headers.iter().filter(|(name, _)| !of_connection(name));
@@ -175,6 +179,8 @@ fn passed_on(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// The answer as it is passed back.
+///
+/// Headers of the connection are dropped, except for an upgrade, which both ends must see.
 async fn answered(
     request: &RequestInfo,
     mut answer: http::Response<Incoming>,

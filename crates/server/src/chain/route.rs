@@ -62,6 +62,8 @@ pub(crate) fn waits_for_body(request: &RequestInfo) -> bool {
     }
 }
 
+/// Health checks answer any method; other endpoints exist before the method is looked at, so that a POST to one is a
+/// 405 and to a stranger a 404.
 async fn other(service: &Service, request: &Request) -> Result<Response, Status> {
     let path = request.path.trim_end_matches('/');
     if health::serves(path) {
@@ -195,6 +197,8 @@ fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Resp
     (!offered || info.head).then(|| Err(Status::method_not_allowed()))
 }
 
+/// Verbs of the kind, at the paths where kube-apiserver registers them: a collection over all namespaces can only be
+/// read.
 fn is_offered(resource: &Resource, info: &ResourceInfo) -> bool {
     resource.allows(info.verb.as_str())
         && match info.verb {

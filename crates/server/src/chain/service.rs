@@ -49,6 +49,7 @@ const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowsch
 const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
 /// Facts about a request that its answer and its report need, known at different times.
+/// Filled on the way in, so that a request which fails early is still counted and audited with what is known.
 #[derive(Debug, Default)]
 struct RequestFacts {
     user: Option<Arc<User>>,
@@ -234,6 +235,11 @@ impl Service {
         route::route(self, request, (user, flow), body).await
     }
 
+    /// Permissions to impersonate are those of the sender. The audit event gets both users.
+    ///
+    /// # Errors
+    ///
+    /// 400 for headers that cannot be used, 403 without permission.
     fn impersonated(&self, request: &RequestInfo, user: Arc<User>) -> Result<Arc<User>, Status> {
         let Some(wanted) = Impersonation::read(&request.http.headers)? else { return Ok(user) };
         request
@@ -247,6 +253,8 @@ impl Service {
             })
     }
 
+    /// True from the first signal on. `readyz` fails and connections close after their request, while requests under
+    /// way go on.
     pub(super) fn is_stopping(&self) -> bool {
         self.stop.is_cancelled()
     }
@@ -334,6 +342,7 @@ fn with_deprecation(request: &RequestInfo, mut response: Response) -> Response {
 }
 
 /// The response to a request without a seat: plain text, as in kube-apiserver.
+/// Clients of client-go retry after the number of seconds in the header.
 fn too_many(status: &Status) -> Response {
     let mut response = respond::text(StatusCode::TOO_MANY_REQUESTS, format!("{}\n", status.message));
     let seconds = status.retry_after().unwrap_or(1);
@@ -341,6 +350,7 @@ fn too_many(status: &Status) -> Response {
     response
 }
 
+/// The URI of an event is the decoded path with the query as it was sent.
 fn draft(log: &Arc<AuditLog>, request: &Request, peer: &Peer, id: &HeaderValue) -> AuditDraft {
     let uri = match request.raw_query.as_str() {
         "" => request.path.clone(),

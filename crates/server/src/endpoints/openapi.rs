@@ -75,6 +75,9 @@ pub(super) fn accepted(request: &Request, offered: &[&'static str]) -> Option<&'
 ///
 /// Made at most once per state of the registry and then shared (`api.documents`): several megabytes and the most
 /// expensive document there is.
+///
+/// Several megabytes and the most expensive document there is, so requests that come at the same time share one
+/// (`api.documents`), which is forgotten soon afterwards.
 async fn everything(api: Arc<Api>, request: &Request) -> Option<Response> {
     let Some(ty) = accepted(request, &[JSON, PROTOBUF, PROTOBUF_OLD]) else {
         return Some(respond::empty(StatusCode::NOT_ACCEPTABLE));

@@ -52,6 +52,7 @@ pub(crate) fn compress(mut response: Response, request: &Request, above: usize) 
 /// A long answer is compressed so many bytes at a time: megabytes at once would hold up the worker.
 const PIECE: usize = 64 << 10;
 
+/// Slices of the same memory; nothing is copied.
 fn cut(mut bytes: Bytes) -> impl Iterator<Item = Bytes> {
     std::iter::from_fn(move || (!bytes.is_empty()).then(|| bytes.split_to(bytes.len().min(PIECE))))
 }
@@ -102,6 +103,7 @@ pub(crate) struct GzipMember {
     compressed: FrameBytes,
 }
 
+/// A member that never had a batch is never begun, so an empty watch has an empty body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum MemberStage {
     #[default]

@@ -26,12 +26,14 @@ use crate::http::body::{Body, Response, WatchBody, with_write_grace};
 use crate::http::h1::head::lists;
 use crate::http::request::Request;
 
+/// The constant of RFC 6455, section 1.3.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Control frames have at most so much payload.
 const CONTROL_BYTES: u64 = 125;
 /// Bytes of the length that precedes each binary event of a watch in HTTP; a WebSocket message has a length of its
 /// own.
 const LENGTH_BYTES: usize = 4;
+/// Opcodes of RFC 6455, section 5.2. Continuation frames (0) are data.
 const TEXT: u8 = 1;
 const BINARY: u8 = 2;
 const CLOSE: u8 = 8;
@@ -39,6 +41,7 @@ const PING: u8 = 9;
 const PONG: u8 = 10;
 const NORMAL: u16 = 1000;
 const PROTOCOL_ERROR: u16 = 1002;
+/// Close codes of RFC 6455, section 7.4.
 const TOO_BIG: u16 = 1009;
 
 /// A valid upgrade request, to be accepted once the watch itself is known to be possible. Until then an error is a
@@ -71,6 +74,7 @@ pub(crate) fn negotiate(request: &Request, token_protocol: &str) -> Result<Optio
     Ok(Some(Upgrade { accept, protocol }))
 }
 
+/// SHA-1 is demanded by the protocol; it proves that the server has read the request, and protects nothing.
 fn accept_key(key: &str) -> String {
     let mut hash = Sha1::new();
     hash.update(key.as_bytes());
@@ -79,6 +83,10 @@ fn accept_key(key: &str) -> String {
 }
 
 /// At most one subprotocol beside the one that carries a token; it is echoed.
+///
+/// # Errors
+///
+/// A token without another protocol to answer with, or a choice between several: this server has no preference.
 fn protocol(headers: &HeaderMap, token_protocol: &str) -> Result<Option<HeaderValue>, String> {
     let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|v| v.to_str().ok());
     let offered: Vec<&str> =
@@ -159,6 +167,7 @@ async fn write_events<S: AsyncWrite + Unpin>(io: &mut S, frames: &[Bytes], binar
     io.flush().await
 }
 
+/// For control frames. Events are gathered by [`write_events`].
 async fn write_frame<S: AsyncWrite + Unpin>(io: &mut S, opcode: u8, payload: &[u8]) -> io::Result<()> {
     let mut out = BytesMut::with_capacity(payload.len() + 16);
     push_frame(&mut out, opcode, payload);
@@ -201,6 +210,7 @@ enum Control {
 /// Reads frames from the client. Data is kept only where messages are expected, and passed over elsewhere.
 #[derive(Debug, Default)]
 struct FrameReader {
+    /// At most a frame head and a control payload, or the part of a message that has come.
     buf: BytesMut,
     /// Bytes of a data frame still to be passed over.
     skip: u64,

@@ -106,6 +106,8 @@ impl ApiServices {
     }
 
     /// Checks one and writes its condition; returns true if it is available.
+    ///
+    /// A condition that cannot be written is logged only: routing does not depend on it.
     async fn check(&self, remote: &ExtensionServer) -> bool {
         let (documents, condition) = match self.ask(remote).await {
             Ok(documents) => (Some(documents), ("True", "Passed", "all checks passed".to_owned())),
@@ -146,6 +148,11 @@ impl ApiServices {
     }
 
     /// Looks whether the Service can lead anywhere.
+    ///
+    /// # Errors
+    ///
+    /// Reason and message of the condition, in the order of kube-apiserver's checks: the Service, its port, its
+    /// endpoints.
     fn look(&self, remote: &ExtensionServer) -> Result<(), (&'static str, String)> {
         let (namespace, name, port) = &remote.service;
         let [_, services, slices] = &self.collections;
@@ -204,6 +211,8 @@ impl ApiServices {
         (code == StatusCode::OK).then_some((hash, document))
     }
 
+    /// As `system:kube-aggregator`, a member of `system:masters`, as kube-apiserver asks. Each request has
+    /// [`PATIENCE`].
     async fn get(&self, address: &WebhookAddress, path: &str) -> Result<(StatusCode, Bytes), String> {
         let mut request = Request::builder()
             .method(Method::GET)
@@ -233,6 +242,7 @@ async fn changed(cursors: &mut [Cursor; 3], all: bool) -> bool {
     }
 }
 
+/// A slice that leads somewhere: a ready endpoint, and the port by its name.
 fn has_address(slice: &Value, port: &str) -> bool {
     let ready = |endpoint: &Value| endpoint.at("conditions").at("ready").as_bool() != Some(false);
     let own = |own: &Value| own.has("name") && own.text("name") == port && own.has("port");

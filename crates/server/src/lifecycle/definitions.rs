@@ -78,6 +78,7 @@ impl Definitions {
         }
     }
 
+    /// Takes the state that requests see at this moment.
     fn update(&mut self) {
         let walk = self.collection.walk(&Filter::default(), None);
         self.known.update(self.collection.snapshot().range(&walk));
@@ -231,6 +232,7 @@ impl Definitions {
         }
     }
 
+    /// Watches of the kind end, and requests get a 404 from now on.
     fn stop_serving(&self, name: &str) {
         self.api.registry.replace(|resource| belongs(resource, name), Vec::new());
     }
@@ -246,12 +248,15 @@ impl Definitions {
     }
 }
 
+/// One per served version. Objects older than the definition are completed with its defaults when they are shown,
+/// except while it is being deleted.
 fn resources(api: &Api, stored: &StoredDefinition) -> Vec<Arc<Resource>> {
     let StoredDefinition { definition, object, .. } = stored;
     let since = if definition.terminating { Revision::ZERO } else { object.revision() };
     custom::resources(&api.cache, definition, since)
 }
 
+/// By the collection, whose name is that of the definition.
 fn belongs(resource: &Resource, definition: &str) -> bool {
     resource.is_custom() && resource.collection.name() == definition
 }

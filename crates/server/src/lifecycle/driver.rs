@@ -140,11 +140,13 @@ impl Driver {
         position
     }
 
+    /// The delay is the same for all tasks, so they run in the order in which their changes came.
     /// The time at which work that a change causes is due: changes that follow at once are part of it.
     fn settle_time(&self) -> Instant {
         Instant::now() + self.api.options.lifecycle.settle
     }
 
+    /// The previous value matters for Services: an address that it no longer has must be given up.
     fn observe(&mut self, change: &Change) {
         let previous = change.previous.as_ref().map(|(_, value)| &value[..]);
         self.note_address(&change.key, previous);
@@ -225,6 +227,7 @@ impl Driver {
         }
     }
 
+    /// Only for namespaces with quotas, which is a lookup in the cache.
     fn recount(&mut self, path: &str) {
         if let Some((namespace, _)) = path.split_once('/')
             && quotas::limits(&self.api, namespace)
@@ -279,6 +282,9 @@ impl Driver {
         }
     }
 
+    /// # Errors
+    ///
+    /// The store or a write fails; the task is tried again later.
     async fn perform(&mut self, task: &LifecycleTask) -> Result<(), Status> {
         match task {
             LifecycleTask::Dependent(key) => garbage::check_dependent(&self.api, &self.graph, key).await,
@@ -336,6 +342,8 @@ impl Driver {
 }
 
 /// Returns the age of an event, by its creation time.
+///
+/// Zero for an event without a readable time, so that it lives for its whole time from now on.
 fn age(value: &[u8]) -> Duration {
     let created = listwatch_wire::json::raw::lookup(value, &["metadata", "creationTimestamp"]);
     let text = created.and_then(|raw| std::str::from_utf8(raw).ok()).unwrap_or_default().trim_matches('"');

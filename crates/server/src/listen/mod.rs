@@ -106,6 +106,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: A
 }
 
 /// Returns true if the first bytes are those of a request without TLS.
+/// Peeks and consumes nothing, so that a handshake finds its first byte.
 async fn is_plaintext_request(stream: &TcpStream, patience: Duration) -> bool {
     let mut first = [0; 5];
     let peeked = tokio::time::timeout(patience, stream.peek(&mut first)).await;

@@ -56,6 +56,9 @@ pub(crate) enum CertificateSource {
 }
 
 impl CertificateSource {
+    /// # Errors
+    ///
+    /// A file that cannot be read, or a CA that cannot sign.
     fn get(&self) -> Result<Issued, Error> {
         match self {
             Self::Issued(authority, names) => authority.serving(names),
@@ -169,6 +172,9 @@ impl Tls {
     }
 }
 
+/// # Errors
+///
+/// PEM that cannot be parsed, a key that does not fit the certificate, or no certificate at all.
 fn certified(issued: &Issued) -> Result<CertifiedKey, Error> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(issued.certificate.as_bytes()).collect();
     let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).map_err(tls)?;

@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// whole perhaps an instant apart, as scrapers have to live with anyway.
 #[derive(Debug)]
 pub(crate) struct LatencyHistogram<const N: usize> {
+    /// Upper bounds of the buckets, inclusive, in rising order and in the smallest unit.
     bounds: &'static [u64; N],
     buckets: [AtomicU64; N],
+    /// Values above the last bound, which the text has under `+Inf`.
     beyond: AtomicU64,
     sum: AtomicU64,
 }

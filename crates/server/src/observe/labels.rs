@@ -11,6 +11,7 @@ use std::fmt;
 pub(crate) const COMPONENT: &str = "apiserver";
 
 /// The metric labels of a request.
+/// Borrowed from the request while the series is looked up, and owned once it is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Labels<'a> {
     pub(crate) verb: &'static str,
@@ -19,6 +20,7 @@ pub(crate) struct Labels<'a> {
     pub(crate) version: Cow<'a, str>,
     pub(crate) resource: Cow<'a, str>,
     pub(crate) subresource: Cow<'a, str>,
+    /// `resource`, `namespace`, `cluster` or empty, as in kube-apiserver.
     pub(crate) scope: &'static str,
 }
 

@@ -39,6 +39,7 @@ pub(crate) fn prometheus(metrics: &Metrics) -> String {
     out
 }
 
+/// Both should be constant: a panic is a defect, and a task that is down needs a restart.
 fn faults(metrics: &Metrics, out: &mut String) {
     let name = "listwatch_request_panics_total";
     family(out, name, "counter", "Requests whose handler panicked.");
@@ -85,6 +86,7 @@ fn in_flight(requests: &RequestMetrics, out: &mut String) {
     }
 }
 
+/// Lists all open watches at each scrape, which takes a lock for as long as copying the pointers takes.
 fn watches(watches: &Watches, out: &mut String) {
     let mut open: BTreeMap<String, u64> = BTreeMap::new();
     watches.list().iter().for_each(|watch| *open.entry(long_running(watch)).or_default() += 1);
@@ -136,6 +138,7 @@ fn lag(watches: &Watches, out: &mut String) {
     }
 }
 
+/// The labels of kube-apiserver for a watch. Streams of many watches count once per watch.
 fn long_running(watch: &OpenWatch) -> String {
     let [group, version, resource] = watch.resource();
     let labels = ResourceLabels(group, version, resource);

@@ -51,10 +51,12 @@ fn field(stat: &str, at: usize) -> Option<f64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(at)?.parse().ok()
 }
 
+/// User and system time, fields 14 and 15 of the manual, counted after the name.
 fn cpu(stat: &str) -> Option<f64> {
     Some((field(stat, 11)? + field(stat, 12)?) / TICKS_PER_SECOND)
 }
 
+/// Boot time and ticks since then, so it moves if the clock is set.
 fn started(stat: &str, boot: &str) -> Option<f64> {
     Some(number(boot, "btime")? + field(stat, 19)? / TICKS_PER_SECOND)
 }

@@ -78,6 +78,7 @@ impl RequestError {
     }
 }
 
+/// By characters, so that no character is cut in two.
 fn shorten(text: &mut String) {
     if let Some((end, _)) = text.char_indices().nth(MAX_TEXT) {
         text.truncate(end);

@@ -56,6 +56,7 @@ pub(crate) struct RequestSeries {
     pub(crate) labels: Labels<'static>,
     pub(crate) durations: LatencyHistogram<23>,
     codes: [AtomicU64; CODES.len()],
+    /// Responses with a code that is not in [`CODES`].
     other: AtomicU64,
 }
 
@@ -68,6 +69,9 @@ pub(crate) struct InFlight {
 
 impl RequestMetrics {
     /// Returns the series of these labels. Beyond the bound on series it is that of the verb alone.
+    ///
+    /// A hash, a load and a comparison of labels. Two labels with one hash are told apart, and the second is counted
+    /// with its verb alone.
     pub(crate) fn series(&self, labels: &Labels<'_>) -> Arc<RequestSeries> {
         let key = self.hasher.hash_one(labels);
         match self.table.load().get(&key) {

@@ -63,6 +63,8 @@ impl Tasks {
     }
 
     /// Completes when a task has ended that should not have; its name.
+    ///
+    /// Registers for the notification before it looks at the list, so an end in between is not missed.
     pub async fn first_end(&self) -> &'static str {
         loop {
             let mut ended = std::pin::pin!(self.ended.notified());

@@ -166,6 +166,7 @@ impl Watches {
         self.series.lock().values().cloned().collect()
     }
 
+    /// The number of series is that of served resources, since only those can be watched.
     fn series_of(&self, [group, version, resource]: &[Arc<str>; 3]) -> Arc<WatchSeries> {
         let labels = labels::ResourceLabels(group, version, resource).to_string();
         let mut all = self.series.lock();
@@ -198,6 +199,7 @@ impl Watches {
 }
 
 /// The entry of one watch among the open ones. Dropping it removes the entry and counts the request.
+/// Relaxed counters throughout: they are read for display only.
 #[derive(Debug)]
 pub(crate) struct WatchTicket {
     id: u64,

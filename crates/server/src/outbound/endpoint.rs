@@ -64,6 +64,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// Why that was not possible, in the words of Go's HTTP client.
+    ///
+    /// The timeout is also told to the webhook as a parameter, as kube-apiserver does, so that it can give up in
+    /// time.
     pub(crate) async fn post(
         &self,
         client: &WebhookClient,
@@ -79,6 +82,7 @@ impl Endpoint {
         called.map_err(|why| format!("Post {url:?}: {why}"))
     }
 
+    /// The Service is resolved at each call: its endpoints change more often than its configuration.
     fn target(
         &self,
         locate: impl FnOnce(&str, &str, i64) -> Result<(String, u16), String>,

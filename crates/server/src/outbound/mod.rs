@@ -36,6 +36,9 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use remote::{ClientIdentity, Remote};
 
 /// Bounds of what webhooks may cost.
+///
+/// All of them hold per call or per target. The number of calls at one time is bounded by the requests that make
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WebhookLimits {
     /// Bytes of an answer. A patch may replace a whole object, which has at most 3 MiB, in base64 and with its old values.
@@ -83,6 +86,7 @@ impl WebhookAddress {
         if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
     }
 
+    /// Everything that a connection was verified for.
     fn key(&self) -> String {
         format!("{} {} {} {}", self.server_name, self.address, self.port, self.trust)
     }
@@ -178,6 +182,7 @@ const HEADER_KEY: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUME
 struct Idle(Mutex<HashMap<String, Vec<WebhookConnection>>>);
 
 impl Idle {
+    /// The one that was used last, since it is the least likely to be closed. Closed ones are dropped on the way.
     fn take(&self, key: &str) -> Option<WebhookConnection> {
         let mut idle = self.0.lock();
         let connections = idle.get_mut(key)?;
@@ -189,6 +194,7 @@ impl Idle {
         None
     }
 
+    /// Beyond the limit a connection is closed. Entries of targets that are never asked again are not removed.
     fn put(&self, key: String, connection: WebhookConnection, limit: usize) {
         let mut idle = self.0.lock();
         let connections = idle.entry(key).or_default();
@@ -245,6 +251,10 @@ impl WebhookClient {
     }
 
     /// Sends a request; returns the head of the answer, and the connection for when its body has been read.
+    ///
+    /// # Errors
+    ///
+    /// The target cannot be reached. A kept connection that fails before an answer is replaced by a new one, once.
     pub(crate) async fn send(
         &self,
         target: &WebhookAddress,
@@ -346,11 +356,14 @@ fn is_unsent(error: &hyper::Error) -> bool {
     error.is_canceled() || error.is_closed() || error.is_incomplete_message()
 }
 
+/// `EOF` is what Go's client says of a connection that ends, and what users search for.
 fn describe(error: &hyper::Error) -> String {
     if error.is_incomplete_message() || error.is_closed() { "EOF".to_owned() } else { error.to_string() }
 }
 
 /// Connects and does the TLS handshake. Errors are worded as Go's, since they end up in Status messages.
+///
+/// No timeout of its own: every caller has one around the whole call.
 async fn connect(target: &WebhookAddress) -> Result<WebhookConnection, String> {
     let WebhookAddress { address, port, .. } = target;
     let stream = TcpStream::connect((address.as_str(), *port)).await.map_err(|error| {

@@ -81,10 +81,12 @@ impl Trust<'_> {
     }
 }
 
+/// `ring`, explicitly, so that no default of the process decides.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
+/// Protocol versions are TLS 1.2 and 1.3.
 fn config(accepted: Accepted, identity: Option<&FrontProxyIdentity>) -> Result<Arc<ClientConfig>, String> {
     let provider = provider();
     let verifier = Arc::new(Verifier { accepted, provider: Arc::clone(&provider) });
@@ -140,6 +142,7 @@ struct Verifier {
 }
 
 impl ServerCertVerifier for Verifier {
+    /// A certificate of the bundle itself is accepted after its name was verified, see the head of this file.
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,

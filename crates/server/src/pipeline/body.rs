@@ -82,6 +82,7 @@ impl Expected<'_> {
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub(crate) object: Value,
+    /// Duplicate and unknown fields, unless validation ignores or rejects them.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -156,6 +157,10 @@ pub(crate) fn strict_decoding_errors(
 }
 
 /// The effect of strict-decoding errors by the `fieldValidation` of the request: nothing, warnings, or an error.
+///
+/// # Errors
+///
+/// The message of the 400, for strict validation.
 pub(crate) fn apply_field_validation(
     strict_decoding_errors: Vec<String>,
     validation: FieldValidation,

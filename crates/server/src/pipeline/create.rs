@@ -66,6 +66,7 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, 
     }
 }
 
+/// Apart from [`create`] so that warnings of admission reach the client also if it fails.
 async fn admit_and_create(
     change: &ObjectChange<'_>,
     dry_run: bool,
@@ -165,6 +166,7 @@ async fn create_named(
     }
 }
 
+/// An object that is being deleted still has its name, which the message says, because waiting helps.
 fn taken(target: &Target<'_>, there: Option<&Stored>) -> Status {
     let mut status = exists(target);
     if there.is_some_and(|there| there.value.at("metadata").has("deletionTimestamp")) {

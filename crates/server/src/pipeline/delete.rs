@@ -32,6 +32,7 @@ const DEFAULT_GRACE: i64 = 30;
 struct Deleting<'a> {
     api: &'a Api,
     target: &'a Target<'a>,
+    /// As the client sent them; preconditions are checked on every attempt.
     options: &'a DeleteOptions,
     writer: WriteUser<'a>,
     /// True for Pods, which have a grace period.
@@ -57,6 +58,8 @@ impl Decide for Deleting<'_> {
 }
 
 impl Deleting<'_> {
+    /// The object of a deletion is null and the old one is the stored version, so admission runs again for each
+    /// version that is tried.
     async fn admit(&self, old: &Value) -> Result<(), Status> {
         let Self { api, target, options, writer, .. } = *self;
         let attributes = Attributes {
@@ -284,6 +287,7 @@ fn mark(object: &mut Value, grace: i64, now: Timestamp) {
     }
 }
 
+/// By the object and not by the resource, because stored objects name their kind.
 fn is_namespace(object: &Value) -> bool {
     object.text("kind") == "Namespace" && object.text("apiVersion") == "v1"
 }

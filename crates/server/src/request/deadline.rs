@@ -54,6 +54,7 @@ fn parse(text: &str) -> Option<Duration> {
     (!text.is_empty()).then(|| Duration::try_from_secs_f64(seconds).ok())?
 }
 
+/// The units of Go's `time.ParseDuration`, with both signs for micro.
 fn unit_seconds(unit: &str) -> Option<f64> {
     Some(match unit {
         "ns" => 1e-9,

@@ -104,6 +104,8 @@ impl RequestInfo {
     }
 
     /// The seats that it takes: more than one if it reads a collection.
+    ///
+    /// The number follows kube-apiserver's work estimator: by the objects that the list has to look at.
     pub(crate) fn seats(&self) -> u32 {
         let (RequestTarget::Resource(info), Some(resource)) = (&self.target, &self.resource) else {
             return 1;
@@ -122,6 +124,8 @@ impl RequestInfo {
 }
 
 /// The field selector of a request for several objects.
+///
+/// A selector that cannot be parsed is left out here and rejected by the verb, after authorization.
 fn fields(info: &ResourceInfo, query: &Query<'_>) -> Option<FieldSelector> {
     if !matches!(info.verb, Verb::List | Verb::Watch | Verb::DeleteCollection) {
         return None;
@@ -141,6 +145,7 @@ pub(crate) enum RequestTarget {
 }
 
 /// A request for a resource, by its method and path.
+/// Nothing in it has been checked against the registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceInfo {
     /// API group; empty for the core group.

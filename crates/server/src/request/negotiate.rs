@@ -46,6 +46,7 @@ pub(crate) enum MetaVersion {
 }
 
 impl MetaVersion {
+    /// `None` for another group or version: the clause then offers nothing.
     fn of(group: &str, version: &str) -> Option<Self> {
         match (group, version) {
             ("meta.k8s.io", "v1") => Some(Self::V1),
@@ -141,6 +142,7 @@ pub(crate) fn negotiate(accept: Option<&str>, subject: ResponseSubject, typed: b
 #[derive(Debug, Default)]
 struct AcceptClause<'a> {
     media_type: &'a str,
+    /// One unless `q` says otherwise. Zero is not treated as a refusal, as in kube-apiserver.
     quality: f32,
     transform: Option<&'a str>,
     group: &'a str,
@@ -150,6 +152,7 @@ struct AcceptClause<'a> {
 }
 
 impl<'a> AcceptClause<'a> {
+    /// Parameters that are not known are ignored, so that newer clients are understood.
     fn parse(text: &'a str) -> Option<Self> {
         let mut parts = text.split(';').map(str::trim);
         let mut clause = Self { media_type: parts.next()?, quality: 1.0, ..Self::default() };

@@ -18,6 +18,9 @@ use crate::registry::Resource;
 ///
 /// # Errors
 /// 400 for a field that cannot be selected by, or a name that contradicts the path.
+///
+/// Equal filters must compare equal, since watches share views by them; selectors are therefore kept parsed and not
+/// as text.
 pub(crate) fn filter(
     resource: &Resource,
     namespace: Option<&str>,

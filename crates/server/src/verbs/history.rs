@@ -93,11 +93,14 @@ async fn versions(api: &Api, request: &Request, object: &Target<'_>) -> Result<B
     Ok(out.freeze())
 }
 
+/// Deletions count nothing.
 fn bytes_of(versions: &[KeyVersion]) -> usize {
     versions.iter().filter_map(|version| version.value.as_ref()).map(Bytes::len).sum()
 }
 
 /// Writes one version: revision, field manager, time and object.
+///
+/// One version is shown at a time; a conversion webhook is called once per version.
 async fn describe(
     api: &Api,
     object: &Target<'_>,
@@ -154,6 +157,8 @@ async fn shown(api: &Api, object: &Target<'_>, value: &Bytes, revision: Revision
 }
 
 /// Answers the JSON patch between the versions at two revisions.
+///
+/// Both versions are held in memory, and the patch is as large as they differ.
 async fn difference(api: &Api, request: &Request, object: &Target<'_>) -> Result<Bytes, Status> {
     let query = &request.query;
     let at = |key: &'static str| -> Result<Revision, Status> {

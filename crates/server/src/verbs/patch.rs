@@ -122,6 +122,8 @@ struct PatchWork<'a> {
 
 impl PatchWork<'_> {
     /// A JSON, merge or strategic patch of an object.
+    ///
+    /// Costs a copy of the stored tree, of which unchanged parts are shared.
     async fn patched(&self, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
         let (parsed, target) = (&self.parsed, self.target);
         let rules = &target.resource.rules;
@@ -156,6 +158,7 @@ impl PatchWork<'_> {
         self.change.update(target, &mut new, stored, told).await
     }
 
+    /// A merge patch may leave out kind and version; a patched object has those of the path.
     fn name_type(&self, new: &mut Value) {
         let wanted = expected(self.target.resource);
         new.put("kind", wanted.kind);
@@ -164,6 +167,10 @@ impl PatchWork<'_> {
 
     /// Checks the type that a patched object says it has. A built-in kind may leave it out; of a custom kind the path of
     /// the status takes only the status.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of a patch that makes another kind of the object.
     fn check_type(&self, new: &mut Value) -> Result<(), Status> {
         let (custom, wanted) = (self.target.resource.is_custom(), expected(self.target.resource));
         let (kind, version) = (new.text("kind"), new.text("apiVersion"));

@@ -29,8 +29,9 @@ use crate::verbs::{create, delete, delete_collection, patch, update};
 
 /// Answers a write, or a request for a subresource.
 ///
-/// # Errors 406, 413, 400 or 504 for the body, 429 without seats, and those of the verb. If admission added warnings,
-/// an error is a response with them instead.
+/// # Errors
+/// 406, 413, 400 or 504 for the body, 429 without seats, and those of the verb. If admission added warnings, an error
+/// is a response with them instead.
 ///
 /// Reads the body, decides on the thread, performs the verb and encodes the answer. `weight` above the bound of
 /// `api/heavy.rs` moves the whole verb beside the async workers.
@@ -85,6 +86,7 @@ pub(crate) async fn write(
 }
 
 /// The larger of the body and the stored object: the cost of a write grows with both.
+/// The stored size comes from the cache and may be behind; it only decides on which thread the work is done.
 fn weight(writing: &WriteRequest) -> usize {
     let stored = writing.name.as_deref().and_then(|name| {
         let key = writing.resource.key(writing.namespace.as_deref(), name);
@@ -129,6 +131,7 @@ async fn perform(
     }
 }
 
+/// One match for all verbs, so that the large futures exist once.
 async fn perform_verb(api: &Api, verb: Verb, writing: WriteRequest) -> Result<Answer, Status> {
     match verb {
         _ if connect::is_connection(&writing) => connect::connect(api, writing).await,
@@ -183,6 +186,8 @@ pub(super) async fn read_body(api: &Api, body: &mut dyn BodySource, limit: usize
     }
 }
 
+/// Objects are encoded from stored bytes where they were stored, and from the tree where nothing was: dry runs and
+/// subresources.
 async fn respond_with(
     api: &Api,
     answer: Answer,

@@ -29,6 +29,7 @@ impl Call {
 }
 
 /// An argument: its node and its size.
+/// Copied freely: two words of data.
 #[derive(Clone, Copy)]
 struct Arg {
     id: Id,
@@ -347,6 +348,7 @@ impl Coster<'_> {
         Some((text, size.unwrap_or(UNKNOWN)))
     }
 
+    /// A look at every element; of texts also at their characters.
     fn traversal(&self, function: &str, target: Arg) -> Call {
         match self.element_size(target) {
             Some((text, size)) => {
@@ -358,6 +360,7 @@ impl Coster<'_> {
         }
     }
 
+    /// A negative limit means all parts and becomes a huge number, as the cast does in Go.
     fn split_limit(&self, arg: Arg, default: u64) -> u64 {
         match self.checked.ast.kind(arg.id) {
             AstKind::Literal(Literal::Int(number)) => number.cast_unsigned(),
@@ -365,6 +368,7 @@ impl Coster<'_> {
         }
     }
 
+    /// The result is all elements and the separators between them.
     fn join(&self, list: Arg, separator: Option<Arg>) -> Call {
         let mut size =
             self.element_size(list).map_or(SizeRange::fixed(0), |(_, element)| list.size.times(element));
@@ -404,6 +408,7 @@ fn replaced(text: SizeRange, old: SizeRange, new: SizeRange) -> SizeRange {
     count.times(new).plus(kept)
 }
 
+/// Rounded up, and never a division by zero: the caller has excluded it.
 #[expect(clippy::cast_precision_loss, reason = "counted in doubles, as Kubernetes does")]
 fn divided(size: u64, by: u64) -> u64 {
     ceil(size, 1.0 / by as f64)

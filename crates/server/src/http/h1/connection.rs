@@ -48,6 +48,7 @@ enum AfterRequest {
     Tunnel(Box<dyn Duplex>),
 }
 
+/// The framing of events on a connection that belongs to a watch.
 enum ConnectionFlow {
     Chunks,
     WebSocket,
@@ -111,6 +112,9 @@ where
 }
 
 /// Waits for a head. `None` at the end of the connection, after idling too long, or when the server stops.
+///
+/// The idle timeout holds up to the first byte of a head, and the shorter one for heads from then on, so that a
+/// client cannot send one byte a minute.
 async fn next_head<S: AsyncRead + Unpin>(
     io: &mut S,
     buf: &mut BytesMut,
@@ -145,6 +149,8 @@ async fn next_head<S: AsyncRead + Unpin>(
     }
 }
 
+/// Plain text as Go's server sends it, since the request was never one of Kubernetes. The connection closes
+/// afterwards.
 async fn refuse<S: AsyncWrite + Unpin>(io: &mut S, refused: Refused) -> io::Result<()> {
     let status = match refused {
         Refused::Malformed | Refused::NoHost | Refused::SeveralHosts => StatusCode::BAD_REQUEST,
@@ -160,6 +166,9 @@ async fn refuse<S: AsyncWrite + Unpin>(io: &mut S, refused: Refused) -> io::Resu
 }
 
 /// One request and its answer.
+///
+/// What the handler has not read of the body is looked for before the answer is written, within `body_timeout`; a
+/// body that does not end makes this the last request of the connection.
 async fn exchange<S>(
     io: &mut S,
     buf: &mut BytesMut,
@@ -246,6 +255,7 @@ where
 }
 
 /// Passes bytes both ways until one end closes, or the server stops.
+/// There is no deadline: kubectl keeps such connections for as long as its user does.
 async fn tunnel<S>(io: &mut S, other: &mut dyn Duplex, service: &impl Handler) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -258,6 +268,10 @@ where
 }
 
 /// Writes an answer that is all there.
+///
+/// # Errors
+///
+/// The client takes none of it for [`STALL`], or has gone.
 async fn write_short<S: AsyncWrite + Unpin>(io: &mut S, pieces: &[&[u8]]) -> io::Result<()> {
     let write = async {
         write_pieces(io, pieces).await?;
@@ -286,6 +300,9 @@ async fn stream_pieces<S: AsyncWrite + Unpin>(
 }
 
 /// Writes events as they come, until the watch ends or the client goes.
+///
+/// Events come before the look at the client, so a client that has gone is noticed when nothing is ready, or by the
+/// failing write.
 async fn stream_watch<S>(io: &mut S, watch: &mut dyn WatchBody) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,

@@ -32,10 +32,13 @@ const PIECE: usize = 64 << 10;
 /// still be reset.
 pub(super) struct OutBody {
     source: BodyState,
+    /// The time at which the stream is reset; moved on whenever a piece is given out.
     deadline: StreamDeadline,
+    /// Pieces that hyper holds and has not written.
     waiting: Arc<UnwrittenPieces>,
 }
 
+/// A body that is all there goes out in one frame or in pieces; the others are made while they are sent.
 enum BodyState {
     OneFrame(Bytes),
     Full(Bytes),
@@ -61,6 +64,7 @@ impl OutBody {
         Self { source, deadline, waiting: Arc::default() }
     }
 
+    /// Restarts the clock of a stream that makes progress.
     fn piece(&self, bytes: Bytes) -> Frame<ResponsePiece> {
         match self.source {
             BodyState::OneFrame(_) => return Frame::data(ResponsePiece { bytes, waiting: None }),
@@ -108,6 +112,7 @@ impl http_body::Body for OutBody {
         }
     }
 
+    /// True only for bodies without bytes: an early end would take away the possibility of a reset.
     fn is_end_stream(&self) -> bool {
         matches!(&self.source, BodyState::OneFrame(rest) if rest.is_empty())
     }
@@ -208,6 +213,7 @@ struct UnwrittenPieces {
 }
 
 impl UnwrittenPieces {
+    /// Ready when the last piece was written or dropped.
     fn poll_none(&self, cx: &Context<'_>) -> Poll<()> {
         // Registered before looking, so that a piece that leaves in between is not missed.
         self.stream.register(cx.waker());

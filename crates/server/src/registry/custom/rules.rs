@@ -66,10 +66,12 @@ impl Custom {
         }
     }
 
+    /// Without a status subresource nothing is reset at the object's own path.
     fn ignored(&self, subresource: &str) -> &FieldSet {
         if subresource == "status" { &self.ignored_by_status } else { &self.ignored }
     }
 
+    /// The schema as the merge sees it, borrowed for one call.
     fn node(&self) -> CustomNode<'_> {
         CustomNode::Resource(&self.version.schema)
     }
@@ -94,6 +96,7 @@ impl Custom {
 }
 
 /// Returns true if rules cannot be evaluated on an object with such an error.
+/// Rules read fields that the schema promises; these are the errors by which a promise is broken.
 fn blocks_rules(kind: FieldErrorKind) -> bool {
     matches!(
         kind,
@@ -234,6 +237,7 @@ impl Strategy for Custom {
 }
 
 /// A status write changes nothing else, apart from who wrote it.
+/// Labels and annotations stay as stored, unlike for built-in kinds.
 fn keep_all_but_status(new: &mut Value, old: &Value) {
     let sent = std::mem::replace(new, old.clone());
     keep(new, &sent, "status");

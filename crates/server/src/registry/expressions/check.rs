@@ -44,6 +44,7 @@ pub(crate) fn errors(group: &str, kind: &str, object: &Value, old: Option<&Value
     }
 }
 
+/// One environment for all webhooks: conditions see the request and the authorizer, and no parameters.
 fn webhook_errors(version: Version, configuration: &Value) -> Vec<FieldError> {
     let env = environment(version, Declared { authorizer: true, ..Declared::default() });
     let mut errors = Vec::new();
@@ -53,6 +54,7 @@ fn webhook_errors(version: Version, configuration: &Value) -> Vec<FieldError> {
     errors
 }
 
+/// Empty expressions are reported by other rules.
 fn conditions(env: &Env, holder: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for (index, condition) in holder.list("matchConditions").iter().enumerate() {
         let path = format!("{path}.matchConditions[{index}].expression");
@@ -60,6 +62,7 @@ fn conditions(env: &Env, holder: &Value, path: &str, errors: &mut Vec<FieldError
     }
 }
 
+/// Bindings have no expressions, only a shape.
 fn binding_errors(family: PolicyFamily, binding: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
     shape::binding(family, binding.at("spec"), &mut errors);

@@ -15,11 +15,15 @@ use listwatch_wire::names::{label_key_errors, subdomain_errors};
 
 use super::policy::PolicyFamily;
 
+/// Operations of rules, in the order in which messages list them.
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+/// Without `DELETE`, since there is no object to change then.
 const MUTABLE_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
+/// Reasons that a validation may give; each stands for a status code.
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 /// kube-apiserver's bounds.
 const MATCH_CONDITIONS: usize = 64;
+/// The most audit annotations of one policy: each is in every audit event that it matches.
 const AUDIT_ANNOTATIONS: usize = 20;
 
 /// Validates a policy, apart from its expressions. Errors are in the order of kube-apiserver.
@@ -53,6 +57,7 @@ pub(super) fn policy(family: PolicyFamily, name: &str, spec: &Value, errors: &mu
     }
 }
 
+/// The kind need not be served: it may be defined later. Requests fail by the failure policy until then.
 fn param_kind(kind: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (version, at) = (kind.text("apiVersion"), path.child("apiVersion"));
     if version.is_empty() {
@@ -76,6 +81,7 @@ fn param_kind(kind: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Selectors are rows of the tables in `listwatch_kinds`; here are the rules.
 fn match_resources(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
     if resources.has("matchPolicy") {
         errors.one_of(&path.child("matchPolicy"), resources.text("matchPolicy"), &["Equivalent", "Exact"]);
@@ -88,6 +94,7 @@ fn match_resources(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Empty lists match nothing, so they are refused: the policy would silently be without effect.
 fn rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
     for (key, what) in
         [("operations", "operations"), ("apiGroups", "API groups"), ("apiVersions", "API versions")]
@@ -158,6 +165,7 @@ fn resources(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Names identify conditions in messages and metrics, so they must be unique and qualified.
 fn match_conditions(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (items, path) = (spec.list("matchConditions"), path.child("matchConditions"));
     if items.len() > MATCH_CONDITIONS {
@@ -180,6 +188,8 @@ fn match_conditions(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Order matters to the compiler, which lets a variable read the earlier ones only; names are identifiers because
+/// expressions write `variables.name`.
 fn variables(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let path = path.child("variables");
     for (index, variable) in spec.list("variables").iter().enumerate() {
@@ -225,6 +235,7 @@ fn validations(name: &str, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// A message is one line, as it ends up in a Status.
 fn validation(item: &Value, path: &Path<'_>, errors: &mut Errors) {
     if item.text("expression").trim().is_empty() {
         errors.required(&path.child("expression"), "expression is not specified");
@@ -243,6 +254,7 @@ fn validation(item: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
+/// Rules must not name deletions, see [`MUTABLE_OPERATIONS`].
 fn mutations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let rules = path.child("matchConstraints");
     let rules = rules.child("resourceRules");
@@ -262,6 +274,7 @@ fn mutations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     errors.required_one_of(&path.child("reinvocationPolicy"), policy, &["IfNeeded", "Never"]);
 }
 
+/// A union by `patchType`: the field of that type must be there, and the other one must not.
 fn mutation(item: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (own, other) = match item.text("patchType") {
         "" => return errors.required(&path.child("patchType"), ""),
@@ -303,6 +316,7 @@ pub(super) fn binding(family: PolicyFamily, spec: &Value, errors: &mut Errors) {
     }
 }
 
+/// By name or by selector. The action for missing parameters has no default, because neither choice is harmless.
 fn param_ref(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (named, selected) = (!reference.text("name").is_empty(), reference.has("selector"));
     match (named, selected) {
@@ -318,6 +332,7 @@ fn param_ref(reference: &Value, path: &Path<'_>, errors: &mut Errors) {
     errors.required_one_of(&path.child("parameterNotFoundAction"), action, &["Deny", "Allow"]);
 }
 
+/// `Deny` makes `Warn` superfluous; each action once.
 fn actions(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let items: Vec<&str> = spec.list("validationActions").iter().filter_map(Value::as_str).collect();
     let mut seen = HashSet::new();

@@ -106,6 +106,7 @@ struct ListPage {
     objects: Vec<Arc<Object>>,
     /// True if the list goes on to the end of the walk.
     whole: bool,
+    /// Set if a limit cut the list.
     more: Option<More>,
 }
 
@@ -271,6 +272,7 @@ impl ListPartWriter {
         out
     }
 
+    /// Stored bytes are copied with the metadata put in; only tables parse the object.
     fn item(&self, object: &Arc<Object>, out: &mut BytesMut) {
         let object = self.resource.present(object);
         match self.shape {
@@ -290,6 +292,7 @@ impl ListPartWriter {
 
 /// A list on its way out. Holds one batch of objects, one item and one piece of output, however long the list is.
 struct ListPieces {
+    /// Everything before the first item; taken by the first piece.
     head: Option<BytesMut>,
     writer: ListPartWriter,
     objects: ListObjects,
@@ -299,6 +302,7 @@ struct ListPieces {
     /// True if no object has been written yet.
     first: bool,
     finished: bool,
+    /// Bytes after which a piece is given out. One object more may be in it.
     piece_bytes: usize,
 }
 
@@ -396,6 +400,8 @@ impl OffloadedList {
 /// A short list as one body, a long one in pieces.
 ///
 /// `short` is where compression and chunking begin to pay.
+///
+/// At most `short` bytes and one piece are held before the response begins, and from then on one piece.
 async fn body(mut list: OffloadedList, short: usize) -> Result<Body, Status> {
     let mut begun = BytesMut::new();
     while !list.pieces.finished && begun.len() <= short {

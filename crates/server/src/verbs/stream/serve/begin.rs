@@ -46,6 +46,7 @@ impl ServedStream {
         self.admitting = Some(Admitting { id, watches, outcome });
     }
 
+    /// Watches of one subscription start in the order of its list, and none of them before all are admitted.
     pub(super) fn admitted(&mut self, (id, outcome): (String, Result<Vec<AdmittedWatch>, Status>)) {
         self.admitting = None;
         match outcome {

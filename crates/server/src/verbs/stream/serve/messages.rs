@@ -50,6 +50,7 @@ impl ServedStream {
         self.wanted.push_back(asked);
     }
 
+    /// In any stage: an id is taken from the message that names it until its end is told.
     pub(super) fn contains(&self, id: &str) -> bool {
         self.live.contains(id)
             || self.wanted.iter().any(|asked| asked.id == id)

@@ -87,6 +87,7 @@ impl WatchBody for ServedStream {
         self.ticket.inbox.has_room()
     }
 
+    /// A message that cannot be read, or for which there is no room, is answered on the stream and does not end it.
     fn receive(&mut self, message: Bytes) {
         let received = ClientMessage::parse(&message).map_err(Status::bad_request).and_then(|message| {
             self.ticket.inbox.put(message).map_err(|full| Status::too_many_requests(full.to_string(), 1))
@@ -189,6 +190,7 @@ impl ServedStream {
         }
     }
 
+    /// The limits of a single watch, for all watches of the stream together.
     fn portion(&self) -> Portion {
         let limits = &self.api().options.watch;
         Portion { events: limits.batch_events, bytes: limits.batch_bytes }
@@ -243,6 +245,8 @@ impl ServedStream {
         self.ended = true;
     }
 
+    /// Rights first, then the end of the stream and of single subscriptions, then the bookmark. The timer is set
+    /// again at the end.
     fn tick(&mut self, now: Instant) {
         let api = Arc::clone(self.api());
         for (id, withdrawn) in self.live.recheck(&api, now) {
