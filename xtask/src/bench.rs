@@ -49,6 +49,8 @@ enum Which {
     Admission,
     /// A stream of Pods as whole objects, as gzip of them and as deltas: bytes and CPU of both ends
     Delta,
+    /// HTTP/1.1 of our own beside hyper's: memory of an idle connection and of a watch, CPU per request
+    Http,
     /// The whole server as a process: CPU per request and per delivered event; needs --driver
     Server,
     /// Pods placed by the real controllers, on this server and on kube-apiserver, each killed once; needs --kubernetes
@@ -75,6 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Which::Rights => bench("listwatch-server", &["rights"])?,
             Which::Admission => bench("listwatch-server", &["admission"])?,
             Which::Delta => bench("listwatch-cli", &["delta"])?,
+            Which::Http => http()?,
             Which::Server => match &arguments.driver {
                 Some(driver) => server(driver)?,
                 None => println!("server: left out; name the load driver with --driver"),
@@ -94,6 +97,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 fn bench(package: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let mut command = Command::new("cargo");
     command.args(["bench", "--bench", "*", "--package", package, "--"]).args(arguments).current_dir(root());
+    checks::run(command).map(drop)
+}
+
+fn http() -> anyhow::Result<()> {
+    let mut command = Command::new("cargo");
+    command.args(["bench", "--package", "listwatch-server", "--features", "bench-http", "--bench", "http"]);
+    command.current_dir(root());
     checks::run(command).map(drop)
 }
 

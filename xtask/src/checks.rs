@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 
 use crate::report::{Outcome, Step};
-use crate::{house, kinds, links, outside, parts, rooms, root, rules};
+use crate::{house, kinds, links, outside, parts, rooms, root, rules, translations};
 
 pub(crate) fn steps() -> Vec<Step> {
     vec![
@@ -40,6 +40,11 @@ pub(crate) fn steps() -> Vec<Step> {
             run: generated,
         },
         Step { name: "links", about: "no document names a file that is not there", run: links::check },
+        Step {
+            name: "translations",
+            about: "translated documents have the figures of the original",
+            run: translations::check,
+        },
         Step { name: "docs", about: "rustdoc without warnings or broken links", run: docs },
         Step { name: "tests", about: "unit and integration tests, with real parts", run: tests },
         Step { name: "schedules", about: "the informer's locks under shuttle's scheduler", run: schedules },

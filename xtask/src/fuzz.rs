@@ -12,8 +12,22 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-saniti
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Ccodegen-units=1 -Cdebug-assertions";
 
-const TARGETS: [&str; 9] =
-    ["json", "query", "events", "patches", "ownership", "protobuf", "objects", "definitions", "cel"];
+const TARGETS: [&str; 14] = [
+    "json",
+    "query",
+    "events",
+    "patches",
+    "ownership",
+    "protobuf",
+    "objects",
+    "definitions",
+    "cel",
+    "http1",
+    "websocket",
+    "yaml",
+    "tokens",
+    "model",
+];
 
 /// What to fuzz, and for how long.
 #[derive(clap::Args)]

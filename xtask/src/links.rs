@@ -1,9 +1,10 @@
-//! Links in documents: every relative link, picture and chapter of the book must lead to a file of this repository, and so must
-//! every path in backticks that begins with one of its folders.
+//! Links in documents: every relative link, picture and chapter of the book must lead to a file of this repository, and to a
+//! heading of it if the link names one; so must every path in backticks that begins with one of its folders. The book has a
+//! chapter for every document of its folder, and its chapters link to nothing outside of it, where mdBook has no page.
 //!
 //! A document that names what is not there is worse than none: the reader stops trusting the rest.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
@@ -23,6 +24,9 @@ pub(crate) fn check() -> anyhow::Result<Outcome> {
             if !leads_somewhere(document, &target) {
                 broken.push(format!("{}: {target}", document.display()));
             }
+            if document.starts_with(BOOK) && leaves_the_book(document, &target) {
+                broken.push(format!("{}: {target} is not in the book", document.display()));
+            }
         }
         for path in paths(&text) {
             count += 1;
@@ -31,6 +35,7 @@ pub(crate) fn check() -> anyhow::Result<Outcome> {
             }
         }
     }
+    broken.extend(without_chapter(&documents)?);
     if !broken.is_empty() {
         bail!("links that lead nowhere:\n  {}", broken.join("\n  "));
     }
@@ -88,11 +93,66 @@ fn is_path(word: &str) -> bool {
     FOLDERS.iter().any(|folder| word.starts_with(folder)) && word.chars().all(plain)
 }
 
-fn leads_somewhere(document: &Path, target: &str) -> bool {
+/// The folder of the book.
+const BOOK: &str = "docs";
+
+/// Returns the documents of the book's folder that its table of contents does not name.
+fn without_chapter(documents: &[PathBuf]) -> anyhow::Result<Vec<String>> {
+    let contents = Path::new(BOOK).join("SUMMARY.md");
+    let text =
+        std::fs::read_to_string(root().join(&contents)).context("cannot read the table of contents")?;
+    let chapters: Vec<PathBuf> = targets(&text).iter().map(|target| Path::new(BOOK).join(target)).collect();
+    let pages = documents.iter().filter(|page| page.starts_with(BOOK) && **page != contents);
+    let missing = pages.filter(|page| !chapters.contains(page));
+    Ok(missing.map(|page| format!("{}: has no {}", contents.display(), page.display())).collect())
+}
+
+fn is_elsewhere(target: &str) -> bool {
+    target.contains("://") || target.starts_with("mailto:")
+}
+
+/// Resolves a relative link; the document itself if it names only a heading.
+fn resolve(document: &Path, target: &str) -> PathBuf {
     let path = target.split('#').next().unwrap_or_default();
-    let elsewhere = path.is_empty() || path.contains("://") || path.starts_with("mailto:");
-    let folder = document.parent().unwrap_or(Path::new(""));
-    elsewhere || root().join(folder).join(path).exists()
+    if path.is_empty() {
+        return document.to_owned();
+    }
+    let mut resolved = PathBuf::new();
+    for part in document.parent().unwrap_or(Path::new("")).join(path).components() {
+        match part {
+            Component::ParentDir => {
+                resolved.pop();
+            }
+            part => resolved.push(part),
+        }
+    }
+    resolved
+}
+
+fn leads_somewhere(document: &Path, target: &str) -> bool {
+    if is_elsewhere(target) {
+        return true;
+    }
+    let file = root().join(resolve(document, target));
+    match target.split_once('#') {
+        Some((_, heading)) if file.extension().is_some_and(|extension| extension == "md") => {
+            std::fs::read_to_string(file).is_ok_and(|text| anchors(&text).any(|anchor| anchor == heading))
+        }
+        _ => file.exists(),
+    }
+}
+
+fn leaves_the_book(document: &Path, target: &str) -> bool {
+    !is_elsewhere(target) && !resolve(document, target).starts_with(BOOK)
+}
+
+/// Returns the names that headings can be linked by, as GitHub and mdBook make them.
+fn anchors(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.lines().filter(|line| line.starts_with('#')).map(|line| {
+        let heading = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
 }
 
 #[cfg(test)]
@@ -113,8 +173,21 @@ mod tests {
     }
 
     #[test]
+    fn the_book_has_all_its_pages_and_leads_to_no_other() {
+        let page = |name: &str| PathBuf::from(name);
+        assert_eq!(without_chapter(&[page("docs/mechanism.md"), page("README.md")]).unwrap(), [""; 0]);
+        assert_eq!(
+            without_chapter(&[page("docs/none.md")]).unwrap(),
+            ["docs/SUMMARY.md: has no docs/none.md"]
+        );
+        assert!(leaves_the_book(Path::new("docs/guides/a.md"), "../../SECURITY.md"));
+        assert!(!leaves_the_book(Path::new("docs/guides/a.md"), "../security.md#x"));
+    }
+
+    #[test]
     fn a_link_to_nothing_is_noticed() {
-        assert!(leads_somewhere(Path::new("README.md"), "ARCHITECTURE.md#x"));
+        assert!(leads_somewhere(Path::new("README.md"), "ARCHITECTURE.md#the-rooms-of-the-server"));
+        assert!(!leads_somewhere(Path::new("README.md"), "ARCHITECTURE.md#x"));
         assert!(leads_somewhere(Path::new("docs/x.md"), "../README.md"));
         assert!(!leads_somewhere(Path::new("README.md"), "no/such.md"));
     }

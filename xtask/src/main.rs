@@ -24,6 +24,7 @@ mod rooms;
 mod rules;
 mod samples;
 mod server;
+mod translations;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -186,12 +186,12 @@ fn field(line: &str, comments: &[String]) -> Option<Field> {
     })
 }
 
-/// `Name Type = "value"`.
+/// `Name Type = "value"`. Constants that are plain strings are the values of no type.
 fn constant(line: &str) -> Option<(String, String)> {
     let (left, value) = line.strip_prefix("const ").unwrap_or(line).split_once(" = \"")?;
     let mut words = left.split_whitespace();
     let (_, ty) = (words.next()?, words.next()?);
-    Some((ty.to_owned(), value.split('"').next()?.to_owned()))
+    (ty != "string").then_some((ty.to_owned(), value.split('"').next()?.to_owned()))
 }
 
 fn add_struct(out: &mut String, package: &Package, name: &str) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -23,7 +23,7 @@ const LONGEST: u64 = 60_000_000;
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  listwatch bench\n  listwatch bench --seconds 30 --clients 64 --bytes 4096"
+    after_help = "Examples:\n  listwatch bench\n  listwatch bench --seconds 30 --clients 64 --bytes 4096\n\nCtrl-C ends it early, with the figures so far. It works in a namespace of its own and deletes it at the end."
 )]
 pub(crate) struct BenchArguments {
     /// Seconds to run
@@ -88,13 +88,12 @@ pub(crate) async fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     let (client, _) = arguments.cluster.connect().await?;
     let name = format!("listwatch-bench-{}", std::process::id());
     let namespaces: Api<Namespace> = Api::all(client.clone());
+    let stop = Arc::new(AtomicBool::new(false));
     let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
     let namespace = Namespace { metadata, ..Namespace::default() };
     namespaces.create(&PostParams::default(), &namespace).await.context("cannot create a namespace")?;
-    let result = tokio::select! {
-        result = load(&client, &name, &arguments) => result,
-        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
-    };
+    let result = until_interrupted(load(&client, &name, &arguments, &stop), &stop).await;
+    end_progress();
     namespaces.delete(&name, &DeleteParams::default()).await.context("cannot delete the namespace")?;
     let (all, seconds) = result?;
     let head = format!(
@@ -106,6 +105,23 @@ pub(crate) async fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Runs the load to its end. An interrupt ends it early, with the figures so far; a second one gives up on requests
+/// that are not answered.
+async fn until_interrupted<T>(
+    load: impl Future<Output = anyhow::Result<T>>,
+    stop: &AtomicBool,
+) -> anyhow::Result<T> {
+    tokio::pin!(load);
+    tokio::select! {
+        result = &mut load => return result,
+        () = interrupted() => stop.store(true, Ordering::Relaxed),
+    }
+    tokio::select! {
+        result = load => result,
+        () = interrupted() => Err(anyhow::anyhow!("interrupted")),
+    }
+}
+
 /// Runs all clients to the deadline; returns the sums and the seconds that it took.
 ///
 /// # Errors
@@ -115,14 +131,15 @@ async fn load(
     client: &kube::Client,
     namespace: &str,
     arguments: &BenchArguments,
+    stop: &Arc<AtomicBool>,
 ) -> anyhow::Result<([Latencies; 3], f64)> {
     let began = Instant::now();
-    let deadline = began + Duration::from_secs(arguments.seconds);
+    let end = LoadEnd { deadline: began + Duration::from_secs(arguments.seconds), stop: stop.clone() };
     let done = Arc::new(AtomicU64::new(0));
     let mut clients = JoinSet::new();
     for number in 0..arguments.clients {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-        clients.spawn(one_client(maps, number, arguments.bytes as usize, deadline, done.clone()));
+        clients.spawn(one_client(maps, number, arguments.bytes as usize, end.clone(), done.clone()));
     }
     let reporting = tokio::spawn(report_progress(done, began, arguments.seconds));
     let mut all = [Latencies::new("create")?, Latencies::new("get")?, Latencies::new("delete")?];
@@ -132,8 +149,20 @@ async fn load(
         }
     }
     reporting.abort();
-    end_progress();
     Ok((all, began.elapsed().as_secs_f64()))
+}
+
+/// The end of a load: a time, or earlier if somebody interrupts it.
+#[derive(Clone)]
+struct LoadEnd {
+    deadline: Instant,
+    stop: Arc<AtomicBool>,
+}
+
+impl LoadEnd {
+    fn is_reached(&self) -> bool {
+        Instant::now() >= self.deadline || self.stop.load(Ordering::Relaxed)
+    }
 }
 
 /// One client: creates, reads and deletes an object at a time, so that the latency of each request is its own.
@@ -141,13 +170,13 @@ async fn one_client(
     maps: Api<ConfigMap>,
     number: u32,
     bytes: usize,
-    deadline: Instant,
+    end: LoadEnd,
     done: Arc<AtomicU64>,
 ) -> anyhow::Result<[Latencies; 3]> {
     let [mut create, mut get, mut delete] =
         [Latencies::new("create")?, Latencies::new("get")?, Latencies::new("delete")?];
     let mut round = 0_u64;
-    while Instant::now() < deadline {
+    while !end.is_reached() {
         let name = format!("load-{number}-{round}");
         let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
         let data = [("data".to_owned(), "x".repeat(bytes))].into();

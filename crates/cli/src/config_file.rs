@@ -37,7 +37,7 @@ pub(crate) fn expand(arguments: Vec<OsString>) -> anyhow::Result<Vec<OsString>> 
 }
 
 /// Returns the value of `--config`, in either of its forms.
-fn named(arguments: &[OsString]) -> Option<OsString> {
+pub(crate) fn named(arguments: &[OsString]) -> Option<OsString> {
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         if argument == "--config" {
@@ -82,6 +82,8 @@ fn flag(name: &str, value: &Value) -> anyhow::Result<Vec<String>> {
     })
 }
 
+/// Writes a value as the command line would have it.
+///
 /// # Errors
 ///
 /// Something nested. The message names the flag.

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use listwatch_storage::Revision;
 use listwatch_storage::embedded::offline::{self, Keys, Report};
+use listwatch_storage::{Error, Revision};
 
 use crate::owner;
-use crate::terminal::{note, print};
+use crate::terminal::{Elapsing, note, print};
 
 #[derive(Args)]
 pub(crate) struct DbArguments {
@@ -48,8 +48,21 @@ enum DbCommand {
     Compact,
 }
 
+impl DbCommand {
+    /// The work, for the progress of a large store.
+    fn doing(&self) -> &'static str {
+        match self {
+            Self::Check => "checking",
+            Self::Backup { .. } => "backing up",
+            Self::Restore { .. } => "restoring",
+            Self::Compact => "compacting",
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &DbArguments) -> anyhow::Result<ExitCode> {
     let directory = &arguments.data_dir;
+    let elapsing = Elapsing::begin(arguments.command.doing());
     let report = match &arguments.command {
         DbCommand::Check => offline::check(directory),
         DbCommand::Backup { file, without_keys } => {
@@ -64,9 +77,25 @@ pub(crate) fn run(arguments: &DbArguments) -> anyhow::Result<ExitCode> {
         DbCommand::Restore { file, revision } => offline::restore(file, directory, revision.map(Revision)),
         DbCommand::Compact => offline::compact(directory),
     };
-    let report = report.map_err(|error| owner::explain(error.into(), directory))?;
+    drop(elapsing);
+    let report = report.map_err(|error| arguments.explain(error))?;
     print(text(&report))?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl DbArguments {
+    /// Words a failure for people. Only `check` and `compact` fail because another process has the directory, and name it.
+    fn explain(&self, error: Error) -> anyhow::Error {
+        let error = match error {
+            Error::Unavailable(why) | Error::Invalid(why) => anyhow::anyhow!(why),
+            error => error.into(),
+        };
+        match &self.command {
+            DbCommand::Check | DbCommand::Compact => owner::explain(error, &self.data_dir),
+            DbCommand::Backup { .. } => error.context("cannot back up"),
+            DbCommand::Restore { file, .. } => error.context(format!("cannot restore {}", file.display())),
+        }
+    }
 }
 
 /// For people; scripts should use the exit code.

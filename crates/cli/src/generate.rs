@@ -6,6 +6,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
@@ -36,18 +37,18 @@ pub(crate) fn completions<C: CommandFactory>(arguments: &CompletionArguments) ->
 /// The page of the whole program names its commands; each has a page of its own.
 pub(crate) fn man<C: CommandFactory>(arguments: &ManArguments) -> anyhow::Result<ExitCode> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(described::<C>(arguments.command.as_deref())?).render(&mut page)?;
+    clap_mangen::Man::new(described::<C>(arguments.command.as_deref())).render(&mut page)?;
     std::io::stdout().write_all(&page)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the definition of a command under its full name.
-fn described<C: CommandFactory>(name: Option<&str>) -> anyhow::Result<Command> {
+/// Returns the definition of a command under its full name. A name that is none is wrong usage.
+fn described<C: CommandFactory>(name: Option<&str>) -> Command {
     let mut all = C::command();
     all.build();
-    let Some(name) = name else { return Ok(all) };
+    let Some(name) = name else { return all };
     match all.find_subcommand(name) {
-        Some(found) => Ok(found.clone()),
-        None => anyhow::bail!("there is no command {name:?}; see `listwatch --help`"),
+        Some(found) => found.clone(),
+        None => all.error(ErrorKind::InvalidSubcommand, format!("there is no command {name:?}")).exit(),
     }
 }

@@ -19,6 +19,7 @@ mod terminal;
 mod token_issuers;
 mod top;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -56,7 +57,7 @@ enum Command {
     History(client::history::Arguments),
     /// Print the difference of two versions of an object
     Diff(client::history::DiffArguments),
-    /// Show request rates, latencies and watches of a listwatch server, live
+    /// Show request rates, latencies and watches of a server, and informers and queues of controllers, live
     Top(top::TopArguments),
     /// Load an API server for a bounded time and print latencies
     Bench(bench::BenchArguments),
@@ -92,11 +93,13 @@ fn main() -> ExitCode {
     })
 }
 
+/// Parses the arguments and runs the command.
+///
 /// # Errors
 ///
 /// The reason for exit code 1. Wrong usage does not come back: the parser of flags prints it and exits with 2.
 fn outcome() -> anyhow::Result<ExitCode> {
-    let arguments = CliArguments::parse_from(config_file::expand(std::env::args_os().collect())?);
+    let arguments = parse(std::env::args_os().collect())?;
     match arguments.command {
         Command::Serve(arguments) => run(serve::run(*arguments)),
         Command::List(arguments) => run(client::list::run(arguments)),
@@ -115,6 +118,18 @@ fn outcome() -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Parses the command line, with the flags of the file that `--config` names. Flags of a file are parsed like typed ones,
+/// so that an error says where else to look.
+fn parse(typed: Vec<OsString>) -> anyhow::Result<CliArguments> {
+    let file = config_file::named(&typed);
+    CliArguments::try_parse_from(config_file::expand(typed)?).or_else(|error| {
+        if let Some(file) = file.filter(|_| error.use_stderr()) {
+            terminal::note(format_args!("with the flags of --config {}:", file.display()));
+        }
+        error.exit()
+    })
+}
+
 /// Returns true if the reader of our output went away, as `| head` does.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
@@ -130,21 +145,52 @@ fn run(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Resul
 /// The error with its causes, without the repetition that nested messages bring along, and without line breaks.
 fn one_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
-    for cause in error.chain().map(|cause| cause.to_string().replace('\n', " ")) {
-        if text.contains(&cause) {
-            continue;
+    for cause in error.chain() {
+        // An answer of the API server is its message; below it is the same Status again.
+        let answer = match cause.downcast_ref::<kube::Error>() {
+            Some(kube::Error::Api(status)) => Some(status.message.clone()),
+            _ => None,
+        };
+        let is_answer = answer.is_some();
+        append(&mut text, &answer.unwrap_or_else(|| cause.to_string()));
+        if is_answer {
+            break;
         }
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&cause);
     }
     text
+}
+
+/// Adds a cause in one line, unless it was named before. Errors of the YAML parser end before their excerpt of the file,
+/// which may have secrets.
+fn append(text: &mut String, cause: &str) {
+    let cause = cause.split("\n -->").next().unwrap_or_default().trim_end().replace('\n', " ");
+    if text.contains(&cause) {
+        return;
+    }
+    if !text.is_empty() {
+        text.push_str(": ");
+    }
+    text.push_str(&cause);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `list -l 'a=('` used to print the Status of the answer as a Rust value, after its message.
+    #[test]
+    fn an_error_of_the_api_is_its_message_alone() {
+        let status = kube::core::Status::failure("field label not supported: x", "BadRequest").with_code(400);
+        let error = anyhow::Error::from(kube::Error::Api(status.boxed())).context("cannot list");
+        assert_eq!(one_line(&error), "cannot list: field label not supported: x");
+    }
+
+    #[test]
+    fn an_error_about_yaml_shows_no_excerpt_of_the_file() {
+        let error = anyhow::anyhow!("line 4: expected ':'\n --> <input>:4:1\n  |\n4 | token: secret")
+            .context("x.yaml");
+        assert_eq!(one_line(&error), "x.yaml: line 4: expected ':'");
+    }
 
     #[test]
     fn the_arguments_are_well_formed() {

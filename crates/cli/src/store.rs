@@ -23,7 +23,7 @@ pub(crate) struct StoreArguments {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     history_age: Duration,
 
-    /// The bytes of changes that stay readable, if that is less [2GiB, 500MiB, …]
+    /// The bytes of changes that stay readable, if that is less [2GiB, 500MiB, …]; as many as the live objects have at most, or 64 MiB
     #[arg(long, value_name = "BYTES", default_value = "2GiB", value_parser = bytes)]
     history_bytes: u64,
 
@@ -78,6 +78,15 @@ impl StoreArguments {
         !self.etcd.etcd_endpoints.is_empty()
     }
 
+    /// The place of the data, for people.
+    pub(crate) fn place(&self) -> String {
+        match self.directory() {
+            _ if self.is_shared() => format!("etcd at {}", self.etcd.etcd_endpoints.join(", ")),
+            Some(directory) => directory.display().to_string(),
+            None => "memory".to_owned(),
+        }
+    }
+
     /// Opens it.
     ///
     /// A directory that does not exist is made. A server that cannot reach etcd at the start fails, so that whoever
@@ -114,8 +123,9 @@ impl EtcdArguments {
             user: self.user()?,
             ..Default::default()
         };
-        let engine =
-            listwatch_storage::EtcdEngine::connect(options).await.context("cannot connect to etcd")?;
+        let engine = listwatch_storage::EtcdEngine::connect(options).await.with_context(|| {
+            format!("cannot use etcd at {}; is it running?", self.etcd_endpoints.join(", "))
+        })?;
         Ok(Arc::new(engine))
     }
 
@@ -151,7 +161,8 @@ impl EtcdArguments {
 
 /// Units as in Go (`1h30m`), and those of ISO 8601.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
+    let parsed: jiff::SignedDuration =
+        text.parse().map_err(|_| "expected a number with a unit, as in 90s, 30m or 1h".to_owned())?;
     Duration::try_from(parsed).map_err(|_| "a time cannot be negative".to_owned())
 }
 

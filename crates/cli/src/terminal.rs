@@ -5,6 +5,9 @@
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Writes data to stdout.
 ///
@@ -35,7 +38,100 @@ pub(crate) fn end_progress() {
     progress("");
 }
 
+/// Breaks lines between words so that they fit the terminal; a pipe gets them as they are.
+pub(crate) fn fitted(text: &str) -> String {
+    match ratatui::crossterm::terminal::size() {
+        Ok((columns, _)) if std::io::stdout().is_terminal() => wrapped(text, usize::from(columns)),
+        _ => text.to_owned(),
+    }
+}
+
+/// Breaks lines between words. What goes on is indented as deep as the line and two cells more.
+fn wrapped(text: &str, columns: usize) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let mut used = indent;
+        out.push_str(&" ".repeat(indent));
+        for (at, word) in line.split_whitespace().enumerate() {
+            if at > 0 && used + 1 + cells(word) > columns {
+                out.push('\n');
+                out.push_str(&" ".repeat(indent + 2));
+                used = indent + 2;
+            } else if at > 0 {
+                out.push(' ');
+                used += 1;
+            }
+            out.push_str(word);
+            used += cells(word);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// The cells of a word on the terminal: escape sequences of colours take none.
+fn cells(word: &str) -> usize {
+    word.split('\x1b')
+        .enumerate()
+        .map(|(at, part)| match part.split_once('m').filter(|_| at > 0) {
+            Some((_, shown)) => shown.chars().count(),
+            None => part.chars().count(),
+        })
+        .sum()
+}
+
+/// A number of things, as in `1 object` and `2 objects`.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// Shows the time that something takes, on a terminal and after two seconds, until it is dropped.
+pub(crate) struct Elapsing {
+    ended: Option<mpsc::Sender<()>>,
+    shown: Option<JoinHandle<()>>,
+}
+
+impl Elapsing {
+    pub(crate) fn begin(what: impl fmt::Display + Send + 'static) -> Self {
+        let (ended, is_ended) = mpsc::channel();
+        let began = Instant::now();
+        let shown = std::thread::spawn(move || {
+            while is_ended.recv_timeout(Duration::from_millis(500)) == Err(RecvTimeoutError::Timeout) {
+                if began.elapsed() > Duration::from_secs(2) {
+                    progress(format_args!("{what}: {} s", began.elapsed().as_secs()));
+                }
+            }
+            end_progress();
+        });
+        Self { ended: Some(ended), shown: Some(shown) }
+    }
+}
+
+impl Drop for Elapsing {
+    fn drop(&mut self) {
+        // The thread ends when its channel closes; it must not write over what comes next.
+        self.ended.take();
+        if let Some(thread) = self.shown.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Returns true if a stream should get colours: it is a terminal, and `NO_COLOR` is not set (<https://no-color.org>).
 pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last words of the demo used to be broken within words on a narrow terminal.
+    #[test]
+    fn lines_are_broken_between_words_and_colours_take_no_room() {
+        assert_eq!(wrapped("  ✓ nothing was lost\nend\n", 12), "  ✓ nothing\n    was lost\nend\n");
+        assert_eq!(wrapped("  \x1b[32m✓\x1b[0m nothing\n", 11), "  \x1b[32m✓\x1b[0m nothing\n");
+        assert_eq!(wrapped("unbreakable word\n", 4), "unbreakable\n  word\n");
+    }
 }

@@ -28,8 +28,12 @@ fn fails(directory: &Path, arguments: &[&str], text: &str) {
 async fn store(directory: &Path) -> EmbeddedEngine {
     let engine = EmbeddedEngine::open(directory, EmbeddedOptions::default()).await.unwrap();
     for n in 0..20 {
-        let write =
-            Write { key: format!("/k/{}", n % 4).into(), value: Some("v".into()), expect: Expect::Any };
+        let write = Write {
+            key: format!("/k/{}", n % 4).into(),
+            value: Some("v".into()),
+            expect: Expect::Any,
+            origin: None,
+        };
         engine.write(write).await.unwrap();
     }
     engine
@@ -45,6 +49,8 @@ async fn a_store_is_checked_backed_up_restored_and_compacted() {
     assert!(succeeds(&one, &["backup", file]).contains("revision 20"), "while it is in use");
     // The process that has it is named: this one.
     fails(&one, &["check"], &format!("process {}", std::process::id()));
+    // A backup works beside it, and used to blame that process for a file that is in the way.
+    fails(&one, &["backup", file], &format!("listwatch: cannot back up: {file} exists already\n"));
     engine.close().await.unwrap();
     assert!(succeeds(&one, &["check"]).contains("20 changes\nkeys     4\n"));
     // Beyond every revision that was handed out; the change that carries it is one more.
@@ -57,5 +63,5 @@ async fn a_store_is_checked_backed_up_restored_and_compacted() {
 fn what_is_not_there_is_one_clear_line() {
     let parent = tempfile::tempdir().unwrap();
     fails(parent.path(), &["check"], "there is no store at");
-    fails(parent.path(), &["restore", "/nowhere"], "unable to open");
+    fails(parent.path(), &["restore", "/nowhere"], "cannot restore /nowhere: unable to open");
 }

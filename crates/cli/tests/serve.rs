@@ -130,6 +130,36 @@ fn it_ends_well_on_both_signals() {
     }
 }
 
+/// Waits until a process handles SIGINT itself.
+#[cfg(target_os = "linux")]
+fn await_signal_handler(process: u32) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        if u64::from_str_radix(caught, 16).unwrap() & (1 << 1) != 0 {
+            return;
+        }
+        assert!(Instant::now() < deadline, "no handler of SIGINT");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A start that waited for an etcd that is away used to end ten seconds after Ctrl-C.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_start_that_waits_for_etcd_ends_on_a_signal() {
+    let directory = TempDir::new().unwrap();
+    let arguments = ["serve", "--bind", "127.0.0.1:0", "--etcd-endpoints", "http://127.0.0.1:1"];
+    let mut process = listwatch(&arguments, directory.path()).stderr(Stdio::null()).spawn().unwrap();
+    await_signal_handler(process.id());
+    let interrupted = Instant::now();
+    assert!(Command::new("kill").args(["-s", "INT", &process.id().to_string()]).status().unwrap().success());
+    assert_eq!(process.wait().unwrap().code(), Some(0));
+    assert!(interrupted.elapsed() < Duration::from_secs(5), "{:?}", interrupted.elapsed());
+    assert!(entries(directory.path()).is_empty());
+}
+
 #[test]
 fn memory_leaves_nothing_behind() {
     let directory = TempDir::new().unwrap();

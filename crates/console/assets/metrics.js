@@ -23,7 +23,10 @@ export function sum(samples, name, accepts = () => true) {
   return total;
 }
 
-/** Returns the quantile of a histogram between two readings, in the unit of its bounds; null without samples. */
+/**
+ * Returns the quantile of a histogram between two readings as text; "–" without samples. Of one in the lowest bucket, all that is
+ * known is that it is less than the bound.
+ */
 export function quantile(before, now, name, q, accepts = () => true) {
   const counts = new Map();
   const add = (samples, sign) => {
@@ -40,18 +43,19 @@ export function quantile(before, now, name, q, accepts = () => true) {
 
 function at(buckets, q) {
   const total = buckets.at(-1)?.[1] ?? 0;
-  if (total <= 0) return null;
+  if (total <= 0) return "–";
+  if (buckets[0][1] >= q * total) return `< ${millis(buckets[0][0])}`;
   let lower = 0;
   let below = 0;
   for (const [bound, count] of buckets) {
     if (count >= q * total) {
-      if (bound === Infinity) return lower;
-      return lower + ((q * total - below) / Math.max(count - below, 1)) * (bound - lower);
+      if (bound === Infinity) return millis(lower);
+      return millis(lower + ((q * total - below) / Math.max(count - below, 1)) * (bound - lower));
     }
     lower = bound;
     below = count;
   }
-  return lower;
+  return millis(lower);
 }
 
 /** Formats a rate or count for people: 1,234 or 12.3k. */
@@ -70,4 +74,4 @@ export const bytes = (value) => {
 };
 
 export const millis = (seconds) =>
-  seconds === null ? "–" : seconds >= 1 ? `${seconds.toFixed(2)} s` : `${(seconds * 1e3).toFixed(seconds < 0.01 ? 2 : 0)} ms`;
+  seconds >= 1 ? `${seconds.toFixed(2)} s` : `${(seconds * 1e3).toFixed(seconds < 0.01 && !Number.isInteger(seconds * 1e3) ? 2 : 0)} ms`;

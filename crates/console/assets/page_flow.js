@@ -62,7 +62,7 @@ function drawStages(element, trail, before, now, open, cache) {
   const events = remember(trail.events, rate("apiserver_watch_events_total"));
   const objects = cache.collections.reduce((all, one) => all + one.objects, 0);
   element.replaceChildren(
-    stage("Writes", `${short(writes)}/s`, `p99 ${millis(latency)}`, trail.writes),
+    stage("Writes", `${short(writes)}/s`, `p99 ${latency}`, trail.writes),
     arrow(),
     stage("Cache", short(objects), "objects", null),
     arrow(),
@@ -109,7 +109,7 @@ function drawStorage(element, samples, cache) {
   const rows = [...cache.collections].sort((a, b) => b.bytes - a.bytes).slice(0, 50).map((one) =>
     h("tr", h("td", one.collection), h("td.number", short(one.objects)), h("td.number", bytes(one.bytes)), h("td.number", one.newest), h("td.number", short(one.events)), h("td.number", one.views)));
   const synced = quantile([], samples, "listwatch_storage_sync_duration_seconds", 0.99);
-  const facts = [["fsync p99 since start", millis(synced)], ["store on disk", bytes(sum(samples, "apiserver_storage_size_bytes"))], ["process memory", bytes(sum(samples, "process_resident_memory_bytes"))], ["position", cache.position]];
+  const facts = [["fsync p99 since start", synced], ["store on disk", bytes(sum(samples, "apiserver_storage_size_bytes"))], ["process memory", bytes(sum(samples, "process_resident_memory_bytes"))], ["position", cache.position]];
   element.replaceChildren(h("dl.facts", facts.map(([name, value]) => h("div", h("dt", name), h("dd", value)))),
     table(["collection", "objects", "bytes", "newest", "events kept", "watch views"], rows));
 }

@@ -16,12 +16,15 @@ export function listPage(resource, state, navigate) {
   for (const input of [namespace, selector]) input.addEventListener("change", apply);
 
   let shown = null;
+  // The keys of all rows in order. A change of an object keeps it: sorting ten thousand rows for each one would be felt.
+  let sorted = null;
   const refresh = () => {
     shown ??= requestAnimationFrame(() => {
       shown = null;
       const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-      const matches = [...rows.values()].filter((row) => words.every((word) => row.text.includes(word)));
-      table.setRows(matches.sort((a, b) => a.order.localeCompare(b.order)));
+      sorted ??= [...rows.keys()].sort();
+      const matches = sorted.map((key) => rows.get(key)).filter((row) => words.every((word) => row.text.includes(word)));
+      table.setRows(matches);
       count.textContent = matches.length === rows.size ? `${rows.size}` : `${matches.length} of ${rows.size}`;
     });
   };
@@ -30,9 +33,10 @@ export function listPage(resource, state, navigate) {
 
   const stop = follow(resource.path(state.namespace), state.labels ? { labelSelector: state.labels } : {}, {
     columns: (definitions) => table.setColumns(columnsOf(definitions, resource.namespaced && !state.namespace)),
-    reset: () => rows.clear(),
+    reset: () => (rows.clear(), (sorted = null)),
     row: (type, row) => {
       const entry = entryOf(row);
+      if (type === "DELETED" || !rows.has(entry.order)) sorted = null;
       if (type === "DELETED") rows.delete(entry.order);
       else rows.set(entry.order, entry);
       refresh();

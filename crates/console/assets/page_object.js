@@ -1,4 +1,4 @@
-// One object: its YAML, its field managers, and what each change since the page was opened did to it.
+// One object: its YAML, its field managers, and what each change did to it: those that the server's history has, then live ones.
 
 import { follow, json, objectPath } from "./api.js";
 import { differences } from "./diff.js";

@@ -11,7 +11,7 @@ use listwatch_wire::gvk::version_order;
 use listwatch_wire::json::{Value, json};
 use serde::Deserialize;
 
-use crate::{Columns, Rules, Schema};
+use crate::{Columns, Rules, Schema, structural};
 
 mod check;
 mod condition;
@@ -225,6 +225,9 @@ impl Version {
     fn read(value: &Value, all: &[Value], group: &str, kind: &str) -> Option<Self> {
         let name = text(value, "name")?.to_owned();
         let schema_json = value.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));
+        if structural::is_too_deep(&schema_json) {
+            return None;
+        }
         let flag = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or_default();
         let subresources = value.get("subresources");
         Some(Self {

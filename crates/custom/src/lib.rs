@@ -40,7 +40,7 @@ pub use definition::{
 pub use fill::fill;
 pub use prune::prune;
 pub use rules::Rules;
-pub use schema::{Additional, Pattern, Schema};
+pub use schema::{Additional, Allowed, Pattern, Schema};
 pub use validate::validate;
 
 #[cfg(test)]

@@ -5,12 +5,15 @@
 //! compiled on first use, because most objects never reach most of them, and with a bound on the compiled size.
 //! Expression rules keep the JSON form, since their types are derived from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::sync::OnceLock;
 
 use listwatch_wire::json::Value;
 use regex::Regex;
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// One node of a structural schema.
 ///
@@ -43,7 +46,7 @@ pub struct Schema {
     pub default: Option<Value>,
     /// The only values allowed, if any are named.
     #[serde(rename = "enum")]
-    pub allowed: Vec<Value>,
+    pub allowed: Allowed,
     /// A named form of a string, such as `date-time`.
     ///
     /// Unknown ones are not checked.
@@ -124,14 +127,82 @@ pub struct Schema {
 /// The rule of a schema for fields it does not name.
 ///
 /// With `properties` beside it, only `true` is allowed: a structural schema is either a struct or a map.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug)]
 #[doc(alias = "JSONSchemaPropsOrBool")]
 pub enum Additional {
     /// `true` keeps them as they are, `false` is the same as nothing.
     Any(bool),
     /// Each of them looks like this.
     Schema(Box<Schema>),
+}
+
+/// Read by hand: an untagged enum would copy everything below it first, once more at each level.
+impl<'de> Deserialize<'de> for Additional {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct BoolOrSchema;
+        impl<'de> Visitor<'de> for BoolOrSchema {
+            type Value = Additional;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a boolean or a schema")
+            }
+
+            fn visit_bool<E: de::Error>(self, any: bool) -> Result<Additional, E> {
+                Ok(Additional::Any(any))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Additional, A::Error> {
+                let schema = Schema::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Additional::Schema(Box::new(schema)))
+            }
+        }
+        source.deserialize_any(BoolOrSchema)
+    }
+}
+
+/// The values of an `enum`, with an index that is made when first used.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "Vec<Value>")]
+pub struct Allowed {
+    values: Vec<Value>,
+    index: OnceLock<HashSet<Value>>,
+}
+
+/// Fewer values are compared one by one: that takes less than the memory of an index.
+const INDEX_ABOVE: usize = 16;
+
+impl From<Vec<Value>> for Allowed {
+    fn from(values: Vec<Value>) -> Self {
+        Self { values, index: OnceLock::new() }
+    }
+}
+
+impl Allowed {
+    /// Returns true if the value is one of them.
+    #[must_use]
+    pub fn contains(&self, value: &Value) -> bool {
+        if self.values.len() <= INDEX_ABOVE {
+            return self.values.contains(value);
+        }
+        self.index.get_or_init(|| self.values.iter().cloned().collect()).contains(value)
+    }
+
+    /// Returns true if no `enum` was declared.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The number of values.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The values in the order of the declaration.
+    pub fn iter(&self) -> impl Iterator<Item = &Value> {
+        self.values.iter()
+    }
 }
 
 /// A regular expression, compiled when first used: most objects of most kinds never reach most patterns.
@@ -216,7 +287,7 @@ impl Schema {
 }
 
 /// A bound on how many there may be. One below zero is taken as zero: it is allowed in a schema and bounds nothing else.
-fn count<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
     let bound = Option::<i64>::deserialize(deserializer)?;
     Ok(bound.map(|bound| usize::try_from(bound).unwrap_or(0)))
 }

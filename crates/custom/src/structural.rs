@@ -19,6 +19,33 @@ use crate::validate::validate;
 /// Schemas nested deeper are refused: every walk over objects recurses along the schema.
 pub const MAX_DEPTH: usize = 64;
 
+/// Levels to which schemas may nest at all, alternatives included. What is accepted has a protobuf form, whose messages nest
+/// up to 128 levels.
+const MAX_LEVELS: usize = MAX_DEPTH + 32;
+
+/// The keywords of schemas below a schema, besides `properties`: one schema or a list of them.
+const NESTED: [&str; 6] = ["items", "additionalProperties", "not", "allOf", "anyOf", "oneOf"];
+
+/// Returns true if schemas nest too deep to be read at all. It does not recurse: reading a schema takes more stack per level
+/// than reading JSON does, and the depth of JSON alone is no bound.
+pub(crate) fn is_too_deep(schema: &Value) -> bool {
+    let mut open = vec![(schema, 0)];
+    while let Some((schema, depth)) = open.pop() {
+        if depth > MAX_LEVELS {
+            return true;
+        }
+        let named = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        open.extend(named.map(|(_, schema)| (schema, depth + 1)));
+        for nested in NESTED.iter().filter_map(|keyword| schema.get(keyword)) {
+            match nested {
+                Value::Array(several) => open.extend(several.iter().map(|schema| (schema, depth + 1))),
+                one => open.push((one, depth + 1)),
+            }
+        }
+    }
+    false
+}
+
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
 /// Returns the errors in the schema of one version, given parsed and as JSON, at paths under `path`. It has no

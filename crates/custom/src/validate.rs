@@ -3,6 +3,10 @@
 //! On an update, parts equal to the stored ones are skipped (ratcheting). Errors are bounded by [`FieldErrors`]; the
 //! walk ends when the list is full. Pruning and defaulting come before (`prune`, `fill`). Expression rules are not here
 //! but in [`crate::Rules`]; they run only when this found nothing.
+//!
+//! A schema of many alternatives and an object of many values multiply, so the work is counted ([`MAX_STEPS`]).
+
+mod combinations;
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,27 +16,69 @@ use listwatch_wire::status::{FieldError, FieldErrors};
 use crate::format;
 use crate::schema::Schema;
 
+/// The most steps of one validation; beyond them the object is refused. A step is about one value held against one
+/// schema. An object of the largest size has a million values and is rarely held against more than a few alternatives
+/// each; kube-apiserver has no such bound and works until its request times out.
+const MAX_STEPS: usize = 10_000_000;
+
+/// The bytes of a text that count as one step: checks of texts read all of it.
+const BYTES_PER_STEP: usize = 16;
+
 /// Checks a value, and on update only what changed: a part equal to the old one is not judged again, so that a
 /// tightened schema does not lock up objects that were valid once.
 ///
 /// Costs as much as the changed parts of the object and the schema have in common: equal parts are often the same
 /// shared tree, which compares by pointer. Alternatives multiply that, within the size of the schema.
 pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut walk = ValidateWalk { errors: FieldErrors::new(), path: String::new() };
-    walk.value(schema, value, old);
-    walk.errors.into_vec()
+    ValidateWalk::new(MAX_STEPS).judge(schema, value, old)
 }
 
 struct ValidateWalk {
     errors: FieldErrors,
     path: String,
+    /// Steps that are left.
+    steps: usize,
+    /// The place where they were used up.
+    exhausted_at: Option<String>,
 }
 
 impl ValidateWalk {
+    fn new(steps: usize) -> Self {
+        Self { errors: FieldErrors::new(), path: String::new(), steps, exhausted_at: None }
+    }
+
+    fn judge(mut self, schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        self.value(schema, value, old);
+        match self.exhausted_at {
+            None => self.errors.into_vec(),
+            // What else was found may come from alternatives that were not looked at to their end.
+            Some(place) => {
+                let detail = "validation failed due to running out of steps: the schema has too many alternatives for an \
+                              object of this size";
+                vec![FieldError::forbidden(place, detail)]
+            }
+        }
+    }
+
+    /// Counts work. Returns false if there was too much of it already.
+    fn spend(&mut self, steps: usize) -> bool {
+        if self.exhausted_at.is_some() {
+            return false;
+        }
+        match self.steps.checked_sub(steps) {
+            Some(left) => self.steps = left,
+            None => self.exhausted_at = Some(self.field()),
+        }
+        self.exhausted_at.is_none()
+    }
+
     /// Validates a value and everything below it. A value equal to the old one is skipped, so that a tightened schema
     /// does not block unrelated updates.
     fn value(&mut self, schema: &Schema, value: &Value, old: Option<&Value>) {
         if old == Some(value) || self.errors.is_full() || (value.is_null() && schema.nullable) {
+            return;
+        }
+        if !self.spend(1 + value.as_str().map_or(0, str::len) / BYTES_PER_STEP) {
             return;
         }
         // A value of another type is held to the rules of the type that it has, as kube-apiserver does it.
@@ -169,6 +215,9 @@ impl ValidateWalk {
             _ if schema.unique_items => |_, value| value.clone(),
             _ => return,
         };
+        if !self.spend(items.len()) {
+            return;
+        }
         let mut seen = HashSet::new();
         for (index, value) in items.iter().enumerate() {
             let key = key_of(schema, value);
@@ -203,82 +252,17 @@ impl ValidateWalk {
 
     /// Checks `enum` by equality of JSON values.
     fn enumeration(&mut self, schema: &Schema, value: &Value) {
-        if schema.allowed.is_empty() || schema.allowed.contains(value) {
+        if schema.allowed.is_empty() || !self.spend(size(value)) || schema.allowed.contains(value) {
+            return;
+        }
+        // All of them are told.
+        if !self.spend(schema.allowed.len()) {
             return;
         }
         let supported: Vec<String> =
             schema.allowed.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned)).collect();
         let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
         self.errors.push(FieldError::not_supported(self.field(), value.clone(), &supported));
-    }
-
-    /// Checks `anyOf`, `oneOf`, `allOf` and `not`. Ratcheting ends here: alternatives have no old value.
-    fn combinations(&mut self, schema: &Schema, value: &Value) {
-        self.any_of(&schema.any_of, value);
-        self.one_of(&schema.one_of, value);
-        self.all_of(&schema.all_of, value);
-        if schema.not.as_deref().is_some_and(|part| self.alternative(part, value).is_empty()) {
-            self.refuse_whole("must not validate the schema (not)");
-        }
-    }
-
-    /// At least one must hold. If none does, the errors of the closest one are reported, too.
-    ///
-    /// Every alternative is tried, also after one that holds: kube-apiserver does the same, and the cost is that of
-    /// the schema.
-    fn any_of(&mut self, parts: &[Schema], value: &Value) {
-        let failures: Vec<_> = parts.iter().map(|part| self.alternative(part, value)).collect();
-        if !failures.is_empty() && failures.iter().all(|errors| !errors.is_empty()) {
-            self.refuse_whole("must validate at least one schema (anyOf)");
-            self.report_closest(failures);
-        }
-    }
-
-    /// Exactly one must hold. If none does, the errors of the closest one are reported, too.
-    fn one_of(&mut self, parts: &[Schema], value: &Value) {
-        if parts.is_empty() {
-            return;
-        }
-        let failures: Vec<_> = parts.iter().map(|part| self.alternative(part, value)).collect();
-        let valid = failures.iter().filter(|errors| errors.is_empty()).count();
-        match valid {
-            1 => {}
-            0 => {
-                self.refuse_whole("must validate one and only one schema (oneOf). Found none valid");
-                self.report_closest(failures);
-            }
-            _ => {
-                let what = "must validate one and only one schema (oneOf)";
-                self.refuse_whole(&format!("{what}. Found {valid} valid alternatives"));
-            }
-        }
-    }
-
-    /// All must hold. The errors of each come before the summary.
-    fn all_of(&mut self, parts: &[Schema], value: &Value) {
-        let failures: Vec<_> = parts.iter().map(|part| self.alternative(part, value)).collect();
-        let failed = failures.iter().filter(|errors| !errors.is_empty()).count();
-        self.errors.extend(failures.into_iter().flatten());
-        if failed > 0 {
-            let none = if failed == parts.len() { ". None validated" } else { "" };
-            self.refuse_whole(&format!("must validate all the schemas (allOf){none}"));
-        }
-    }
-
-    /// The errors that one alternative alone would have here.
-    ///
-    /// Each alternative gets a list of errors of its own, which is thrown away if another one holds.
-    fn alternative(&self, part: &Schema, value: &Value) -> Vec<FieldError> {
-        let mut walk = Self { errors: FieldErrors::new(), path: self.path.clone() };
-        walk.value(part, value, None);
-        walk.errors.into_vec()
-    }
-
-    /// Reports the errors of the alternative with the fewest, the first of several. Errors without a path repeat others.
-    fn report_closest(&mut self, failures: Vec<Vec<FieldError>>) {
-        let count = |errors: &Vec<FieldError>| errors.iter().filter(|error| error.field != "<nil>").count();
-        let closest = failures.into_iter().min_by_key(count);
-        self.errors.extend(closest.into_iter().flatten());
     }
 
     /// Refuses a value for all of it. kube-apiserver loses the path of such errors and names it in their text.
@@ -335,6 +319,16 @@ fn map_key(schema: &Schema, value: &Value) -> Value {
     Value::Object(schema.list_map_keys.iter().filter_map(field).collect())
 }
 
+/// The steps that it takes to compare or hash a value.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
+        Value::Object(fields) => 1 + fields.iter().map(|(_, value)| size(value)).sum::<usize>(),
+        Value::String(text) => 1 + text.len() / BYTES_PER_STEP,
+        _ => 1,
+    }
+}
+
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -348,84 +342,4 @@ fn type_of(value: &Value) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tests::schema;
-    use listwatch_wire::json::json;
-
-    /// `field reason` of each error, for a schema of one field `f`.
-    fn errors(field: Value, value: Value) -> Vec<String> {
-        let schema = schema(json!({"type": "object", "properties": {"f": field}}));
-        let errors = validate(&schema, &json!({"f": value}), None);
-        errors.iter().map(|error| format!("{} {:?}", error.field, error.kind)).collect()
-    }
-
-    #[test]
-    fn wrong_types_are_named_with_their_path() {
-        assert_eq!(errors(json!({"type": "string"}), json!(5)), ["f TypeInvalid"]);
-        assert_eq!(
-            errors(json!({"type": "array", "items": {"type": "string"}}), json!(["a", 2])),
-            ["f[1] TypeInvalid"]
-        );
-        assert_eq!(errors(json!({"type": "integer"}), json!(1.5)), ["f TypeInvalid", "<nil> Invalid"]);
-        assert_eq!(errors(json!({"type": "integer"}), json!(2.0)), [""; 0], "a whole float is an integer");
-        assert_eq!(errors(json!({"type": "number"}), json!(2)), [""; 0]);
-        let small = json!({"type": "integer", "format": "int32"});
-        assert_eq!(errors(small.clone(), json!(2_147_483_648_i64)), ["<nil> Invalid"]);
-        assert_eq!(errors(small, json!(-2_147_483_648_i64)), [""; 0]);
-        assert_eq!(errors(json!({"x-kubernetes-int-or-string": true}), json!(true)), ["f TypeInvalid"]);
-    }
-
-    #[test]
-    fn bounds_hold() {
-        assert_eq!(errors(json!({"type": "integer", "minimum": 1}), json!(0)), ["f Invalid"]);
-        assert_eq!(
-            errors(json!({"type": "number", "minimum": 0, "exclusiveMinimum": true}), json!(0)),
-            ["f Invalid"]
-        );
-        assert_eq!(errors(json!({"type": "integer", "multipleOf": 5}), json!(7)), ["f Invalid"]);
-        assert_eq!(
-            errors(json!({"type": "string", "maxLength": 3}), json!("äöü")),
-            [""; 0],
-            "characters, not bytes"
-        );
-        assert_eq!(errors(json!({"type": "string", "maxLength": 3}), json!("abcd")), ["f TooLong"]);
-        assert_eq!(errors(json!({"type": "string", "pattern": "^a+$"}), json!("b")), ["f Invalid"]);
-        // The classes of Go are ASCII; those of Unicode made a thousand such patterns compile for a minute.
-        assert_eq!(errors(json!({"type": "string", "pattern": r"^\w$"}), json!("é")), ["f Invalid"]);
-        assert!(errors(json!({"type": "string", "pattern": r"^\w$"}), json!("e")).is_empty());
-        assert_eq!(errors(json!({"type": "string", "enum": ["red"]}), json!("green")), ["f NotSupported"]);
-        assert_eq!(errors(json!({"type": "array", "maxItems": 1}), json!([1, 2])), ["f TooMany"]);
-        assert_eq!(errors(json!({"type": "object", "required": ["x"]}), json!({})), ["f.x Required"]);
-    }
-
-    #[test]
-    fn keyed_lists_and_sets_refuse_duplicates() {
-        let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port"],
-            "items": {"type": "object", "properties": {"port": {"type": "integer"}}}});
-        assert_eq!(errors(keyed, json!([{"port": 1}, {"port": 1}])), ["f[1] Duplicate"]);
-        let set = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
-        assert_eq!(errors(set, json!(["x", "x"])), ["f[1] Duplicate"]);
-    }
-
-    #[test]
-    fn an_untouched_part_is_not_judged_again() {
-        let schema = schema(json!({"type": "object", "properties": {
-            "a": {"type": "string", "maxLength": 3}, "b": {"type": "string"}}}));
-        let old = json!({"a": "toolong", "b": "1"});
-        assert!(validate(&schema, &json!({"a": "toolong", "b": "2"}), Some(&old)).is_empty());
-        assert_eq!(validate(&schema, &json!({"a": "alsolong", "b": "1"}), Some(&old)).len(), 1);
-    }
-
-    #[test]
-    fn combinations_hold() {
-        let any = json!({"anyOf": [{"type": "integer"}, {"type": "string"}]});
-        assert_eq!(errors(any.clone(), json!(1)), [""; 0]);
-        assert_eq!(errors(any, json!(true)), ["<nil> Invalid", "f TypeInvalid"]);
-        assert_eq!(errors(json!({"not": {"enum": ["x"]}}), json!("x")), ["<nil> Invalid"]);
-        let one = json!({"oneOf": [{"minimum": 1}, {"maximum": 3}]});
-        assert_eq!(errors(one, json!(2)), ["<nil> Invalid"], "both are valid");
-        let all = json!({"type": "integer", "allOf": [{"minimum": 3}, {"multipleOf": 2}]});
-        assert_eq!(errors(all, json!(1)), ["f Invalid", "f Invalid", "<nil> Invalid"]);
-    }
-}
+mod tests;

@@ -33,9 +33,9 @@ pub enum ScheduleError {
     /// A range that ends before it begins.
     #[error("beginning of range ({start}) beyond end of range ({end}): {field}")]
     Backwards {
-        /// Where it begins.
+        /// The first value of the range.
         start: u32,
-        /// Where it ends.
+        /// The last value of the range, which is below the first.
         end: u32,
         /// The field as written.
         field: String,

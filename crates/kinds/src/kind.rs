@@ -6,7 +6,7 @@
 
 use crate::strategy::KindStrategy;
 
-/// Where objects of a kind live.
+/// The place of the objects of a kind: in namespaces, or in the whole cluster.
 ///
 /// It decides the paths of a resource and its keys in the store, and never changes for a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +86,9 @@ pub struct Subresource {
 pub struct SelectableField {
     /// The name in the selector.
     pub label: &'static str,
-    /// Where the value is in the object, dots between field names.
+    /// The path of the value in the object, dots between field names.
     pub path: &'static str,
-    /// Where else to look when the first place is empty.
+    /// The path to look at when the first one is empty.
     pub fallback: Option<&'static str>,
     /// The value of an absent field, in the text form selectors compare ("", "false", "0").
     pub absent: &'static str,
@@ -374,7 +374,7 @@ impl SelectableField {
         self
     }
 
-    /// Where else to look.
+    /// Adds a path to look at when the first one is empty.
     pub(crate) const fn or(mut self, path: &'static str) -> Self {
         self.fallback = Some(path);
         self

@@ -39,6 +39,8 @@ mod allocate;
 pub mod api;
 mod audit;
 pub mod auth;
+#[cfg(feature = "bench-http")]
+pub mod bench_http;
 pub mod cache;
 mod chain;
 pub mod encryption;
@@ -46,6 +48,8 @@ mod endpoints;
 mod error;
 mod fairness;
 mod files;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod http;
 mod identity;
 mod lifecycle;

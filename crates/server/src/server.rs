@@ -198,9 +198,15 @@ impl Server {
         let api_services = tokio::spawn(ApiServices::new(Arc::clone(&api)).run(stop.clone()));
         let fairness = tokio::spawn(lifecycle::flow_control::run(Arc::clone(&api), stop.clone()));
         let turns = tokio::spawn(Arc::clone(&api.fairness.turns).run());
+        let pieces = tokio::spawn(Arc::clone(&api.fairness.pieces).run());
         let named = named
             .into_iter()
-            .chain([("task/fairness", fairness), ("task/turns", turns), ("task/api-services", api_services)])
+            .chain([
+                ("task/fairness", fairness),
+                ("task/turns", turns),
+                ("task/pieces", pieces),
+                ("task/api-services", api_services),
+            ])
             .chain(lifecycle.map(|task| ("task/lifecycle", task)));
         let named = named.chain(renewal.map(|task| ("task/certificates", task)));
         let issuers = oidc.into_iter().map(|issuer| ("task/oidc", tokio::spawn(issuer.run(stop.clone()))));
@@ -234,6 +240,8 @@ fn listen_on(address: SocketAddr) -> Result<TcpListener, Error> {
     listening.map_err(|source| Error::Bind { address, source })
 }
 
+/// Reads the token file, if there is one.
+///
 /// # Errors
 ///
 /// A file that cannot be read, or a line that is no token.
@@ -274,6 +282,8 @@ async fn token_keys(
     Ok((signing, former.collect::<Result<_, _>>()?))
 }
 
+/// Opens the audit log before anything is served, so that no request goes unrecorded.
+///
 /// # Errors
 ///
 /// A policy that cannot be used, or a log file that cannot be opened.

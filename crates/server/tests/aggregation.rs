@@ -31,12 +31,13 @@ const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const NAME: &str = "v1.sea.example.com";
 
 /// The answers of the extension API server.
-async fn extension(request: http::Request<Incoming>, down: bool) -> Reply {
+async fn extension(request: http::Request<Incoming>, down: bool, v2: Swagger) -> Reply {
     let path = request.uri().path().to_owned();
     if down {
         return https::json(500, &json!({"kind": "Status", "code": 500}));
     }
     match path.as_str() {
+        "/openapi/v2" => v2.answer().await,
         "/apis/sea.example.com/v1" => https::json(
             200,
             &json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "sea.example.com/v1", "resources": [
@@ -53,6 +54,40 @@ async fn extension(request: http::Request<Incoming>, down: bool) -> Reply {
         FISHES if request.uri().query().is_some_and(|query| query.contains("watch")) => stream(),
         _ if request.headers().contains_key("upgrade") => upgrade(request),
         _ => echo(request).await,
+    }
+}
+
+/// The extension API server's OpenAPI v2 document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Swagger {
+    Good,
+    Malformed,
+    Huge,
+    Never,
+}
+
+impl Swagger {
+    async fn answer(self) -> Reply {
+        let mut document = json!({
+            "swagger": "2.0", "info": {"title": "sea"},
+            "paths": {
+                "/apis/sea.example.com/v1/fishes": {"get": {"responses": {"200": {"schema": {"$ref": "#/definitions/sea.Fish"}}}}},
+                "/api/v1/pods": {"get": {"description": "not its own"}},
+            },
+            "definitions": {
+                "sea.Fish": {"type": "object", "properties": {"metadata": {"$ref": "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}}},
+                "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta": {"type": "object", "description": "of an older version"},
+            },
+        });
+        match self {
+            Self::Good => https::json(200, &document),
+            Self::Malformed => https::text(200, "{\"swagger\": \"2.0\", \"paths\": {".to_owned()),
+            Self::Huge => {
+                document["definitions"]["sea.Fish"]["description"] = "x".repeat(5 << 20).into();
+                https::json(200, &document)
+            }
+            Self::Never => std::future::pending().await,
+        }
     }
 }
 
@@ -133,6 +168,10 @@ struct Sea {
 impl Sea {
     /// A server and an extension API server that lets nobody in but it.
     async fn start() -> Self {
+        Self::with(Swagger::Good).await
+    }
+
+    async fn with(v2: Swagger) -> Self {
         let server = start_on(Options::default()).await;
         let mut client = Client::new(&server).await;
         let authentication =
@@ -142,7 +181,7 @@ impl Sea {
         let down = Arc::new(AtomicBool::new(false));
         let state = Arc::clone(&down);
         let extension = Https::start(&["sea.default.svc"], Some(ca), move |request| {
-            extension(request, state.load(Ordering::SeqCst))
+            extension(request, state.load(Ordering::SeqCst), v2)
         })
         .await;
         let service = json!({"metadata": {"name": "sea"}, "spec": {"type": "ExternalName", "externalName": "localhost"}});
@@ -157,6 +196,16 @@ impl Sea {
         let sea = Self { server, extension, down };
         sea.becomes("True", "Passed").await;
         sea
+    }
+
+    /// Waits until a document of the server is as expected.
+    async fn shows(&self, path: &str, expected: impl Fn(&Value) -> bool) {
+        common::eventually_async(path, async || expected(&Client::new(&self.server).await.get(path).await))
+            .await;
+    }
+
+    async fn has_openapi_v3(&self) {
+        self.shows("/openapi/v3", |index| index["paths"]["apis/sea.example.com/v1"].is_object()).await;
     }
 
     async fn becomes(&self, status: &str, reason: &str) {
@@ -221,10 +270,47 @@ async fn discovery_and_openapi_show_what_the_extension_serves() {
         json!({"group": "sea.example.com", "version": "v1", "kind": "Fish"})
     );
     assert_eq!(version["resources"][0]["subresources"][0]["subresource"], "status");
+    sea.has_openapi_v3().await;
     let index = client.get("/openapi/v3").await;
     let url = index["paths"]["apis/sea.example.com/v1"]["serverRelativeURL"].as_str().unwrap();
     assert_eq!(url, "/openapi/v3/apis/sea.example.com/v1?hash=ABC");
     assert_eq!(client.get(url).await["info"]["title"], "sea");
+}
+
+/// `kubectl explain` and Helm before OpenAPI v3 knew nothing of what extensions serve.
+#[tokio::test(flavor = "multi_thread")]
+async fn openapi_v2_has_the_part_of_the_extension() {
+    const FISH: &str = "/apis/sea.example.com/v1/fishes";
+    let sea = Sea::start().await;
+    let mut client = Client::new(&sea.server).await;
+    sea.shows("/openapi/v2", |seen| seen["paths"][FISH].is_object()).await;
+    let whole = client.get("/openapi/v2").await;
+    assert_eq!(whole["info"]["title"], "Kubernetes");
+    assert_ne!(whole["paths"]["/api/v1/pods"]["get"]["description"], "not its own");
+    let meta = &whole["definitions"]["sea.Fish"]["properties"]["metadata"]["$ref"];
+    assert_eq!(*meta, "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta_v2");
+    let own = &whole["definitions"]["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"];
+    assert!(own["properties"]["name"].is_object());
+    let accept = "accept: application/com.github.proto-openapi.spec.v2.v1.0+protobuf\r\n";
+    client.send("GET", "/openapi/v2", accept, "").await;
+    let protobuf = client.answer().await;
+    assert!(protobuf.body.windows(FISH.len()).any(|part| part == FISH.as_bytes()));
+    assert_eq!(client.call("DELETE", &format!("{SERVICES}/{NAME}"), None).await.status, 200);
+    sea.shows("/openapi/v2", |seen| seen["paths"][FISH].is_null()).await;
+}
+
+/// The document comes from a stranger: whatever it is, the extension is available and the server describes itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_openapi_document_that_cannot_be_used_harms_nobody() {
+    for v2 in [Swagger::Malformed, Swagger::Huge, Swagger::Never] {
+        let sea = Sea::with(v2).await;
+        let mut client = Client::new(&sea.server).await;
+        sea.has_openapi_v3().await;
+        assert_eq!(client.call("GET", FISHES, None).await.status, 200, "{v2:?}");
+        let answer = client.call("GET", "/openapi/v2", None).await;
+        assert!(!answer.body.windows(8).any(|part| part == b"sea.Fish"), "{v2:?}");
+        assert!(answer.body.len() > 1 << 20, "{v2:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

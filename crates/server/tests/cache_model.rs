@@ -116,7 +116,8 @@ fn value(path: &str, (label, node): (u8, u8)) -> Bytes {
 async fn write(engine: &MemoryEngine, state: &mut State, history: &mut History, step: &Step) {
     let path = format!("ns{}/o{}", step.namespace, step.name);
     let key: Arc<str> = format!("/registry/things/{path}").into();
-    let write = Write { key, value: step.becomes.map(|b| value(&path, b)), expect: Expect::Any };
+    let write =
+        Write { key, value: step.becomes.map(|b| value(&path, b)), expect: Expect::Any, origin: None };
     if let Written::Done { revision } = engine.write(write).await.unwrap() {
         let before = match step.becomes {
             Some(now) => state.insert(path.clone(), now),

@@ -10,9 +10,11 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{Client, config_map, names, start, start_on, start_with, version};
-use listwatch_server::Options;
-use listwatch_storage::MemoryOptions;
+use listwatch_server::{Options, Security, Server};
+use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, MemoryOptions};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -52,6 +54,31 @@ async fn versions_come_newest_first_with_their_writers_and_their_objects() {
         (&versions[0]["object"]["kind"], &versions[0]["object"]["data"]["k"]),
         (&json!("ConfigMap"), &json!("2"))
     );
+}
+
+/// `managedFields` name programs. Of who had changed or deleted an object, its history said nothing.
+#[tokio::test]
+async fn the_user_of_each_change_is_told_and_who_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = EmbeddedEngine::open(directory.path(), EmbeddedOptions::default()).await.unwrap();
+    let options = Options { security: Security::InsecureHttp, ..Options::default() };
+    let server = Server::start(options, Arc::new(engine)).await.unwrap();
+    let mut client = Client::new(&server).await;
+    client.create("a", "0").await;
+    let put = config_map("a", "1").to_string();
+    let headers =
+        "content-type: application/json\r\nimpersonate-user: alice\r\nimpersonate-group: system:masters\r\n";
+    client.send("PUT", &format!("{MAPS}/a"), headers, &put).await;
+    assert_eq!(client.answer().await.status, 200);
+    let headers = "impersonate-user: bob\r\nimpersonate-group: system:masters\r\n";
+    client.send("DELETE", &format!("{MAPS}/a"), headers, "").await;
+    assert_eq!(client.answer().await.status, 200);
+    let found = history(&mut client, "").await;
+    let user = |version: usize| found["versions"][version]["user"].as_str().unwrap_or_default().to_owned();
+    assert_eq!((user(0), user(1)), ("bob".to_owned(), "alice".to_owned()), "{found}");
+    assert!(!user(2).is_empty() && user(2) != "alice", "{found}");
+    assert!(found["versions"][0]["time"].as_str().unwrap().ends_with('Z'));
+    server.shutdown().await;
 }
 
 #[tokio::test]

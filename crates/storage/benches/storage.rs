@@ -104,7 +104,7 @@ fn key(n: u64) -> Arc<str> {
 }
 
 fn put(n: u64, value: &Bytes) -> Write {
-    Write { key: key(n), value: Some(value.clone()), expect: Expect::Any }
+    Write { key: key(n), value: Some(value.clone()), expect: Expect::Any, origin: None }
 }
 
 async fn write(engine: &Arc<dyn Engine>, write: Write) {

@@ -72,6 +72,9 @@ pub struct Write {
     pub value: Option<Bytes>,
     /// The condition under which the write takes place.
     pub expect: Expect,
+    /// Where the change comes from, in words of the caller: who made it, and when. The embedded engine keeps it with the
+    /// version; the others forget it.
+    pub origin: Option<Arc<str>>,
 }
 
 impl Write {
@@ -229,6 +232,8 @@ pub struct KeyVersion {
     pub revision: Revision,
     /// The value, or `None` if the write deleted the key.
     pub value: Option<Bytes>,
+    /// The [origin](Write::origin) of the write, if it is known.
+    pub origin: Option<Arc<str>>,
 }
 
 /// The versions of a key that [`Engine::versions`] returns, bounded by number and by bytes.
@@ -398,7 +403,7 @@ pub trait Engine: Send + Sync + Debug + 'static {
                 Err(error) => return Err(error),
             };
             at = Some(Revision(found.revision.0.saturating_sub(1)));
-            versions.push(KeyVersion { revision: found.revision, value: Some(found.value) });
+            versions.push(KeyVersion { revision: found.revision, value: Some(found.value), origin: None });
         }
         Ok(versions)
     }

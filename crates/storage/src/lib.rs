@@ -13,7 +13,7 @@
 //! # async fn main() -> Result<(), listwatch_storage::Error> {
 //! let engine = MemoryEngine::default();
 //! let mut log = engine.changes(engine.current().await?).await?;
-//! let put = Write { key: "/a".into(), value: Some("1".into()), expect: Expect::Absent };
+//! let put = Write { key: "/a".into(), value: Some("1".into()), expect: Expect::Absent, origin: None };
 //! let Written::Done { revision } = engine.write(put).await? else { unreachable!() };
 //! assert_eq!(log.next().await?.upto, revision);
 //! # Ok(())

@@ -122,9 +122,9 @@ fn versions_in(batches: &[Batch], key: &str) -> Vec<KeyVersion> {
     let mut versions: Vec<KeyVersion> = Vec::new();
     for change in batches.iter().flat_map(|batch| batch.changes.iter()).filter(of_key) {
         if let (true, Some((revision, value))) = (versions.is_empty(), &change.previous) {
-            versions.push(KeyVersion { revision: *revision, value: Some(value.clone()) });
+            versions.push(KeyVersion { revision: *revision, value: Some(value.clone()), origin: None });
         }
-        versions.push(KeyVersion { revision: change.revision, value: change.value.clone() });
+        versions.push(KeyVersion { revision: change.revision, value: change.value.clone(), origin: None });
     }
     versions
 }
@@ -201,7 +201,7 @@ impl Engine for MemoryEngine {
         let (_, state) = self.snapshot()?;
         let mut known = versions_in(&self.tail.since(self.tail.floor()).unwrap_or_default(), key);
         if let (true, Some((revision, value))) = (known.is_empty(), state.get(key)) {
-            known.push(KeyVersion { revision: *revision, value: Some(value.clone()) });
+            known.push(KeyVersion { revision: *revision, value: Some(value.clone()), origin: None });
         }
         let mut versions = Vec::new();
         for version in known.into_iter().rev().filter(|version| range.has(version.revision)) {
@@ -284,7 +284,12 @@ mod tests {
     async fn history_is_bounded_and_the_state_is_not() {
         let engine = MemoryEngine::new(MemoryOptions { history_changes: 10, history_bytes: usize::MAX });
         for n in 0..100 {
-            let write = Write { key: format!("/{n}").into(), value: Some("v".into()), expect: Expect::Any };
+            let write = Write {
+                key: format!("/{n}").into(),
+                value: Some("v".into()),
+                expect: Expect::Any,
+                origin: None,
+            };
             engine.write(write).await.unwrap();
         }
         assert_eq!(engine.compacted().await.unwrap(), Revision(90));

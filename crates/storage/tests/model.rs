@@ -160,7 +160,7 @@ async fn write(engine: &dyn Engine, model: &mut Model, n: u8, condition: Conditi
         Condition::Stale => Expect::At(current.next()),
     };
     let value = put.then(|| format!("{n} at {}", model.current()).into());
-    let write = Write { key: key(n).into(), value, expect };
+    let write = Write { key: key(n).into(), value, expect, origin: None };
     let before = model.latest().get(&key(n)).cloned();
     let outcome = engine.write(write.clone()).await.unwrap();
     match (outcome, model.write(&write)) {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use listwatch_storage::embedded::offline::{self, Keys};
 use listwatch_storage::{
-    EmbeddedEngine, EmbeddedOptions, Engine, Error, Expect, Health, Range, Revision, Write, Written,
+    EmbeddedEngine, EmbeddedOptions, Engine, Error, Expect, Health, KeyVersion, Range, Revision,
+    VersionRange, Write, Written,
 };
 
 async fn open(directory: &Path) -> Arc<dyn Engine> {
@@ -17,7 +18,8 @@ async fn open(directory: &Path) -> Arc<dyn Engine> {
 }
 
 async fn set(engine: &Arc<dyn Engine>, key: &str, value: &str) -> Revision {
-    let write = Write { key: key.into(), value: Some(value.to_owned().into()), expect: Expect::Any };
+    let write =
+        Write { key: key.into(), value: Some(value.to_owned().into()), expect: Expect::Any, origin: None };
     match engine.write(write).await.unwrap() {
         Written::Done { revision } => revision,
         refused => panic!("{refused:?}"),
@@ -28,7 +30,7 @@ async fn fill(engine: &Arc<dyn Engine>) {
     for n in 0..200 {
         set(engine, &format!("/k/{}", n % 20), &"x".repeat(n * 10)).await;
     }
-    engine.write(Write { key: "/k/0".into(), value: None, expect: Expect::Any }).await.unwrap();
+    engine.write(Write { key: "/k/0".into(), value: None, expect: Expect::Any, origin: None }).await.unwrap();
 }
 
 #[tokio::test]
@@ -67,7 +69,7 @@ async fn everything_fails_after_closing() {
     assert!(matches!(log.next().await, Err(Error::Closed)));
     assert!(matches!(engine.current().await, Err(Error::Closed)));
     assert!(matches!(engine.range(Range::prefix("/")).await, Err(Error::Closed)));
-    let write = Write { key: "/a".into(), value: None, expect: Expect::Any };
+    let write = Write { key: "/a".into(), value: None, expect: Expect::Any, origin: None };
     assert!(matches!(engine.write(write).await, Err(Error::Closed)));
 }
 
@@ -276,24 +278,90 @@ async fn a_flipped_bit_is_found_and_its_value_never_served() {
     assert!(damaged.value.is_empty(), "a page has its other values, and none for this key");
     assert!(engine.get("/k/8", None).await.unwrap().is_some(), "the others can be read");
     assert!(set(&engine, "/k/8", "and written").await > Revision::ZERO);
+    assert!(matches!(engine.health(), Health::Damaged(_)));
     engine.close().await.unwrap();
     assert!(names_it(&offline::check(directory.path()).unwrap_err()));
 }
 
+/// A damaged value that was written anew or deleted left the server unready until it was restarted.
 #[tokio::test]
-async fn a_store_of_format_1_is_brought_up_to_date() {
+async fn a_write_mends_the_damage_to_its_key() {
     let directory = tempfile::tempdir().unwrap();
     let engine = open(directory.path()).await;
     fill(&engine).await;
     engine.close().await.unwrap();
     let database = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
-    database.execute_batch("ALTER TABLE log DROP COLUMN checksum; PRAGMA user_version = 1").unwrap();
+    let flip =
+        "UPDATE log SET value = CAST(replace(CAST(value AS TEXT), 'xxxx', 'xxyx') AS BLOB) WHERE revision IN
+                (SELECT revision FROM keys WHERE key IN ('/k/7', '/k/9'))";
+    assert_eq!(database.execute(flip, []).unwrap(), 2);
     drop(database);
     let engine = open(directory.path()).await;
-    assert_eq!(engine.range(Range::prefix("/k/")).await.unwrap().count, 19);
-    set(&engine, "/k/new", "value").await;
+    let before = engine.current().await.unwrap();
+    engine.range(Range::prefix("/k/")).await.unwrap();
+    assert!(matches!(engine.health(), Health::Damaged(reason) if reason.contains("/k/7")));
+    set(&engine, "/k/7", "anew").await;
+    assert!(
+        matches!(engine.health(), Health::Damaged(reason) if reason.contains("/k/9")),
+        "the other is left"
+    );
+    let delete = Write { key: "/k/9".into(), value: None, expect: Expect::Any, origin: None };
+    assert!(matches!(engine.write(delete).await.unwrap(), Written::Done { .. }));
+    assert_eq!(engine.health(), Health::Ready);
+    // The old value is still damaged, and still not served; but it is history.
+    assert!(matches!(engine.get("/k/7", Some(before)).await, Err(Error::Corrupt(_))));
+    assert_eq!(engine.health(), Health::Ready);
+}
+
+#[tokio::test]
+async fn a_store_of_an_older_format_is_brought_up_to_date() {
+    for older in [
+        "ALTER TABLE log DROP COLUMN origin; ALTER TABLE log DROP COLUMN checksum; PRAGMA user_version = 1",
+        "ALTER TABLE log DROP COLUMN origin; PRAGMA user_version = 2",
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let engine = open(&path("one")).await;
+        fill(&engine).await;
+        engine.close().await.unwrap();
+        let database = rusqlite::Connection::open(path("one/store.db")).unwrap();
+        database.execute_batch(older).unwrap();
+        database.execute("VACUUM INTO ?", [path("backup").to_str().unwrap()]).unwrap();
+        drop(database);
+        let engine = open(&path("one")).await;
+        assert_eq!(engine.range(Range::prefix("/k/")).await.unwrap().count, 19);
+        set(&engine, "/k/new", "value").await;
+        engine.close().await.unwrap();
+        assert_eq!(offline::check(&path("one")).unwrap().keys, 20);
+        assert_eq!(offline::restore(&path("backup"), &path("two"), None).unwrap().keys, 20);
+    }
+}
+
+/// The history of an object did not say who had changed it, and nothing about who had deleted it.
+#[tokio::test]
+async fn the_origin_of_a_change_is_kept_and_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path()).await;
+    for (value, origin) in [(Some("1".into()), None), (Some("2".into()), Some("alice")), (None, Some("bob"))]
+    {
+        let origin = origin.map(Into::into);
+        engine.write(Write { key: "/a".into(), value, expect: Expect::Any, origin }).await.unwrap();
+    }
+    let range = VersionRange { before: None, limit: 10, bytes: 1 << 20 };
+    let origins = |versions: Vec<KeyVersion>| {
+        versions
+            .into_iter()
+            .map(|version| version.origin.map(|origin| origin.to_string()))
+            .collect::<Vec<_>>()
+    };
+    let expected = [Some("bob".to_owned()), Some("alice".to_owned()), None];
+    assert_eq!(origins(engine.versions("/a", range).await.unwrap()), expected);
     engine.close().await.unwrap();
-    assert_eq!(offline::check(directory.path()).unwrap().keys, 20);
+    offline::check(directory.path()).unwrap();
+    let database = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
+    assert_eq!(database.execute("UPDATE log SET origin = 'eve' WHERE origin = 'bob'", []).unwrap(), 1);
+    drop(database);
+    assert!(matches!(offline::check(directory.path()), Err(Error::Corrupt(_))));
 }
 
 /// A restore brought revisions back that clients had seen with other content: resumed watches missed changes silently.
@@ -354,7 +422,10 @@ async fn a_backup_can_be_restored_as_of_any_revision_of_its_history() {
     set(&engine, "/k/gone", "deleted later").await;
     let good = set(&engine, "/k/1", "before the mistake").await;
     let expected = engine.range(Range::prefix("/k/")).await.unwrap().items;
-    engine.write(Write { key: "/k/gone".into(), value: None, expect: Expect::Any }).await.unwrap();
+    engine
+        .write(Write { key: "/k/gone".into(), value: None, expect: Expect::Any, origin: None })
+        .await
+        .unwrap();
     set(&engine, "/k/0", "there was none then").await;
     let newest = set(&engine, "/k/1", "the mistake").await;
     engine.close().await.unwrap();

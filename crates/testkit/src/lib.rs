@@ -57,4 +57,6 @@ mod documents {
     struct ReadmeController;
     #[doc = include_str!("../../../docs/guides/testing.md")]
     struct Testing;
+    #[doc = include_str!("../../../docs/testing-webhooks.md")]
+    struct TestingWebhooks;
 }

@@ -19,9 +19,9 @@ mod ours;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, ServiceAccount};
@@ -41,7 +41,14 @@ use tokio_util::sync::CancellationToken;
 
 use greeting::Greeting;
 
-const OWN: &str = "listwatch-real-server";
+/// The namespace of this run. That of an earlier one may still be going, or for ever where no controller removes namespaces.
+fn own() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        format!("listwatch-real-server-{}", since.as_secs())
+    })
+}
 const SOON: Duration = Duration::from_secs(60);
 
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -56,53 +63,53 @@ async fn config() -> Config {
 }
 
 async fn apply(client: &Client, namespace: &str, name: &str, text: &str) -> listwatch::Revision {
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"of": OWN}}, "data": {"text": text}});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"of": own()}}, "data": {"text": text}});
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    let map = maps.patch(name, &PatchParams::apply(OWN).force(), &Patch::Apply(map)).await.unwrap();
+    let map = maps.patch(name, &PatchParams::apply(own()).force(), &Patch::Apply(map)).await.unwrap();
     map.metadata.resource_version.unwrap().parse().unwrap()
 }
 
 async fn create_namespace(client: &Client) {
-    let namespace =
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OWN, "labels": {"of": OWN}}});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": own(), "labels": {"of": own()}}});
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    namespaces.patch(OWN, &PatchParams::apply(OWN).force(), &Patch::Apply(namespace)).await.unwrap();
+    namespaces.patch(own(), &PatchParams::apply(own()).force(), &Patch::Apply(namespace)).await.unwrap();
 }
 
 /// Every way in which an informer reads, each until it has seen a change and a deletion.
 async fn informers(client: &Client, transport: &str) {
-    let source = || KubeSource::of::<ConfigMap>(client.clone()).labels(format!("of={OWN}").parse().unwrap());
+    let source =
+        || KubeSource::of::<ConfigMap>(client.clone()).labels(format!("of={}", own()).parse().unwrap());
     let (mut pages, mut coalescing) = (InformerOptions::default(), InformerOptions::default());
     (pages.reflector.streaming, pages.reflector.page_size) = (false, Some(2));
     coalescing.queue = coalescing.queue.form(Form::Coalescing);
     let dynamic =
         KubeSource::new(client.clone(), ResourceKind::dynamic(&ApiResource::erase::<ConfigMap>(&())));
     let metadata = KubeSource::new(client.clone(), ResourceKind::of::<ConfigMap>().metadata_only());
-    let labelled = format!("of={OWN}").parse().unwrap();
+    let labelled = format!("of={}", own()).parse().unwrap();
     let shapes: [(&str, Sources, InformerOptions); 8] = [
-        ("stream", source().namespace(OWN).into(), InformerOptions::default()),
-        ("pages", source().namespace(OWN).into(), pages),
+        ("stream", source().namespace(own()).into(), InformerOptions::default()),
+        ("pages", source().namespace(own()).into(), pages),
         ("all namespaces", source().into(), InformerOptions::default()),
-        ("namespaces", source().namespaces([OWN, "default"]).into(), coalescing),
+        ("namespaces", source().namespaces([own(), "default"]).into(), coalescing),
         ("labelled", source().namespaces_labelled(labelled).into(), InformerOptions::default()),
         (
             "compressed",
-            source().namespace(OWN).compression(Compression::All).into(),
+            source().namespace(own()).compression(Compression::All).into(),
             InformerOptions::default(),
         ),
-        ("dynamic", dynamic.namespace(OWN).into(), InformerOptions::default()),
-        ("metadata", metadata.namespace(OWN).into(), InformerOptions::default()),
+        ("dynamic", dynamic.namespace(own()).into(), InformerOptions::default()),
+        ("metadata", metadata.namespace(own()).into(), InformerOptions::default()),
     ];
     for (name, sources, options) in shapes {
         let what = format!("{name} over {transport}");
         let informer = SharedInformer::<Value>::builder(sources).name(name).options(options).build();
         informer.start().unwrap();
         assert!(soon(&what, informer.wait_synced()).await, "{what}");
-        let key = listwatch::ObjectKey::namespaced(OWN, "changed");
-        let revision = apply(client, OWN, "changed", &what).await;
+        let key = listwatch::ObjectKey::namespaced(own(), "changed");
+        let revision = apply(client, own(), "changed", &what).await;
         let seen = soon(&what, informer.wait_for(&key, revision)).await.unwrap();
         assert_eq!(seen.map(|object| object.revision()), Some(revision), "{what}");
-        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), OWN);
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), own());
         maps.delete("changed", &DeleteParams::default()).await.unwrap();
         let gone = listwatch::until::conditions::deleted;
         soon(&what, listwatch::until::wait_for(&informer, &key, gone)).await.unwrap();
@@ -115,15 +122,15 @@ async fn informers(client: &Client, transport: &str) {
 async fn warm_factory(client: &Client) {
     let directory = tempfile::tempdir().unwrap();
     for run in 0..2 {
-        let revision = apply(client, OWN, "warm", &format!("run {run}")).await;
+        let revision = apply(client, own(), "warm", &format!("run {run}")).await;
         let factory = InformerFactory::new(client.clone()).warm(WarmOptions::new(directory.path()));
-        let maps = factory.informer_for::<ConfigMap>(Scope::of::<ConfigMap>().namespace(OWN));
+        let maps = factory.informer_for::<ConfigMap>(Scope::of::<ConfigMap>().namespace(own()));
         let namespaces = factory.informer::<Namespace>();
         factory.start().unwrap();
         assert!(soon("a warm factory", factory.wait_for_cache_sync()).await);
         soon("the change before the start", maps.store().wait_for(revision)).await.unwrap();
-        assert_eq!(maps.lister().namespace(OWN).get("warm").unwrap().revision(), revision);
-        assert!(namespaces.store().get_by("", OWN).is_some());
+        assert_eq!(maps.lister().namespace(own()).get("warm").unwrap().revision(), revision);
+        assert!(namespaces.store().get_by("", own()).is_some());
         let lists: u64 = factory.status().iter().map(|status| status.lists + status.streaming_lists).sum();
         assert_eq!(lists, if run == 0 { 2 } else { 0 }, "{:?}", factory.status());
         factory.shutdown().await;
@@ -138,7 +145,7 @@ where
         + DeserializeOwned
         + Debug,
 {
-    let api: Api<K> = Api::namespaced(client.clone(), OWN);
+    let api: Api<K> = Api::namespaced(client.clone(), own());
     let all = api.list(&ListParams::default()).await.unwrap();
     all.iter()
         .map(|object| (object.name_any(), object.resource_version().unwrap().parse().unwrap()))
@@ -152,7 +159,7 @@ where
         + DeserializeOwned
         + Debug,
 {
-    let api: Api<K> = Api::namespaced(client.clone(), OWN);
+    let api: Api<K> = Api::namespaced(client.clone(), own());
     for n in 0..40 {
         let name = format!("kinds-{}", n % 7);
         if n % 5 == 4 {
@@ -162,7 +169,7 @@ where
         }
         let object = json!({"apiVersion": K::api_version(&()), "kind": K::kind(&()),
             "metadata": {"name": name, "annotations": {"round": format!("{round}-{n}"), "padding": "x".repeat(3000)}}});
-        api.patch(&name, &PatchParams::apply(OWN).force(), &Patch::Apply(object)).await.unwrap();
+        api.patch(&name, &PatchParams::apply(own()).force(), &Patch::Apply(object)).await.unwrap();
     }
 }
 
@@ -197,9 +204,9 @@ async fn several_kinds(client: &Client) {
     for round in 0..3 {
         let what = format!("several kinds, round {round}");
         let factory = InformerFactory::new(client.clone()).warm(WarmOptions::new(directory.path()));
-        let maps = factory.informer_for::<ConfigMap>(Scope::of::<ConfigMap>().namespace(OWN));
-        let secrets = factory.informer_for::<Secret>(Scope::of::<Secret>().namespace(OWN));
-        let accounts = factory.informer_for::<ServiceAccount>(Scope::of::<ServiceAccount>().namespace(OWN));
+        let maps = factory.informer_for::<ConfigMap>(Scope::of::<ConfigMap>().namespace(own()));
+        let secrets = factory.informer_for::<Secret>(Scope::of::<Secret>().namespace(own()));
+        let accounts = factory.informer_for::<ServiceAccount>(Scope::of::<ServiceAccount>().namespace(own()));
         let patched = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&patched);
         maps.add_event_handler(move |event: &Event<ConfigMap>| {
@@ -229,10 +236,10 @@ async fn several_kinds(client: &Client) {
 
 /// A watch without a cache.
 async fn retry_watcher(client: &Client) {
-    let revision = apply(client, OWN, "watched", "before").await;
-    let source = KubeSource::of::<ConfigMap>(client.clone()).namespace(OWN);
+    let revision = apply(client, own(), "watched", "before").await;
+    let source = KubeSource::of::<ConfigMap>(client.clone()).namespace(own());
     let mut watcher = RetryWatcher::new(Arc::new(source), revision).unwrap();
-    let changed = apply(client, OWN, "watched", "after").await;
+    let changed = apply(client, own(), "watched", "after").await;
     loop {
         let event = soon("a retried watch", watcher.next()).await.expect("an event").unwrap();
         if let listwatch::lister_watcher::WatchEvent::Modified(object) = event
@@ -253,10 +260,10 @@ async fn operator(client: &Client) {
     soon("the definition", waited).await.unwrap();
     let stop = CancellationToken::new();
     let running = tokio::spawn(ours::run(client.clone(), stop.clone()));
-    let greetings: Api<Greeting> = Api::namespaced(client.clone(), OWN);
+    let greetings: Api<Greeting> = Api::namespaced(client.clone(), own());
     let greeting = json!({"apiVersion": "example.com/v1", "kind": "Greeting", "metadata": {"name": "hi"}, "spec": {"text": "hello"}});
-    greetings.patch("hi", &PatchParams::apply(OWN), &Patch::Apply(greeting)).await.unwrap();
-    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), OWN);
+    greetings.patch("hi", &PatchParams::apply(own()), &Patch::Apply(greeting)).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), own());
     let text = async {
         loop {
             let map = maps.get_opt("hi").await.unwrap();
@@ -289,7 +296,7 @@ async fn the_library_works_with_a_server_that_runs() {
     let client = listwatch::kube::client(config.clone()).unwrap();
     create_namespace(&client).await;
     for name in ["one", "two", "three", "four", "five"] {
-        apply(&client, OWN, name, "there before").await;
+        apply(&client, own(), name, "there before").await;
     }
     informers(&client, "HTTP/2").await;
     let mut transport = TransportOptions::default();
@@ -301,5 +308,5 @@ async fn the_library_works_with_a_server_that_runs() {
     retry_watcher(&client).await;
     operator(&client).await;
     let namespaces: Api<Namespace> = Api::all(client);
-    namespaces.delete(OWN, &DeleteParams::default()).await.unwrap();
+    namespaces.delete(own(), &DeleteParams::default()).await.unwrap();
 }

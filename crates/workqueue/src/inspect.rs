@@ -22,7 +22,7 @@ pub struct KeyView<K> {
     /// The time it has been processing, or else ready. Known only to queues with a name: the others do not
     /// read the clock for it.
     pub age: Option<Duration>,
-    /// When its delayed occurrence falls due, if it has one (whatever the state).
+    /// The time until its delayed occurrence falls due, if it has one (whatever the state).
     pub due_in: Option<Duration>,
 }
 

@@ -9,7 +9,7 @@ pub(super) struct Block {
     pub(super) line: usize,
     /// The language, without attributes such as `no_run`.
     pub(super) language: String,
-    /// The words after the language: `skip REASON` or `needs PROGRAM`.
+    /// The words after the language: `skip REASON`, `needs PROGRAMS`, `flags REASON` or `file NAME`.
     attribute: String,
     pub(super) text: String,
 }
@@ -20,8 +20,19 @@ impl Block {
         if let Some(reason) = self.attribute.strip_prefix("skip ") {
             return Some(reason.to_owned());
         }
-        let program = self.attribute.strip_prefix("needs ")?;
-        (!parts::present(program)).then(|| format!("{program} is not installed"))
+        let programs = self.attribute.strip_prefix("needs ")?;
+        let missing = programs.split_whitespace().find(|program| !parts::present(program))?;
+        Some(format!("{missing} is not installed"))
+    }
+
+    /// The file that the block is the content of.
+    pub(super) fn file(&self) -> Option<&str> {
+        self.attribute.strip_prefix("file ")
+    }
+
+    /// Returns true if only the flags of its commands can be checked.
+    pub(super) fn is_flags_only(&self) -> bool {
+        self.attribute.starts_with("flags ")
     }
 }
 
@@ -58,7 +69,7 @@ mod tests {
 
     #[test]
     fn blocks_have_a_language_a_place_and_perhaps_a_reason_to_be_skipped() {
-        let text = "a\n```sh\nb\n```\n- c\n  ```rust,no_run\n  d\n  ```\n```sh skip takes an hour\ne\n```\n```sh needs sh\nf\n```\n";
+        let text = "a\n```sh\nb\n```\n- c\n  ```rust,no_run\n  d\n  ```\n```sh skip takes an hour\ne\n```\n```sh needs sh cat\nf\n```\n";
         let found = find(text);
         let seen: Vec<_> = found
             .iter()

@@ -3,24 +3,29 @@
 //! | block | what happens to it |
 //! |---|---|
 //! | `console` | each line after `$ ` is run by bash, and what it prints must be what stands below it ([`script`]) |
-//! | `sh` | run by bash; every command must succeed |
+//! | `sh` | run by bash; every command must succeed; `listwatch serve` takes a free port, and what comes after it runs when it is ready ([`stand_in`]) |
 //! | `yaml` | applied to the server with kubectl |
 //! | `python`, `js` | run with the official client of the language |
 //! | `rust` | compiled by the doctests of the test kit, which must include the document |
-//! | `go` | parsed by gofmt, where it is installed |
-//! | `text`, `sql`, `toml` | nothing |
+//! | `go` | a test is run, a fragment is parsed ([`golang`]) |
+//! | `toml` | dependencies: their versions must be those of this workspace ([`compare`]) |
+//! | `sql` | the tables of the embedded store: they must be those of its source ([`compare`]) |
+//! | `text` | nothing |
 //!
 //! All blocks of a document share one fresh server, whose kubeconfig is `$KUBECONFIG` and the file `kubeconfig`, and one
-//! folder. Two words may follow the language: `skip REASON` for a block that is not run, and `needs PROGRAM` for one that is
-//! run only where the program is installed; both are printed.
+//! folder. Words may follow the language: `skip REASON` for a block that is not run, `needs PROGRAMS` for one that is
+//! run only where they are installed, `flags REASON` for one of which only the flags of `listwatch` are checked (these are
+//! printed), and `file NAME` for the content of a file that a later block uses.
 //! [`blocks`] finds them.
 
 mod blocks;
+mod compare;
+mod golang;
 mod script;
+mod stand_in;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, bail};
 
@@ -29,8 +34,8 @@ use crate::server::{self, Server};
 use crate::{links, parts, root};
 use blocks::Block;
 
-/// Languages of blocks that are only read.
-const PROSE: [&str; 3] = ["text", "sql", "toml"];
+/// The language of blocks that are only read.
+const PROSE: &str = "text";
 
 /// Where documents with `rust` blocks are named for the doctests.
 const DOCTESTS: &str = "crates/testkit/src/lib.rs";
@@ -50,8 +55,11 @@ pub(crate) fn check() -> anyhow::Result<Outcome> {
         for block in &left_out {
             println!("skipped {name}:{}: {}", block.line, block.reason_to_skip().unwrap_or_default());
         }
+        for block in blocks.iter().filter(|block| block.is_flags_only()) {
+            println!("only the flags of {name}:{} are checked", block.line);
+        }
         skipped += left_out.len();
-        ran += blocks.iter().filter(|block| !PROSE.contains(&block.language.as_str())).count();
+        ran += blocks.iter().filter(|block| block.language != PROSE).count();
         failed.extend(Place::run(&name, &document, &blocks, &binary)?);
     }
     if !failed.is_empty() {
@@ -74,8 +82,9 @@ impl Place {
         for block in blocks {
             let outcome = match block.language.as_str() {
                 "rust" => is_doctested(document),
-                language if PROSE.contains(&language) => Ok(()),
-                "go" => is_go(&block.text),
+                PROSE => Ok(()),
+                "toml" => compare::dependencies(&block.text),
+                "sql" => compare::tables(&block.text),
                 "" => Err(anyhow::anyhow!("the block names no language")),
                 _ => {
                     if place.is_none() {
@@ -97,15 +106,25 @@ impl Place {
         let folder = server.folder().join("samples");
         std::fs::create_dir_all(folder.join("bin"))?;
         std::os::unix::fs::symlink(binary, folder.join("bin/listwatch"))?;
+        stand_in::write(&folder, binary)?;
         std::fs::copy(server.kubeconfig(), folder.join("kubeconfig"))?;
         Ok(Self { server, folder })
     }
 
     fn try_block(&self, block: &Block) -> anyhow::Result<()> {
+        if let Some(name) = block.file() {
+            return Ok(std::fs::write(self.folder.join(name), &block.text)?);
+        }
         match block.language.as_str() {
             "console" => script::run_console(&block.text, || self.command("bash")),
             "sh" => {
-                script::run(self.command("bash"), &format!("set -euo pipefail\n{}", block.text)).map(drop)
+                let mut bash = self.command("bash");
+                stand_in::put_first(&mut bash, &self.folder, block.is_flags_only());
+                let text = match block.is_flags_only() {
+                    true => block.text.clone(),
+                    false => stand_in::until_ready(&block.text),
+                };
+                script::run(bash, &format!("set -euo pipefail\n{text}")).map(drop)
             }
             "yaml" => {
                 std::fs::write(self.folder.join("sample.yaml"), &block.text)?;
@@ -113,6 +132,7 @@ impl Place {
             }
             "python" => self.try_python(block),
             "js" => self.try_javascript(block),
+            "go" => self.try_go(block),
             other => bail!("nothing is known about blocks of {other:?}"),
         }
     }
@@ -139,6 +159,17 @@ impl Place {
         script::run(self.command("bash"), "node sample.mjs").map(drop)
     }
 
+    fn try_go(&self, block: &Block) -> anyhow::Result<()> {
+        if parts::python()?.is_some() {
+            return Ok(());
+        }
+        let parsed_only = golang::run(&block.text, &self.folder, || self.command("bash"))?;
+        if let Some(reason) = parsed_only {
+            println!("only parsed line {}: {reason}", block.line);
+        }
+        Ok(())
+    }
+
     fn command(&self, program: &str) -> Command {
         let path = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new(program);
@@ -152,22 +183,6 @@ impl Place {
             .env("NODE_NO_WARNINGS", "1");
         command
     }
-}
-
-/// Compiling it would download half of Kubernetes; parsing finds what breaks most often.
-fn is_go(text: &str) -> anyhow::Result<()> {
-    if !parts::present("gofmt") {
-        return Ok(());
-    }
-    let mut gofmt = Command::new("gofmt");
-    gofmt.arg("-e").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut process = gofmt.spawn().context("cannot start gofmt")?;
-    process.stdin.take().context("gofmt reads nothing")?.write_all(text.as_bytes())?;
-    let output = process.wait_with_output()?;
-    if !output.status.success() {
-        bail!("{}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(())
 }
 
 /// A document with Rust in it must be among those that the doctests compile, or belong to a crate that includes it.

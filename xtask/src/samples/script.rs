@@ -13,6 +13,9 @@ use anyhow::{Context, bail};
 /// A sample is a few commands; one that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// The time for whatever a sample left running to end in good order.
+const STOPS_WITHIN: Duration = Duration::from_secs(10);
+
 /// One command of a console session and the output below it.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
@@ -59,15 +62,20 @@ fn steps(text: &str) -> Vec<Step> {
     steps
 }
 
+/// Runs a script as [`run_within`] does, in the time that a sample may take.
+pub(super) fn run(shell: Command, script: &str) -> anyhow::Result<String> {
+    run_within(LIMIT, shell, script)
+}
+
 /// Runs a script; returns what it printed on both streams. Whatever it left running is ended.
-pub(super) fn run(mut shell: Command, script: &str) -> anyhow::Result<String> {
+pub(super) fn run_within(limit: Duration, mut shell: Command, script: &str) -> anyhow::Result<String> {
     // A file, not a pipe: a program in the background would keep a pipe open.
     let file = shell.get_current_dir().context("no folder")?.join("output.txt");
     let mut output = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(file)?;
     shell.arg("-c").arg(script).stdin(Stdio::null()).process_group(0);
     shell.stdout(output.try_clone()?).stderr(output.try_clone()?);
     let mut process = shell.spawn().context("cannot start bash")?;
-    let deadline = Instant::now() + LIMIT;
+    let deadline = Instant::now() + limit;
     let status = loop {
         match process.try_wait()? {
             Some(status) => break Some(status),
@@ -75,7 +83,7 @@ pub(super) fn run(mut shell: Command, script: &str) -> anyhow::Result<String> {
             None => std::thread::sleep(Duration::from_millis(20)),
         }
     };
-    Command::new("kill").arg("--").arg(format!("-{}", process.id())).stderr(Stdio::null()).status().ok();
+    end_group(process.id());
     process.wait().ok();
     let mut said = String::new();
     output.rewind()?;
@@ -83,8 +91,23 @@ pub(super) fn run(mut shell: Command, script: &str) -> anyhow::Result<String> {
     match status {
         Some(status) if status.success() => Ok(said),
         Some(status) => bail!("{status}: {said}"),
-        None => bail!("not over after {LIMIT:?}: {said}"),
+        None => bail!("not over after {limit:?}: {said}"),
     }
+}
+
+/// Ends a process group, and waits until it is gone: the next script may need the port or the files of a server.
+fn end_group(leader: u32) {
+    let send = |signal: &str| {
+        let mut kill = Command::new("kill");
+        kill.args([signal, "--", &format!("-{leader}")]).stdout(Stdio::null()).stderr(Stdio::null());
+        kill.status().is_ok_and(|status| status.success())
+    };
+    let deadline = Instant::now() + STOPS_WITHIN;
+    send("-TERM");
+    while send("-0") && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    send("-KILL");
 }
 
 /// Compares line by line.

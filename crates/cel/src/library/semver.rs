@@ -80,6 +80,8 @@ pub(super) fn ordered<'a>(
     }
 }
 
+/// Parses a version. `lenient` drops a leading `v` and leading zeros, and completes missing parts.
+///
 /// # Errors
 ///
 /// In the words of `blang/semver`.

@@ -1,13 +1,17 @@
 //! The fields in which two versions of an object differ, as one short line for `watch` and `history`.
 //!
-//! It is for people: six fields and 40 characters per value, nested parts as counts. `resourceVersion` and
+//! It is for people: six fields and 40 characters per value, larger parts as counts. `resourceVersion` and
 //! `managedFields` are left out because they change with every write. Arrays are compared by index, so an insertion in
 //! front shows as many changes; the exact difference is `listwatch diff`, which the server computes.
 
 use serde_json::Value;
 
+use crate::terminal::counted;
+
 /// Fields named on one line; the rest is counted.
 const MAX_FIELDS: usize = 6;
+/// Fields of an object that came or went as a whole and is still named field by field.
+const MAX_UNFOLDED: usize = 3;
 /// Characters of a value that are shown.
 const MAX_VALUE: usize = 40;
 
@@ -39,13 +43,13 @@ fn walk(before: &Value, after: &Value, path: &mut String, found: &mut Vec<String
             for (key, value) in old {
                 step(path, key, '.', |path| match new.get(key) {
                     Some(other) => walk(value, other, path, found),
-                    None => found.push(format!("{path}: - {}", short(value))),
+                    None => one_sided(value, '-', path, found),
                 });
             }
             // The items of a list do not carry their type, watch events do.
             let is_type = |key: &str| is_root && matches!(key, "apiVersion" | "kind");
             for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key) && !is_type(key)) {
-                step(path, key, '.', |path| found.push(format!("{path}: + {}", short(value))));
+                step(path, key, '.', |path| one_sided(value, '+', path, found));
             }
         }
         (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
@@ -55,6 +59,19 @@ fn walk(before: &Value, after: &Value, path: &mut String, found: &mut Vec<String
         }
         _ if before == after => {}
         _ => found.push(format!("{path}: {} → {}", short(before), short(after))),
+    }
+}
+
+/// Names something that only one version has. A small object is named by its fields: a first label is more to the point
+/// than a map with one entry.
+fn one_sided(value: &Value, sign: char, path: &mut String, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) if (1..=MAX_UNFOLDED).contains(&map.len()) => {
+            for (key, value) in map {
+                step(path, key, '.', |path| one_sided(value, sign, path, found));
+            }
+        }
+        _ => found.push(format!("{path}: {sign} {}", short(value))),
     }
 }
 
@@ -73,8 +90,8 @@ fn step(path: &mut String, key: &str, separator: char, then: impl FnOnce(&mut St
 fn short(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.replace(['\n', '\r'], " "),
-        Value::Object(map) => format!("{{{} fields}}", map.len()),
-        Value::Array(list) => format!("[{} items]", list.len()),
+        Value::Object(map) => format!("{{{}}}", counted(map.len(), "field")),
+        Value::Array(list) => format!("[{}]", counted(list.len(), "item")),
         other => other.to_string(),
     };
     if text.chars().count() <= MAX_VALUE {
@@ -104,6 +121,15 @@ mod tests {
     fn the_type_that_a_list_leaves_out_is_no_change() {
         let event = json!({"kind": "ConfigMap", "apiVersion": "v1", "data": {"kind": "new"}});
         assert_eq!(describe(&json!({"data": {}}), &event), "data.kind: + new");
+    }
+
+    /// The first label of an object used to be shown as `metadata.labels: + {1 fields}`.
+    #[test]
+    fn small_parts_that_come_or_go_are_named_by_their_fields() {
+        let before = json!({"metadata": {"name": "a"}, "spec": {"ports": [1]}});
+        let after = json!({"metadata": {"name": "a", "labels": {"app": "web"}}, "spec": {"ports": [1, 2]}});
+        assert_eq!(describe(&before, &after), "metadata.labels.app: + web, spec.ports: [1 item] → [2 items]");
+        assert_eq!(describe(&after, &before), "metadata.labels.app: - web, spec.ports: [2 items] → [1 item]");
     }
 
     #[test]

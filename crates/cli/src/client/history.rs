@@ -8,10 +8,9 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 use http::Request;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Cluster, changes, resolve};
@@ -67,7 +66,7 @@ pub(crate) struct DiffArguments {
     /// Newer resourceVersion
     #[arg(long, value_name = "VERSION")]
     to: u64,
-    /// Print the RFC 6902 patch rather than one line per change
+    /// Print the RFC 6902 patch, with resourceVersion and managedFields, rather than one line per changed field
     #[arg(long)]
     patch: bool,
 }
@@ -109,6 +108,8 @@ impl ObjectArguments {
     }
 }
 
+/// Asks an endpoint that only a listwatch server has.
+///
 /// # Errors
 ///
 /// A 404 whose message names no object is an unknown path: the server is another one than listwatch. Other messages
@@ -147,7 +148,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             writeln!(out, "{}", serde_json::to_string_pretty(&versions)?)?;
         }
         HistoryOutput::Table => {
-            writeln!(out, "{:<12} {:<20} {:<24} CHANGE", "VERSION", "TIME", "MANAGER")?;
+            writeln!(out, "{:<12} {:<20} {:<20} {:<24} CHANGE", "VERSION", "TIME", "MANAGER", "USER")?;
             for (at, version) in versions.iter().take(arguments.limit).enumerate() {
                 writeln!(out, "{}", line(version, versions.get(at + 1)))?;
             }
@@ -166,29 +167,76 @@ fn line(version: &Value, before: Option<&Value>) -> String {
         (None, Some(_)) => "oldest version kept".to_owned(),
         (Some(before), Some(after)) => changes::describe(&before, &after),
     };
-    format!("{:<12} {:<20} {:<24} {change}", text("resourceVersion"), text("time"), text("manager"))
+    let [revision, time, manager, user] = ["resourceVersion", "time", "manager", "user"].map(text);
+    format!("{revision:<12} {time:<20} {manager:<20} {user:<24} {change}")
 }
 
-/// Prints the difference between two versions as the server computed it.
+/// Prints the difference between two versions: the server's patch, or one line per changed field. A patch has no old
+/// values; they are in the patch that leads back.
 pub(crate) async fn run_diff(arguments: DiffArguments) -> anyhow::Result<ExitCode> {
     let (client, query) = arguments.object.open().await?;
     let DiffArguments { from, to, patch, .. } = arguments;
-    let path = format!("/listwatch/v1/history/diff?{query}&from={from}&to={to}");
-    let difference: Value = get(&client, &path).await?;
-    let operations = difference.get("patch").and_then(Value::as_array).context("the answer has no patch")?;
+    let there = difference(&client, &query, from, to).await?;
     let mut out = std::io::stdout().lock();
     if patch {
-        writeln!(out, "{}", serde_json::to_string_pretty(operations)?)?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&there)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    for operation in operations {
-        let text = |key: &str| operation.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        match operation.get("value") {
-            Some(value) => writeln!(out, "{:<8} {} {value}", text("op"), text("path"))?,
-            None => writeln!(out, "{:<8} {}", text("op"), text("path"))?,
-        }
+    let back = difference(&client, &query, to, from).await?;
+    for operation in there.iter().filter(|operation| !is_bookkeeping(operation)) {
+        writeln!(out, "{}", operation.line(back.iter().find(|old| old.path == operation.path)))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+async fn difference(
+    client: &kube::Client,
+    query: &str,
+    from: u64,
+    to: u64,
+) -> anyhow::Result<Vec<DiffOperation>> {
+    let path = format!("/listwatch/v1/history/diff?{query}&from={from}&to={to}");
+    let answer: Difference = get(client, &path).await?;
+    Ok(answer.patch)
+}
+
+#[derive(Debug, Deserialize)]
+struct Difference {
+    patch: Vec<DiffOperation>,
+}
+
+/// One operation of an RFC 6902 patch.
+#[derive(Debug, Deserialize, Serialize)]
+struct DiffOperation {
+    op: String,
+    path: String,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    value: Option<Value>,
+}
+
+/// Keeps a `null` that is a value apart from a field that is not there.
+fn present<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(input).map(Some)
+}
+
+/// Returns true for what changes with every write: it is in the patch, and would only be in the way of a reader.
+fn is_bookkeeping(operation: &DiffOperation) -> bool {
+    operation.path == "/metadata/resourceVersion" || operation.path.starts_with("/metadata/managedFields")
+}
+
+impl DiffOperation {
+    /// `path: old → new`, `path: + new` or `path: - old`; `back` is the operation that undoes it.
+    fn line(&self, back: Option<&Self>) -> String {
+        let path = self.path.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~");
+        let old = back.and_then(|back| back.value.as_ref()).map(ToString::to_string);
+        let new = self.value.as_ref().map(ToString::to_string);
+        match (old, new) {
+            (Some(old), Some(new)) => format!("{path}: {old} → {new}"),
+            (None, Some(new)) => format!("{path}: + {new}"),
+            (Some(old), None) => format!("{path}: - {old}"),
+            (None, None) => format!("{path}: -"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -201,10 +249,25 @@ mod tests {
     fn a_line_says_what_became_of_the_object() {
         let one = json!({"resourceVersion": "7", "manager": "kubectl", "time": "T", "object": {"a": 1}});
         let two = json!({"resourceVersion": "8", "object": {"a": 2}});
-        let gone = json!({"resourceVersion": "9", "deleted": true});
+        let gone = json!({"resourceVersion": "9", "user": "alice", "deleted": true});
         assert!(line(&two, Some(&one)).ends_with("a: 1 → 2"), "{}", line(&two, Some(&one)));
         assert!(line(&gone, Some(&two)).ends_with("deleted"));
         assert!(line(&one, Some(&gone)).ends_with("created again"));
         assert!(line(&one, None).contains("kubectl"));
+        assert!(line(&gone, Some(&two)).contains(" alice "));
+    }
+
+    /// A patch says what is new, but not what was there before; the one that leads back does.
+    #[test]
+    fn a_difference_shows_old_and_new() {
+        let one = |value: Value| serde_json::from_value::<DiffOperation>(value).unwrap();
+        let level = one(json!({"op": "replace", "path": "/data/level", "value": "debug"}));
+        let before = one(json!({"op": "replace", "path": "/data/level", "value": "info"}));
+        assert_eq!(level.line(Some(&before)), "data.level: \"info\" → \"debug\"");
+        let label = one(json!({"op": "add", "path": "/metadata/labels/a.b~1c", "value": null}));
+        let removal = one(json!({"op": "remove", "path": "/metadata/labels/a.b~1c"}));
+        assert_eq!(label.line(Some(&removal)), "metadata.labels.a.b/c: + null");
+        assert_eq!(removal.line(Some(&label)), "metadata.labels.a.b/c: - null");
+        assert!(is_bookkeeping(&one(json!({"op": "remove", "path": "/metadata/managedFields/0"}))));
     }
 }

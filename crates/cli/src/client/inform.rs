@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::StreamExt;
-use listwatch::{Event, Raw, SharedInformer};
+use listwatch::{Event, InformerStatus, Raw, SharedInformer};
 
 use super::{Selection, interrupted};
-use crate::terminal::note;
+use crate::terminal::{counted, note};
 
 /// Time between two lines of `--summary`.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub(crate) struct InformArguments {
     /// End when all objects that were there at the start have been delivered
     #[arg(long)]
     until_synced: bool,
-    /// Print counts once a second instead of every event
+    /// Print the size of the cache, counts and lag once a second instead of every event
     #[arg(long)]
     summary: bool,
     #[command(flatten)]
@@ -51,13 +51,30 @@ impl InformCounts {
             Event::Synced => {}
         }
     }
+
+    /// One line: the size of the cache, the changes so far, and the lag, which is what the informer has received and its
+    /// handler has yet to be told.
+    fn line(&self, status: &InformerStatus) -> String {
+        let lag = status.queued + status.handlers.iter().map(|handler| handler.backlog).max().unwrap_or(0);
+        let heard = status.last_event_age.map(|age| format!("   last event {:.1} s ago", age.as_secs_f64()));
+        format!(
+            "{} at {}   added {}   updated {}   deleted {}   lag {}{}",
+            counted(status.objects, "object"),
+            status.revision,
+            self.added,
+            self.updated,
+            self.deleted,
+            counted(lag, "event"),
+            heard.unwrap_or_default()
+        )
+    }
 }
 
 /// Runs an informer and prints its events. Problems go to stderr, since they are retried and are not part of the
 /// output.
 pub(crate) async fn run(arguments: InformArguments) -> anyhow::Result<ExitCode> {
     let (source, _) = arguments.selection.source().await?;
-    let hook = |problem: &listwatch::Problem, response| note(format_args!("{problem} ({response:?})"));
+    let hook = |problem: &listwatch::Problem, response| note(format_args!("{problem}; next: {response}"));
     let informer = SharedInformer::<Raw>::builder(source).on_problem(hook).build();
     let mut events = informer.events()?;
     informer.start()?;
@@ -84,9 +101,14 @@ pub(crate) async fn run(arguments: InformArguments) -> anyhow::Result<ExitCode> 
         }
     }
     let status = informer.status();
+    end_summary(arguments.summary)?;
     note(format_args!(
-        "{} objects at {}, {} lists, {} streaming lists, {} watches",
-        status.objects, status.revision, status.lists, status.streaming_lists, status.watches
+        "{} at resourceVersion {}; requests made: list {}, streaming list {}, watch {}",
+        counted(status.objects, "object"),
+        status.revision,
+        status.lists,
+        status.streaming_lists,
+        status.watches
     ));
     informer.stop().await;
     Ok(ExitCode::SUCCESS)
@@ -101,14 +123,37 @@ fn print(event: &Event) -> std::io::Result<()> {
 
 /// Prints the counts; on a terminal over the previous ones.
 fn summary(informer: &SharedInformer<Raw>, counts: &InformCounts) -> std::io::Result<()> {
-    let status = informer.status();
     let mut out = std::io::stdout().lock();
-    let over = if out.is_terminal() { "\x1b[2K\r" } else { "" };
-    let end = if out.is_terminal() { "" } else { "\n" };
-    write!(
-        out,
-        "{over}{} objects at {}  added {}  updated {}  deleted {}{end}",
-        status.objects, status.revision, counts.added, counts.updated, counts.deleted
-    )?;
+    let line = counts.line(&informer.status());
+    match out.is_terminal() {
+        true => write!(out, "\x1b[2K\r{line}")?,
+        false => writeln!(out, "{line}")?,
+    }
     out.flush()
+}
+
+/// Ends the line that summaries are written over, so that the last one stays.
+fn end_summary(was_shown: bool) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if was_shown && out.is_terminal() { writeln!(out) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program that falls behind shows as a lag: objects not yet applied, and events that the handler has yet to read.
+    #[test]
+    fn a_summary_shows_size_changes_and_lag() {
+        let informer = SharedInformer::<Raw>::new(listwatch::lister_watcher::InMemory::new(10));
+        let mut status = informer.status();
+        status.objects = 1;
+        status.queued = 3;
+        status.last_event_age = Some(Duration::from_millis(2500));
+        let counts = InformCounts { added: 5, updated: 2, deleted: 4 };
+        assert_eq!(
+            counts.line(&status),
+            "1 object at 0   added 5   updated 2   deleted 4   lag 3 events   last event 2.5 s ago"
+        );
+    }
 }

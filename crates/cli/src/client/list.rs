@@ -15,7 +15,7 @@ use listwatch::lister_watcher::{ListRequest, ListVersion};
 use listwatch::pager::{Pager, PagerOptions};
 
 use super::{PrintForm, Selection, table};
-use crate::terminal::note;
+use crate::terminal::{counted, note};
 
 #[derive(Args, Debug)]
 #[command(
@@ -71,7 +71,7 @@ pub(crate) async fn run(arguments: ListArguments) -> anyhow::Result<ExitCode> {
         page.unusable.iter().for_each(|why| note(format_args!("left out: {why}")));
     }
     if let Some(revision) = revision {
-        note(format_args!("{} at {revision}", objects(count)));
+        note(format_args!("{} at resourceVersion {revision}", counted(count, "object")));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -82,10 +82,6 @@ async fn as_table(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let wide = matches!(arguments.output, ListOutput::Wide);
     let print = |line: &str| writeln!(std::io::stdout(), "{line}");
     let listed = table::print(&collection, &arguments.selection, wide, arguments.page, print).await?;
-    note(format_args!("{} at {}", objects(listed.rows), listed.revision));
+    note(format_args!("{} at resourceVersion {}", counted(listed.rows, "object"), listed.revision));
     Ok(ExitCode::SUCCESS)
-}
-
-fn objects(count: usize) -> String {
-    if count == 1 { "1 object".to_owned() } else { format!("{count} objects") }
 }

@@ -2,7 +2,7 @@
 //!
 //! The core group is asked first and then the others in the server's order, in the preferred version of each; the first
 //! match counts, as in kubectl. Nothing is cached on disk, so each command costs one or a few discovery requests. Names
-//! with a group skip the core group. Subresources are not matched.
+//! with a group skip the core group. Upper and lower case are the same. Subresources are not matched.
 
 use anyhow::bail;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
@@ -75,12 +75,9 @@ pub(super) async fn resolve(client: &kube::Client, wanted: &str) -> anyhow::Resu
 
 /// Plural, singular, short name or kind. Only the kind ignores case.
 fn is_called(resource: &APIResource, name: &str) -> bool {
-    let short = resource.short_names.iter().flatten().any(|short| short == name);
-    !resource.name.contains('/')
-        && (short
-            || resource.name == name
-            || resource.singular_name == name
-            || resource.kind.eq_ignore_ascii_case(name))
+    let short_names = resource.short_names.iter().flatten();
+    let mut names = short_names.chain([&resource.name, &resource.singular_name, &resource.kind]);
+    !resource.name.contains('/') && names.any(|known| known.eq_ignore_ascii_case(name))
 }
 
 fn describe(group: &str, version: &str, resource: &APIResource) -> ResolvedResource {
@@ -110,7 +107,7 @@ mod tests {
             ..APIResource::default()
         };
         assert!(
-            ["deployments", "deployment", "Deployment", "deploy"]
+            ["deployments", "deployment", "Deployment", "deploy", "DEPLOYMENTS"]
                 .iter()
                 .all(|name| is_called(&resource, name))
         );

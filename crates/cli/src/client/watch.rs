@@ -87,7 +87,7 @@ async fn follow(
     since: Revision,
     mut printer: Printer,
 ) -> anyhow::Result<ExitCode> {
-    note(format_args!("watching from {since}"));
+    note(format_args!("watching from resourceVersion {since}"));
     let mut events = RetryWatcher::new(source, since)?;
     let end = interrupted();
     tokio::pin!(end);

@@ -94,7 +94,8 @@ impl Viewed {
             in_work: self.queue.in_flight(),
             fulfilled: count(&counters.fulfilled, before.fulfilled),
             retried: counters.retried.load(Ordering::Relaxed),
-            saved_percent: self.saved_percent().await,
+            // The informer ends before the picture does.
+            saved_percent: self.saved_percent().await.or(before.saved_percent),
             latency: counters.take_recent_latency(),
         }
     }
@@ -124,8 +125,9 @@ impl Figures {
     /// One line, for output that is not a terminal.
     pub(super) fn line(&self) -> String {
         let (p50, p99) = self.latency;
+        let spared = self.saved_percent.map_or_else(String::new, |saved| format!("  deltas spare {saved}%"));
         format!(
-            "{:>4.0} s  written {} ({:.0}/s)  delivered {} ({:.0}/s)  cached {}  quick {}  slow {}  queue {}  fulfilled {}  p50 {p50:.1?}  p99 {p99:.1?}\n",
+            "{:>4.0} s  written {} ({:.0}/s)  delivered {} ({:.0}/s)  cached {}  quick {}  slow {}  queue {}  fulfilled {}  p50 {p50:.1?}  p99 {p99:.1?}{spared}\n",
             self.elapsed.as_secs_f64(),
             self.written.total,
             self.written.per_second,
@@ -147,6 +149,14 @@ mod tests {
     #[test]
     fn a_saving_is_a_part_of_what_the_plain_watch_got() {
         assert_eq!((saved(25, 100), saved(100, 100), saved(0, 0)), (Some(75), Some(0), None));
+    }
+
+    #[test]
+    fn a_line_tells_the_saving_once_it_is_known() {
+        let unknown = Figures::default();
+        let known = Figures { saved_percent: Some(87), ..Figures::default() };
+        assert!(!unknown.line().contains("deltas"));
+        assert!(known.line().ends_with("  deltas spare 87%\n"), "{}", known.line());
     }
 
     #[test]

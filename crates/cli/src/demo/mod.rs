@@ -25,7 +25,7 @@ use listwatch_testkit::{Collection, Raw, TestServer};
 use serde_json::Value;
 
 use crate::client::interrupted;
-use crate::terminal::{is_coloured, print};
+use crate::terminal::{fitted, is_coloured, print};
 use actors::Wishes;
 use counters::DemoCounters;
 
@@ -104,7 +104,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> anyhow::Result<ExitCode> {
     // The terminal is given back, and a reader that has gone ends the demo here.
     picture.await??;
     let verdict = verdict::reach(&demo, first, watch, &wishes, settled).await?;
-    print(verdict.text(begin.elapsed(), is_coloured(&std::io::stdout())))?;
+    print(fitted(&verdict.text(begin.elapsed(), is_coloured(&std::io::stdout()))))?;
     Ok(if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

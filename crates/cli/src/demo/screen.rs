@@ -17,7 +17,7 @@ use super::figures::Figures;
 
 pub(super) const TITLE: &str = "listwatch demo: a server, an informer and a controller in this process";
 pub(super) const LEGEND: &str = "Writers put wishes into ConfigMaps. The store orders them, a watch delivers them, the informer caches them and calls \
-     handlers, a worker fulfils each wish by writing again. At the end everybody's story is compared with the store's log.";
+     handlers, a worker fulfils each wish by writing again. At the end, what each part recorded is compared with the store's log.";
 
 /// Measurements kept for the plots.
 const KEPT: usize = 240;
@@ -99,7 +99,7 @@ fn heading(figures: &Figures, coloured: bool) -> Paragraph<'static> {
 fn heading_rows(width: u16) -> u16 {
     let text = TITLE.len() + LEGEND.len() + 60;
     let rows = text.div_ceil(usize::from(width.max(20))) + 1;
-    u16::try_from(rows).unwrap_or(u16::MAX).min(8)
+    u16::try_from(rows).unwrap_or(u16::MAX).min(10)
 }
 
 fn stations(figures: &Figures) -> [Station; 8] {

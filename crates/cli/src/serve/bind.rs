@@ -15,6 +15,10 @@ pub(super) fn parse(text: &str) -> Result<SocketAddr, String> {
         let port = port.parse().map_err(|_| format!("{port:?} is no port; ports are 0 to 65535"))?;
         return Ok(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
     }
+    // The resolver takes a number for an IPv4 address: 6443 would be 0.0.25.43.
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("expected HOST:PORT, or :{text} for all interfaces"));
+    }
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
@@ -49,5 +53,6 @@ mod tests {
             assert_eq!(parse(text).map(|address| address.to_string()).as_deref(), Ok(expected), "{text}");
         }
         assert!(parse(":99999").is_err() && parse("no such host:1").is_err());
+        assert!(parse("6443").is_err_and(|hint| hint.contains(":6443")) && parse("").is_err());
     }
 }

@@ -13,16 +13,18 @@ use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
 use listwatch_server::{AdmissionOptions, BuildInfo, Handle, HttpLimits, LifecycleOptions, Options, Server};
+use listwatch_storage::Engine;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::secure::Secure;
 use crate::store::{StoreArguments, duration};
-use crate::terminal::note;
+use crate::terminal::{Elapsing, note};
 use crate::{build, owner};
 
 /// The file name of the admin kubeconfig in the data directory.
@@ -147,10 +149,11 @@ pub(crate) async fn run(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
     let options = arguments.options()?;
     let mut signals = Signals::listen()?;
     let mut cleanup = DirectoryCleanup::watch(&arguments.store);
-    let engine = arguments.store.open().await.map_err(|error| match arguments.store.directory() {
-        Some(directory) => owner::explain(error, directory),
-        None => error,
-    })?;
+    // An etcd that does not answer is waited for, which an interrupt may end.
+    let engine = tokio::select! {
+        engine = open(&arguments.store) => engine?,
+        () = signals.wait() => return Ok(ExitCode::SUCCESS),
+    };
     let engine = arguments.security.encrypted(engine)?;
     let handle = Server::start(options, engine).await?;
     let kubeconfig = arguments.write_kubeconfig(&handle)?;
@@ -176,6 +179,15 @@ pub(crate) async fn run(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
         () = signals.wait() => tracing::warn!("stopped at once after a second signal"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the store. On a terminal the wait is shown.
+async fn open(store: &StoreArguments) -> anyhow::Result<Arc<dyn Engine>> {
+    let _elapsing = Elapsing::begin(format!("opening {}", store.place()));
+    store.open().await.map_err(|error| match store.directory() {
+        Some(directory) => owner::explain(error, directory),
+        None => error,
+    })
 }
 
 impl ServeArguments {
@@ -204,6 +216,8 @@ impl ServeArguments {
         format!("cannot listen on {}{}; {hint}", self.listen.bind, owner::of_port(self.listen.bind.port()))
     }
 
+    /// Puts the groups of flags together. Limits without a flag have their defaults.
+    ///
     /// # Errors
     ///
     /// Files of issuers that cannot be read or used.

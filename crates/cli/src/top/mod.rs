@@ -1,10 +1,16 @@
-//! `listwatch top`: request rates, latencies and watches of a listwatch server, full screen.
+//! `listwatch top`: request rates, latencies and watches of an API server, informers and queues of controllers, full screen.
 //!
-//! It reads `/metrics` and `/debug/listwatch/watches` once a second, with the rights of the kubeconfig's user.
-//! [`reading`] turns both into numbers, [`screen`] draws them; this file has the loop and the terminal.
+//! It reads `/metrics` and, of a listwatch server, `/debug/listwatch/watches` once a second, with the rights of the kubeconfig's
+//! user, and the metrics pages of controllers without any. [`reading`] and [`controllers`] turn them into numbers, [`tables`]
+//! into rows, [`screen`] draws them; [`pages`] fetches, and this file has the loop and the terminal.
 
+mod buckets;
+mod controllers;
+mod exposition;
+mod pages;
 mod reading;
 mod screen;
+mod tables;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -12,17 +18,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use http::Request;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 
 use crate::client::Cluster;
-use crate::terminal::print;
-use reading::{TopReading, TopTrail};
+use crate::terminal::{is_coloured, print};
+use pages::Pages;
+use reading::TopTrail;
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Keys: q or Ctrl-C quits.\n\nExamples:\n  listwatch top --kubeconfig listwatch-data/admin.kubeconfig\n  listwatch top --once"
+    after_help = "Keys: q or Ctrl-C quits.\n\nExamples:\n  listwatch top --kubeconfig listwatch-data/admin.kubeconfig\n  listwatch top --metrics http://127.0.0.1:8080/metrics\n  listwatch top --once\n\nQueues are those that a controller exports under client-go's names (workqueue_depth and others), informers those that the\nlistwatch library exports. Watches are listed one by one by a listwatch server; kube-apiserver only counts them."
 )]
 pub(crate) struct TopArguments {
     /// Seconds between two readings
@@ -31,20 +37,26 @@ pub(crate) struct TopArguments {
     /// Print one reading as text and end
     #[arg(long)]
     once: bool,
+    /// Metrics page of a controller, for its informers and queues; may be repeated
+    #[arg(long, value_name = "URL")]
+    metrics: Vec<http::Uri>,
     #[command(flatten)]
     cluster: Cluster,
 }
 
-/// Reads the server's metrics and watches at an interval. A rate needs two readings, so that `--once` also waits for
-/// the second.
+/// Reads all pages at an interval. A rate needs two readings, so that `--once` also waits for the second.
 pub(crate) async fn run(arguments: TopArguments) -> anyhow::Result<ExitCode> {
     let (client, _) = arguments.cluster.connect().await?;
+    let pages = Pages::new(client, &arguments.metrics)?;
     let interval = Duration::from_secs(arguments.interval);
-    let first = read(&client).await?;
+    let first = pages.read().await?;
+    if let Some(problem) = first.controllers.problems.first() {
+        bail!("{problem}");
+    }
     if arguments.once {
         tokio::time::sleep(interval).await;
         let mut trail = TopTrail::new(first);
-        trail.push(read(&client).await?);
+        trail.push(pages.read().await?);
         print(screen::text(&trail))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -52,7 +64,7 @@ pub(crate) async fn run(arguments: TopArguments) -> anyhow::Result<ExitCode> {
         bail!("top needs a terminal; use --once for text");
     }
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
-    let outcome = follow(&mut terminal, &client, TopTrail::new(first), interval).await;
+    let outcome = follow(&mut terminal, &pages, TopTrail::new(first), interval).await;
     ratatui::restore();
     outcome.map(|()| ExitCode::SUCCESS)
 }
@@ -60,19 +72,20 @@ pub(crate) async fn run(arguments: TopArguments) -> anyhow::Result<ExitCode> {
 /// Draws, waits for a key, reads. A slow server makes the screen slow, and does not pile up requests.
 async fn follow(
     terminal: &mut DefaultTerminal,
-    client: &kube::Client,
+    pages: &Pages,
     mut trail: TopTrail,
     interval: Duration,
 ) -> anyhow::Result<()> {
+    let coloured = is_coloured(&std::io::stdout());
     loop {
-        terminal.draw(|frame| screen::draw(frame, &trail))?;
+        terminal.draw(|frame| screen::draw(frame, &trail, coloured))?;
         if quit_within(interval).await? {
             return Ok(());
         }
         // A server that restarts is waited for: the last figures stay with a note.
-        match read(client).await {
+        match pages.read().await {
             Ok(reading) => trail.push(reading),
-            Err(error) => trail.fail(format!("{error:#}")),
+            Err(error) => trail.fail(crate::one_line(&error)),
         }
     }
 }
@@ -91,16 +104,4 @@ async fn quit_within(time: Duration) -> anyhow::Result<bool> {
         Ok(false)
     })
     .await?
-}
-
-/// Two requests, one after the other: figures and watches are not of exactly the same moment.
-async fn read(client: &kube::Client) -> anyhow::Result<TopReading> {
-    let metrics = get(client, "/metrics").await?;
-    let watches = get(client, "/debug/listwatch/watches").await.context("is this a listwatch server?")?;
-    TopReading::new(Instant::now(), &metrics, &watches)
-}
-
-async fn get(client: &kube::Client, path: &str) -> anyhow::Result<String> {
-    let request = Request::get(path).body(Vec::new())?;
-    client.request_text(request).await.with_context(|| format!("cannot read {path}"))
 }

@@ -1,15 +1,19 @@
 //! Numbers from `/metrics` and `/debug/listwatch/watches`, and their rates between two readings.
 //!
 //! Time is passed in, so rates can be tested with made-up readings. A counter that went down means that the server
-//! restarted and gives a rate of zero. Quantiles are interpolated within histogram buckets, as `histogram_quantile` of
-//! Prometheus does, without WATCH requests, which last for minutes by design. The parser of the text format knows what
-//! our server writes; label values with commas are beyond it.
+//! restarted and gives a rate of zero. Latencies are those of requests without watches, which last for minutes by design.
+//! The metrics have kube-apiserver's names, so that only the list of watches needs a listwatch server. Figures of
+//! controllers are in [`controllers`](super::controllers).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use anyhow::Context;
 use serde::Deserialize;
+
+use super::buckets::{BucketQuantile, Buckets};
+use super::controllers::{ControllerReading, QueueLine, queue_lines};
+use super::exposition::{self, ExposedSample};
 
 /// Readings kept for the plots.
 const KEPT: usize = 120;
@@ -23,11 +27,16 @@ pub(super) struct TopReading {
     /// Requests that failed with a code of 500 or above.
     failed: f64,
     events: f64,
-    /// Cumulative counts of request durations by upper bound in seconds, watches left out.
-    durations: Vec<(f64, f64)>,
+    /// Request durations, watches left out.
+    durations: Buckets,
     pub(super) memory: f64,
-    pub(super) watches: Vec<WatchLine>,
-    pub(super) position: u64,
+    /// Open watches: more than are listed if the server does not list them.
+    pub(super) open_watches: f64,
+    /// The open watches one by one; `None` if the server does not list them.
+    pub(super) watches: Option<Vec<WatchLine>>,
+    /// The newest resourceVersion.
+    pub(super) position: Option<u64>,
+    pub(super) controllers: ControllerReading,
 }
 
 /// One open watch.
@@ -54,72 +63,52 @@ struct TopWatches {
 }
 
 impl TopReading {
-    pub(super) fn new(at: Instant, metrics: &str, watches: &str) -> anyhow::Result<Self> {
-        let TopWatches { position, mut watches } =
-            serde_json::from_str(watches).context("cannot read the watches")?;
-        watches.sort_by(|a, b| b.lag_seconds.total_cmp(&a.lag_seconds).then(b.events.cmp(&a.events)));
+    /// Reads the metrics, and the list of watches if the server has one.
+    pub(super) fn new(at: Instant, metrics: &str, watches: Option<&str>) -> anyhow::Result<Self> {
+        let listed: Option<TopWatches> =
+            watches.map(serde_json::from_str).transpose().context("cannot read the watches")?;
         let mut reading = Self {
             at,
             requests: BTreeMap::new(),
             failed: 0.0,
             events: 0.0,
-            durations: Vec::new(),
+            durations: Buckets::default(),
             memory: 0.0,
-            watches,
-            position,
+            open_watches: 0.0,
+            position: listed.as_ref().map(|listed| listed.position),
+            watches: listed.map(TopWatches::sorted),
+            controllers: ControllerReading::default(),
         };
-        let mut durations = BTreeMap::new();
-        for sample in metrics.lines().filter_map(MetricLine::parse) {
-            reading.add(&sample, &mut durations);
-        }
-        reading.durations = durations.into_values().collect();
-        reading.durations.sort_by(|a, b| a.0.total_cmp(&b.0));
+        exposition::samples(metrics).for_each(|sample| reading.add(&sample));
         Ok(reading)
     }
 
-    /// Adds one sample. Watches are left out of durations, since they last as long as the client wants.
-    fn add(&mut self, sample: &MetricLine<'_>, durations: &mut BTreeMap<String, (f64, f64)>) {
+    fn add(&mut self, sample: &ExposedSample<'_>) {
         match sample.name {
             "apiserver_request_total" => {
-                *self.requests.entry(sample.label("verb").to_owned()).or_default() += sample.value;
+                *self.requests.entry(sample.label("verb").into_owned()).or_default() += sample.value;
                 if sample.label("code").starts_with('5') {
                     self.failed += sample.value;
                 }
             }
             "apiserver_watch_events_total" => self.events += sample.value,
             "process_resident_memory_bytes" => self.memory = sample.value,
+            "apiserver_longrunning_requests" if sample.label("verb") == "WATCH" => {
+                self.open_watches += sample.value;
+            }
             "apiserver_request_duration_seconds_bucket" if sample.label("verb") != "WATCH" => {
-                let bound = sample.label("le");
-                let seconds = bound.parse().unwrap_or(f64::INFINITY);
-                durations.entry(bound.to_owned()).or_insert((seconds, 0.0)).1 += sample.value;
+                self.durations.add(&sample.label("le"), sample.value);
             }
             _ => {}
         }
     }
 }
 
-/// One line of the Prometheus text format.
-struct MetricLine<'a> {
-    name: &'a str,
-    labels: &'a str,
-    value: f64,
-}
-
-impl<'a> MetricLine<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
-        if line.starts_with('#') {
-            return None;
-        }
-        let (series, value) = line.rsplit_once(' ')?;
-        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-        Some(Self { name, labels: labels.trim_end_matches('}'), value: value.parse().ok()? })
-    }
-
-    /// Empty if the label is missing. Escapes in values are not resolved.
-    fn label(&self, name: &str) -> &'a str {
-        let pairs = self.labels.split(',').filter_map(|pair| pair.split_once('='));
-        let mut found = pairs.filter(|(key, _)| *key == name).map(|(_, value)| value.trim_matches('"'));
-        found.next().unwrap_or_default()
+impl TopWatches {
+    /// The watches, those furthest behind first.
+    fn sorted(mut self) -> Vec<WatchLine> {
+        self.watches.sort_by(|a, b| b.lag_seconds.total_cmp(&a.lag_seconds).then(b.events.cmp(&a.events)));
+        self.watches
     }
 }
 
@@ -130,14 +119,18 @@ pub(super) struct Rates {
     pub(super) requests: f64,
     pub(super) failed: f64,
     pub(super) events: f64,
-    /// Quantiles of request durations in seconds; `None` without requests.
-    pub(super) p50: Option<f64>,
-    pub(super) p99: Option<f64>,
+    /// Quantiles of request durations; `None` without requests.
+    pub(super) p50: Option<BucketQuantile>,
+    pub(super) p99: Option<BucketQuantile>,
+    /// Keys that wait in the queues of controllers.
+    pub(super) depth: f64,
+    /// The longest 99th percentile of work on a key, of all queues.
+    pub(super) worked: Option<BucketQuantile>,
 }
 
 impl Rates {
     /// The rates between two readings.
-    fn between(before: &TopReading, now: &TopReading) -> Self {
+    fn between(before: &TopReading, now: &TopReading, queues: &[QueueLine]) -> Self {
         let seconds = now.at.duration_since(before.at).as_secs_f64().max(0.001);
         // A server that restarted counts from zero again: that is no negative rate.
         let rate = |old: f64, new: f64| ((new - old) / seconds).max(0.0);
@@ -148,7 +141,8 @@ impl Rates {
                 (verb.clone(), rate(before.requests.get(verb).copied().unwrap_or(0.0), *count))
             })
             .collect();
-        let quantile = |q| quantile(&before.durations, &now.durations, q);
+        let longest = queues.iter().filter_map(|queue| queue.worked);
+        let quantile = |q| now.durations.quantile_since(&before.durations, q);
         Self {
             requests: by_verb.iter().map(|(_, rate)| rate).sum(),
             by_verb,
@@ -156,25 +150,10 @@ impl Rates {
             events: rate(before.events, now.events),
             p50: quantile(0.5),
             p99: quantile(0.99),
+            depth: now.controllers.depth(),
+            worked: longest.max_by(|a, b| a.seconds.total_cmp(&b.seconds)),
         }
     }
-}
-
-/// Estimates a quantile of the requests between two readings, by linear interpolation within a bucket, as Prometheus
-/// does.
-fn quantile(before: &[(f64, f64)], now: &[(f64, f64)], q: f64) -> Option<f64> {
-    let old = |bound: f64| before.iter().find(|(b, _)| *b == bound).map_or(0.0, |(_, count)| *count);
-    let counts: Vec<_> = now.iter().map(|(bound, count)| (*bound, (count - old(*bound)).max(0.0))).collect();
-    let total = counts.last().map(|(_, count)| *count).filter(|total| *total > 0.0)?;
-    let mut lower = (0.0, 0.0);
-    for (bound, count) in counts {
-        if count >= q * total {
-            let share = (q * total - lower.1) / (count - lower.1).max(1.0);
-            return Some(if bound.is_finite() { lower.0 + share * (bound - lower.0) } else { lower.0 });
-        }
-        lower = (bound, count);
-    }
-    Some(lower.0)
 }
 
 /// The last reading, and the rates that led to it.
@@ -182,17 +161,21 @@ fn quantile(before: &[(f64, f64)], now: &[(f64, f64)], q: f64) -> Option<f64> {
 pub(super) struct TopTrail {
     pub(super) last: TopReading,
     pub(super) rates: VecDeque<Rates>,
+    /// The queues of controllers between the last two readings.
+    pub(super) queues: Vec<QueueLine>,
     /// The reason why the last figures are old, if they are.
     pub(super) problem: Option<String>,
 }
 
 impl TopTrail {
     pub(super) fn new(first: TopReading) -> Self {
-        Self { last: first, rates: VecDeque::new(), problem: None }
+        Self { last: first, rates: VecDeque::new(), queues: Vec::new(), problem: None }
     }
 
     pub(super) fn push(&mut self, reading: TopReading) {
-        self.rates.push_back(Rates::between(&self.last, &reading));
+        let time = reading.at.duration_since(self.last.at);
+        self.queues = queue_lines(&self.last.controllers, &reading.controllers, time);
+        self.rates.push_back(Rates::between(&self.last, &reading, &self.queues));
         if self.rates.len() > KEPT {
             self.rates.pop_front();
         }
@@ -216,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    const WATCHES: &str = r#"{"position": 7, "count": 0, "watches": []}"#;
+    const WATCHES: Option<&str> = Some(r#"{"position": 7, "count": 0, "watches": []}"#);
 
     fn metrics(gets: u32, fast: u32, all: u32) -> String {
         format!(
@@ -233,7 +216,7 @@ mod tests {
         trail.push(TopReading::new(start + Duration::from_secs(2), &metrics(30, 30, 30), WATCHES).unwrap());
         let rates = trail.now();
         assert_eq!(rates.by_verb, [("GET".to_owned(), 10.0)]);
-        assert_eq!(rates.p50, Some(0.05));
+        assert_eq!(BucketQuantile::text(rates.p50), "<100.0 ms");
     }
 
     /// Counters of a server that restarted begin again at zero.
@@ -244,6 +227,14 @@ mod tests {
         trail.push(TopReading::new(start + Duration::from_secs(1), &metrics(3, 3, 3), WATCHES).unwrap());
         assert_eq!(trail.now().requests, 0.0);
         assert_eq!(trail.now().p99, None);
+    }
+
+    /// kube-apiserver counts its open watches and does not list them.
+    #[test]
+    fn a_server_without_a_list_of_watches_is_read_too() {
+        let page = "apiserver_longrunning_requests{verb=\"WATCH\",resource=\"pods\"} 3\n";
+        let reading = TopReading::new(Instant::now(), page, None).unwrap();
+        assert!(reading.watches.is_none() && reading.open_watches == 3.0 && reading.position.is_none());
     }
 
     #[test]

@@ -258,6 +258,10 @@ fn root_beside_status(schema: &Value, path: &str) -> Option<FieldError> {
 
 /// Unsupported keywords end the check early: the parsed form has no fields for them, and would hide what they mean.
 fn schema_errors(schema: &Value, path: &str) -> Vec<FieldError> {
+    if structural::is_too_deep(schema) {
+        let detail = format!("must not be nested deeper than {} levels", structural::MAX_DEPTH);
+        return vec![FieldError::forbidden(path, detail)];
+    }
     let unsupported = structural::keywords::unsupported_anywhere(schema, path);
     if !unsupported.is_empty() {
         return unsupported;
@@ -314,6 +318,30 @@ mod tests {
             errors(set("/spec/versions/0/schema/openAPIV3Schema", untyped)),
             ["spec.validation.openAPIV3Schema.properties[spec].type Required"]
         );
+    }
+
+    /// A schema of 480 maps of maps overflowed the stack of the thread that read it, and the server was gone.
+    #[test]
+    fn schemas_nest_no_deeper_than_can_be_read() {
+        let nested = |levels: usize, wrap: &dyn Fn(Value) -> Value| {
+            let inner = (0..levels).fold(json!({"type": "string"}), |schema, _| wrap(schema));
+            json!({"type": "object", "properties": {"spec": inner}})
+        };
+        let wraps: [&dyn Fn(Value) -> Value; 4] = [
+            &|schema| json!({"type": "object", "additionalProperties": schema}),
+            &|schema| json!({"type": "object", "properties": {"a": schema}}),
+            &|schema| json!({"type": "array", "items": schema}),
+            &|schema| json!({"type": "string", "not": schema}),
+        ];
+        for wrap in wraps {
+            let path = "/spec/versions/0/schema/openAPIV3Schema";
+            for levels in [70, 95] {
+                assert!(!errors(set(path, nested(levels, wrap))).is_empty());
+            }
+            let refused = ["spec.validation.openAPIV3Schema Forbidden"];
+            assert_eq!(errors(set(path, nested(96, wrap))), refused);
+            assert_eq!(errors(set(path, nested(500, wrap))), refused);
+        }
     }
 
     #[test]

@@ -38,10 +38,13 @@ fn differs<K>(event: &Event<K>, differ: impl Fn(&Object<K>, &Object<K>) -> bool)
 }
 
 /// Passes updates of the desired state: of the generation, or the request to delete the object. Not of its status, for
-/// kinds with a status subresource.
+/// kinds with a status subresource. Objects without a generation, such as ConfigMaps and Secrets, pass with every update.
 #[doc(alias = "GenerationChangedPredicate")]
 pub fn generation<K>(event: &Event<K>) -> bool {
-    differs(event, |old, new| old.generation() != new.generation() || old.is_deleting() != new.is_deleting())
+    differs(event, |old, new| {
+        let generation = new.generation();
+        generation.is_none() || generation != old.generation() || old.is_deleting() != new.is_deleting()
+    })
 }
 
 /// Passes updates that changed the labels.

@@ -200,7 +200,7 @@ fn gates(spec: &Value, status: &Value) -> String {
     }
 }
 
-/// Why a container is not running, as far as it says.
+/// The reason why a container is not running, as far as it says one.
 fn problem(container: &Value) -> Option<String> {
     let state = container.at("state");
     let (waiting, ended) = (state.at("waiting"), state.at("terminated"));

@@ -135,7 +135,7 @@ mod tests {
                     "target": {"type": "Value", "value": "9"}}},
                 {"type": "ContainerResource", "containerResource": {"container": "c", "name": "cpu",
                     "target": {"type": "Utilization", "averageUtilization": 60}}}]},
-            "status": {"conditions": [{"type": "ScalingActive", "status": "True"}]}});
+            "status": {"conditions": [{"type": "ScalingActive", "status": "True"}], "currentMetrics": null}});
         let kind = by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
         let mut object = v2.clone();
         from_stored(kind, &mut object);

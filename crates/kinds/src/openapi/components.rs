@@ -64,7 +64,7 @@ impl Components {
     }
 
     /// Adds a schema that is not built in, with what it refers to.
-    pub(super) fn bring(&mut self, name: String, schema: Value) {
+    pub(super) fn add_schema(&mut self, name: String, schema: Value) {
         self.reach_from(&schema);
         self.own.insert(name, schema);
     }

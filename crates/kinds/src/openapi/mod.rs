@@ -5,12 +5,13 @@
 //! [`v2_protobuf`] for everything. [`hash`] names a document's content without making it, for the links of `/openapi/v3`.
 //!
 //! Operations are made once for both dialects ([`paths`], [`custom`], [`discovery`]) and written by [`operation`]; schemas come
-//! from [`components`]. [`gnostic`] is the protobuf form of v2.
+//! from [`components`]. [`gnostic`] is the protobuf form of v2. [`extension`] adds what extension API servers say in v2.
 
 mod components;
 mod custom;
 mod discovery;
 mod docs;
+mod extension;
 mod gnostic;
 mod operation;
 mod overlay;
@@ -26,9 +27,11 @@ use sha2::{Digest, Sha512};
 use crate::proto::wire::{put_bytes, put_string};
 use crate::table;
 use components::Components;
+use extension::Merge;
 use operation::{DELETE_OPTIONS, PATCH, PathItem};
 
 pub use custom::CustomResource;
+pub use extension::extension_v2;
 
 /// The two languages; they differ in where things stand and how references are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,18 +108,19 @@ pub fn custom_v3(resources: &[CustomResource<'_>]) -> Vec<u8> {
     let mut components = Components::new();
     components.reach_paths(&paths);
     for (name, schema) in resources.iter().flat_map(|resource| resource.schemas(Dialect::V3)) {
-        components.bring(name, schema);
+        components.add_schema(name, schema);
     }
     write_v3("Kubernetes CRD Swagger", "v0.1.0", &paths, &components, false)
 }
 
-/// The v2 (Swagger) document of all built-in kinds and some custom resources, as `/openapi/v2` serves it. It is several
-/// megabytes, and written part by part.
+/// The v2 (Swagger) document of all built-in kinds, some custom resources and the parts of extension API servers
+/// ([`extension_v2`], those of higher priority first), as `/openapi/v2` serves it. It is several megabytes, and written part by
+/// part.
 #[must_use]
-pub fn v2(custom: &[CustomResource<'_>]) -> Vec<u8> {
+pub fn v2(custom: &[CustomResource<'_>], extensions: &[&[u8]]) -> Vec<u8> {
     let (mut paths, mut definitions, mut parameters) =
         (Members::default(), Members::default(), Members::default());
-    each_v2(custom, |section, name, value| match section {
+    each_v2(custom, extensions, |section, name, value| match section {
         Section::Paths => paths.put(name, value),
         Section::Definitions => definitions.put(name, value),
         Section::Parameters => parameters.put(name, value),
@@ -137,9 +141,9 @@ pub fn v2(custom: &[CustomResource<'_>]) -> Vec<u8> {
 ///
 /// The parts go through their JSON form, so both forms cannot disagree.
 #[must_use]
-pub fn v2_protobuf(custom: &[CustomResource<'_>]) -> Vec<u8> {
+pub fn v2_protobuf(custom: &[CustomResource<'_>], extensions: &[&[u8]]) -> Vec<u8> {
     let (mut paths, mut definitions, mut parameters) = (Vec::new(), Vec::new(), Vec::new());
-    each_v2(custom, |section, name, value| match section {
+    each_v2(custom, extensions, |section, name, value| match section {
         Section::Paths => put_bytes(&mut paths, 2, &gnostic::named(name, &gnostic::path_item(value))),
         Section::Definitions => {
             let schema = value.as_object().map(gnostic::schema).unwrap_or_default();
@@ -188,7 +192,18 @@ enum Section {
 }
 
 /// Hands out the parts of the v2 document one by one, so that only one of them is in memory as a tree.
-fn each_v2(custom: &[CustomResource<'_>], mut put: impl FnMut(Section, &str, &Value)) {
+fn each_v2(
+    custom: &[CustomResource<'_>],
+    extensions: &[&[u8]],
+    mut write: impl FnMut(Section, &str, &Value),
+) {
+    let mut merge = Merge::new(extensions);
+    each_own(custom, |section, name, value| write(section, name, &merge.own(section, name, value)));
+    merge.finish(write);
+}
+
+/// Hands out the parts that describe what the server serves itself.
+fn each_own(custom: &[CustomResource<'_>], mut put: impl FnMut(Section, &str, &Value)) {
     let mut components = Components::new();
     let mut write = |path: &PathItem| {
         components.reach_paths([path]);
@@ -197,7 +212,7 @@ fn each_v2(custom: &[CustomResource<'_>], mut put: impl FnMut(Section, &str, &Va
     each_path(&mut write);
     custom.iter().flat_map(CustomResource::paths).for_each(|path| write(&path));
     for (name, schema) in custom.iter().flat_map(|resource| resource.schemas(Dialect::V2)) {
-        components.bring(name, schema);
+        components.add_schema(name, schema);
     }
     components.each(Dialect::V2, |name, schema| put(Section::Definitions, name, schema));
     for (name, parameter) in parameters::shared(PATCH, DELETE_OPTIONS) {

@@ -45,7 +45,7 @@ fn every_group_version_has_a_document_whose_references_resolve() {
 
 #[test]
 fn the_v2_document_is_whole() {
-    let document: Value = serde_json::from_slice(&v2(&[])).unwrap();
+    let document: Value = serde_json::from_slice(&v2(&[], &[])).unwrap();
     let mut found = Vec::new();
     references(&document, &mut found);
     for reference in found {
@@ -139,7 +139,7 @@ fn v2_has_custom_kinds_without_what_it_cannot_say() {
         "c": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"d": {"type": "string"}}},
         "e": {"type": "object", "oneOf": [{"required": ["f"]}], "properties": {"f": {"type": "string"}}},
     }});
-    let document: Value = serde_json::from_slice(&v2(&[gadget(&schema)])).unwrap();
+    let document: Value = serde_json::from_slice(&v2(&[gadget(&schema)], &[])).unwrap();
     let gadget = &document["definitions"]["com.example.kube.v1.Gadget"];
     let expected = listwatch_wire::json::json!({
         "a": {},
@@ -177,8 +177,8 @@ fn members(document: &[u8], section: u32, entry: u32) -> BTreeSet<String> {
 /// kubectl up to 1.28 reads the v2 document in protobuf only.
 #[test]
 fn the_protobuf_form_has_what_the_json_form_has() {
-    let json: Value = serde_json::from_slice(&v2(&[])).unwrap();
-    let protobuf = v2_protobuf(&[]);
+    let json: Value = serde_json::from_slice(&v2(&[], &[])).unwrap();
+    let protobuf = v2_protobuf(&[], &[]);
     let names = |section: &str| -> BTreeSet<String> {
         json[section].as_object().unwrap().keys().map(|key| key.to_string()).collect()
     };

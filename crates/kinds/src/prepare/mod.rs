@@ -302,7 +302,7 @@ fn keep_metadata(kind: &Kind, meta: &mut Value, old: &Value) {
     }
 }
 
-/// Which fields of a request do not count at an endpoint, and are therefore owned by nobody who names them.
+/// Fields of a request that do not count at an endpoint, and are therefore owned by nobody who names them.
 ///
 /// Server-side apply must not give ownership of fields that the endpoint ignores.
 #[must_use]

@@ -94,7 +94,7 @@ pub fn assign(spec: &mut Value, address: Option<&str>, node_ports: &[(usize, i64
     }
 }
 
-/// Which address families a Service has, its own first.
+/// Fills in the address families of a Service, its own first.
 ///
 /// One without addresses and without Pods of its choosing is up to whoever writes its endpoints, and may have both.
 fn assign_families(spec: &mut Value, [own, other]: [&str; 2]) {

@@ -211,6 +211,8 @@ fn single(ty: Type, reader: &mut WireReader<'_>, wire: u8, slot: FieldSlot) -> R
     }))
 }
 
+/// Reads the bytes of a field that must have some.
+///
 /// # Errors
 ///
 /// Another wire type than bytes: the sender has another schema.

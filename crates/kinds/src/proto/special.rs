@@ -193,6 +193,8 @@ pub(super) fn bytes_to_text(bytes: &[u8]) -> Value {
     base64::engine::general_purpose::STANDARD.encode(bytes).into()
 }
 
+/// Decodes base64 for a field of bytes.
+///
 /// # Errors
 ///
 /// Text that is no base64. The type check has refused it before for objects that were stored.

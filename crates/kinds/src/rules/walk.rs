@@ -29,7 +29,7 @@ pub(crate) struct At<'a> {
     pub(crate) parent: &'a Value,
     /// The struct of the block: the same, unless a route led here.
     pub(crate) top: &'a Value,
-    /// Where that is.
+    /// The path of the value in errors.
     pub(crate) path: &'a Path<'a>,
 }
 
@@ -59,7 +59,7 @@ impl RuleWalk {
             match stop {
                 RuleStop::Own(lines) if part == ObjectPart::Main => own(lines, new, old, &path, errors),
                 RuleStop::Route(stop) if part != ObjectPart::Spec && wanted(stop.route.first()) => {
-                    far(stop, new, old, &path, errors);
+                    run_route(stop, new, old, &path, errors);
                 }
                 RuleStop::Field(stop) if wanted(stop.field.name) => self.field(stop, new, old, &path, errors),
                 _ => {}
@@ -89,7 +89,7 @@ impl RuleWalk {
                     surplus.extend(alternatives(lines, new, path, errors));
                     own(lines, new, old, path, errors);
                 }
-                RuleStop::Route(stop) => far(stop, new, old, path, errors),
+                RuleStop::Route(stop) => run_route(stop, new, old, path, errors),
                 RuleStop::Field(stop) if surplus.contains(&stop.field.name) => {}
                 RuleStop::Field(stop) => self.field(stop, new, old, path, errors),
             }
@@ -176,7 +176,7 @@ fn holds(conditions: &[RuleCondition], new: &Value, old: Option<&Value>) -> bool
 }
 
 /// Runs the rules of fields that a route leads to.
-fn far(stop: &RouteStop, top: &Value, old_top: Option<&Value>, above: &Path<'_>, errors: &mut Errors) {
+fn run_route(stop: &RouteStop, top: &Value, old_top: Option<&Value>, above: &Path<'_>, errors: &mut Errors) {
     for line in stop.lines.iter().filter(|line| holds(&line.guards, top, old_top)) {
         stop.route.visit(top, old_top, &mut |leaf| {
             let scene = Scene { new: leaf.parent, old: None, top };

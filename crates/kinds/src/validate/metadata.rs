@@ -13,7 +13,11 @@ fn wildcard_is_alone(at: &At<'_>, errors: &mut Errors) {
     let items = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     if items.len() > 1 && items.iter().any(|item| item == "*") {
         let what = at.path.to_string();
-        let what = what.rsplit('.').next().unwrap_or_default();
+        let what = match what.rsplit('.').next().unwrap_or_default() {
+            "apiGroups" => "API groups",
+            "apiVersions" => "API versions",
+            other => other,
+        };
         let detail = format!("if '*' is present, must not specify other {what}");
         errors.invalid(at.path, at.value.clone(), detail);
     }

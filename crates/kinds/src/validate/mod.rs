@@ -94,7 +94,7 @@ pub(crate) fn all_checks() -> impl Iterator<Item = (&'static str, Check)> {
 /// Checks a new object.
 #[must_use]
 pub fn create(kind: &Kind, new: &Value) -> Vec<FieldError> {
-    let mut errors = before_all_else(kind, new);
+    let mut errors = validate_first(kind, new);
     if !errors.is_empty() {
         return errors.into_vec();
     }
@@ -105,7 +105,7 @@ pub fn create(kind: &Kind, new: &Value) -> Vec<FieldError> {
 }
 
 /// Runs the rules that keep the others from being asked.
-fn before_all_else(kind: &Kind, new: &Value) -> Errors {
+fn validate_first(kind: &Kind, new: &Value) -> Errors {
     let mut errors = Errors::new();
     (kind.strategy.validate_first)(new, &mut errors);
     errors
@@ -121,7 +121,7 @@ fn finalizers(kind: &Kind, new: &Value, errors: &mut Errors) {
 /// Checks a changed object against the stored one.
 #[must_use]
 pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
-    let mut errors = before_all_else(kind, new);
+    let mut errors = validate_first(kind, new);
     if !errors.is_empty() {
         return errors.into_vec();
     }

@@ -48,7 +48,7 @@ fn scopes_fit_the_resources(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// Which resources a scope can be counted for.
+/// Returns true if a quota with the scope can count the resource.
 fn fits_scope(scope: &str, resource: &str) -> bool {
     let of_pods = resource == "pods"
         || ["", "requests.", "limits."].iter().any(|prefix| {

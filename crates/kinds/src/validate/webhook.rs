@@ -78,16 +78,20 @@ fn webhook_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
 fn url_is_plain_https(at: &At<'_>, errors: &mut Errors) {
     const FORM: &str = "; desired format: https://host[/path]";
     let Some(url) = at.value.as_str() else { return };
+    if let Some(why) = unparsable(url) {
+        errors.required(at.path, format!("url must be a valid URL: parse {url:?}: {why}{FORM}"));
+        return;
+    }
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    if scheme != "https" {
+    if !scheme.eq_ignore_ascii_case("https") {
         errors.invalid(at.path, scheme, format!("'https' is the only allowed URL scheme{FORM}"));
     }
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if scheme.is_empty() || host.is_empty() {
         errors.invalid(at.path, "", format!("host must be specified{FORM}"));
     }
-    if host.contains('@') {
-        errors.invalid(at.path, host, "user information is not permitted in the URL");
+    if let Some((user, _)) = host.rsplit_once('@') {
+        errors.invalid(at.path, user, "user information is not permitted in the URL");
     }
     let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
     if !fragment.is_empty() {
@@ -96,6 +100,27 @@ fn url_is_plain_https(at: &At<'_>, errors: &mut Errors) {
     if let Some((_, query)) = rest.split_once('?').filter(|(_, query)| !query.is_empty()) {
         errors.invalid(at.path, query, "query parameters are not permitted in the URL");
     }
+}
+
+/// The reason for which Go cannot parse a URL: a character that no host has, or half an escape.
+fn unparsable(url: &str) -> Option<String> {
+    let (_, rest) = url.split_once("://")?;
+    let (authority, place) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    if let Some(strange) =
+        host.chars().find(|c| matches!(c, ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}'))
+    {
+        return Some(format!("invalid character {:?} in host name", strange.to_string()));
+    }
+    let path = place.split(['?', '#']).next().unwrap_or_default();
+    let escapes = path
+        .match_indices('%')
+        .map(|(at, _)| path.get(at..at + 3).or_else(|| path.get(at..)).unwrap_or_default());
+    let is_whole = |escape: &str| escape.len() == 3 && escape.bytes().skip(1).all(|b| b.is_ascii_hexdigit());
+    escapes
+        .into_iter()
+        .find(|escape| !is_whole(escape))
+        .map(|escape| format!("invalid URL escape {escape:?}"))
 }
 
 /// Segments are names of DNS, which keeps escapes and dots out of the path.
@@ -117,5 +142,19 @@ fn service_path_is_clean(at: &At<'_>, errors: &mut Errors) {
         for detail in subdomain_errors(step) {
             errors.invalid(at.path, place, format!("segment[{index}]: {detail}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_one_that_go_can_parse() {
+        assert_eq!(unparsable("https://x.y:1/a%20b"), None);
+        assert_eq!(unparsable("https://x y/z").unwrap(), "invalid character \" \" in host name");
+        assert_eq!(unparsable("https://x.y/%zz").unwrap(), "invalid URL escape \"%zz\"");
+        assert_eq!(unparsable("https://x.y/%2").unwrap(), "invalid URL escape \"%2\"");
+        assert_eq!(unparsable("https://x.y/%é").unwrap(), "invalid URL escape \"%é\"");
     }
 }

@@ -4,23 +4,27 @@
 //! `--force-conflicts`, and the causes (`FieldManagerConflict`) name manager and field for programs. A configuration
 //! that does not fit the schema is a 500 there, and therefore here.
 
+use super::field_set::FieldSet;
 use super::record::{ManagerEntry, ManagerOperation};
 use listwatch_json::go;
 use listwatch_wire::status::{Status, StatusCause, StatusDetails, StatusReason};
 
-/// A field that another manager owns and that the configuration sets differently.
-///
-/// One per field and manager, also where one manager owns many of the fields that are contested.
+/// The most bytes of field paths that the response to a conflict lists, in its message and again in its causes.
+/// kube-apiserver lists all; but paths repeat what is above them, so that an object of 1 MB could lead to a response of
+/// any size. The bound is far above what people read.
+const MAX_LISTED_BYTES: usize = 64 << 10;
+
+/// Fields that another manager owns and that the configuration sets differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The other manager, as error texts show it.
     pub manager: String,
-    /// The field.
-    pub path: String,
+    /// The fields.
+    pub fields: FieldSet,
 }
 
 impl Conflict {
-    pub(super) fn new(entry: &ManagerEntry, path: String) -> Self {
+    pub(super) fn new(entry: &ManagerEntry, fields: FieldSet) -> Self {
         let mut manager = go::quote(&entry.manager);
         if !entry.subresource.is_empty() {
             manager.push_str(&format!(" with subresource {}", go::quote(&entry.subresource)));
@@ -28,7 +32,7 @@ impl Conflict {
         if entry.operation == ManagerOperation::Update {
             manager.push_str(&format!(" using {}", entry.api_version));
         }
-        Self { manager, path }
+        Self { manager, fields }
     }
 }
 
@@ -61,21 +65,49 @@ fn join(errors: &[String]) -> String {
     }
 }
 
+/// One field of a conflict, as it is listed.
+struct ListedConflict<'a> {
+    manager: &'a str,
+    path: String,
+}
+
+/// The first fields of all conflicts, as many as are listed.
+fn listed(conflicts: &[Conflict]) -> Vec<ListedConflict<'_>> {
+    let mut left = MAX_LISTED_BYTES;
+    let mut out = Vec::new();
+    for conflict in conflicts {
+        let manager = conflict.manager.as_str();
+        for path in conflict.fields.first_paths(left) {
+            left = left.saturating_sub(path.len() + manager.len());
+            out.push(ListedConflict { manager, path });
+            if left == 0 {
+                return out;
+            }
+        }
+    }
+    out
+}
+
 /// The message of the 409 of a server-side apply, grouped by manager. kubectl prints it and adds its advice.
 fn message(conflicts: &[Conflict]) -> String {
-    if let [only] = conflicts {
+    let count: usize = conflicts.iter().map(|conflict| conflict.fields.len()).sum();
+    let listed = listed(conflicts);
+    if let ([only], 1) = (listed.as_slice(), count) {
         return format!("Apply failed with 1 conflict: conflict with {}: {}", only.manager, only.path);
     }
     let mut lines = Vec::new();
     let mut last = None;
-    for conflict in conflicts {
-        if last != Some(&conflict.manager) {
+    for conflict in &listed {
+        if last != Some(conflict.manager) {
             lines.push(format!("conflicts with {}:", conflict.manager));
-            last = Some(&conflict.manager);
+            last = Some(conflict.manager);
         }
         lines.push(format!("- {}", conflict.path));
     }
-    format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
+    if count > listed.len() {
+        lines.push(format!("and {} more", count - listed.len()));
+    }
+    format!("Apply failed with {count} conflicts: {}", lines.join("\n"))
 }
 
 impl From<ApplyError> for Status {
@@ -85,7 +117,7 @@ impl From<ApplyError> for Status {
             ApplyError::ManagedFieldsPresent => Self::bad_request(text),
             ApplyError::Untypable { .. } => Self::unknown_reason(text),
             ApplyError::Conflicts(conflicts) => {
-                let causes = conflicts.into_iter().map(|conflict| StatusCause {
+                let causes = listed(&conflicts).into_iter().map(|conflict| StatusCause {
                     reason: "FieldManagerConflict".to_owned(),
                     message: format!("conflict with {}", conflict.manager),
                     field: conflict.path,

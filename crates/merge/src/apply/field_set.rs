@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use listwatch_json::{Map, Value};
+use listwatch_json::{Map, Text, Value};
 
 use super::element;
 use super::node::{SELF, is_member};
@@ -136,9 +136,19 @@ impl FieldSet {
     /// Allocates a string per path: for conflicts and for people.
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
-        let mut out = Vec::new();
-        collect(&self.0, "", &mut out);
-        out
+        self.first_paths(usize::MAX)
+    }
+
+    /// The first of these paths, up to about as many bytes.
+    pub(super) fn first_paths(&self, bytes: usize) -> Vec<String> {
+        let mut out = FirstPaths { paths: Vec::new(), left: bytes };
+        out.collect(&self.0, "");
+        out.paths
+    }
+
+    /// The number of paths.
+    pub(super) fn len(&self) -> usize {
+        count(&self.0)
     }
 }
 
@@ -257,14 +267,35 @@ fn intersection(a: &Trie, b: &Trie) -> Trie {
     out
 }
 
-fn collect(trie: &Trie, prefix: &str, out: &mut Vec<String>) {
-    let below = || {
-        trie.iter().filter(|(key, _)| *key != SELF).filter_map(|(key, node)| Some((key, node.as_object()?)))
-    };
-    for (key, _) in below().filter(|(_, node)| is_member(node)) {
-        out.push(format!("{prefix}{}", element::show(key)));
-    }
-    for (key, node) in below().filter(|(_, node)| !node.is_empty()) {
-        collect(node, &format!("{prefix}{}", element::show(key)), out);
+fn count(trie: &Trie) -> usize {
+    below(trie).map(|(_, node)| usize::from(is_member(node)) + count(node)).sum()
+}
+
+fn below(trie: &Trie) -> impl Iterator<Item = (&Text, &Trie)> {
+    trie.iter().filter(|(key, _)| *key != SELF).filter_map(|(key, node)| Some((key, node.as_object()?)))
+}
+
+/// Paths up to a bound: each repeats those above it, so that all of them may be far longer than the set.
+struct FirstPaths {
+    paths: Vec<String>,
+    left: usize,
+}
+
+impl FirstPaths {
+    fn collect(&mut self, trie: &Trie, prefix: &str) {
+        for (key, _) in below(trie).filter(|(_, node)| is_member(node)) {
+            if self.left == 0 {
+                return;
+            }
+            let path = format!("{prefix}{}", element::show(key));
+            self.left = self.left.saturating_sub(path.len());
+            self.paths.push(path);
+        }
+        for (key, node) in below(trie).filter(|(_, node)| !node.is_empty()) {
+            if self.left == 0 {
+                return;
+            }
+            self.collect(node, &format!("{prefix}{}", element::show(key)));
+        }
     }
 }

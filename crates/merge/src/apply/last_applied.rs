@@ -5,13 +5,12 @@
 //!
 //! kube-apiserver does the same in its `lastapplied` managers. Other clients' annotations are ignored.
 
-use std::collections::HashSet;
-
 use listwatch_json::{self as json, Value};
 
 use super::compare;
 use super::conflict::{ApplyError, Conflict};
 use super::extract;
+use super::field_set::FieldSet;
 use super::manager::{Applied, FieldManager};
 use crate::patch::Schema;
 
@@ -52,8 +51,9 @@ impl<S: Schema> FieldManager<'_, S> {
         config: &Value,
         mut conflicts: Vec<Conflict>,
     ) -> Result<Applied, ApplyError> {
-        let own: HashSet<String> = self.applied_before(live).unwrap_or_default().into_iter().collect();
-        conflicts.retain(|conflict| !own.contains(&conflict.path));
+        let own = self.applied_before(live).unwrap_or_default();
+        conflicts.iter_mut().for_each(|conflict| conflict.fields.subtract(&own));
+        conflicts.retain(|conflict| !conflict.fields.is_empty());
         if conflicts.is_empty() {
             self.merge_in(Some(live), config, true)
         } else {
@@ -62,7 +62,7 @@ impl<S: Schema> FieldManager<'_, S> {
     }
 
     /// The fields that the annotation says were applied and that are still so.
-    fn applied_before(&self, live: &Value) -> Option<Vec<String>> {
+    fn applied_before(&self, live: &Value) -> Option<FieldSet> {
         let last = Value::read(annotation(live)?.as_bytes()).ok()?;
         if last.get("apiVersion").and_then(Value::as_str) != Some(self.api_version) {
             return None;
@@ -71,7 +71,7 @@ impl<S: Schema> FieldManager<'_, S> {
         let since = compare::objects(&last, live, self.schema);
         fields.subtract(&since.changed);
         fields.subtract(&since.removed);
-        Some(fields.paths())
+        Some(fields)
     }
 }
 

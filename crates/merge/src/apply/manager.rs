@@ -209,7 +209,9 @@ impl<S: Schema> FieldManager<'_, S> {
                 entry.fields.subtract(&changes.changed);
             } else {
                 let contested = entry.fields.intersection(&changes.changed);
-                conflicts.extend(contested.paths().into_iter().map(|path| Conflict::new(entry, path)));
+                if !contested.is_empty() {
+                    conflicts.push(Conflict::new(entry, contested));
+                }
             }
             entry.fields.subtract(&changes.removed);
         }

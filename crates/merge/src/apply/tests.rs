@@ -295,6 +295,27 @@ fn fields_of_updaters_conflict_and_can_be_forced() {
     assert_eq!(world.record()[0]["manager"], "one", "appliers come first");
 }
 
+/// A conflict of 40,000 fields was answered with 4 MB.
+#[test]
+fn the_answer_to_a_conflict_is_bounded() {
+    let mut world = World::new();
+    let data = |value: &str| -> Value {
+        Value::Object((0..4000).map(|n| (format!("a-key-of-some-length-{n:05}"), value.into())).collect())
+    };
+    world.apply("a", object(data("1")));
+    let refused = world.apply_at("b", T1, object(data("2")), false).unwrap_err();
+    let text = refused.to_string();
+    assert!(
+        text.starts_with("Apply failed with 4000 conflicts: conflicts with \"a\":\n- .data.a-key"),
+        "{text}"
+    );
+    let listed = text.matches("\n- ").count();
+    assert!(text.ends_with(&format!("\nand {} more", 4000 - listed)) && listed > 1000, "{text}");
+    let status = Status::from(refused);
+    assert_eq!(status.details.as_ref().unwrap().causes.len(), listed);
+    assert!(status.to_json().len() < 1 << 20);
+}
+
 #[test]
 fn many_conflicts_are_listed_by_manager() {
     let mut world = World::new();

@@ -32,6 +32,16 @@ pub enum PatchError {
     Unforeseen(String),
 }
 
+impl PatchError {
+    /// The same failure with the place that it is about: `TEXT: 'PLACE': FAILURE`.
+    pub(super) fn in_place(self, text: &str, place: &str) -> Self {
+        match self {
+            Self::Failed(why) => Self::Failed(format!("{text}: '{place}': {why}")),
+            other => other,
+        }
+    }
+}
+
 impl From<PatchError> for Status {
     fn from(error: PatchError) -> Self {
         match error {

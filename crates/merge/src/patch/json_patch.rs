@@ -179,7 +179,7 @@ impl PatchBudget {
 
     /// Refuses a value of this depth at a path if the whole would be nested too deeply.
     fn allows(&self, path: &Pointer, depth: usize) -> PatchResult {
-        if path.0.len() + depth > self.depth { failed("exceeded max depth") } else { Ok(()) }
+        if path.steps.len() + depth > self.depth { failed("exceeded max depth") } else { Ok(()) }
     }
 }
 
@@ -202,39 +202,117 @@ impl JsonPatchOperation {
     /// Applies one operation. Sizes are charged to the budget before anything is copied or moved: a patch of a few
     /// kilobytes could otherwise double an object with each `copy`.
     fn apply(&self, object: &mut Value, budget: &mut PatchBudget) -> PatchResult {
-        let path = Pointer::parse(self.path.as_deref())?;
         match self.op.as_str() {
-            "add" => add(object, &path, self.value(&path, budget)?, budget),
-            "replace" => replace(object, &path, self.value(&path, budget)?, budget),
-            "remove" => remove(object, &path, budget).map(drop),
-            "test" => self.test(object, &path),
-            "move" => {
-                let from = Pointer::parse(self.from.as_deref())?;
-                if path.is_below(&from) {
-                    return failed("cannot move a value into itself");
-                }
-                let value = remove(object, &from, budget)?;
-                // What does not go down cannot get deeper.
-                if path.0.len() > from.0.len() {
-                    let size = ValueSize::of(&value);
-                    PatchBudget::spend(&mut budget.moved, size.nodes, "moves")?;
-                    budget.allows(&path, size.depth)?;
-                }
-                add(object, &path, value, budget)
-            }
-            "copy" => {
-                let from = Pointer::parse(self.from.as_deref())?;
-                let Some(value) = from.find(object) else {
-                    return failed(format!("copy from missing path {}", from.0.join("/")));
+            "add" => self.add(object, budget),
+            "replace" => self.replace(object, budget),
+            "remove" => {
+                let path = Pointer::parse(self.path.as_deref())
+                    .ok_or_else(|| no_place("remove operation failed to decode path"))?;
+                let Some((container, step)) = path.container(object) else {
+                    return missing("remove operation does not apply: doc is missing path", &path.quoted());
                 };
-                let size = ValueSize::of(value);
-                PatchBudget::spend(&mut budget.copied, size.bytes, "copies")?;
-                budget.allows(&path, size.depth)?;
-                let value = value.clone();
-                add(object, &path, value, budget)
+                remove(container, step, budget)
+                    .map(drop)
+                    .map_err(|error| error.in_place("error in remove for path", &path.text))
             }
-            other => failed(format!("unknown operation {other}")),
+            "test" => self.test(object),
+            "move" => self.shift(object, budget),
+            "copy" => self.duplicate(object, budget),
+            "" => failed("Unexpected kind: unknown"),
+            other => failed(format!("Unexpected kind: {other}")),
         }
+    }
+
+    fn add(&self, object: &mut Value, budget: &mut PatchBudget) -> PatchResult {
+        let path = Pointer::parse(self.path.as_deref())
+            .ok_or_else(|| no_place("add operation failed to decode path"))?;
+        let value = self.value(&path, budget)?;
+        let Some((container, step)) = path.container(object) else {
+            return missing("add operation does not apply: doc is missing path", &path.quoted());
+        };
+        add(container, step, value, budget)
+            .map_err(|error| error.in_place("error in add for path", &path.text))
+    }
+
+    /// Replaces a value. A member that does not exist is added, as kube-apiserver's library does; an element must exist.
+    fn replace(&self, object: &mut Value, budget: &mut PatchBudget) -> PatchResult {
+        let path = self.place("replace")?;
+        let value = self.value(&path, budget)?;
+        if path.text.is_empty() {
+            if !value.is_object() && !value.is_array() {
+                return failed("replace operation value must be object or array: %!w(<nil>)");
+            }
+            *object = value;
+            return Ok(());
+        }
+        let Some((container, step)) = path.container(object) else {
+            return missing("replace operation does not apply: doc is missing path", &path.text);
+        };
+        let Value::Array(items) = container else { return add(container, step, value, budget) };
+        let slot = index(step, items.len()).ok().and_then(|at| items.get_mut(at));
+        let Some(slot) = slot else {
+            return missing("replace operation does not apply: doc is missing key", &path.text);
+        };
+        *slot = value;
+        Ok(())
+    }
+
+    fn shift(&self, object: &mut Value, budget: &mut PatchBudget) -> PatchResult {
+        let from = self.origin("move")?;
+        let path = self.place("move")?;
+        if path.is_below(&from) {
+            return failed("cannot move a value into itself");
+        }
+        let Some((container, step)) = from.container(object) else {
+            return missing("move operation does not apply: doc is missing from path", &from.text);
+        };
+        let value = remove(container, step, budget)
+            .map_err(|error| error.in_place("error in move for path", step))?;
+        // What does not go down cannot get deeper.
+        if path.steps.len() > from.steps.len() {
+            let size = ValueSize::of(&value);
+            PatchBudget::spend(&mut budget.moved, size.nodes, "moves")?;
+            budget.allows(&path, size.depth)?;
+        }
+        let Some((container, step)) = path.container(object) else {
+            return missing("move operation does not apply: doc is missing destination path", &path.text);
+        };
+        add(container, step, value, budget)
+            .map_err(|error| error.in_place("error in move for path", &path.text))
+    }
+
+    /// Copies a value. A member that does not exist is null, as for kube-apiserver's library.
+    fn duplicate(&self, object: &mut Value, budget: &mut PatchBudget) -> PatchResult {
+        let from = self.origin("copy")?;
+        let path = Pointer::parse(self.path.as_deref())
+            .ok_or_else(|| no_place("copy operation failed to decode path"))?;
+        let Some((container, step)) = from.container(object) else {
+            return missing("copy operation does not apply: doc is missing from path", &from.text);
+        };
+        let value =
+            element(container, step).map_err(|error| error.in_place("error in copy for from", &from.text))?;
+        let value = value.unwrap_or(&Value::Null);
+        let size = ValueSize::of(value);
+        PatchBudget::spend(&mut budget.copied, size.bytes, "copies")?;
+        budget.allows(&path, size.depth)?;
+        let value = value.clone();
+        let Some((container, step)) = path.container(object) else {
+            return missing("copy operation does not apply: doc is missing destination path", &path.text);
+        };
+        add(container, step, value, budget)
+            .map_err(|error| PatchError::Failed(format!("error while adding value during copy: {error}")))
+    }
+
+    fn place(&self, operation: &str) -> PatchResult<Pointer> {
+        Pointer::parse(self.path.as_deref()).ok_or_else(|| {
+            no_place(&format!("{operation} operation failed to decode path: operation missing path field"))
+        })
+    }
+
+    fn origin(&self, operation: &str) -> PatchResult<Pointer> {
+        Pointer::parse(self.from.as_deref()).ok_or_else(|| {
+            no_place(&format!("{operation} operation failed to decode from: operation, missing from field"))
+        })
     }
 
     fn value(&self, path: &Pointer, budget: &PatchBudget) -> PatchResult<Value> {
@@ -244,14 +322,32 @@ impl JsonPatchOperation {
         Ok(value)
     }
 
-    fn test(&self, object: &Value, path: &Pointer) -> PatchResult {
+    fn test(&self, object: &mut Value) -> PatchResult {
+        let path = self.place("test")?;
         let expected = self.value.as_ref().unwrap_or(&Value::Null);
-        if !path.has_container(object) {
-            return failed(format!("there is nothing that could have {}", path.0.join("/")));
+        let found = if path.text.is_empty() {
+            Some(&*object)
+        } else {
+            let Some((container, step)) = path.container(object) else {
+                return missing("test operation does not apply: is missing path", &path.text);
+            };
+            element(container, step).map_err(|error| error.in_place("error in test for path", &path.text))?
+        };
+        match same(found.unwrap_or(&Value::Null), expected) {
+            true => Ok(()),
+            false => failed(format!("testing value {} failed: test failed", path.text)),
         }
-        let found = path.find(object).unwrap_or(&Value::Null);
-        if same(found, expected) { Ok(()) } else { failed(format!("test of {} failed", path.0.join("/"))) }
     }
+}
+
+/// The words of kube-apiserver's library for an operation without a place.
+fn no_place(text: &str) -> PatchError {
+    PatchError::Failed(format!("{text}: missing value"))
+}
+
+/// The words of kube-apiserver's library for a place that is not there.
+fn missing(text: &str, place: &str) -> PatchResult {
+    failed(format!("{text}: {place}: missing value"))
 }
 
 /// Equality that takes 1 and 1.0 for the same number.
@@ -302,122 +398,107 @@ impl ValueSize {
 }
 
 /// A JSON pointer (RFC 6901), unescaped.
-///
-/// Parsed per operation and application; patches are short.
-struct Pointer(Vec<String>);
+struct Pointer {
+    /// As it was written.
+    text: String,
+    /// Empty for the whole object.
+    steps: Vec<String>,
+    /// False for a text that does not begin with a slash, which leads nowhere.
+    leads: bool,
+}
 
 impl Pointer {
-    fn parse(text: Option<&str>) -> PatchResult<Self> {
-        let Some(text) = text else { return failed("operation without a path") };
-        if text.is_empty() {
-            return Ok(Self(Vec::new()));
-        }
-        let Some(rest) = text.strip_prefix('/') else {
-            return failed(format!("path {text} has no leading slash"));
-        };
-        Ok(Self(rest.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect()))
+    fn parse(text: Option<&str>) -> Option<Self> {
+        let text = text?.to_owned();
+        let rest = text.strip_prefix('/');
+        let unescaped = |step: &str| step.replace("~1", "/").replace("~0", "~");
+        let steps = rest.map(|rest| rest.split('/').map(unescaped).collect()).unwrap_or_default();
+        let leads = rest.is_some();
+        Some(Self { text, steps, leads })
+    }
+
+    fn quoted(&self) -> String {
+        format!("\"{}\"", self.text)
     }
 
     fn is_below(&self, other: &Self) -> bool {
-        self.0.len() > other.0.len() && self.0.starts_with(&other.0)
+        self.steps.len() > other.steps.len() && self.steps.starts_with(&other.steps)
     }
 
-    fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
-        self.0.iter().try_fold(value, |value, step| match value {
-            Value::Object(map) => map.get(step),
-            Value::Array(items) => items.get(index(step, items.len()).ok()?),
-            _ => None,
-        })
-    }
-
-    /// Returns true if the value that the last step leads out of is an object or a list.
-    fn has_container(&self, value: &Value) -> bool {
-        let Some((_, parents)) = self.0.split_last() else { return true };
-        Pointer(parents.to_vec()).find(value).is_some_and(|value| value.is_object() || value.is_array())
-    }
-
-    /// The container of the last step, and that step.
-    ///
-    /// Copies the shared containers on the way to the last one, so that only they are changed.
-    fn container<'v>(&self, object: &'v mut Value) -> PatchResult<(&'v mut Value, &str)> {
-        let Some((last, parents)) = self.0.split_last() else {
-            return failed("the whole object has no container");
-        };
+    /// The object or list of the last step, and that step.
+    fn container<'v>(&self, object: &'v mut Value) -> Option<(&'v mut Value, &str)> {
+        let (last, parents) = self.steps.split_last().filter(|_| self.leads)?;
         let mut value = object;
         for step in parents {
-            let next = match value {
-                Value::Object(map) => map.get_mut(step),
-                Value::Array(items) => index(step, items.len()).ok().and_then(|i| items.get_mut(i)),
-                _ => None,
+            value = match value {
+                Value::Object(map) => map.get_mut(step)?,
+                Value::Array(items) => {
+                    let at = index(step, items.len()).ok()?;
+                    items.get_mut(at)?
+                }
+                _ => return None,
             };
-            match next {
-                Some(next) => value = next,
-                None => return failed(format!("missing path at {step}")),
-            }
         }
-        Ok((value, last))
+        (value.is_object() || value.is_array()).then_some((value, last))
     }
 }
 
 /// The position a step names in a list of `length` elements; negative ones count from the end.
 fn index(step: &str, length: usize) -> PatchResult<usize> {
-    let position = step.parse::<i64>().ok().and_then(|position| match usize::try_from(position) {
+    let Ok(position) = step.parse::<i64>() else {
+        return failed(format!("strconv.Atoi: parsing {step:?}: invalid syntax"));
+    };
+    let found = match usize::try_from(position) {
         Ok(position) => Some(position),
         Err(_) => usize::try_from(position.unsigned_abs()).ok().and_then(|back| length.checked_sub(back)),
-    });
-    match position {
-        Some(position) if position < length => Ok(position),
-        _ => failed(format!("no index {step} in a list of {length}")),
+    };
+    match found {
+        Some(found) if found < length => Ok(found),
+        _ => failed(format!("Unable to access invalid index: {position}: invalid index referenced")),
+    }
+}
+
+/// The member or element of a step; `None` for a member that is not there.
+fn element<'v>(container: &'v Value, step: &str) -> PatchResult<Option<&'v Value>> {
+    match container {
+        Value::Array(items) => Ok(items.get(index(step, items.len())?)),
+        _ => Ok(container.get(step)),
     }
 }
 
 /// Adds a member or inserts an element. An insertion is charged with the elements that it shifts, so that a patch
 /// cannot be quadratic for free.
-fn add(object: &mut Value, path: &Pointer, value: Value, budget: &mut PatchBudget) -> PatchResult {
-    let (container, step) = path.container(object)?;
+fn add(container: &mut Value, step: &str, value: Value, budget: &mut PatchBudget) -> PatchResult {
     match container {
-        Value::Object(map) => {
-            map.insert(step.to_owned(), value);
-        }
         Value::Array(items) => {
-            let at = if step == "-" { items.len() } else { index(step, items.len() + 1)? };
+            let at = match step {
+                "-" => items.len(),
+                step if step.parse::<i64>().is_err() => {
+                    let why = format!("strconv.Atoi: parsing {step:?}: invalid syntax");
+                    return failed(format!("value was not a proper array index: '{step}': {why}"));
+                }
+                step => index(step, items.len() + 1)?,
+            };
             PatchBudget::spend(&mut budget.moved, items.len() - at, "moves")?;
             items.insert(at, value);
         }
-        _ => return failed(format!("nothing can be added below a scalar at {step}")),
+        Value::Object(map) => drop(map.insert(step.to_owned(), value)),
+        _ => {}
     }
     Ok(())
 }
 
-/// Replaces a value. A member that does not exist is added, as kube-apiserver's library does; an element must exist.
-fn replace(object: &mut Value, path: &Pointer, value: Value, budget: &mut PatchBudget) -> PatchResult {
-    if path.0.is_empty() {
-        *object = value;
-        return Ok(());
-    }
-    let (container, step) = path.container(object)?;
+fn remove(container: &mut Value, step: &str, budget: &mut PatchBudget) -> PatchResult<Value> {
     match container {
-        Value::Array(items) => {
-            let at = index(step, items.len())?;
-            if let Some(slot) = items.get_mut(at) {
-                *slot = value;
-            }
-            Ok(())
-        }
-        _ => add(object, path, value, budget),
-    }
-}
-
-fn remove(object: &mut Value, path: &Pointer, budget: &mut PatchBudget) -> PatchResult<Value> {
-    let (container, step) = path.container(object)?;
-    match container {
-        Value::Object(map) => map.remove(step).map_or_else(|| failed(format!("no key {step} to remove")), Ok),
         Value::Array(items) => {
             let at = index(step, items.len())?;
             PatchBudget::spend(&mut budget.moved, items.len() - at, "moves")?;
             Ok(items.remove(at))
         }
-        _ => failed(format!("nothing below a scalar at {step}")),
+        _ => match container.as_object_mut().and_then(|map| map.remove(step)) {
+            Some(value) => Ok(value),
+            None => failed(format!("Unable to remove nonexistent key: {step}: missing value")),
+        },
     }
 }
 
@@ -479,6 +560,82 @@ mod tests {
         assert!(patched(json!({}), r#"[{"op":"add","path":"/a/b","value":1}]"#).is_err());
         assert!(patched(json!({}), r#"[{"op":"frobnicate","path":"/a"}]"#).is_err());
         assert!(patched(json!({"a": {}}), r#"[{"op":"move","from":"/a","path":"/a/b"}]"#).is_err());
+    }
+
+    /// Webhooks and policies show these texts to people who know them from kube-apiserver.
+    #[test]
+    fn failures_are_in_the_words_of_the_library_of_kube_apiserver() {
+        let object = || json!({"m": {"name": "n"}, "l": [1]});
+        for (operation, text) in [
+            (r#"{"op":"add","value":1}"#, "add operation failed to decode path: missing value"),
+            (
+                r#"{"op":"add","path":"/a/b","value":1}"#,
+                r#"add operation does not apply: doc is missing path: "/a/b": missing value"#,
+            ),
+            (
+                r#"{"op":"add","path":"m","value":1}"#,
+                r#"add operation does not apply: doc is missing path: "m": missing value"#,
+            ),
+            (
+                r#"{"op":"add","path":"/m/name/x","value":1}"#,
+                r#"add operation does not apply: doc is missing path: "/m/name/x": missing value"#,
+            ),
+            (
+                r#"{"op":"add","path":"/l/5","value":1}"#,
+                "error in add for path: '/l/5': Unable to access invalid index: 5: invalid index referenced",
+            ),
+            (
+                r#"{"op":"add","path":"/l/x","value":1}"#,
+                r#"error in add for path: '/l/x': value was not a proper array index: 'x': strconv.Atoi: parsing "x": invalid syntax"#,
+            ),
+            (
+                r#"{"op":"remove","path":"/a"}"#,
+                "error in remove for path: '/a': Unable to remove nonexistent key: a: missing value",
+            ),
+            (
+                r#"{"op":"remove","path":"/l/1"}"#,
+                "error in remove for path: '/l/1': Unable to access invalid index: 1: invalid index referenced",
+            ),
+            (
+                r#"{"op":"replace","path":"/a/b","value":1}"#,
+                "replace operation does not apply: doc is missing path: /a/b: missing value",
+            ),
+            (
+                r#"{"op":"replace","path":"/l/1","value":1}"#,
+                "replace operation does not apply: doc is missing key: /l/1: missing value",
+            ),
+            (
+                r#"{"op":"replace","path":"","value":"x"}"#,
+                "replace operation value must be object or array: %!w(<nil>)",
+            ),
+            (
+                r#"{"op":"replace","value":1}"#,
+                "replace operation failed to decode path: operation missing path field: missing value",
+            ),
+            (r#"{"op":"test","path":"/m/name","value":"z"}"#, "testing value /m/name failed: test failed"),
+            (
+                r#"{"op":"test","path":"/a/b"}"#,
+                "test operation does not apply: is missing path: /a/b: missing value",
+            ),
+            (
+                r#"{"op":"move","path":"/a"}"#,
+                "move operation failed to decode from: operation, missing from field: missing value",
+            ),
+            (
+                r#"{"op":"move","from":"/b","path":"/a"}"#,
+                "error in move for path: 'b': Unable to remove nonexistent key: b: missing value",
+            ),
+            (
+                r#"{"op":"copy","from":"/l/7","path":"/a"}"#,
+                "error in copy for from: '/l/7': Unable to access invalid index: 7: invalid index referenced",
+            ),
+            (r#"{"op":"frob","path":"/a"}"#, "Unexpected kind: frob"),
+        ] {
+            let refused = patched(object(), &format!("[{operation}]")).unwrap_err();
+            assert_eq!(refused, PatchError::Failed(text.to_owned()), "{operation}");
+        }
+        let copied = patched(object(), r#"[{"op":"copy","from":"/nothing","path":"/a"}]"#).unwrap();
+        assert!(copied.get("a").is_some_and(Value::is_null));
     }
 
     #[test]

@@ -117,8 +117,11 @@ impl Matcher {
 
     /// Matches the new or the old object, so that removing a label is not a way around a webhook.
     fn selects_object(&self, request: &Attributes<'_>, object: &Value) -> bool {
+        // The options of a connection are no object with labels, and match no selector.
         let fits = |object: &Value| {
-            !object.is_null() && selector_matches(&self.objects, object.at("metadata").at("labels"))
+            !object.is_null()
+                && request.operation != Operation::Connect
+                && selector_matches(&self.objects, object.at("metadata").at("labels"))
         };
         is_empty(&self.objects) || fits(object) || request.old.is_some_and(fits)
     }

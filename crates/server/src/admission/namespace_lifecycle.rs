@@ -52,6 +52,8 @@ impl Plugin for NamespaceLifecycle {
     }
 }
 
+/// Checks that the namespace takes new objects.
+///
 /// # Errors
 ///
 /// 404 for a namespace that does not exist, 403 with the cause `NamespaceTerminating` for one that is being deleted.

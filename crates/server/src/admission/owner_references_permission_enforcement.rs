@@ -59,6 +59,8 @@ fn newly_blocked<'a>(object: &'a Value, old: &'a Value) -> impl Iterator<Item = 
     })
 }
 
+/// Checks `delete` on the object whose owners change.
+///
 /// # Errors
 ///
 /// The reason, in kube-apiserver's words.

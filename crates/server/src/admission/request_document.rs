@@ -20,7 +20,7 @@ pub(super) fn request_document(request: &Attributes<'_>, form: &MatchForm) -> Va
         "operation": request.operation.name(),
         "userInfo": request.user.info(),
         "dryRun": request.is_dry_run(),
-        "options": request.options.document()
+        "options": request.options.document(request.operation)
     });
     for (key, text) in [
         ("name", request.name),

@@ -60,6 +60,8 @@ async fn class_of(request: &Attributes<'_>, pod: &Value) -> Result<Option<Value>
     found.ok_or_else(missing).map(Some)
 }
 
+/// Sets the overhead of the class on a Pod that has none.
+///
 /// # Errors
 ///
 /// The Pod brings another overhead than its class has.

@@ -92,7 +92,12 @@ impl ServiceClaims {
             let key = self.key(claimed);
             // The store is asked, because the cache may not have seen the claim yet, and nobody would look for it later.
             let found = engine.get(&key, None).await?.filter(|found| is_of(&found.value, target));
-            writes.extend(found.map(|found| Write { key, value: None, expect: Expect::At(found.revision) }));
+            writes.extend(found.map(|found| Write {
+                key,
+                value: None,
+                expect: Expect::At(found.revision),
+                origin: None,
+            }));
         }
         Ok(writes)
     }
@@ -103,7 +108,7 @@ impl ServiceClaims {
         let snapshot = self.collection(claimed).snapshot();
         let own = snapshot.get(&key).filter(|claim| is_of(claim.stored(), target));
         let expect = own.map_or(Expect::Absent, |claim| Expect::At(claim.revision()));
-        Write { key, value: Some(claim(claimed, target)), expect }
+        Write { key, value: Some(claim(claimed, target)), expect, origin: None }
     }
 }
 

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use listwatch_kinds::tree::Tree;
-use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::options::{DeleteOptions, WriteOptions};
+use listwatch_wire::{Revision, Status};
 
 use super::AdmissionRecord;
 use crate::api::Api;
@@ -61,12 +61,15 @@ impl RequestOptions<'_> {
         }
     }
 
-    /// Returns the options as an object of `meta.k8s.io/v1`, or null.
-    pub(crate) fn document(self) -> Value {
+    /// Returns the options as an object of `meta.k8s.io/v1`, or null. Those of a patch are shown as those of the create or
+    /// update that it is.
+    pub(crate) fn document(self, operation: Operation) -> Value {
         let (kind, options) = match self {
+            Self::Patch(options) | Self::Update(options) if operation == Operation::Create => {
+                ("CreateOptions", options)
+            }
             Self::Create(options) => ("CreateOptions", options),
-            Self::Update(options) => ("UpdateOptions", options),
-            Self::Patch(options) => ("PatchOptions", options),
+            Self::Update(options) | Self::Patch(options) => ("UpdateOptions", options),
             Self::Delete(options) => return delete_options(options),
             Self::None => return Value::Null,
         };
@@ -80,9 +83,6 @@ impl RequestOptions<'_> {
             if !text.is_empty() {
                 document.put(key, text.as_str());
             }
-        }
-        if let Some(force) = options.force {
-            document.put("force", force);
         }
         document
     }
@@ -113,6 +113,8 @@ pub(crate) struct Attributes<'a> {
     pub(crate) options: RequestOptions<'a>,
     /// The stored object of an update or a deletion.
     pub(crate) old: Option<&'a Value>,
+    /// The version of `old`, which is stored without it.
+    pub(crate) old_version: Option<Revision>,
     pub(crate) record: &'a AdmissionRecord,
 }
 

@@ -1,27 +1,40 @@
-//! [`BlockingPool`]: work that would hold up the async workers is done on threads of its own.
+//! [`BlockingPool`] and [`UserPool`]: work that would hold up the async workers is done on threads of its own.
 //!
 //! A worker that is busy with one large object answers nobody meanwhile, health checks included. What is small is not worth
 //! the way to another thread; what is large goes there, a bounded number at a time, and the system shares the processors
 //! between those threads and the workers.
+//!
+//! A thread is held only while there is something to compute. Work that waits, for a webhook or the store, gives it up, and
+//! so does long work between its steps ([`pause`]): then others have their turn, and work whose requester has gone ends.
 
+use std::cell::Cell;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 use listwatch_wire::Status;
-use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use listwatch_wire::status::StatusReason;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// A bounded number of blocking threads for work on large objects. Clones share the bound.
-#[derive(Clone, Debug)]
+use super::shares::UserShares;
+use crate::fairness::UserTurns;
+
+/// The bounded number of blocking threads for work on large objects.
+#[derive(Debug)]
 pub(crate) struct BlockingPool {
     above: usize,
     room: Arc<Semaphore>,
+    shares: UserShares<Arc<Semaphore>>,
 }
 
 impl BlockingPool {
-    /// Takes work on more than `above` bytes, at most `threads` pieces at a time.
+    /// Takes work on more than `above` bytes, at most `threads` pieces at a time, of which one user has all but one: whoever
+    /// comes next waits for the pieces of each other user, not for everything that one of them has asked for.
     pub(crate) fn new(above: usize, threads: usize) -> Self {
-        Self { above, room: Arc::new(Semaphore::new(threads.max(1))) }
+        let room = Arc::new(Semaphore::new(threads.max(1)));
+        let share = threads.saturating_sub(1).max(1);
+        Self { above, room, shares: UserShares::new(|| Arc::new(Semaphore::new(share))) }
     }
 
     /// Returns true if something of that many bytes belongs here.
@@ -29,8 +42,33 @@ impl BlockingPool {
         bytes > self.above
     }
 
-    /// Runs work to its end on a thread of its own, once there is room. Work whose requester has gone is finished all the
-    /// same. A panic is passed on.
+    /// The threads as a user may use them.
+    pub(crate) fn of(&self, user: &str, turns: UserTurns) -> UserPool {
+        let share = self.shares.of(user).unwrap_or(&self.room);
+        UserPool { above: self.above, room: Arc::clone(&self.room), share: Arc::clone(share), turns }
+    }
+}
+
+/// The threads for large objects, as one user may use them.
+#[derive(Clone, Debug)]
+pub(crate) struct UserPool {
+    above: usize,
+    room: Arc<Semaphore>,
+    share: Arc<Semaphore>,
+    /// Where work waits that is too short for a thread of its own and too long to be done all at once.
+    pub(crate) turns: UserTurns,
+}
+
+type BlockingWork<T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send>>;
+
+impl UserPool {
+    /// Returns true if something of that many bytes belongs here.
+    pub(crate) fn takes(&self, bytes: usize) -> bool {
+        bytes > self.above
+    }
+
+    /// Runs work on threads of its own, whenever there is room. A panic is passed on. If this is dropped, the work ends where
+    /// it next waits or [pauses](pause).
     ///
     /// # Errors
     /// The error of the work; 503 if the server is shutting down.
@@ -38,49 +76,101 @@ impl BlockingPool {
         &self,
         work: impl Future<Output = Result<T, Status>> + Send + 'static,
     ) -> Result<T, Status> {
-        let gone = || {
-            Status::failure(
-                503,
-                listwatch_wire::status::StatusReason::ServiceUnavailable,
-                "the server is shutting down",
-            )
-        };
-        let permit = Arc::clone(&self.room).acquire_owned().await.map_err(|_| gone())?;
-        let runtime = Handle::current();
-        let done = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            runtime.block_on(work)
-        });
-        match done.await {
-            Ok(result) => result,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(gone()),
-            },
+        let woken = Arc::new(Woken(Notify::new()));
+        let mut work: BlockingWork<T> = Box::pin(work);
+        loop {
+            let permits = self.enter().await?;
+            let waker = Waker::from(Arc::clone(&woken));
+            let polled = tokio::task::spawn_blocking(move || {
+                let _permits = permits;
+                poll_inside(work, &waker)
+            });
+            match polled.await {
+                Ok((_, Poll::Ready(result))) => return result,
+                Ok((same, Poll::Pending)) => work = same,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_) => return Err(shutting_down()),
+                },
+            }
+            woken.0.notified().await;
         }
+    }
+
+    /// A place among those of the user, then one of all. Both queues are in the order of asking.
+    async fn enter(&self) -> Result<[OwnedSemaphorePermit; 2], Status> {
+        let own = Arc::clone(&self.share).acquire_owned().await.map_err(|_| shutting_down())?;
+        let room = Arc::clone(&self.room).acquire_owned().await.map_err(|_| shutting_down())?;
+        Ok([own, room])
+    }
+}
+
+fn shutting_down() -> Status {
+    Status::failure(503, StatusReason::ServiceUnavailable, "the server is shutting down")
+}
+
+/// Wakes the task that waits for the work rather than the thread that it ran on.
+struct Woken(Notify);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
+thread_local! {
+    /// True on a thread that is computing for [`UserPool::run`].
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+fn poll_inside<T>(mut work: BlockingWork<T>, waker: &Waker) -> (BlockingWork<T>, Poll<Result<T, Status>>) {
+    /// Threads are used again, after a panic too.
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            INSIDE.set(false);
+        }
+    }
+    INSIDE.set(true);
+    let _leave = Leave;
+    let polled = work.as_mut().poll(&mut Context::from_waker(waker));
+    (work, polled)
+}
+
+/// A place between two steps of work on a large object where others may have their turn, and where the work ends if nobody
+/// waits for it. Costs nothing for small ones.
+pub(crate) async fn pause() {
+    if INSIDE.get() {
+        tokio::task::yield_now().await;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
     use super::*;
+
+    fn of(threads: &BlockingPool, user: &str) -> UserPool {
+        threads.of(user, UserTurns::unlimited())
+    }
 
     #[tokio::test]
     async fn work_waits_for_room_and_leaves_the_worker_alone() {
-        let blocking = Arc::new(BlockingPool::new(10, 2));
-        assert!(blocking.takes(11) && !blocking.takes(10));
-        let (running, most) = (Arc::new(Semaphore::new(2)), 6);
-        let all = (0..most).map(|_| {
-            let (blocking, running) = (Arc::clone(&blocking), Arc::clone(&running));
+        let threads = BlockingPool::new(10, 2);
+        assert!(threads.takes(11) && !threads.takes(10));
+        let running = Arc::new(Semaphore::new(2));
+        let all = (0..6).map(|n| {
+            let (pool, running) = (of(&threads, &format!("user {n}")), Arc::clone(&running));
             async move {
-                blocking
-                    .run(async move {
-                        let alone = running.try_acquire().expect("no more than two at a time");
-                        std::thread::sleep(std::time::Duration::from_millis(5));
-                        drop(alone);
-                        Ok(std::thread::current().id())
-                    })
-                    .await
+                pool.run(async move {
+                    let alone = running.try_acquire().expect("no more than two at a time");
+                    std::thread::sleep(Duration::from_millis(5));
+                    drop(alone);
+                    Ok(std::thread::current().id())
+                })
+                .await
             }
         });
         for thread in futures::future::join_all(all).await {
@@ -91,7 +181,79 @@ mod tests {
     #[tokio::test]
     #[should_panic(expected = "in a library")]
     async fn a_panic_is_passed_on() {
-        let _ =
-            BlockingPool::new(0, 1).run(async { if true { panic!("in a library") } else { Ok(()) } }).await;
+        let pool = of(&BlockingPool::new(0, 1), "");
+        let _ = pool.run(async { if true { panic!("in a library") } else { Ok(()) } }).await;
+    }
+
+    /// Three writes that waited for a slow webhook kept every other large write waiting with them; and work that
+    /// needed a thread for its response, as the deletion of a collection does, waited for itself for ever.
+    #[tokio::test]
+    async fn work_that_waits_holds_no_thread() {
+        let pool = of(&BlockingPool::new(0, 1), "");
+        let again = pool.clone();
+        let inner = pool.run(async move { again.run(async { Ok(7) }).await });
+        assert_eq!(tokio::time::timeout(Duration::from_secs(10), inner).await.unwrap().unwrap(), 7);
+    }
+
+    /// Tells when it is dropped.
+    struct Ended(Arc<Notify>);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+
+    /// The work of a request that had timed out went on to its end, however long that took.
+    #[tokio::test]
+    async fn work_ends_at_its_next_step_when_nobody_waits_for_it() {
+        let pool = of(&BlockingPool::new(0, 1), "");
+        let (reached, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
+        let begun = Arc::new(Notify::new());
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let work = {
+            let (reached, begun, ended) =
+                (Arc::clone(&reached), Arc::clone(&begun), Ended(Arc::clone(&ended)));
+            async move {
+                let _ended = ended;
+                begun.notify_one();
+                wait.recv().unwrap();
+                pause().await;
+                reached.store(true, Ordering::SeqCst);
+                Ok(())
+            }
+        };
+        let mut running = Box::pin(pool.run(work));
+        tokio::select! {
+            _ = &mut running => unreachable!("it waits"),
+            () = begun.notified() => {}
+        }
+        drop(running);
+        go.send(()).unwrap();
+        tokio::time::timeout(Duration::from_secs(10), ended.notified()).await.unwrap();
+        assert!(!reached.load(Ordering::SeqCst));
+    }
+
+    /// One user with a hundred large writes kept others waiting for all of them.
+    #[tokio::test]
+    async fn a_user_waits_for_a_piece_of_another_and_not_for_all_of_them() {
+        let threads = BlockingPool::new(0, 2);
+        let mut greedy = tokio::task::JoinSet::new();
+        let finished = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        for _ in 0..50 {
+            let (pool, finished) = (of(&threads, "greedy"), Arc::clone(&finished));
+            greedy.spawn(async move {
+                let work = async move {
+                    std::thread::sleep(Duration::from_millis(10));
+                    finished.fetch_add(1, Ordering::SeqCst);
+                    Ok(())
+                };
+                pool.run(work).await
+            });
+        }
+        tokio::task::yield_now().await;
+        of(&threads, "modest").run(async { Ok(()) }).await.unwrap();
+        assert!(finished.load(Ordering::SeqCst) < 25, "{finished:?} pieces of the greedy user came first");
+        greedy.join_all().await;
     }
 }

@@ -90,6 +90,7 @@ impl Api {
         let request =
             Request::get(PATH).header(HOST, address.authority()).header(USER_AGENT, "kube-probe/1.37");
         let request = request.body(Full::default()).map_err(|error| error.to_string())?;
-        self.webhooks.fetch(&address, request).await
+        let (head, body) = self.webhooks.fetch(&address, request).await?.into_parts();
+        Ok((head.status, body))
     }
 }

@@ -31,18 +31,21 @@ pub(crate) struct OpenApiDocuments {
 struct KeptDocument {
     /// The resources it describes.
     of: Arc<Served>,
+    /// The hash of what else it describes.
+    and: String,
     cell: Cell,
 }
 
 impl OpenApiDocuments {
-    /// The document of that name about these resources, written on a thread of its own unless it is there; `None` if there is no such document.
+    /// The document of that name about these resources, and about what has this hash, written on a thread of its own unless it is there; `None` if there is no such document.
     pub(crate) async fn get(
         &self,
         name: &str,
         of: &Arc<Served>,
+        and: &str,
         write: impl FnOnce() -> Option<OpenApiDocument> + Send + 'static,
     ) -> Option<OpenApiDocument> {
-        let cell = self.cell(name, of);
+        let cell = self.cell(name, of, and);
         let written = async { tokio::task::spawn_blocking(write).await.ok().flatten().ok_or(()) };
         let mut first = false;
         let document = cell.get_or_try_init(|| {
@@ -64,13 +67,14 @@ impl OpenApiDocuments {
         document
     }
 
-    fn cell(&self, name: &str, of: &Arc<Served>) -> Cell {
+    fn cell(&self, name: &str, of: &Arc<Served>, and: &str) -> Cell {
         let mut by_name = self.by_name.lock();
-        if let Some(kept) = by_name.get(name).filter(|kept| Arc::ptr_eq(&kept.of, of)) {
+        let same = |kept: &&KeptDocument| Arc::ptr_eq(&kept.of, of) && kept.and == and;
+        if let Some(kept) = by_name.get(name).filter(same) {
             return Arc::clone(&kept.cell);
         }
-        let cell = Cell::default();
-        by_name.insert(name.to_owned(), KeptDocument { of: Arc::clone(of), cell: Arc::clone(&cell) });
+        let (cell, of) = (Cell::default(), Arc::clone(of));
+        by_name.insert(name.to_owned(), KeptDocument { of, and: and.to_owned(), cell: Arc::clone(&cell) });
         cell
     }
 
@@ -93,23 +97,25 @@ mod tests {
     async fn a_document_is_written_once_for_all_who_wait() {
         let (documents, written) = (OpenApiDocuments::default(), Arc::new(AtomicUsize::new(0)));
         let served = Arc::new(Served::default());
-        let ask = |name: &'static str, of: &Arc<Served>| {
+        let ask = |name: &'static str, of: &Arc<Served>, and: &'static str| {
             let (documents, written, of) = (documents.clone(), Arc::clone(&written), Arc::clone(of));
             async move {
                 let write = move || {
                     written.fetch_add(1, Ordering::SeqCst);
                     (name != "nothing").then(|| ("hash".into(), Bytes::from(vec![1; 100])))
                 };
-                documents.get(name, &of, write).await
+                documents.get(name, &of, and, write).await
             }
         };
-        let all = futures::future::join_all((0..50).map(|_| ask("v2", &served))).await;
+        let all = futures::future::join_all((0..50).map(|_| ask("v2", &served, ""))).await;
         let places = all.iter().map(|document| document.as_ref().unwrap().1.as_ptr());
         assert_eq!(places.collect::<std::collections::HashSet<_>>().len(), 1, "one copy");
         assert_eq!(written.load(Ordering::SeqCst), 1);
-        ask("v2", &Arc::new(Served::default())).await;
+        ask("v2", &Arc::new(Served::default()), "").await;
         assert_eq!(written.load(Ordering::SeqCst), 2, "other resources, another document");
-        assert!(ask("nothing", &served).await.is_none());
+        ask("v2", &served, "and extensions").await;
+        assert_eq!(written.load(Ordering::SeqCst), 3, "other extensions, another document");
+        assert!(ask("nothing", &served, "").await.is_none());
         tokio::time::sleep(KEPT * 2).await;
         assert!(documents.by_name.lock().is_empty(), "nothing stays");
     }

@@ -5,7 +5,7 @@
 //! [`stored`] reads one object for a write.
 
 mod attributes;
-mod blocking;
+pub(crate) mod blocking;
 mod bodies;
 mod chain;
 mod components;
@@ -39,7 +39,7 @@ use crate::registry::custom::Hashes;
 use crate::registry::recent::RecentWrites;
 
 pub(crate) use attributes::{Attributes, Operation, RequestOptions};
-pub(crate) use blocking::BlockingPool;
+pub(crate) use blocking::{BlockingPool, UserPool};
 pub(crate) use bodies::Bodies;
 pub(crate) use chain::Chain;
 pub(crate) use components::{COMPONENTS, ComponentHealth};
@@ -88,7 +88,7 @@ pub struct Api {
     pub(crate) streams: OpenStreams,
     /// The memory of request bodies.
     pub(crate) bodies: Bodies,
-    /// Where large objects are worked on.
+    /// The threads that work on large objects.
     pub(crate) blocking: BlockingPool,
     /// The trees of objects written lately.
     pub(crate) recent: RecentWrites,
@@ -104,5 +104,10 @@ impl Api {
     /// 504 after `RequestLimits::version_wait`, 5xx if the store fails.
     pub(crate) async fn wait_for(&self, version: Option<Revision>) -> Result<(), Status> {
         self.cache.wait_until_fresh(version, self.options.requests.version_wait).await
+    }
+
+    /// The threads and turns for a user's work on large objects.
+    pub(crate) fn blocking_for(&self, user: &str) -> UserPool {
+        self.blocking.of(user, self.fairness.turns_for_pieces(user))
     }
 }

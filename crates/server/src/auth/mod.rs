@@ -17,7 +17,7 @@ mod bearer;
 pub(crate) mod certificates;
 pub mod grant;
 mod impersonate;
-mod jwt;
+pub(crate) mod jwt;
 mod modes;
 pub(crate) mod node;
 mod oidc;

@@ -184,7 +184,7 @@ fn selector(asked: &Value) -> Option<FieldSelector> {
     Some(FieldSelector::new(terms.collect())).filter(|selector| !selector.is_empty())
 }
 
-/// Whom the question is about.
+/// The user that the question is about.
 fn subject(spec: &Value) -> User {
     let texts = |list: &Value| {
         let list = list.as_array().into_iter().flatten();

@@ -171,7 +171,7 @@ struct FieldCondition {
     values: ValueCondition,
 }
 
-/// Where a field is.
+/// The place of a field in an object.
 #[derive(Debug)]
 enum FieldPlace {
     Name,

@@ -188,7 +188,8 @@ mod tests {
         async fn put(&self, collection: &str, name: &str) -> Revision {
             let key = format!("/registry/{collection}/{name}").into();
             let value = Some(format!(r#"{{"metadata":{{"name":"{name}"}}}}"#).into());
-            let written = self.engine.write(Write { key, value, expect: Expect::Any }).await.unwrap();
+            let written =
+                self.engine.write(Write { key, value, expect: Expect::Any, origin: None }).await.unwrap();
             let Written::Done { revision } = written else { panic!("{written:?}") };
             self.cache.position().wait_for(revision, std::time::Duration::from_secs(10)).await;
             revision

@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use crate::api::Api;
 use crate::auth::User;
 use crate::fairness::Flow;
-use crate::http::body::{Body, Broken, FrameBytes, Response, WatchBody};
+use crate::http::body::{Body, Broken, FrameBytes, Pieces, Response, WatchBody};
 use crate::http::request::{BodyProblem, BodySource, Request};
 use crate::observe::RequestSeries;
 use crate::outbound::{BusyConnection, identity_headers};
@@ -207,7 +207,11 @@ async fn answered(
             kept: Some(kept),
             deadline: Instant::now() + LONGEST_STREAM,
         };
-        if long { Body::Watch(Box::new(stream)) } else { Body::Pieces(stream.pieces()) }
+        if long {
+            Body::Watch(Box::new(stream))
+        } else {
+            Body::Pieces(Pieces { stream: stream.pieces(), held: 0 })
+        }
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;

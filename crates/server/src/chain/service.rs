@@ -120,7 +120,8 @@ impl Service {
             }
         };
         if let Some(user) = &known.user {
-            response = self.unread.count(&user.name, response);
+            response =
+                self.unread.count(&user.name, response, || self.api.fairness.turns_for_pieces(&user.name));
         }
         let code = response.status();
         let series = self.api.metrics.requests.series(&served_labels(&request, code));

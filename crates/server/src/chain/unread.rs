@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use tokio::sync::Notify;
 
 use crate::api::UserShares;
-use crate::http::body::{Body, Response};
+use crate::fairness::UserTurns;
+use crate::http::body::{Body, Pieces, Response};
 
 /// Shorter answers are not counted: the stream that carries one takes as much.
 const COUNTED_ABOVE: usize = 4 << 10;
@@ -54,7 +55,7 @@ impl UnreadBytes {
 impl Drop for UnreadBytes {
     fn drop(&mut self) {
         self.share.unread.fetch_sub(self.bytes, Ordering::Release);
-        self.share.read.notify_waiters();
+        self.share.read.notify_one();
     }
 }
 
@@ -79,16 +80,24 @@ impl UnreadAnswers {
     /// Waits until the user has read enough of what it asked for before.
     pub(crate) async fn wait(&self, user: &str) {
         let Some(share) = self.shares.of(user) else { return };
-        while share.unread.load(Ordering::Acquire) > self.share {
-            let read = share.read.notified();
-            if share.unread.load(Ordering::Acquire) > self.share {
-                read.await;
-            }
+        if share.unread.load(Ordering::Acquire) <= self.share {
+            return;
         }
+        while share.unread.load(Ordering::Acquire) > self.share {
+            share.read.notified().await;
+        }
+        // There may be room for another one. Waking all of them each time would cost as many wake-ups as there are waiting
+        // requests for every answer that is read.
+        share.read.notify_one();
     }
 
-    /// Counts an answer until it is written or given up.
-    pub(crate) fn count(&self, user: &str, response: Response) -> Response {
+    /// Counts an answer until it is written or given up. Each of its pieces takes a turn.
+    pub(crate) fn count(
+        &self,
+        user: &str,
+        response: Response,
+        turns: impl FnOnce() -> UserTurns,
+    ) -> Response {
         if !is_counted(response.body()) {
             return response;
         }
@@ -98,13 +107,15 @@ impl UnreadAnswers {
                 let unread = UnreadBytes::new(bytes.len(), share);
                 Body::Full(Bytes::from_owner(CountedBytes { bytes, _unread: unread }))
             }
-            Body::Pieces(pieces) => {
-                let unread = UnreadBytes::new(self.piece, share);
-                let counted = pieces.map(move |piece| {
-                    let _until_the_end = &unread;
-                    piece
-                });
-                Body::Pieces(counted.boxed())
+            Body::Pieces(Pieces { stream, held }) => {
+                let unread = UnreadBytes::new(self.piece.max(held), share);
+                let counted =
+                    stream::unfold((stream, unread, turns()), |(mut stream, unread, turns)| async move {
+                        turns.enter().await;
+                        let piece = stream.next().await?;
+                        Some((piece, (stream, unread, turns)))
+                    });
+                Body::Pieces(Pieces { stream: counted.boxed(), held })
             }
             other => other,
         })
@@ -122,7 +133,7 @@ fn is_counted(body: &Body) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use futures::{FutureExt, stream};
+    use futures::FutureExt;
 
     use super::*;
 
@@ -130,14 +141,34 @@ mod tests {
         Response::new(Body::Full(vec![b'x'; bytes].into()))
     }
 
+    fn turns() -> UserTurns {
+        UserTurns::unlimited()
+    }
+
+    fn pieces(held: usize) -> Body {
+        Body::Pieces(Pieces { stream: stream::iter([Ok(Bytes::new())]).boxed(), held })
+    }
+
+    /// Lists count by what they hold: one in protobuf keeps up to 4 MB until it is read, and a thousand of them held gigabytes.
+    #[tokio::test]
+    async fn what_a_list_has_ready_counts() {
+        let answers = UnreadAnswers::new(100_000, 30_000);
+        let _small = answers.count("a", Response::new(pieces(1000)), turns);
+        assert!(answers.wait("a").now_or_never().is_some());
+        let large = answers.count("a", Response::new(pieces(200_000)), turns);
+        assert!(answers.wait("a").now_or_never().is_none());
+        let wait = async { tokio::join!(answers.wait("a"), answers.wait("a"), answers.wait("a")) };
+        tokio::join!(wait, async { drop(large) });
+    }
+
     /// One connection held 800 MB: a thousand streams with an object of a megabyte each, none of which was read.
     #[tokio::test]
     async fn whoever_reads_nothing_gets_no_more_answers() {
         let answers = UnreadAnswers::new(100_000, 30_000);
-        let first = answers.count("a", full(90_000));
+        let first = answers.count("a", full(90_000), turns);
         assert!(answers.wait("a").now_or_never().is_some(), "within the share");
-        let pieces = Body::Pieces(stream::iter([Ok(Bytes::new())]).boxed());
-        let second = answers.count("a", Response::new(pieces));
+        let pieces = pieces(0);
+        let second = answers.count("a", Response::new(pieces), turns);
         assert!(answers.wait("a").now_or_never().is_none(), "one answer too many is not read");
         let others = (0..100).filter(|n| answers.wait(&format!("user {n}")).now_or_never().is_some());
         assert!(others.count() > 90, "others go on");
@@ -151,7 +182,9 @@ mod tests {
     #[tokio::test]
     async fn a_part_of_an_answer_counts_as_the_whole_while_it_is_held() {
         let answers = UnreadAnswers::new(10_000, 0);
-        let Body::Full(mut bytes) = answers.count("a", full(20_000)).into_body() else { panic!("whole") };
+        let Body::Full(mut bytes) = answers.count("a", full(20_000), turns).into_body() else {
+            panic!("whole")
+        };
         let last = bytes.split_off(19_000);
         drop(bytes);
         assert!(answers.wait("a").now_or_never().is_none());

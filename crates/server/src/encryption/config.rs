@@ -136,6 +136,8 @@ fn transform(providers: &[BTreeMap<String, Option<Provider>>]) -> Result<ValueTr
     Ok(ValueTransform::new(keys, plain_first))
 }
 
+/// Decodes the secret of a key.
+///
 /// # Errors
 ///
 /// The name of the key and what is wrong with it, never the secret.

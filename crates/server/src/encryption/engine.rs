@@ -40,6 +40,8 @@ impl EncryptionConfig {
         }
     }
 
+    /// Decrypts what a read found.
+    ///
     /// # Errors
     ///
     /// The value cannot be decrypted with any key of the configuration.
@@ -97,9 +99,9 @@ impl Engine for Encrypted {
 
     async fn versions(&self, key: &str, range: VersionRange) -> Result<Vec<KeyVersion>, Error> {
         let opened = |version: KeyVersion| {
-            let KeyVersion { revision, value: Some(value) } = version else { return Ok(version) };
+            let KeyVersion { revision, value: Some(value), origin } = version else { return Ok(version) };
             let found = self.config.plain(KeyValue { key: key.into(), value, revision })?;
-            Ok(KeyVersion { revision, value: Some(found.value) })
+            Ok(KeyVersion { revision, value: Some(found.value), origin })
         };
         self.inner.versions(key, range).await?.into_iter().map(opened).collect()
     }

@@ -8,6 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
     ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, HeaderMap, HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
@@ -22,6 +23,7 @@ use crate::http::body::Response;
 use crate::http::gzip;
 use crate::http::request::Request;
 use crate::registry::custom::openapi as custom_openapi;
+use crate::registry::extension::ExtensionServer;
 use crate::registry::{Resource, Served};
 use crate::respond;
 
@@ -83,10 +85,10 @@ async fn everything(api: Arc<Api>, request: &Request) -> Option<Response> {
         return Some(respond::empty(StatusCode::NOT_ACCEPTABLE));
     };
     let served = api.registry.served();
+    let extensions = extensions(&api);
     let hash = {
-        let api = Arc::clone(&api);
-        let served = Arc::clone(&served);
-        blocking(move || hash_of_all(&api, &served)).await?
+        let (api, served, extensions) = (Arc::clone(&api), Arc::clone(&served), extensions.clone());
+        blocking(move || hash_of_all(&api, &served, &extensions)).await?
     };
     if let Some(response) = unchanged(request, &hash) {
         return Some(response);
@@ -94,20 +96,39 @@ async fn everything(api: Arc<Api>, request: &Request) -> Option<Response> {
     let (name, ty) = if ty == JSON { ("v2", JSON) } else { ("v2 protobuf", PROTOBUF) };
     let (tag, of): (Arc<str>, _) = (hash.as_str().into(), Arc::clone(&served));
     let write = move || {
-        let text = if ty == JSON { custom_openapi::v2(&of) } else { custom_openapi::v2_protobuf(&of) };
+        let parts: Vec<&[u8]> = extensions.iter().map(|(_, part)| &**part).collect();
+        let text = match ty {
+            JSON => custom_openapi::v2(&of, &parts),
+            _ => custom_openapi::v2_protobuf(&of, &parts),
+        };
         Some((tag, text.into()))
     };
-    let (_, document) = api.documents.get(name, &served, write).await?;
+    let (_, document) = api.documents.get(name, &served, &hash, write).await?;
     tagged(respond::full(StatusCode::OK, ty, document), &hash)
 }
 
+/// The v2 parts of extension API servers with their hashes, those of higher priority first.
+fn extensions(api: &Api) -> Vec<(String, Bytes)> {
+    let mut left = api.options.admission.webhooks.merged_openapi_bytes;
+    let all = api.registry.remotes.all();
+    let parts = all.iter().filter_map(|remote| remote.openapi().v2.clone());
+    let fits = |(_, part): &(String, Bytes)| {
+        left.checked_sub(part.len()).is_some_and(|rest| {
+            left = rest;
+            true
+        })
+    };
+    parts.filter(fits).collect()
+}
+
 /// A name for the content of the v2 document: it changes when one of the v3 documents does.
-fn hash_of_all(api: &Api, served: &Served) -> String {
+fn hash_of_all(api: &Api, served: &Served, extensions: &[(String, Bytes)]) -> String {
     let mut hash = Sha512::new();
     hash.update(openapi::hash("v2"));
     for resources in by_version(served).iter().filter(|resources| is_custom(resources)) {
         hash.update(api.openapi.of(resources, || custom_openapi::document(resources)).as_bytes());
     }
+    extensions.iter().for_each(|(part, _)| hash.update(part));
     hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
@@ -150,7 +171,7 @@ fn index(api: &Api) -> Vec<u8> {
         known.insert((&*first.group, &*first.version));
     }
     for remote in api.registry.remotes.all().iter() {
-        if let Some((hash, _)) = remote.documents().and_then(|documents| documents.openapi.clone()) {
+        if let Some((hash, _)) = v3_of(remote) {
             put(format!("apis/{}/{}", remote.group, remote.version), &hash);
         }
     }
@@ -197,8 +218,13 @@ fn written(api: &Api, served: &Served, path: &str) -> Option<OpenApiDocument> {
 /// The document of an extension API server, which is kept as it came.
 fn of_extension(api: &Api, path: &str) -> Option<OpenApiDocument> {
     let (group, version) = path.strip_prefix("apis/")?.split_once('/')?;
-    let (hash, document) = api.registry.remotes.find(group, version)?.documents()?.openapi.clone()?;
+    let (hash, document) = v3_of(&*api.registry.remotes.find(group, version)?)?;
     Some((hash.into(), document))
+}
+
+/// The v3 document of an extension API server that is available.
+fn v3_of(remote: &ExtensionServer) -> Option<(String, Bytes)> {
+    remote.documents().and_then(|_| remote.openapi().v3.clone())
 }
 
 /// Answers the document of one group and version. A hash that is not current redirects to the current one; a current
@@ -209,7 +235,7 @@ async fn group_version(api: Arc<Api>, request: &Request, path: &str) -> Option<R
     let of = Arc::clone(&served);
     let (hash, document) = match of_extension(&api, path) {
         Some(document) => document,
-        None => shared.get(path, &served, move || written(&api, &of, &name)).await?,
+        None => shared.get(path, &served, "", move || written(&api, &of, &name)).await?,
     };
     let query = &request.query;
     let asked = query.first("hash").filter(|asked| !asked.is_empty());

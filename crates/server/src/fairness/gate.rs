@@ -23,7 +23,7 @@ use super::config::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
 use super::metrics::LevelCounts;
 use super::queues::{Arrival, Queues, SeatPlace};
 use super::shares::{self, Need, SeatBounds};
-use super::turns::Turns;
+use super::turns::{Turns, UserTurns};
 use super::width;
 use crate::auth::{Attributes, User};
 use crate::cache::{Cache, Collection, Filter, Snapshot};
@@ -54,6 +54,8 @@ pub(crate) struct Fairness {
     compiled: ArcSwapOption<CompiledConfig>,
     /// The order among users.
     pub(crate) turns: Arc<Turns>,
+    /// The order among users for the pieces of long responses.
+    pub(crate) pieces: Arc<Turns>,
     /// Hashes user names with a random key, so that nobody can choose to share the turns of another user.
     keys: foldhash::fast::RandomState,
     /// Held while the configuration is compiled and while seats are dealt out.
@@ -129,7 +131,8 @@ impl Fairness {
             schemas: collection("flowschemas"),
             levels: collection("prioritylevelconfigurations"),
             compiled: ArcSwapOption::empty(),
-            turns: Arc::new(Turns::new(TURNS_PER_PROCESSOR * processors)),
+            turns: Arc::new(Turns::of_requests(TURNS_PER_PROCESSOR * processors)),
+            pieces: Arc::new(Turns::of_pieces(TURNS_PER_PROCESSOR * processors)),
             keys: foldhash::fast::RandomState::default(),
             changing: Mutex::new(()),
         }
@@ -151,6 +154,11 @@ impl Fairness {
             patience: self.patience,
             headers: found.headers.clone(),
         }
+    }
+
+    /// The turns of a user for the pieces of long responses.
+    pub(crate) fn turns_for_pieces(&self, user: &str) -> UserTurns {
+        UserTurns { turns: Arc::clone(&self.pieces), user: self.keys.hash_one(user) }
     }
 
     /// The objects that the configuration is compiled from. Other snapshots mean that it has changed.

@@ -22,3 +22,4 @@ pub(crate) mod width;
 
 pub(crate) use gate::{Fairness, Flow};
 pub(crate) use metrics::write as write_metrics;
+pub(crate) use turns::UserTurns;

@@ -30,6 +30,8 @@ struct Order<T> {
     turns: usize,
     taken: usize,
     since: Instant,
+    /// The time after which a user who is alone takes no turns; `None` if everybody always does.
+    alone: Option<Duration>,
     /// The user of the last request, and the end of the time in which turns are taken because another user was there.
     last: Option<u64>,
     shared_until: Instant,
@@ -39,11 +41,12 @@ struct Order<T> {
 }
 
 impl<T> Order<T> {
-    fn new(turns: usize, now: Instant) -> Self {
+    fn new(turns: usize, alone: Option<Duration>, now: Instant) -> Self {
         Self {
             turns,
             taken: 0,
             since: now,
+            alone,
             last: None,
             shared_until: now,
             waiting: HashMap::default(),
@@ -53,13 +56,15 @@ impl<T> Order<T> {
 
     /// Returns true if a request may go on at once.
     fn enter(&mut self, user: u64, now: Instant) -> bool {
-        if self.last.replace(user).is_some_and(|last| last != user) {
-            self.shared_until = now + ALONE;
+        if let Some(alone) = self.alone
+            && self.last.replace(user).is_some_and(|last| last != user)
+        {
+            self.shared_until = now + alone;
         }
         if !self.users.is_empty() {
             return false;
         }
-        if now >= self.shared_until {
+        if self.alone.is_some() && now >= self.shared_until {
             return true;
         }
         if now.duration_since(self.since) >= ROUND {
@@ -110,9 +115,20 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Rounds of so many turns: as many as can be worked on at a time, so that the next round is never far.
-    pub(crate) fn new(turns: usize) -> Self {
-        Self { order: Mutex::new(Order::new(turns.max(1), Instant::now())), begun: Notify::new() }
+    /// Rounds of so many turns: as many as can be worked on at a time, so that the next round is never far. They are for
+    /// requests, which take microseconds, so that a user who is alone takes none.
+    pub(crate) fn of_requests(turns: usize) -> Self {
+        Self::new(turns, Some(ALONE))
+    }
+
+    /// Rounds for work that takes about a millisecond, such as a piece of a list or of the state that a watch begins with.
+    /// A user who is alone takes turns as well, because health checks and the next user would wait for all of it.
+    pub(crate) fn of_pieces(turns: usize) -> Self {
+        Self::new(turns, None)
+    }
+
+    fn new(turns: usize, alone: Option<Duration>) -> Self {
+        Self { order: Mutex::new(Order::new(turns.max(1), alone, Instant::now())), begun: Notify::new() }
     }
 
     /// Waits for a turn of a user.
@@ -148,6 +164,26 @@ impl Turns {
     }
 }
 
+/// The turns of one user.
+#[derive(Clone, Debug)]
+pub(crate) struct UserTurns {
+    pub(super) turns: Arc<Turns>,
+    pub(super) user: u64,
+}
+
+impl UserTurns {
+    /// Turns that nobody else takes.
+    #[cfg(test)]
+    pub(crate) fn unlimited() -> Self {
+        Self { turns: Arc::new(Turns::new(1000, None)), user: 0 }
+    }
+
+    /// Waits for a turn.
+    pub(crate) async fn enter(&self) {
+        self.turns.enter(self.user).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,7 +191,7 @@ mod tests {
     #[test]
     fn in_a_round_each_user_has_a_turn_before_anybody_has_two() {
         let now = Instant::now();
-        let mut order = Order::new(3, now);
+        let mut order = Order::new(3, Some(ALONE), now);
         assert!(order.enter(2, now), "alone");
         assert!((0..3).all(|_| order.enter(1, now)) && !order.enter(1, now), "three at once");
         for n in 0..200 {
@@ -175,7 +211,7 @@ mod tests {
     #[test]
     fn a_round_that_nobody_waits_in_ends_by_itself() {
         let now = Instant::now();
-        let mut order = Order::<()>::new(1, now);
+        let mut order = Order::<()>::new(1, Some(ALONE), now);
         assert!(order.enter(2, now) && order.enter(1, now));
         assert!(!order.enter(1, now) && order.enter(1, now + ROUND));
     }
@@ -183,16 +219,24 @@ mod tests {
     #[test]
     fn a_user_takes_turns_only_while_another_one_is_there() {
         let now = Instant::now();
-        let mut order = Order::<()>::new(1, now);
+        let mut order = Order::<()>::new(1, Some(ALONE), now);
         assert!((0..100).all(|_| order.enter(1, now)), "nobody else was ever there");
         assert!(order.enter(2, now) && !order.enter(1, now));
         assert!(!(0..2).all(|_| order.enter(1, now + ALONE - ROUND)), "the other one was there a moment ago");
         assert!((0..100).all(|_| order.enter(1, now + ALONE)));
     }
 
+    /// A thousand streams of one user, each with milliseconds of encoding to do, kept health checks waiting for all of them.
+    #[test]
+    fn a_user_who_is_alone_takes_turns_for_long_work() {
+        let now = Instant::now();
+        let mut order = Order::<()>::new(2, None, now);
+        assert!(order.enter(1, now) && order.enter(1, now) && !order.enter(1, now));
+    }
+
     #[tokio::test]
     async fn everybody_gets_a_turn() {
-        let turns = Arc::new(Turns::new(2));
+        let turns = Arc::new(Turns::of_requests(2));
         let rounds = tokio::spawn(Arc::clone(&turns).run());
         let all = (0..100).map(|n| {
             let turns = Arc::clone(&turns);

@@ -32,8 +32,16 @@ pub(crate) const STALL: Duration = Duration::from_secs(60);
 #[error("the answer broke off: {0}")]
 pub(crate) struct Broken(pub(crate) String);
 
-/// A response in pieces of bounded size, made as the client takes them: a large list is never held as a whole.
+/// Pieces of bounded size: a large list is never held as a whole.
 pub(crate) type PieceStream = BoxStream<'static, Result<Bytes, Broken>>;
+
+/// A response that is made piece by piece, as the client takes it.
+pub(crate) struct Pieces {
+    pub(crate) stream: PieceStream,
+    /// About the bytes that it holds for the client until that has taken them: pieces that are made already, and the memory of
+    /// a compressor.
+    pub(crate) held: usize,
+}
 
 /// The time a write may take after the deadline of its watch. A client that has stopped reading cannot keep a watch
 /// open beyond it.
@@ -97,7 +105,7 @@ pub(crate) enum Body {
     /// No bytes, but the length that they would have: the response to HEAD.
     Head(usize),
     /// Piece by piece.
-    Pieces(PieceStream),
+    Pieces(Pieces),
     /// Events until the watch ends.
     Watch(Box<dyn WatchBody>),
     /// A watch over a WebSocket, one message per event.

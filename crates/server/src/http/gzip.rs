@@ -16,7 +16,7 @@ use futures::{StreamExt, stream};
 use http::Method;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 
-use crate::http::body::{Body, Broken, FrameBytes, PieceStream, Response};
+use crate::http::body::{Body, Broken, FrameBytes, PieceStream, Pieces, Response};
 use crate::http::request::Request;
 
 /// The fastest level: the point is the network, and the CPU is shared with every other client.
@@ -43,11 +43,19 @@ pub(crate) fn compress(mut response: Response, request: &Request, above: usize) 
     response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
     response.map(|body| match body {
-        Body::Full(bytes) => Body::Pieces(pieces(stream::iter(cut(bytes).map(Ok)).boxed())),
-        Body::Pieces(stream) => Body::Pieces(pieces(stream)),
+        Body::Full(bytes) => {
+            let held = bytes.len() + COMPRESSOR;
+            Body::Pieces(Pieces { stream: pieces(stream::iter(cut(bytes).map(Ok)).boxed()), held })
+        }
+        Body::Pieces(Pieces { stream, held }) => {
+            Body::Pieces(Pieces { stream: pieces(stream), held: held + COMPRESSOR })
+        }
         other => other,
     })
 }
+
+/// About the memory of a compressor: its window and tables.
+const COMPRESSOR: usize = 256 << 10;
 
 /// A long answer is compressed so many bytes at a time: megabytes at once would hold up the worker.
 const PIECE: usize = 64 << 10;

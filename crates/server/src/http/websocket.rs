@@ -317,6 +317,30 @@ impl FrameReader {
     }
 }
 
+/// The meaning of frames does not depend on how their bytes arrive, and what is kept of them is bounded.
+#[cfg(fuzzing)]
+pub(crate) fn frames_in_pieces(whole: &[&[u8]], pieces: &[&[u8]]) {
+    const LIMIT: usize = 100;
+    let read = |pieces: &[&[u8]]| {
+        let (mut reader, mut seen) = (FrameReader::new(LIMIT), Vec::new());
+        for piece in pieces {
+            reader.buf.extend_from_slice(piece);
+            while let Some(control) = reader.parse() {
+                let goes_on = matches!(control, Control::Message(_) | Control::Ping(_));
+                seen.push(control);
+                if !goes_on {
+                    return seen;
+                }
+            }
+            assert!(
+                reader.message.len() <= LIMIT && reader.buf.len() <= 14 + LIMIT.max(CONTROL_BYTES as usize)
+            );
+        }
+        seen
+    };
+    assert_eq!(read(whole), read(pieces));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

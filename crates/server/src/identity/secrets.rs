@@ -93,7 +93,12 @@ async fn in_store(
         return text(&found.value);
     }
     let secret = make()?;
-    let write = Write { key: Arc::clone(&key), value: Some(secret.clone().into()), expect: Expect::Absent };
+    let write = Write {
+        key: Arc::clone(&key),
+        value: Some(secret.clone().into()),
+        expect: Expect::Absent,
+        origin: None,
+    };
     match engine.write(write).await? {
         Written::Done { .. } => Ok(secret),
         Written::Refused { current: Some(found) } => text(&found.value),

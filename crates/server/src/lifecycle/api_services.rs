@@ -4,22 +4,19 @@
 //! is for users and tools, and several servers may write it. Checks run concurrently, every 10 seconds, every second
 //! while one fails, and after changes of APIServices, Services or endpoints. Results are published to
 //! [`crate::registry::extension`], which `chain/proxy.rs` and discovery read. Reasons and messages are
-//! kube-apiserver's.
+//! kube-apiserver's. OpenAPI documents follow in the background (`extension_documents.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Method, Request, StatusCode};
-use http_body_util::Full;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
-use crate::auth::User;
 use crate::cache::{Collection, Cursor, Filter, Portion};
-use crate::outbound::{WebhookAddress, identity_headers};
+use crate::lifecycle::extension_documents::{self, ExtensionDocuments};
+use crate::outbound::WebhookAddress;
 use crate::pipeline::internal::amend;
 use crate::registry::extension::{Documents, ExtensionServer};
 
@@ -27,8 +24,6 @@ use crate::registry::extension::{Documents, ExtensionServer};
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// Time before one that is not available is asked again.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
-/// Time that an extension API server has to answer a check, as in kube-apiserver.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Changes are looked at together.
 const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 
@@ -41,6 +36,7 @@ const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 pub(crate) struct ApiServices {
     api: Arc<Api>,
     collections: [Arc<Collection>; 3],
+    documents: Arc<ExtensionDocuments>,
 }
 
 /// The condition `Available`: its status, reason and message.
@@ -50,7 +46,8 @@ impl ApiServices {
     pub(crate) fn new(api: Arc<Api>) -> Self {
         let names = ["apiservices.apiregistration.k8s.io", "services", "endpointslices.discovery.k8s.io"];
         let collections = names.map(|name| api.cache.collection(name, &[]));
-        Self { api, collections }
+        let documents = Arc::new(ExtensionDocuments::new(Arc::clone(&api)));
+        Self { api, collections, documents }
     }
 
     /// Checks all extension API servers at intervals and after changes of APIServices, their Services or endpoints,
@@ -61,7 +58,7 @@ impl ApiServices {
         let [services, addresses, slices] = &self.collections;
         let mut cursors = [watch(services), watch(addresses), watch(slices)];
         loop {
-            let pause = self.check_all().await;
+            let pause = self.check_all(&stop).await;
             tokio::select! {
                 () = stop.cancelled() => return,
                 changed = changed(&mut cursors, pause.is_some()) => if !changed { return },
@@ -74,7 +71,7 @@ impl ApiServices {
     ///
     /// Servers that are unchanged keep their connections and documents. A server that answers slowly delays nobody
     /// else: all are asked at the same time, each for five seconds at most.
-    async fn check_all(&self) -> Option<Duration> {
+    async fn check_all(&self, stop: &CancellationToken) -> Option<Duration> {
         let known = self.api.registry.remotes.all();
         let [collection, ..] = &self.collections;
         let walk = collection.walk(&Filter::default(), None);
@@ -96,7 +93,7 @@ impl ApiServices {
         let routed =
             |remote: &&Arc<ExtensionServer>| !served.has_builtin_version(&remote.group, &remote.version);
         self.api.registry.remotes.publish(remotes.iter().filter(routed).cloned().collect());
-        let checks = remotes.iter().map(|remote| self.check(remote));
+        let checks = remotes.iter().map(|remote| self.check(remote, stop));
         let available: Vec<bool> = futures::future::join_all(checks).await;
         match available.iter().all(|available| *available) {
             _ if available.is_empty() => None,
@@ -105,16 +102,19 @@ impl ApiServices {
         }
     }
 
-    /// Checks one and writes its condition; returns true if it is available.
-    ///
-    /// A condition that cannot be written is logged only: routing does not depend on it.
-    async fn check(&self, remote: &ExtensionServer) -> bool {
-        let (documents, condition) = match self.ask(remote).await {
-            Ok(documents) => (Some(documents), ("True", "Passed", "all checks passed".to_owned())),
+    /// Checks one, writes its condition and has its documents fetched; returns true if it is available.
+    async fn check(&self, remote: &Arc<ExtensionServer>, stop: &CancellationToken) -> bool {
+        let (found, condition) = match self.ask(remote).await {
+            Ok(found) => (Some(found), ("True", "Passed", "all checks passed".to_owned())),
             Err((reason, message)) => (None, ("False", reason, message)),
         };
-        let available = documents.is_some();
+        let available = found.is_some();
+        let (documents, address) = found.unzip();
         remote.set(documents);
+        if let Some(address) = address {
+            let (remote, documents, stop) = (Arc::clone(remote), Arc::clone(&self.documents), stop.clone());
+            tokio::spawn(async move { stop.run_until_cancelled(documents.refresh(&remote, &address)).await });
+        }
         let Some(resource) = self.api.registry.find("apiregistration.k8s.io", "v1", "apiservices") else {
             return available;
         };
@@ -129,7 +129,10 @@ impl ApiServices {
     }
 
     /// Asks an extension API server what it serves.
-    async fn ask(&self, remote: &ExtensionServer) -> Result<Documents, (&'static str, String)> {
+    async fn ask(
+        &self,
+        remote: &ExtensionServer,
+    ) -> Result<(Documents, WebhookAddress), (&'static str, String)> {
         self.look(remote)?;
         let (namespace, name, port) = &remote.service;
         let failed = |why: String| ("FailedDiscoveryCheck", why);
@@ -138,13 +141,13 @@ impl ApiServices {
         let url = format!("https://{}:{}{path}", place.0, place.1);
         let address = remote.address(place).map_err(failed)?;
         let missing = |why: String| failed(format!("failing or missing response from {url}: {why}"));
-        let (code, body) =
-            self.get(&address, &path).await.map_err(|why| missing(format!("Get {url:?}: {why}")))?;
-        if !code.is_success() {
-            return Err(missing(format!("bad status from {url}: {}", code.as_u16())));
+        let answer = extension_documents::get(&self.api, &address, &path, None).await;
+        let answer = answer.map_err(|why| missing(format!("Get {url:?}: {why}")))?;
+        if !answer.status().is_success() {
+            return Err(missing(format!("bad status from {url}: {}", answer.status().as_u16())));
         }
-        let resources = Value::read(&body).unwrap_or_default();
-        Ok(Documents { resources, openapi: self.openapi(&address, remote).await })
+        let resources = Value::read(answer.body()).unwrap_or_default();
+        Ok((Documents { resources }, address))
     }
 
     /// Looks whether the Service can lead anywhere.
@@ -190,45 +193,6 @@ impl ApiServices {
             "endpointslices for service/{name} in {namespace:?} have no addresses with port name {port_name:?}"
         );
         Err(("MissingEndpoints", why))
-    }
-
-    /// The OpenAPI document of a group and version, if its server publishes one.
-    ///
-    /// Downloads the document only if its hash changed.
-    async fn openapi(&self, address: &WebhookAddress, remote: &ExtensionServer) -> Option<(String, Bytes)> {
-        let (code, index) = self.get(address, "/openapi/v3").await.ok()?;
-        let index = Value::read(&index).ok().filter(|_| code == StatusCode::OK)?;
-        let name = format!("apis/{}/{}", remote.group, remote.version);
-        let url = index.at("paths").at(&name).text("serverRelativeURL").to_owned();
-        let hash =
-            url.split_once("hash=").map(|(_, hash)| hash.to_owned()).filter(|_| url.starts_with('/'))?;
-        if let Some((known, document)) = remote.documents().and_then(|known| known.openapi.clone())
-            && known == hash
-        {
-            return Some((known, document));
-        }
-        let (code, document) = self.get(address, &url).await.ok()?;
-        (code == StatusCode::OK).then_some((hash, document))
-    }
-
-    /// As `system:kube-aggregator`, a member of `system:masters`, as kube-apiserver asks. Each request has
-    /// [`PATIENCE`].
-    async fn get(&self, address: &WebhookAddress, path: &str) -> Result<(StatusCode, Bytes), String> {
-        let mut request = Request::builder()
-            .method(Method::GET)
-            .uri(path)
-            .header(http::header::HOST, address.authority())
-            .header(http::header::ACCEPT, "application/json")
-            .body(Full::new(Bytes::new()))
-            .map_err(|error| error.to_string())?;
-        let user = User {
-            name: "system:kube-aggregator".to_owned(),
-            groups: vec!["system:masters".to_owned()],
-            ..User::default()
-        };
-        identity_headers(request.headers_mut(), &user.name, &user.uid, &user.groups, &user.extra);
-        let answer = tokio::time::timeout(PATIENCE, self.api.webhooks.fetch(address, request)).await;
-        answer.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))
     }
 }
 

@@ -22,6 +22,7 @@ use listwatch_wire::{Revision, json};
 use crate::api::Api;
 use crate::cache::{Collection, Filter, Object, Portion};
 use crate::lifecycle::known::{KnownDefinitions, StoredDefinition};
+use crate::pipeline::origin;
 use crate::registry::{Resource, custom};
 
 const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -205,7 +206,8 @@ impl Definitions {
         if value.as_ref() == Some(stored.stored()) {
             return false;
         }
-        let write = Write { key: Arc::clone(stored.key()), value, expect: Expect::At(stored.revision()) };
+        let (expect, origin) = (Expect::At(stored.revision()), Some(origin::own()));
+        let write = Write { key: Arc::clone(stored.key()), value, expect, origin };
         if let Err(error) = self.api.engine.write(write).await {
             tracing::warn!(key = %stored.key(), %error, "cannot write");
         }

@@ -22,6 +22,7 @@ use crate::lifecycle::graph::OwnerGraph;
 use crate::lifecycle::place::split;
 use crate::lifecycle::queue::TaskQueue;
 use crate::lifecycle::{addresses, bootstrap, garbage, namespaces, policies, protection, quotas};
+use crate::pipeline::origin;
 
 /// The delay before a task that waits for other objects runs again.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -282,6 +283,8 @@ impl Driver {
         }
     }
 
+    /// Runs one task. Those that wait for other objects queue themselves again.
+    ///
     /// # Errors
     ///
     /// The store or a write fails; the task is tried again later.
@@ -314,7 +317,8 @@ impl Driver {
             LifecycleTask::Quotas(namespace) => quotas::recalculate(&self.api, namespace).await,
             LifecycleTask::Policy(name) => policies::check(&self.api, name).await,
             LifecycleTask::Expire(key, revision) => {
-                let write = Write { key: Arc::clone(key), value: None, expect: Expect::At(*revision) };
+                let (expect, origin) = (Expect::At(*revision), Some(origin::own()));
+                let write = Write { key: Arc::clone(key), value: None, expect, origin };
                 self.api.engine.write(write).await.map(drop).map_err(Status::internal)
             }
         }

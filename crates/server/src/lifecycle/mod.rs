@@ -21,6 +21,7 @@ mod bootstrap;
 mod bootstrap_policy;
 pub(crate) mod definitions;
 mod driver;
+mod extension_documents;
 pub(crate) mod first_objects;
 pub(crate) mod flow_control;
 mod garbage;

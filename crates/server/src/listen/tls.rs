@@ -56,6 +56,8 @@ pub(crate) enum CertificateSource {
 }
 
 impl CertificateSource {
+    /// Issues a certificate, or reads the files as they are now.
+    ///
     /// # Errors
     ///
     /// A file that cannot be read, or a CA that cannot sign.
@@ -172,6 +174,8 @@ impl Tls {
     }
 }
 
+/// Parses certificate and key into the form that handshakes use.
+///
 /// # Errors
 ///
 /// PEM that cannot be parsed, a key that does not fit the certificate, or no certificate at all.

@@ -11,11 +11,13 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use http::Method;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use rustls::ClientConfig;
+use tokio::time::Instant;
 
-use crate::outbound::{WebhookAddress, WebhookClient, tls};
+use crate::outbound::{CallError, OutboundCall, WebhookAddress, WebhookClient, tls};
 
 /// A webhook as its `clientConfig` describes it: a path at a URL or behind a Service, and the TLS configuration with
 /// its CA bundle.
@@ -77,9 +79,12 @@ impl Endpoint {
         let target = self.target(locate)?;
         let path = format!("{}?timeout={}s", self.path, timeout.as_secs());
         let url = format!("https://{}{path}", target.authority());
-        let called = tokio::time::timeout(timeout, client.post(&target, &path, body)).await;
-        let called = called.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
-        called.map_err(|why| format!("Post {url:?}: {why}"))
+        let deadline = Some(Instant::now() + timeout);
+        let call = OutboundCall { method: Method::POST, path: &path, body, authorization: None, deadline };
+        client.call(&target, &call).await.map_err(|error| match error {
+            CallError::Transport(why) => format!("Post {url:?}: {why}"),
+            CallError::Answer(why) => why,
+        })
     }
 
     /// The Service is resolved at each call: its endpoints change more often than its configuration.

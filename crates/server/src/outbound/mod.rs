@@ -7,21 +7,27 @@
 //! any answer is sent once more on a new one, since the other end may just have closed it; nothing else is retried
 //! here.
 //!
+//! Redirects are not followed, unlike by kube-apiserver: whoever serves a webhook could make this server ask any address
+//! that it reaches.
+//!
 //! [`Endpoint`] is the webhook of an object's client configuration, [`Remote`] a service at a fixed URL, [`tls`] the
-//! verification. Deadlines are the callers': `admission/webhook`, `api/convert.rs`, `chain/proxy.rs`,
+//! verification, [`words`] the texts of failures. Deadlines are the callers': `admission/webhook`, `api/convert.rs`, `chain/proxy.rs`,
 //! `lifecycle/api_services.rs` and `auth`.
 
+mod closed;
 mod endpoint;
 mod remote;
 pub(crate) mod tls;
+mod words;
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -30,10 +36,13 @@ use parking_lot::Mutex;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
+use closed::ClosedByEof;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use remote::{ClientIdentity, Remote};
+pub(crate) use words::CallError;
 
 /// Bounds of what webhooks may cost.
 ///
@@ -51,6 +60,10 @@ pub struct WebhookLimits {
     pub conversion_bytes: usize,
     /// Time that a conversion webhook has to answer, as in kube-apiserver.
     pub conversion_timeout: Duration,
+    /// Bytes of the OpenAPI v2 document of an extension API server: as much as that of Kubernetes itself. Larger ones are not merged.
+    pub openapi_bytes: usize,
+    /// Bytes of what extension API servers add to `/openapi/v2` together. What does not fit is left out, the lowest priority first.
+    pub merged_openapi_bytes: usize,
 }
 
 impl Default for WebhookLimits {
@@ -61,6 +74,8 @@ impl Default for WebhookLimits {
             conversion_objects: 100,
             conversion_bytes: 1 << 20,
             conversion_timeout: Duration::from_secs(30),
+            openapi_bytes: 4 << 20,
+            merged_openapi_bytes: 16 << 20,
         }
     }
 }
@@ -99,6 +114,8 @@ pub(crate) struct OutboundCall<'a> {
     pub(crate) path: &'a str,
     pub(crate) body: Bytes,
     pub(crate) authorization: Option<&'a HeaderValue>,
+    /// The time by which the answer must have been read, if it is not the caller who watches it.
+    pub(crate) deadline: Option<Instant>,
 }
 
 impl OutboundCall<'_> {
@@ -191,12 +208,17 @@ impl Idle {
                 return Some(connection);
             }
         }
+        idle.remove(key);
         None
     }
 
     /// Beyond the limit a connection is closed. Entries of targets that are never asked again are not removed.
     fn put(&self, key: String, connection: WebhookConnection, limit: usize) {
         let mut idle = self.0.lock();
+        if !idle.contains_key(&key) {
+            // Targets that nobody calls any more leave when a new one comes.
+            idle.retain(|_, connections| connections.iter().any(WebhookConnection::is_ready));
+        }
         let connections = idle.entry(key).or_default();
         if connections.len() < limit {
             connections.push(connection);
@@ -217,37 +239,29 @@ impl WebhookClient {
         Self { limits, idle: Arc::default() }
     }
 
-    /// Posts a JSON body; returns the body of the answer.
-    pub(crate) async fn post(
-        &self,
-        target: &WebhookAddress,
-        path: &str,
-        body: Bytes,
-    ) -> Result<Bytes, String> {
-        self.call(target, &OutboundCall { method: Method::POST, path, body, authorization: None }).await
-    }
-
-    /// Makes a request and returns the body of a 200.
+    /// Makes a request and returns the body of an answer with a code of success.
     ///
     /// # Errors
-    /// The text for the user if the target cannot be reached, the response is larger than
-    /// [`WebhookLimits::response_bytes`], or the code is another.
+    /// The target cannot be reached, the response is larger than [`WebhookLimits::response_bytes`], or the code is
+    /// another.
     pub(crate) async fn call(
         &self,
         target: &WebhookAddress,
         call: &OutboundCall<'_>,
-    ) -> Result<Bytes, String> {
+    ) -> Result<Bytes, CallError> {
         let kept = self.idle.take(&target.key());
         if let Some(connection) = kept {
             // The other end may have closed it meanwhile; nothing was read from a request that failed this early.
             match self.exchange(target, connection, call).await {
                 Err(ExchangeError::Unsent(_)) => {}
                 Err(ExchangeError::Failed(why)) => return Err(why),
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => return words::successful(answer),
             }
         }
-        let connection = connect(target).await?;
-        self.exchange(target, connection, call).await.map_err(ExchangeError::text)
+        let connection = within(call.deadline, connect(target)).await.ok_or_else(too_late)?;
+        let connection = connection.map_err(CallError::Transport)?;
+        let answer = self.exchange(target, connection, call).await;
+        answer.map_err(ExchangeError::into_call).and_then(words::successful)
     }
 
     /// Sends a request; returns the head of the answer, and the connection for when its body has been read.
@@ -287,12 +301,12 @@ impl WebhookClient {
         &self,
         target: &WebhookAddress,
         request: Request<Full<Bytes>>,
-    ) -> Result<(StatusCode, Bytes), String> {
+    ) -> Result<Response<Bytes>, String> {
         let (answer, kept) = self.send(target, request).await?;
-        let status = answer.status();
-        let body = self.read(answer.into_body()).await.map_err(ExchangeError::text)?;
+        let (head, body) = answer.into_parts();
+        let body = self.read(body).await.map_err(CallError::into_text)?;
         kept.keep();
-        Ok((status, body))
+        Ok(Response::from_parts(head, body))
     }
 
     /// Sends a request and reads its answer; the connection is kept only after the body was read to its end.
@@ -301,34 +315,43 @@ impl WebhookClient {
         target: &WebhookAddress,
         mut connection: WebhookConnection,
         call: &OutboundCall<'_>,
-    ) -> Result<Bytes, ExchangeError> {
-        let request = call.request(target).map_err(|error| ExchangeError::Failed(error.to_string()))?;
-        let response = connection.send_request(request).await.map_err(|error| {
+    ) -> Result<Response<Bytes>, ExchangeError> {
+        let failed = |why: String| ExchangeError::Failed(CallError::Transport(why));
+        let request = call.request(target).map_err(|error| failed(error.to_string()))?;
+        let response = within(call.deadline, connection.send_request(request)).await;
+        let response = response.ok_or_else(|| ExchangeError::Failed(too_late()))?.map_err(|error| {
             let text = describe(&error);
-            if is_unsent(&error) { ExchangeError::Unsent(text) } else { ExchangeError::Failed(text) }
+            if is_unsent(&error) { ExchangeError::Unsent(text) } else { failed(text) }
         })?;
-        let status = response.status();
-        let answer = self.read(response.into_body()).await?;
+        let (head, body) = response.into_parts();
+        let body = within(call.deadline, self.read(body)).await;
+        let body = body.unwrap_or_else(|| Err(CallError::unread(LATE))).map_err(ExchangeError::Failed)?;
         self.idle.put(target.key(), connection, self.limits.idle_connections);
-        if status == StatusCode::OK {
-            return Ok(answer);
-        }
-        let text = String::from_utf8_lossy(answer.get(..256.min(answer.len())).unwrap_or_default());
-        Err(ExchangeError::Failed(match status {
-            StatusCode::NOT_FOUND => "the server could not find the requested resource".to_owned(),
-            _ => format!("an error on the server ({text:?}) has prevented the request from succeeding"),
-        }))
+        let body = match head.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip") {
+            true => self.inflate(&body).map_err(ExchangeError::Failed)?,
+            false => body,
+        };
+        Ok(Response::from_parts(head, body))
+    }
+
+    /// Inflates a body; the limit is that of bodies.
+    fn inflate(&self, body: &[u8]) -> Result<Bytes, CallError> {
+        let limit = self.limits.response_bytes;
+        let mut all = Vec::new();
+        let enough = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+        let mut inflated = flate2::read::MultiGzDecoder::new(body).take(enough);
+        inflated.read_to_end(&mut all).map_err(|_| CallError::unread("gzip: invalid header"))?;
+        if all.len() > limit { Err(too_large(limit)) } else { Ok(all.into()) }
     }
 
     /// Reads a body of at most [`WebhookLimits::response_bytes`].
-    async fn read(&self, mut body: Incoming) -> Result<Bytes, ExchangeError> {
+    async fn read(&self, mut body: Incoming) -> Result<Bytes, CallError> {
         let mut all = BytesMut::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| ExchangeError::Failed(describe(&error)))?;
+            let frame = frame.map_err(|_| CallError::unread("unexpected EOF"))?;
             let Ok(data) = frame.into_data() else { continue };
             if all.len().saturating_add(data.len()) > self.limits.response_bytes {
-                let limit = self.limits.response_bytes;
-                return Err(ExchangeError::Failed(format!("the response is larger than {limit} bytes")));
+                return Err(too_large(self.limits.response_bytes));
             }
             all.extend_from_slice(&data);
         }
@@ -340,14 +363,34 @@ impl WebhookClient {
 enum ExchangeError {
     /// The connection was closed before an answer began: a kept connection may have been too old.
     Unsent(String),
-    Failed(String),
+    Failed(CallError),
 }
 
 impl ExchangeError {
-    fn text(self) -> String {
+    fn into_call(self) -> CallError {
         match self {
-            Self::Unsent(why) | Self::Failed(why) => why,
+            Self::Unsent(why) => CallError::Transport(why),
+            Self::Failed(error) => error,
         }
+    }
+}
+
+/// The words of Go for a deadline that has passed.
+const LATE: &str = "context deadline exceeded";
+
+fn too_late() -> CallError {
+    CallError::Transport(LATE.to_owned())
+}
+
+fn too_large(limit: usize) -> CallError {
+    CallError::Answer(format!("the response is larger than {limit} bytes"))
+}
+
+/// Waits for a result until a deadline; `None` if that has passed.
+async fn within<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
+        None => Some(work.await),
     }
 }
 
@@ -358,7 +401,13 @@ fn is_unsent(error: &hyper::Error) -> bool {
 
 /// `EOF` is what Go's client says of a connection that ends, and what users search for.
 fn describe(error: &hyper::Error) -> String {
-    if error.is_incomplete_message() || error.is_closed() { "EOF".to_owned() } else { error.to_string() }
+    if error.is_incomplete_message() || error.is_closed() {
+        "EOF".to_owned()
+    } else if error.is_parse() {
+        format!("net/http: HTTP/1.x transport connection broken: {error}")
+    } else {
+        error.to_string()
+    }
 }
 
 /// Connects and does the TLS handshake. Errors are worded as Go's, since they end up in Status messages.
@@ -366,19 +415,14 @@ fn describe(error: &hyper::Error) -> String {
 /// No timeout of its own: every caller has one around the whole call.
 async fn connect(target: &WebhookAddress) -> Result<WebhookConnection, String> {
     let WebhookAddress { address, port, .. } = target;
-    let stream = TcpStream::connect((address.as_str(), *port)).await.map_err(|error| {
-        let why = match error.kind() {
-            std::io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
-            _ => error.to_string(),
-        };
-        format!("dial tcp {address}:{port}: {why}")
-    })?;
+    let stream = TcpStream::connect((address.as_str(), *port)).await;
+    let stream = stream.map_err(|error| words::unconnected(&error, address, *port))?;
     let _ = stream.set_nodelay(true);
     let name = ServerName::try_from(target.server_name.clone()).map_err(|error| error.to_string())?;
     let tls = TlsConnector::from(Arc::clone(&target.tls)).connect(name, stream).await;
-    let tls = tls.map_err(|error| format!("tls: failed to verify certificate: {error}"))?;
+    let tls = tls.map_err(|error| words::unverified(&error))?;
     let (sender, connection) =
-        http1::handshake(TokioIo::new(tls)).await.map_err(|error| error.to_string())?;
+        http1::handshake(TokioIo::new(ClosedByEof(tls))).await.map_err(|error| error.to_string())?;
     // Ends when the other end closes, or when nobody holds the sender any more.
     tokio::spawn(async move {
         if let Err(error) = connection.with_upgrades().await {

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Method, Uri};
 
-use super::{OutboundCall, WebhookAddress, WebhookClient, tls};
+use super::{CallError, OutboundCall, WebhookAddress, WebhookClient, tls};
 
 /// The credentials that a client presents.
 #[derive(Clone, Debug, Default)]
@@ -75,9 +75,9 @@ impl Remote {
     }
 
     async fn call(&self, client: &WebhookClient, method: Method, body: Bytes) -> Result<Bytes, String> {
-        let call =
-            OutboundCall { method, path: &self.path, body, authorization: self.authorization.as_ref() };
-        client.call(&self.address, &call).await
+        let authorization = self.authorization.as_ref();
+        let call = OutboundCall { method, path: &self.path, body, authorization, deadline: None };
+        client.call(&self.address, &call).await.map_err(CallError::into_text)
     }
 }
 

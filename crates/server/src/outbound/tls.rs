@@ -2,8 +2,9 @@
 //! to the latter.
 //!
 //! A `caBundle` replaces the system's roots, as in kube-apiserver. Beyond the usual verification a certificate that
-//! is itself in the bundle is accepted even if it is a CA certificate: webhooks under test often serve a self-signed
-//! one and Go accepts that; its name is still verified. `insecureSkipTLSVerify` of an APIService accepts any
+//! is itself in the bundle is accepted, by whomever it is signed, even if it is a CA certificate: webhooks under test
+//! often serve a self-signed one, envtest puts the certificate of its server into the bundle in place of its CA, and Go
+//! accepts both. Its name and its dates are still verified. `insecureSkipTLSVerify` of an APIService accepts any
 //! certificate; webhooks have no such option. The peer's possession of its key is always verified. The server side of
 //! TLS is `listen/tls.rs`.
 
@@ -18,6 +19,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
 
 /// Returns the configuration that trusts a bundle of PEM certificates, or the system's if it is empty.
 ///
@@ -129,8 +132,7 @@ fn verified(bundle: &[u8]) -> Result<Accepted, String> {
 enum Accepted {
     /// Any, where an APIService asks for that.
     Any,
-    /// Certificates that verify as usual, and one that is in the bundle itself even if it is a CA certificate:
-    /// webhooks under test often serve a self-signed one.
+    /// Certificates that verify as usual, and those that are in the bundle themselves.
     Verified { verifier: Arc<WebPkiServerVerifier>, bundle: Vec<CertificateDer<'static>> },
 }
 
@@ -155,9 +157,10 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         };
         match verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            Err(Error::InvalidCertificate(CertificateError::Other(_)))
+            Err(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::Other(_)))
                 if bundle.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref()) =>
             {
+                verify_dates(end_entity, now)?;
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
             }
@@ -185,5 +188,54 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Fails if a certificate is not valid now.
+fn verify_dates(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
+    let (_, parsed) = X509Certificate::from_der(certificate)
+        .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    let validity = parsed.validity();
+    if now < validity.not_before.timestamp() {
+        return Err(Error::InvalidCertificate(CertificateError::NotValidYet));
+    }
+    if now > validity.not_after.timestamp() {
+        return Err(Error::InvalidCertificate(CertificateError::Expired));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    /// A certificate for 127.0.0.1, signed by a CA that nobody shows.
+    fn signed(until: i32) -> rcgen::Certificate {
+        let mut ca = CertificateParams::default();
+        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = Issuer::new(ca, KeyPair::generate().unwrap());
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        params.not_after = date_time_ymd(until, 1, 1);
+        params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap()
+    }
+
+    fn verify(bundle: &rcgen::Certificate, shown: &rcgen::Certificate, name: &str) -> Result<(), Error> {
+        let accepted = verified(bundle.pem().as_bytes()).unwrap();
+        let verifier = Verifier { accepted, provider: provider() };
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        verifier.verify_server_cert(shown.der(), &[], &name, &[], UnixTime::now()).map(drop)
+    }
+
+    /// envtest's bundle is the certificate of its webhook server, without the CA: no operator could be tested with it.
+    #[test]
+    fn a_certificate_in_the_bundle_needs_no_issuer_but_a_name_and_dates() {
+        let (good, other, old) = (signed(2999), signed(2999), signed(2001));
+        assert_eq!(verify(&good, &good, "127.0.0.1"), Ok(()));
+        assert!(verify(&good, &good, "127.0.0.2").is_err());
+        assert!(verify(&good, &other, "127.0.0.1").is_err());
+        assert!(verify(&old, &old, "127.0.0.1").is_err());
     }
 }

@@ -6,6 +6,8 @@
 //! `transaction` checks size and depth and commits, and comes back here with the newer object if another writer was
 //! faster.
 //!
+//! Work on a large object pauses between the steps ([`blocking::pause`]), so that it ends if its request has timed out.
+//!
 //! A POST takes the steps of a new object one by one, because a generated name is chosen between them and may be taken.
 //! Deletion has no new object and is in `delete`.
 
@@ -16,10 +18,10 @@ use listwatch_wire::json::Value;
 
 use crate::allocate::services::{self, Reservation};
 use crate::api::stored::Stored;
-use crate::api::{Api, Operation, RequestOptions};
+use crate::api::{Api, Operation, RequestOptions, blocking};
 use crate::auth::{Attributes, certificates};
 use crate::pipeline::managed::Tracking;
-use crate::pipeline::target::Target;
+use crate::pipeline::target::{Target, place};
 use crate::pipeline::transaction::Verdict;
 use crate::pipeline::{WriteRequest, now};
 use crate::registry::view::View;
@@ -60,8 +62,9 @@ impl ObjectChange<'_> {
         warnings: &mut Vec<String>,
     ) -> Result<Verdict, Status> {
         self.may_create(target)?;
-        self.admit_new(&mut new).await?;
-        *warnings = self.prepare_new(&self.reservation, target, &mut new)?;
+        warnings.clear();
+        self.admit_new(&mut new, warnings).await?;
+        warnings.extend(self.prepare_new(&self.reservation, target, &mut new)?);
         self.validate_new(&new).await?;
         Ok(Verdict::Create(new))
     }
@@ -95,19 +98,35 @@ impl ObjectChange<'_> {
         warnings: &mut Vec<String>,
     ) -> Result<Verdict, Status> {
         let Self { api, request, options, view, ref reservation, .. } = *self;
-        let attributes =
-            request.attributes(api, Operation::Update, target.name, options, Some(&stored.value));
+        let attributes = crate::api::Attributes {
+            old_version: Some(stored.revision),
+            ..request.attributes(api, Operation::Update, target.name, options, Some(&stored.value))
+        };
+        let sent = new.clone();
+        blocking::pause().await;
         api.admission.admit(&attributes, new).await?;
+        blocking::pause().await;
+        settle(new, sent, target.namespace, Some(&stored.value), warnings)?;
         prepare(reservation, target, view, new, stored)?;
+        blocking::pause().await;
         api.admission.validate(&attributes, new).await?;
         Ok(verdict(target, view, new, stored, warnings))
     }
 
     /// Mutating admission of a new object. Its name may still be to be generated.
-    pub(crate) async fn admit_new(&self, object: &mut Value) -> Result<(), Status> {
+    pub(crate) async fn admit_new(
+        &self,
+        object: &mut Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        warnings.extend(object.inner_or_new("metadata").and_then(meta::drop_duplicate_owners));
         let name = object.at("metadata").text("name").to_owned();
         let attributes = self.request.attributes(self.api, Operation::Create, &name, self.options, None);
-        self.api.admission.admit(&attributes, object).await
+        let sent = object.clone();
+        blocking::pause().await;
+        self.api.admission.admit(&attributes, object).await?;
+        blocking::pause().await;
+        settle(object, sent, self.request.namespace.as_deref(), None, warnings)
     }
 
     /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings.
@@ -121,7 +140,6 @@ impl ObjectChange<'_> {
         let mut warnings = Vec::new();
         if let Some(meta) = object.inner_or_new("metadata") {
             meta::stamp_new(meta, &uuid::Uuid::new_v4().to_string(), &now());
-            warnings.extend(meta::drop_duplicate_owners(meta));
         }
         warnings.extend(resource.rules.warnings_as_sent(object));
         resource.rules.prepare_create(object);
@@ -144,6 +162,7 @@ impl ObjectChange<'_> {
     pub(crate) async fn validate_new(&self, object: &Value) -> Result<(), Status> {
         let name = object.at("metadata").text("name");
         let attributes = self.request.attributes(self.api, Operation::Create, name, self.options, None);
+        blocking::pause().await;
         self.api.admission.validate(&attributes, object).await
     }
 
@@ -162,6 +181,35 @@ impl ObjectChange<'_> {
         };
         self.api.authorizer.require(&self.request.user, &create)
     }
+}
+
+/// Puts what admission made of the object that was sent back into the namespace of the request, carries over from the
+/// stored object what it may not change, and drops owners that it repeated.
+///
+/// # Errors
+/// 400 if it is in another namespace now: the object would be stored where nobody finds it.
+fn settle(
+    object: &mut Value,
+    sent: Value,
+    namespace: Option<&str>,
+    old: Option<&Value>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    let is_untouched = object.is_same(&sent);
+    // A copy that shares would make the next change of the object copy.
+    drop(sent);
+    if is_untouched {
+        return Ok(());
+    }
+    place(object, namespace)?;
+    let before = old.and_then(|old| old.at("metadata").as_object());
+    if let (Some(meta), Some(before)) = (object.inner("metadata"), before) {
+        meta::carry_over(meta, before);
+    }
+    let repeated = object.inner("metadata").and_then(meta::drop_duplicate_owners);
+    let after = "contains duplicate entries after mutating admission happens;";
+    warnings.extend(repeated.map(|text| text.replacen("contains duplicate entries;", after, 1)));
+    Ok(())
 }
 
 /// The strategy's `prepare`, allocation and validation of the successor of a stored object.

@@ -73,7 +73,7 @@ async fn admit_and_create(
     mut object: Value,
     warnings: &mut Vec<String>,
 ) -> Result<Done, Status> {
-    change.admit_new(&mut object).await?;
+    change.admit_new(&mut object, warnings).await?;
     create_object(change, dry_run, object, warnings).await
 }
 
@@ -129,7 +129,7 @@ async fn create_named(
 ) -> Result<Done, Status> {
     let ObjectChange { api, request, .. } = *change;
     let name = sent.at("metadata").text("name").to_owned();
-    let target = Target::new(&request.resource, request.namespace.as_deref(), &name);
+    let target = Target::new(&request.resource, request.namespace.as_deref(), &name).by(&request.user.name);
     let reservation = Reservation::new(&api.allocator);
     let has_version = !sent.at("metadata").text("resourceVersion").is_empty();
     loop {

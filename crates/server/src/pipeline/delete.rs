@@ -7,6 +7,7 @@
 //!
 //! `verbs/delete.rs` reads the request; the commit is `transaction.rs`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -35,6 +36,7 @@ struct Deleting<'a> {
     /// As the client sent them; preconditions are checked on every attempt.
     options: &'a DeleteOptions,
     writer: WriteUser<'a>,
+    admission: DeletionAdmission,
     /// True for Pods, which have a grace period.
     graceful: bool,
     /// The time of the request: the same for every attempt.
@@ -46,7 +48,7 @@ impl Decide for Deleting<'_> {
         let Self { target, options, graceful, .. } = *self;
         let stored = stored.ok_or_else(|| target.not_found())?;
         check_preconditions(target, options, &stored.value, stored.revision)?;
-        self.admit(&stored.value).await?;
+        self.admit(stored).await?;
         Ok(match decide(graceful, target.resource.rules.held_by(), options, &stored.value, self.now) {
             // Watchers of a Pod see it marked before it is gone, even when there is no time in between.
             Verdict::Remove(object) if graceful && !options.is_dry_run() && object != stored.value => {
@@ -60,17 +62,49 @@ impl Decide for Deleting<'_> {
 impl Deleting<'_> {
     /// The object of a deletion is null and the old one is the stored version, so admission runs again for each
     /// version that is tried.
-    async fn admit(&self, old: &Value) -> Result<(), Status> {
-        let Self { api, target, options, writer, .. } = *self;
+    async fn admit(&self, stored: &Stored) -> Result<(), Status> {
+        let Self { api, target, writer, .. } = *self;
+        let name = match self.admission {
+            DeletionAdmission::Named => target.name,
+            DeletionAdmission::Collection => "",
+            DeletionAdmission::Done => return Ok(()),
+        };
+        let options = self.shown_options(stored);
+        let attributes = writer.attributes(api, target.resource, target.namespace, target.name);
         let attributes = Attributes {
             operation: Operation::Delete,
-            options: RequestOptions::Delete(options),
-            old: Some(old),
-            ..writer.attributes(api, target.resource, target.namespace, target.name)
+            options: RequestOptions::Delete(&options),
+            old: Some(&stored.value),
+            old_version: Some(stored.revision),
+            name,
+            ..attributes
         };
         api.admission.admit(&attributes, &mut Value::Null).await?;
         api.admission.validate(&attributes, &Value::Null).await
     }
+
+    /// The options as admission sees them: a namespace is always deleted as the one that it is.
+    fn shown_options(&self, stored: &Stored) -> Cow<'_, DeleteOptions> {
+        let resource = self.target.resource;
+        if (&*resource.group, &*resource.kind) != ("", "Namespace") {
+            return Cow::Borrowed(self.options);
+        }
+        let mut options = self.options.clone();
+        let uid = || stored.value.at("metadata").text("uid").to_owned();
+        options.preconditions.get_or_insert_default().uid.get_or_insert_with(uid);
+        Cow::Owned(options)
+    }
+}
+
+/// The way in which admission is asked about a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeletionAdmission {
+    /// By the name of the object.
+    Named,
+    /// As one of a collection, without a name.
+    Collection,
+    /// Not at all: the request that the deletion is a part of was admitted.
+    Done,
 }
 
 /// Deletes an object, or marks it if finalizers or a grace period hold it. Admission is part of each attempt.
@@ -85,9 +119,10 @@ pub(crate) async fn delete_target(
     target: &Target<'_>,
     options: &DeleteOptions,
     writer: WriteUser<'_>,
+    admission: DeletionAdmission,
 ) -> Result<Done, Status> {
     let graceful = target.resource.builtin.is_some_and(|kind| kind.flags.graceful_deletion);
-    let deleting = Deleting { api, target, options, writer, graceful, now: Timestamp::now() };
+    let deleting = Deleting { api, target, options, writer, admission, graceful, now: Timestamp::now() };
     let dry_run = options.is_dry_run();
     let done = change(api, target, dry_run, deleting).await;
     let mut done = match done {

@@ -19,11 +19,12 @@ use crate::api::Api;
 use crate::api::stored::Stored;
 use crate::auth::User;
 use crate::pipeline::change::is_done;
-use crate::pipeline::delete::delete_target;
+use crate::pipeline::delete::{DeletionAdmission, delete_target};
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Done, Verdict, change};
 use crate::pipeline::{WriteRequest, WriteUser, create};
 use crate::registry::Resource;
+use crate::registry::target::OWN_USER;
 
 /// The field manager of the server's own writes.
 const AGENT: &str = "listwatch";
@@ -31,7 +32,7 @@ const AGENT: &str = "listwatch";
 /// The user of the server's own writes.
 fn own_user() -> User {
     User {
-        name: "system:apiserver".to_owned(),
+        name: OWN_USER.to_owned(),
         groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
         ..User::default()
     }
@@ -78,7 +79,8 @@ pub(crate) async fn remove(
     let writer = WriteUser { user: &user, record: &record };
     let stored = stored_version(api, resource);
     let resource = stored.as_deref().unwrap_or(resource);
-    match delete_target(api, &Target::new(resource, namespace, name), options, writer).await {
+    let target = Target::new(resource, namespace, name);
+    match delete_target(api, &target, options, writer, DeletionAdmission::Named).await {
         Ok(done) => Ok(matches!(done, Done::Removed { .. } | Done::Dry { removed: true, .. })),
         Err(status) if status.reason == StatusReason::NotFound => Ok(true),
         Err(status) => Err(status),

@@ -7,7 +7,7 @@
 //! 2. fill in defaults, by the strategy of the resource (`registry/strategy.rs`);
 //! 3. [`mod@change`]: field ownership ([`managed`]), mutating admission, `prepare`, allocation, validation, validating admission;
 //! 4. [`transaction`]: size and depth, canonical encoding, and the commit under the condition that the stored object
-//!    is still the one that was read; otherwise again from 3 with the newer one.
+//!    is still the one that was read; otherwise again from 3 with the newer one. The [`origin`] of the change goes with it.
 //!
 //! [`mod@create`] is the whole way of a POST, [`mod@delete`] that of a deletion, [`internal`] that of the server's
 //! own writes. The watch cache learns of a write from the log of the engine.
@@ -23,6 +23,7 @@ pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod internal;
 pub(crate) mod managed;
+pub(crate) mod origin;
 pub(crate) mod patch;
 pub(crate) mod target;
 pub(crate) mod transaction;
@@ -82,6 +83,12 @@ impl WriteRequest {
         Attributes { operation, subresource, options, old, ..attributes }
     }
 
+    /// The object that the path names, changed by the user of the request.
+    pub(crate) fn target(&self) -> target::Target<'_> {
+        let name = self.name.as_deref().unwrap_or_default();
+        target::Target::new(&self.resource, self.namespace.as_deref(), name).by(&self.user.name)
+    }
+
     /// The user and the admission record of the request.
     pub(crate) fn writer(&self) -> WriteUser<'_> {
         WriteUser { user: &self.user, record: &self.record }
@@ -116,6 +123,7 @@ impl<'a> WriteUser<'a> {
             user: self.user,
             options: RequestOptions::None,
             old: None,
+            old_version: None,
             record: self.record,
         }
     }

@@ -20,6 +20,7 @@ use crate::api::stored::{Stored, cached, fresh};
 use crate::api::{Api, convert};
 use crate::cache::Object;
 use crate::cache::fresh::storage_status;
+use crate::pipeline::origin::origin;
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody};
 use crate::registry::recent::WrittenTree;
@@ -312,7 +313,8 @@ async fn put(
     expect: Expect,
     charges: Vec<Write>,
 ) -> Result<Result<Revision, CommitConflict<KeyValue>>, Status> {
-    let write = Write { key: Arc::clone(&target.key), value, expect };
+    let origin = Some(origin(target.user, jiff::Timestamp::now()));
+    let write = Write { key: Arc::clone(&target.key), value, expect, origin };
     let written = if charges.is_empty() {
         let written = api.engine.write(write).await.map_err(|error| storage_status(&error))?;
         match written {
@@ -338,6 +340,8 @@ async fn put_charged(
     charges: Vec<Write>,
 ) -> Result<Result<Revision, CommitConflict<KeyValue>>, Status> {
     let expect = write.expect;
+    let origin = write.origin.clone();
+    let charges = charges.into_iter().map(|charge| Write { origin: origin.clone(), ..charge });
     let writes = std::iter::once(write).chain(charges).collect();
     let outcome = api.engine.transact(writes).await.map_err(|error| storage_status(&error))?;
     Ok(match outcome {

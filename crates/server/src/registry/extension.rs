@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
+use http::HeaderValue;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use rustls::ClientConfig;
+use tokio::time::Instant;
 
 use crate::outbound::WebhookAddress;
 use crate::outbound::tls::{FrontProxyIdentity, Trust};
@@ -41,6 +43,9 @@ pub(crate) struct ExtensionServer {
     trust: String,
     /// The last discovery document; `None` while it is not available.
     documents: ArcSwapOption<Documents>,
+    openapi: ArcSwap<ExtensionOpenApi>,
+    /// Held by whoever fetches its OpenAPI documents.
+    pub(crate) refreshing: tokio::sync::Mutex<()>,
 }
 
 /// The discovery document of an extension API server.
@@ -50,8 +55,18 @@ pub(crate) struct ExtensionServer {
 pub(crate) struct Documents {
     /// Its APIResourceList.
     pub(crate) resources: Value,
-    /// Its OpenAPI document and the hash of that, if it has one.
-    pub(crate) openapi: Option<(String, Bytes)>,
+}
+
+/// The OpenAPI documents of an extension API server, each with its hash. They stay when it becomes unavailable.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExtensionOpenApi {
+    pub(crate) v3: Option<(String, Bytes)>,
+    /// The part about its group and version.
+    pub(crate) v2: Option<(String, Bytes)>,
+    /// The tag that the server gave to its v2 document.
+    pub(crate) v2_tag: Option<HeaderValue>,
+    /// The time to ask for v2 again.
+    pub(crate) v2_due: Option<Instant>,
 }
 
 impl ExtensionServers {
@@ -98,6 +113,8 @@ impl ExtensionServer {
             trust: format!("front-proxy {insecure} {bundle}"),
             spec: spec.clone(),
             documents: ArcSwapOption::empty(),
+            openapi: ArcSwap::default(),
+            refreshing: tokio::sync::Mutex::default(),
         })
     }
 
@@ -121,6 +138,16 @@ impl ExtensionServer {
     /// Returns its discovery document, if it is available.
     pub(crate) fn documents(&self) -> Option<Arc<Documents>> {
         self.documents.load_full()
+    }
+
+    /// Returns the OpenAPI documents that it had when it was last asked.
+    pub(crate) fn openapi(&self) -> Arc<ExtensionOpenApi> {
+        self.openapi.load_full()
+    }
+
+    /// Sets the OpenAPI documents.
+    pub(crate) fn set_openapi(&self, openapi: ExtensionOpenApi) {
+        self.openapi.store(Arc::new(openapi));
     }
 
     /// Sets the discovery document; `None` makes the server unavailable.

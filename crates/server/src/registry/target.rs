@@ -23,12 +23,22 @@ pub(crate) struct Target<'a> {
     pub(crate) name: &'a str,
     /// The storage key.
     pub(crate) key: Arc<str>,
+    /// The name of the user whose changes these are, for the history of the object.
+    pub(crate) user: &'a str,
 }
+
+/// The user of the server's own changes.
+pub(crate) const OWN_USER: &str = "system:apiserver";
 
 impl<'a> Target<'a> {
     /// Allocates the key once; a write uses it for reads, the commit and messages.
     pub(crate) fn new(resource: &'a Resource, namespace: Option<&'a str>, name: &'a str) -> Self {
-        Self { resource, namespace, name, key: resource.key(namespace, name) }
+        Self { resource, namespace, name, key: resource.key(namespace, name), user: OWN_USER }
+    }
+
+    /// The same object, changed by a user and not by the server itself.
+    pub(crate) fn by(self, user: &'a str) -> Self {
+        Self { user, ..self }
     }
 
     /// Returns the 404 for this object.

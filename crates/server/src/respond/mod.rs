@@ -10,7 +10,7 @@
 pub(crate) mod encode;
 pub(crate) mod protobuf;
 pub(crate) mod table;
-mod yaml;
+pub(crate) mod yaml;
 mod yaml_words;
 
 use std::borrow::Cow;

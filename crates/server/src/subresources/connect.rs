@@ -120,6 +120,8 @@ async fn log(api: &Api, request: &WriteRequest, name: &str) -> Result<Answer, St
     Err(no_connection(api, &pod).await?)
 }
 
+/// Checks the parameters of a log as kube-apiserver does before it asks a kubelet.
+///
 /// # Errors
 ///
 /// 400 for something that is no number, 422 for numbers and combinations that make no sense.

@@ -24,7 +24,7 @@ use crate::api::Api;
 use crate::api::stored::fresh;
 use crate::auth::review;
 use crate::auth::review::Reviewer;
-use crate::pipeline::target::{Target, expected, place};
+use crate::pipeline::target::{expected, place};
 use crate::pipeline::transaction::with_version;
 use crate::pipeline::{Answer, WriteRequest, body, now};
 use crate::registry::view::View;
@@ -37,11 +37,7 @@ pub(crate) async fn read_subresource(api: &Api, request: WriteRequest) -> Result
     if request.subresource.as_deref() == Some("scale") {
         return scale::read(api, &request).await;
     }
-    let target = Target::new(
-        &request.resource,
-        request.namespace.as_deref(),
-        request.name.as_deref().unwrap_or_default(),
-    );
+    let target = request.target();
     let mut stored = fresh(api, &target).await?.ok_or_else(|| target.not_found())?;
     if View::of(request.subresource.as_deref()).is_none() {
         return Err(unsupported(&request));

@@ -21,7 +21,7 @@ use crate::api::Api;
 use crate::api::stored::{Stored, fresh};
 use crate::pipeline::body;
 use crate::pipeline::body::Expected;
-use crate::pipeline::delete::{check_preconditions, delete_target};
+use crate::pipeline::delete::{DeletionAdmission, check_preconditions, delete_target};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, place};
 use crate::pipeline::transaction::{Done, Verdict, change};
@@ -83,7 +83,7 @@ pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
     check_binding(&binding, name)?;
     subresources::validate(api, request, name, &options, &binding).await?;
     let pods = pods(api)?;
-    let target = Target::new(&pods, request.namespace.as_deref(), name);
+    let target = Target::new(&pods, request.namespace.as_deref(), name).by(&request.user.name);
     let node = binding.at("target").text("name");
     let tracking = Tracking::new(request, &options);
     let time = now();
@@ -109,6 +109,8 @@ fn copy_labels(pod: &mut Value, binding: &Value) {
     }
 }
 
+/// Checks the target of a Binding. The node need not exist.
+///
 /// # Errors
 ///
 /// 422 for a target that is no node or has no name.
@@ -154,7 +156,7 @@ pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
         deleting.dry_run.clone_from(&options.dry_run);
     }
     let pods = pods(api)?;
-    let target = Target::new(&pods, request.namespace.as_deref(), name);
+    let target = Target::new(&pods, request.namespace.as_deref(), name).by(&request.user.name);
     let pod = fresh(api, &target).await?.ok_or_else(|| target.not_found())?.value;
     if needs_budget(&pod) {
         spend_budget(api, &target, &pod, deleting.is_dry_run()).await?;
@@ -162,7 +164,7 @@ pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
     if !deleting.is_dry_run() {
         mark_disrupted(api, &target, &mut deleting).await?;
     }
-    delete_target(api, &target, &deleting, request.writer()).await?;
+    delete_target(api, &target, &deleting, request.writer(), DeletionAdmission::Done).await?;
     Ok(success().with_warnings(decoded.warnings))
 }
 
@@ -221,7 +223,7 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
         ));
     };
-    let budget = Target::new(&budgets, target.namespace, name);
+    let budget = Target::new(&budgets, target.namespace, name).by(target.user);
     let pod_name = target.name;
     let time = now();
     change(api, &budget, dry_run, |stored: Option<&Stored>| {

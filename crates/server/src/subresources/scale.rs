@@ -78,6 +78,8 @@ fn scale_of(paths: &ScalePaths, object: &Value, revision: Option<Revision>) -> V
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta, "spec": spec, "status": status})
 }
 
+/// Finds the fields behind the scale of the resource.
+///
 /// # Errors
 ///
 /// 404 for a kind without a scale.
@@ -85,16 +87,12 @@ fn paths_of(request: &WriteRequest) -> Result<ScalePaths, Status> {
     request.resource.rules.scale().ok_or_else(Status::no_such_path)
 }
 
-fn target_of(request: &WriteRequest) -> Target<'_> {
-    Target::new(&request.resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default())
-}
-
 /// Answers a GET of a Scale, made from the stored object.
 ///
 /// # Errors
 /// 404; 500 for a custom resource whose object has no replicas at the path of its definition.
 pub(crate) async fn read(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
-    let (paths, target) = (paths_of(request)?, target_of(request));
+    let (paths, target) = (paths_of(request)?, request.target());
     let stored = fresh(api, &target).await?.ok_or_else(|| target.not_found())?;
     // Only a built-in kind is sure to say how many it wants.
     if walk(&stored.value, &paths.spec).is_null() && request.resource.is_custom() {
@@ -114,7 +112,7 @@ pub(crate) async fn update(api: &Api, request: &WriteRequest) -> Result<Answer, 
     let decoded =
         body::decode(request.content_type.as_deref(), &request.body, SCALE, &decode, options.validation())?;
     let mut sent = decoded.object;
-    target_of(request).check_identity(&mut sent)?;
+    request.target().check_identity(&mut sent)?;
     let answer = write(api, request, &options, |_, _| Ok(sent.clone())).await?;
     Ok(answer.with_warnings(decoded.warnings))
 }
@@ -143,7 +141,7 @@ pub(crate) async fn patch(
             }
         }
         let told = check_patched(&mut scale, &parsed.strict_decoding_errors, options.validation(), decode)?;
-        target_of(request).check_identity(&mut scale)?;
+        request.target().check_identity(&mut scale)?;
         if let Ok(mut warnings) = warnings.lock() {
             *warnings = told;
         }
@@ -164,7 +162,7 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     if named && (version, kind) != ("autoscaling/v1", "Scale") {
         return Err(Status::bad_request(format!("invalid object type: {version}, Kind={kind}")));
     }
-    let (paths, target) = (paths_of(request)?, target_of(request));
+    let (paths, target) = (paths_of(request)?, request.target());
     if applied.at("metadata").text("name").is_empty()
         && let Some(meta) = applied.inner_or_new("metadata")
     {
@@ -210,7 +208,7 @@ async fn write(
     options: &WriteOptions,
     wanted: impl Fn(&ScalePaths, &Stored) -> Result<Value, Status> + Send + Sync,
 ) -> Result<Answer, Status> {
-    let (paths, target) = (paths_of(request)?, target_of(request));
+    let (paths, target) = (paths_of(request)?, request.target());
     let tracking = Tracking::new(request, options);
     let writing = |stored: &Stored| -> Result<Proposal, Status> {
         let scale = wanted(&paths, stored)?;

@@ -45,8 +45,12 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
     let decoded = read_body(request, EXPECTED, options.validation())?;
     let mut asked = decoded.object;
     let name = request.name.as_deref().unwrap_or_default();
+    if let Some(spec) = asked.inner_or_new("spec") {
+        spec.fill("expirationSeconds", DEFAULT_SECONDS);
+    }
     subresources::admit(api, request, name, &options, &mut asked).await?;
     check_name(&asked, name)?;
+    fill(&mut asked, name);
     subresources::validate(api, request, name, &options, &asked).await?;
     let account = Target::new(&request.resource, request.namespace.as_deref(), name);
     let uid = uid_of(api, &account).await?;
@@ -79,6 +83,22 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
     }
     asked.put("status", status);
     Ok(Answer::document(201, asked).with_warnings(warnings))
+}
+
+/// Fills in what validating admission sees although the client did not say it.
+fn fill(asked: &mut Value, name: &str) {
+    if let Some(meta) = asked.inner_or_new("metadata") {
+        meta.put("name", name);
+        meta.fill("creationTimestamp", crate::pipeline::now());
+    }
+    if let Some(spec) = asked.inner_or_new("spec") {
+        if spec.count("audiences") == 0 {
+            spec.put("audiences", vec![ISSUER.to_owned()]);
+        }
+        let reference = spec.at("boundObjectRef").clone();
+        spec.put("boundObjectRef", reference);
+    }
+    asked.put("status", json!({"token": "", "expirationTimestamp": null}));
 }
 
 fn time(second: i64) -> String {

@@ -63,7 +63,8 @@ async fn list(api: &Api, target: &ResourceRequest) -> Result<Response, Status> {
     let all = join_all(COMPONENTS.map(|name| component(api, resource, name))).await;
     let objects = all.into_iter().flatten().filter(|object| filter.matches(object)).collect();
     let page = CollectedPage { objects, revision: Revision(0), more: None };
-    let body = page.body(api, resource, form, include).await?;
+    let blocking = api.blocking_for(&target.user.name);
+    let body = page.body(api, &blocking, resource, form, include).await?;
     Ok(respond::with_type(StatusCode::OK, form.content_type(), body))
 }
 

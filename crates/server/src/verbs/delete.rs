@@ -10,7 +10,7 @@ use listwatch_wire::options::DeleteOptions;
 use listwatch_wire::{Status, json};
 
 use crate::api::Api;
-use crate::pipeline::delete::delete_target;
+use crate::pipeline::delete::{DeletionAdmission, delete_target};
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Done, shown};
 use crate::pipeline::{Answer, AnswerBody, WriteRequest, body, yaml};
@@ -25,16 +25,12 @@ pub(crate) async fn delete(api: &Api, request: WriteRequest) -> Result<Answer, S
         return Err(subresources::unsupported(&request));
     }
     let options = read_options(&request)?;
-    let target = Target::new(
-        &request.resource,
-        request.namespace.as_deref(),
-        request.name.as_deref().unwrap_or_default(),
-    );
+    let target = request.target();
     if target.is_system_class() {
         let why = "this is a system priority class and cannot be deleted";
         return Err(Status::forbidden(&target.resource.group, &target.resource.plural, target.name, why));
     }
-    let done = delete_target(api, &target, &options, request.writer()).await?;
+    let done = delete_target(api, &target, &options, request.writer(), DeletionAdmission::Named).await?;
     answer(&target, &options, done)
 }
 

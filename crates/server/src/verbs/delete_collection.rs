@@ -9,7 +9,7 @@ use listwatch_wire::options::ListOptions;
 
 use crate::api::Api;
 use crate::pipeline::collected::CollectedPage;
-use crate::pipeline::delete::delete_target;
+use crate::pipeline::delete::{DeletionAdmission, delete_target};
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 use crate::request::selectors;
@@ -31,8 +31,8 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
     let listed = listed(api, &request, &listing).await?;
     for object in &listed.objects {
         let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
-        let target = Target::new(&request.resource, namespace, object.name());
-        match delete_target(api, &target, &options, request.writer()).await {
+        let target = Target::new(&request.resource, namespace, object.name()).by(&request.user.name);
+        match delete_target(api, &target, &options, request.writer(), DeletionAdmission::Collection).await {
             Ok(_) => {}
             // Somebody else was faster.
             Err(status) if status.code == 404 => {}

@@ -39,12 +39,18 @@ pub(crate) async fn read(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
     let name = target.info.name.as_deref().unwrap_or_default();
     let object = find(api, &target.resource, target.namespace(), name, version).await?;
     let object = convert::shown_one(api, &target.resource, object).await?;
-    if is_copied(form) || !api.blocking.takes(object.stored().len()) {
+    let length = object.stored().len();
+    if is_copied(form) && length > api.options.requests.piece_bytes {
+        api.fairness.turns_for_pieces(&target.user.name).enter().await;
+    }
+    if is_copied(form) || !api.blocking.takes(length) {
         return show(api, request, &target.resource, form, &object);
     }
     let (beside, request, resource) =
         (Arc::clone(api), Arc::clone(&target.request), Arc::clone(&target.resource));
-    api.blocking.run(async move { show(&beside, &request.http, &resource, form, &object) }).await
+    api.blocking_for(&target.user.name)
+        .run(async move { show(&beside, &request.http, &resource, form, &object) })
+        .await
 }
 
 /// Returns true if the bytes are sent as they are stored.

@@ -2,7 +2,7 @@
 //!
 //! An extension of this server. Versions come from the engine, newest first and in pages bounded in number and bytes;
 //! each is shown as a GET at that time would have shown it, with the field manager that wrote it as far as
-//! `managedFields` say. A list as of an older revision is an ordinary list (`resourceVersionMatch=Exact`); a version
+//! `managedFields` say, and the user and time that the embedded engine keeps with each version. A list as of an older revision is an ordinary list (`resourceVersionMatch=Exact`); a version
 //! is restored by writing it like any object. The request is read in [`crate::request::history`].
 
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use crate::cache::fresh::storage_status;
 use crate::http::body::Response;
 use crate::http::gzip;
 use crate::http::request::Request;
+use crate::pipeline::{origin, seconds};
 use crate::registry::target::Target;
 use crate::request::ResourceRequest;
 use crate::request::history::HistoryPart;
@@ -98,7 +99,7 @@ fn bytes_of(versions: &[KeyVersion]) -> usize {
     versions.iter().filter_map(|version| version.value.as_ref()).map(Bytes::len).sum()
 }
 
-/// Writes one version: revision, field manager, time and object.
+/// Writes one version: revision, field manager, user, time and object.
 ///
 /// One version is shown at a time; a conversion webhook is called once per version.
 async fn describe(
@@ -109,6 +110,11 @@ async fn describe(
 ) -> Result<(), Status> {
     let mut entry = Map::new();
     entry.insert("resourceVersion", version.revision.to_string().into());
+    let origin = version.origin.as_deref().and_then(origin::read);
+    if let Some((user, time)) = origin {
+        entry.insert("user", user.into());
+        entry.insert("time", seconds(time).into());
+    }
     let Some(value) = &version.value else {
         entry.insert("deleted", true.into());
         out.extend_from_slice(&json::encode(&entry.into()));
@@ -116,7 +122,7 @@ async fn describe(
     };
     if let Some(writer) = writer(value, before.and_then(|before| before.value.as_ref())) {
         for key in ["manager", "operation", "subresource", "time"] {
-            if let Some(text) = writer.get(key) {
+            if let Some(text) = writer.get(key).filter(|_| key != "time" || origin.is_none()) {
                 entry.insert(key, text.clone());
             }
         }

@@ -13,6 +13,7 @@ pub(crate) mod get;
 pub(crate) mod history;
 pub(crate) mod list;
 pub(crate) mod patch;
+pub(crate) mod slice;
 pub(crate) mod stream;
 pub(crate) mod update;
 pub(crate) mod watch;

@@ -40,9 +40,7 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
         return Box::pin(scale::patch(api, &request, kind, &options)).await;
     }
     let view = View::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
-    let resource = &*request.resource;
-    let target =
-        Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    let target = request.target();
     let parsed = match parse(kind, &request) {
         Ok(parsed) => parsed,
         Err(status) => return Err(refusal(api, &target, kind, status).await?),

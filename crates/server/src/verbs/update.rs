@@ -43,8 +43,7 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
     let decoded =
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut sent = decoded.object;
-    let target =
-        Target::new(resource, request.namespace.as_deref(), request.name.as_deref().unwrap_or_default());
+    let target = request.target();
     target.check_identity(&mut sent)?;
     resource.rules.complete(&mut sent, None);
     let warnings = decoded.warnings;

@@ -14,6 +14,7 @@ use listwatch_wire::Status;
 
 use crate::api::Api;
 use crate::api::convert::{self, ConversionFreshness};
+use crate::auth::User;
 use crate::cache::Object;
 use crate::http::body::Response;
 use crate::http::request::{BodyProblem, BodySource, Request};
@@ -34,7 +35,7 @@ use crate::verbs::{create, delete, delete_collection, patch, update};
 /// is a response with them instead.
 ///
 /// Reads the body, decides on the thread, performs the verb and encodes the answer. `weight` above the bound of
-/// `api/heavy.rs` moves the whole verb beside the async workers.
+/// `api/blocking.rs` moves the whole verb beside the async workers.
 pub(crate) async fn write(
     api: &Arc<Api>,
     target: ResourceRequest,
@@ -76,8 +77,7 @@ pub(crate) async fn write(
         let (beside, resource, request) =
             (Arc::clone(api), Arc::clone(resource), Arc::clone(&target.request));
         let work = async move { perform(&beside, verb, writing, &resource, form, &request.http).await };
-        // Boxed, or every write would hold the room for it.
-        api.blocking.run(Box::pin(work)).await
+        api.blocking_for(&target.user.name).run(work).await
     } else {
         perform(api, verb, writing, resource, form, request).await
     };
@@ -111,7 +111,7 @@ async fn perform(
     form: ResponseForm,
     request: &Request,
 ) -> Result<Response, Status> {
-    let record = Arc::clone(&writing.record);
+    let (record, user) = (Arc::clone(&writing.record), Arc::clone(&writing.user));
     // Boxed, so that this is the only copy of the large futures: see `Service::serve`.
     let answer = Box::pin(perform_verb(api, verb, writing)).await;
     let warnings = record.warnings();
@@ -119,7 +119,7 @@ async fn perform(
         Ok(mut answer) => {
             answer.warnings.extend(warnings);
             answer.body = in_version(api, resource, answer.body).await?;
-            respond_with(api, answer, resource, form, request).await
+            respond_with(api, &user, answer, resource, form, request).await
         }
         Err(status) if warnings.is_empty() => Err(status),
         // Admission may warn of one thing and reject for another.
@@ -190,6 +190,7 @@ pub(super) async fn read_body(api: &Api, body: &mut dyn BodySource, limit: usize
 /// subresources.
 async fn respond_with(
     api: &Api,
+    user: &User,
     answer: Answer,
     resource: &Arc<Resource>,
     form: ResponseForm,
@@ -206,7 +207,8 @@ async fn respond_with(
         }
         AnswerBody::List(list) => {
             let include = table::Include::wanted(form, request)?;
-            let body = Box::pin(list.body(api, resource, form, include)).await?;
+            let blocking = api.blocking_for(&user.name);
+            let body = Box::pin(list.body(api, &blocking, resource, form, include)).await?;
             respond::with_type(code, form.content_type(), body)
         }
         AnswerBody::Empty => respond::empty(code),

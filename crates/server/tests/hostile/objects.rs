@@ -29,6 +29,42 @@ async fn define_loose(server: &Handle, client: &mut Client) {
     eventually("it is served", || server.api().registry.find("example.com", "v1", "loose").is_some()).await;
 }
 
+/// A schema of 400 negations was accepted, and then the list of all definitions had no protobuf form any more: every client
+/// that speaks it got a 500 instead.
+#[tokio::test]
+async fn a_definition_that_is_accepted_can_be_read_in_every_form() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let wraps: [fn(Value) -> Value; 3] = [
+        |schema| json!({"type": "object", "additionalProperties": schema}),
+        |schema| json!({"type": "object", "properties": {"a": schema}}),
+        |schema| json!({"not": schema}),
+    ];
+    let mut accepted = 0;
+    for (kind, wrap) in wraps.into_iter().enumerate() {
+        for levels in [60, 62, 90, 94, 95, 96, 250, 400, 480] {
+            let leaf = if kind == 2 { json!({"minLength": 1}) } else { json!({"type": "string"}) };
+            let mut spec = (0..levels).fold(leaf, |schema, _| wrap(schema));
+            if kind == 2 {
+                spec["type"] = json!("string");
+            }
+            let name = format!("deep{kind}n{levels}s");
+            let body = json!({"metadata": {"name": format!("{name}.example.com")}, "spec": {
+                "group": "example.com", "scope": "Namespaced",
+                "names": {"plural": name, "singular": format!("{name}x"), "kind": format!("Deep{kind}n{levels}")},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                    {"type": "object", "properties": {"spec": spec}}}}]}});
+            let made = client.call("POST", DEFINITIONS, Some(&body)).await;
+            assert!(matches!(made.status, 201 | 400 | 422), "{kind} {levels}: {}", made.status);
+            accepted += usize::from(made.status == 201);
+            client.send("GET", DEFINITIONS, "accept: application/vnd.kubernetes.protobuf\r\n", "").await;
+            assert_eq!(client.answer().await.status, 200, "{kind} {levels}");
+        }
+    }
+    assert!(accepted >= 6, "{accepted}");
+    server.shutdown().await;
+}
+
 async fn patch(client: &mut Client, path: &str, kind: &str, body: &str) -> (u16, Value) {
     client.send("PATCH", path, &format!("content-type: application/{kind}\r\n"), body).await;
     let answer = client.answer().await;
@@ -142,7 +178,7 @@ async fn an_object_that_is_too_large_goes_without_the_owners_of_its_fields() {
 
 /// Writes past the server, as an older one or a faulty disk would have.
 async fn plant(server: &Handle, key: Arc<str>, value: String) {
-    let write = Write { key, value: Some(value.into()), expect: Expect::Any };
+    let write = Write { key, value: Some(value.into()), expect: Expect::Any, origin: None };
     server.api().engine.write(write).await.unwrap();
 }
 

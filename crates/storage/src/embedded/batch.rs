@@ -14,7 +14,6 @@ use listwatch_wire::Revision;
 use rusqlite::{Connection, OptionalExtension, Result, Statement, params};
 
 use super::checksum::{checksum, verify};
-use super::failure::reading;
 use super::index::{KeyHead, StoreIndex};
 use super::schema::{revision, sql};
 use super::shared::PublishedState;
@@ -38,10 +37,10 @@ impl<'c> Statements<'c> {
             begin: connection.prepare("BEGIN IMMEDIATE")?,
             commit: connection.prepare("COMMIT")?,
             append: connection.prepare(
-                "INSERT INTO log (revision, key, previous, value, checksum) VALUES (?, ?, ?, ?, ?)",
+                "INSERT INTO log (revision, key, previous, value, checksum, origin) VALUES (?, ?, ?, ?, ?, ?)",
             )?,
             head: connection.prepare("SELECT revision, live FROM keys WHERE key = ?")?,
-            value: connection.prepare("SELECT value, key, checksum FROM log WHERE revision = ?")?,
+            value: connection.prepare("SELECT value, key, checksum, origin FROM log WHERE revision = ?")?,
         })
     }
 
@@ -56,15 +55,17 @@ impl<'c> Statements<'c> {
     fn value(&mut self, at: Revision) -> Result<Bytes> {
         self.value.query_row([sql(at)], |row| {
             let value = row.get_ref(0)?.as_blob()?;
-            verify(at, row.get_ref(1)?.as_str()?, Some(value), row.get(2)?)?;
+            let origin = row.get_ref(3)?.as_str_or_null()?;
+            verify(at, row.get_ref(1)?.as_str()?, Some(value), origin, row.get(2)?)?;
             Ok(Bytes::copy_from_slice(value))
         })
     }
 
     fn append(&mut self, at: Revision, previous: Option<KeyHead>, write: &Write) -> Result<()> {
         let previous = previous.map_or(0, |head| sql(head.revision));
-        let (key, value) = (&*write.key, write.value.as_deref());
-        self.append.execute(params![sql(at), key, previous, value, checksum(at, key, value)]).map(drop)
+        let (key, value, origin) = (&*write.key, write.value.as_deref(), write.origin.as_deref());
+        let checksum = checksum(at, key, value, origin);
+        self.append.execute(params![sql(at), key, previous, value, checksum, origin]).map(drop)
     }
 }
 
@@ -171,7 +172,8 @@ impl Staged {
         let stored = head.is_some_and(|head| head.stored);
         self.heads
             .insert(Arc::clone(&write.key), KeyHead { revision: at, live: write.value.is_some(), stored });
-        self.bytes += (write.key.len() + write.value.as_ref().map_or(0, Bytes::len)) as u64;
+        let origin = write.origin.as_ref().map_or(0, |origin| origin.len());
+        self.bytes += (write.key.len() + write.value.as_ref().map_or(0, Bytes::len) + origin) as u64;
         self.changes.push(Change { revision: at, key: write.key, value: write.value, previous });
         Written::Done { revision: at }
     }
@@ -185,11 +187,9 @@ impl Staged {
         statements: &mut Statements<'_>,
     ) -> Result<Bytes> {
         match self.value(at, index, shared, statements) {
-            Err(error) => match reading(&error) {
-                Error::Corrupt(reason) => {
-                    shared.damaged(&reason);
-                    Ok(Bytes::new())
-                }
+            // It is the current value, or nobody would ask for it here.
+            Err(error) => match shared.failed_read(&error, |_| None) {
+                Error::Corrupt(_) => Ok(Bytes::new()),
                 _ => Err(error),
             },
             value => value,

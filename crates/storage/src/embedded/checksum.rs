@@ -1,7 +1,8 @@
 //! A checksum per change, so that bits that flipped on the disk are found and never served.
 //!
-//! SQLite notices damage to its own structures, not to the content of a row. The checksum covers the revision, the key and
-//! the value, so a value under the wrong key or revision is found too. Rows of format 1 have none and are not checked.
+//! SQLite notices damage to its own structures, not to the content of a row. The checksum covers the revision, the key, the
+//! value and the origin, so a value under the wrong key or revision is found too. Rows of format 1 have none and are not
+//! checked.
 
 use listwatch_wire::Revision;
 use rusqlite::types::Type;
@@ -10,20 +11,20 @@ use rusqlite::types::Type;
 ///
 /// Travels as the cause of a [`rusqlite::Error`], because rows are read in SQLite's callbacks; `failure` takes it out
 /// again.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error(
     "the value of {key:?} at revision {revision} is damaged on disk: restore a backup (`listwatch db check` lists all damage)"
 )]
-pub(super) struct Damaged {
-    key: String,
-    revision: Revision,
+pub(super) struct DamagedValue {
+    pub(super) key: String,
+    pub(super) revision: Revision,
 }
 
-/// Returns the checksum of a change.
+/// Returns the checksum of a change. Without an origin it is that of format 2.
 ///
-/// CRC-32 finds accidents, not attacks: a person who can write the file can write the checksum. The length of the key is part
-/// of it, so that bytes cannot move between key and value unnoticed.
-pub(super) fn checksum(revision: Revision, key: &str, value: Option<&[u8]>) -> i64 {
+/// CRC-32 finds accidents, not attacks: a person who can write the file can write the checksum. The lengths of key and origin are
+/// part of it, so that bytes cannot move between them and the value unnoticed.
+pub(super) fn checksum(revision: Revision, key: &str, value: Option<&[u8]>, origin: Option<&str>) -> i64 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&revision.0.to_le_bytes());
     sum.update(&(key.len() as u64).to_le_bytes());
@@ -34,6 +35,10 @@ pub(super) fn checksum(revision: Revision, key: &str, value: Option<&[u8]>) -> i
             sum.update(value);
         }
         None => sum.update(&[0]),
+    }
+    if let Some(origin) = origin {
+        sum.update(origin.as_bytes());
+        sum.update(&(origin.len() as u64).to_le_bytes());
     }
     i64::from(sum.finalize())
 }
@@ -49,12 +54,13 @@ pub(super) fn verify(
     revision: Revision,
     key: &str,
     value: Option<&[u8]>,
+    origin: Option<&str>,
     stored: Option<i64>,
 ) -> rusqlite::Result<()> {
-    if stored.is_none_or(|stored| stored == checksum(revision, key, value)) {
+    if stored.is_none_or(|stored| stored == checksum(revision, key, value, origin)) {
         return Ok(());
     }
-    let damaged = Damaged { key: key.to_owned(), revision };
+    let damaged = DamagedValue { key: key.to_owned(), revision };
     Err(rusqlite::Error::FromSqlConversionFailure(0, Type::Blob, Box::new(damaged)))
 }
 
@@ -64,17 +70,20 @@ mod tests {
 
     #[test]
     fn every_part_of_a_change_counts() {
-        let sum = checksum(Revision(7), "/a", Some(b"bc"));
-        for (revision, key, value) in [
-            (8, "/a", Some(b"bc".as_slice())),
-            (7, "/b", Some(b"bc".as_slice())),
-            (7, "/a", Some(b"bd".as_slice())),
-            (7, "/ab", Some(b"c".as_slice())),
-            (7, "/a", None),
+        let sum = checksum(Revision(7), "/a", Some(b"bc"), Some("de"));
+        for (revision, key, value, origin) in [
+            (8, "/a", Some(b"bc".as_slice()), Some("de")),
+            (7, "/b", Some(b"bc".as_slice()), Some("de")),
+            (7, "/a", Some(b"bd".as_slice()), Some("de")),
+            (7, "/ab", Some(b"c".as_slice()), Some("de")),
+            (7, "/a", None, Some("de")),
+            (7, "/a", Some(b"bc".as_slice()), Some("df")),
+            (7, "/a", Some(b"bcd".as_slice()), Some("e")),
+            (7, "/a", Some(b"bc".as_slice()), None),
         ] {
-            assert!(verify(Revision(revision), key, value, Some(sum)).is_err());
+            assert!(verify(Revision(revision), key, value, origin, Some(sum)).is_err());
         }
-        assert!(verify(Revision(7), "/a", Some(b"bc"), Some(sum)).is_ok());
-        assert!(verify(Revision(7), "/a", Some(b"anything"), None).is_ok(), "rows of format 1");
+        assert!(verify(Revision(7), "/a", Some(b"bc"), Some("de"), Some(sum)).is_ok());
+        assert!(verify(Revision(7), "/a", Some(b"anything"), None, None).is_ok(), "rows of format 1");
     }
 }

@@ -7,6 +7,7 @@
 
 use rusqlite::ErrorCode;
 
+use super::checksum::DamagedValue;
 use crate::Error;
 
 /// A database error while reading.
@@ -19,6 +20,14 @@ pub(super) fn reading(error: &rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Corrupt(error.to_string()),
         _ => Error::Unavailable(error.to_string()),
+    }
+}
+
+/// The damaged value that a database error is about, if it is about one.
+pub(super) fn damaged_value(error: &rusqlite::Error) -> Option<&DamagedValue> {
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(_, _, cause) => cause.downcast_ref(),
+        _ => None,
     }
 }
 

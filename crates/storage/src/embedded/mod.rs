@@ -20,6 +20,7 @@ mod attachments;
 mod batch;
 mod checkpoint;
 mod checksum;
+mod damage;
 mod failure;
 mod files;
 mod index;
@@ -120,7 +121,8 @@ impl EmbeddedEngine {
         let shared = Arc::new(PublishedState {
             index: RwLock::new(index),
             tail,
-            health: RwLock::default(),
+            condition: RwLock::default(),
+            damage: Mutex::default(),
             syncs: SyncCounter::default(),
         });
         let readers = Arc::new(Readers::new(path.clone(), Arc::clone(&shared), options.readers));
@@ -196,7 +198,7 @@ fn start(
     let write = move || match EngineWriter::new(&connection, Arc::clone(&shared), recovered, options, wanted)
     {
         Ok(writer) => writer.run(inbox),
-        Err(error) => *shared.health.write() = Health::Unavailable(error.to_string()),
+        Err(error) => *shared.condition.write() = Health::Unavailable(error.to_string()),
     };
     let writer = spawn("listwatch-store", write)?;
     let checkpointer = spawn("listwatch-move", move || checkpoint::run(&path, &wants, &weak))?;
@@ -285,7 +287,7 @@ impl Engine for EmbeddedEngine {
     }
 
     fn health(&self) -> Health {
-        self.shared.health.read().clone()
+        self.shared.health()
     }
 
     fn usage(&self) -> Usage {

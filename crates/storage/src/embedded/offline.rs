@@ -14,7 +14,7 @@ use super::checksum::{checksum, verify};
 use super::failure::{file, reading, writing};
 use super::files::{Directory, companions, database_in, private, sync};
 use super::recover::recover;
-use super::schema::{ConnectionRole, connect, has_checksums, prepare, sql};
+use super::schema::{ConnectionRole, connect, has_column, prepare, sql};
 use crate::Error;
 
 /// The files beside the store: certificates, signing keys, tokens.
@@ -191,7 +191,7 @@ fn move_revision(connection: &mut Connection, newest: Revision) -> rusqlite::Res
         .optional()?;
     transaction.execute(
         "INSERT INTO log (revision, key, previous, value, checksum) VALUES (?, ?, ?, ?, ?)",
-        params![sql(at), RESTORED, previous.unwrap_or(0), value, checksum(at, RESTORED, Some(value))],
+        params![sql(at), RESTORED, previous.unwrap_or(0), value, checksum(at, RESTORED, Some(value), None)],
     )?;
     transaction.execute("INSERT OR REPLACE INTO keys VALUES (?, ?, 1)", params![RESTORED, sql(at)])?;
     transaction.execute("DELETE FROM log WHERE revision = ?", [previous.unwrap_or(0)])?;
@@ -302,11 +302,15 @@ fn inspect(connection: &Connection) -> Result<Report, Error> {
 
 /// Reads every value and holds it against its checksum. Lists the damaged keys, so that one look tells how much is lost.
 fn verify_values(connection: &Connection) -> Result<(), Error> {
-    if !has_checksums(connection).map_err(|error| reading(&error))? {
+    let has = |column| has_column(connection, column).map_err(|error| reading(&error));
+    if !has("checksum")? {
         return Ok(());
     }
-    let query = "SELECT revision, key, value, checksum FROM log WHERE checksum IS NOT NULL";
-    let mut statement = connection.prepare(query).map_err(|error| reading(&error))?;
+    // A backup of an older format is checked as it is.
+    let origin = if has("origin")? { "origin" } else { "NULL" };
+    let query =
+        format!("SELECT revision, key, value, checksum, {origin} FROM log WHERE checksum IS NOT NULL");
+    let mut statement = connection.prepare(&query).map_err(|error| reading(&error))?;
     let mut rows = statement.query([]).map_err(|error| reading(&error))?;
     let (mut damaged, mut count) = (Vec::new(), 0_u64);
     while let Some(row) = rows.next().map_err(|error| reading(&error))? {
@@ -326,7 +330,8 @@ fn verify_values(connection: &Connection) -> Result<(), Error> {
 
 fn verify_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
     let (key, value) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_blob_or_null()?);
-    verify(super::schema::revision(row.get(0)?), key, value, row.get(3)?)
+    let origin = row.get_ref(4)?.as_str_or_null()?;
+    verify(super::schema::revision(row.get(0)?), key, value, origin, row.get(3)?)
 }
 
 /// Checks that every revision after the compacted one has a change: the log is the history, and a gap is a lost write.

@@ -17,7 +17,6 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::failure::reading;
 use super::index::StoreIndex;
 use super::schema::{ConnectionRole, connect};
 use super::shared::PublishedState;
@@ -66,9 +65,6 @@ impl Readers {
             readers.shared.open()?;
             let connection = readers.connection()?;
             let answer = readers.within(&connection, at, select, read);
-            if let Err(Error::Corrupt(reason)) = &answer {
-                readers.shared.damaged(reason);
-            }
             readers.put_back(connection);
             answer
         });
@@ -91,8 +87,8 @@ impl Readers {
                 let index = self.shared.index.read();
                 (index.readable(at)?, index.upto, index.epoch, select(&index))
             };
-            let transaction = connection.unchecked_transaction().map_err(|error| reading(&error))?;
-            if epoch_of(&transaction).map_err(|error| reading(&error))? == epoch {
+            let transaction = connection.unchecked_transaction().map_err(|error| self.failed(&error))?;
+            if epoch_of(&transaction).map_err(|error| self.failed(&error))? == epoch {
                 let snapshot =
                     ReadTransaction { connection: &transaction, shared: &self.shared, revision, upto };
                 return read(&snapshot, selected);
@@ -102,6 +98,10 @@ impl Readers {
             std::thread::sleep(PAUSE);
         }
         Err(Error::Unavailable("the storage writer stopped half-way".to_owned()))
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> Error {
+        self.shared.failed_read(error, |_| None)
     }
 
     fn connection(&self) -> Result<Connection, Error> {

@@ -20,10 +20,11 @@ use crate::Error;
 const APPLICATION: i32 = 0x6c77_7374;
 
 /// The version of the layout below.
-const FORMAT: i32 = 2;
+const FORMAT: i32 = 3;
 
-/// The layout before changes had checksums. It is brought up to date when it is opened for writing.
-const FORMAT_WITHOUT_CHECKSUMS: i32 = 1;
+/// The layouts before, and the columns of the log that they lack. A store of one of them is brought up to date when it is
+/// opened for writing.
+const OLDER_FORMATS: [(i32, &[&str]); 2] = [(1, &["checksum INTEGER", "origin TEXT"]), (2, &["origin TEXT"])];
 
 /// Objects of one to two KiB waste less of a page of this size than of SQLite's usual 4 KiB.
 const PAGE: u32 = 8192;
@@ -37,7 +38,8 @@ CREATE TABLE log (
     key TEXT NOT NULL,
     previous INTEGER NOT NULL, -- the revision of the change of this key before, be it a deletion; 0 if none
     value BLOB,                -- NULL if deleted
-    checksum INTEGER           -- of revision, key and value; NULL in rows that format 1 wrote
+    checksum INTEGER,          -- of revision, key, value and origin; NULL in rows that format 1 wrote
+    origin TEXT                -- who made the change and when; NULL if the writer did not say, and in older rows
 );
 CREATE TABLE keys (
     key TEXT PRIMARY KEY,
@@ -122,12 +124,14 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), Error> {
     match (application, format, tables) {
         (0, 0, 0) => create(connection).map_err(|error| super::failure::writing(&error)),
         (APPLICATION, FORMAT, _) => Ok(()),
-        (APPLICATION, FORMAT_WITHOUT_CHECKSUMS, _) => {
-            add_checksums(connection).map_err(|error| super::failure::writing(&error))
-        }
-        (APPLICATION, other, _) => Err(Error::Corrupt(format!(
-            "the store has format {other}, this program knows format {FORMAT}: use the program that wrote it"
-        ))),
+        (APPLICATION, other, _) => match OLDER_FORMATS.iter().find(|(older, _)| *older == other) {
+            Some((_, missing)) => {
+                upgrade(connection, missing).map_err(|error| super::failure::writing(&error))
+            }
+            None => Err(Error::Corrupt(format!(
+                "the store has format {other}, this program knows format {FORMAT}: use the program that wrote it"
+            ))),
+        },
         _ => Err(Error::Corrupt("the file is a database of another program".to_owned())),
     }
 }
@@ -141,21 +145,23 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Adds the column; what is there already stays unchecked until it is written again.
-fn add_checksums(connection: &mut Connection) -> rusqlite::Result<()> {
+/// Adds columns to the log. No row is written for it: in those that are there, the columns are NULL.
+fn upgrade(connection: &mut Connection, columns: &[&str]) -> rusqlite::Result<()> {
     if connection.is_readonly("main")? {
         return Ok(());
     }
     let transaction = connection.transaction()?;
-    transaction.execute_batch("ALTER TABLE log ADD COLUMN checksum INTEGER")?;
+    for column in columns {
+        transaction.execute_batch(&format!("ALTER TABLE log ADD COLUMN {column}"))?;
+    }
     transaction.pragma_update(None, "user_version", FORMAT)?;
     transaction.commit()
 }
 
-/// Returns true if the log has checksums, which a backup of format 1 has not.
-pub(super) fn has_checksums(connection: &Connection) -> rusqlite::Result<bool> {
-    let query = "SELECT count(*) FROM pragma_table_info('log') WHERE name = 'checksum'";
-    connection.query_row(query, [], |row| row.get(0))
+/// Returns true if the log has a column, which a backup of an older format may lack.
+pub(super) fn has_column(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let query = "SELECT count(*) FROM pragma_table_info('log') WHERE name = ?";
+    connection.query_row(query, [name], |row| row.get(0))
 }
 
 /// SQLite's integers have a sign; revisions never come near it.

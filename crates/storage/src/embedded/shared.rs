@@ -2,16 +2,19 @@
 //!
 //! Only durable changes get here: the writer updates index and tail after the sync, so no reader sees a write that a
 //! crash could undo. Locks are held for lookups only, never across IO. Health moves between ready and full by itself;
-//! damage is final until the process ends.
+//! [`Damage`] to a value lasts until its key is written.
 
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
-use super::index::StoreIndex;
+use super::checksum::DamagedValue;
+use super::damage::Damage;
+use super::failure::{damaged_value, reading};
+use super::index::{KeyHead, StoreIndex};
 use crate::tail::Tail;
 use crate::usage::SyncCounter;
-use crate::{Error, Health};
+use crate::{Change, Error, Health};
 
 /// The index of keys, the newest changes, the health and the commit times of an open store.
 #[derive(Debug)]
@@ -20,23 +23,53 @@ pub(super) struct PublishedState {
     /// blocking itself.
     pub(super) index: RwLock<StoreIndex>,
     pub(super) tail: Arc<Tail>,
-    /// Written by the writer and by readers that find damage.
-    pub(super) health: RwLock<Health>,
+    /// The health apart from damage.
+    pub(super) condition: RwLock<Health>,
+    pub(super) damage: Mutex<Damage>,
     pub(super) syncs: SyncCounter,
 }
 
 impl PublishedState {
-    /// Notes damage to the files. It stays until a person has looked: the store does not become whole by itself.
-    pub(super) fn damaged(&self, reason: &str) {
-        tracing::error!(reason, "the store is damaged");
-        *self.health.write() = Health::Damaged(reason.to_owned());
+    /// The health, of which the disk's comes before that of what is on it.
+    pub(super) fn health(&self) -> Health {
+        match &*self.condition.read() {
+            Health::Ready => self.damage.lock().health(),
+            trouble => trouble.clone(),
+        }
     }
 
-    /// Notes that the disk takes writes again, which does not mend damage.
-    pub(super) fn recovered(&self) {
-        let mut health = self.health.write();
-        if !matches!(*health, Health::Damaged(_)) {
-            *health = Health::Ready;
+    /// Turns a failed read into an error, and notes the damage if that is why it failed. `head` finds the newest change of a
+    /// key: a damaged value that is no longer current is history, which fails the reads that need it and nothing else.
+    pub(super) fn failed_read(
+        &self,
+        error: &rusqlite::Error,
+        head: impl FnOnce(&str) -> Option<KeyHead>,
+    ) -> Error {
+        let failure = reading(error);
+        if let Error::Corrupt(reason) = &failure {
+            tracing::error!(reason, "the store is damaged");
+            match damaged_value(error) {
+                None => self.damage.lock().found(reason.clone()),
+                Some(value) => self.found_value(value, head(&value.key)),
+            }
+        }
+        failure
+    }
+
+    fn found_value(&self, value: &DamagedValue, head: Option<KeyHead>) {
+        // The writer publishes the index before it asks for the lock, so a value that it has just mended is not noted.
+        let mut damage = self.damage.lock();
+        let recent = self.index.read_recursive().get(&value.key).map(|(_, head)| head);
+        if recent.or(head).is_none_or(|head| head.revision == value.revision) {
+            damage.found_value(value.clone());
+        }
+    }
+
+    /// Forgets the damage to keys that have just been written.
+    pub(super) fn mended<'a>(&self, written: impl Iterator<Item = &'a Change>) {
+        let mut damage = self.damage.lock();
+        if !damage.is_settled() {
+            written.for_each(|change| damage.written(&change.key, change.revision));
         }
     }
 

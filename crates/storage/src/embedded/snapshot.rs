@@ -11,7 +11,6 @@ use listwatch_wire::Revision;
 use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 
 use super::checksum::verify;
-use super::failure::reading;
 use super::index::KeyHead;
 use super::schema::{revision, sql};
 use super::shared::PublishedState;
@@ -38,7 +37,11 @@ type RecentKeys = Vec<(Arc<str>, KeyHead)>;
 impl ReadTransaction<'_> {
     /// One key, of which the index has `recent`.
     pub(super) fn get(&self, key: &Arc<str>, recent: Option<KeyHead>) -> Result<Option<KeyValue>, Error> {
-        self.find(key, recent).map_err(|error| reading(&error))
+        self.find(key, recent).map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &rusqlite::Error) -> Error {
+        self.shared.failed_read(error, |key| self.head(key, None).ok().flatten())
     }
 
     /// The newest change of a key, of which the index has `recent`.
@@ -59,7 +62,7 @@ impl ReadTransaction<'_> {
         range: VersionRange,
         oldest: Revision,
     ) -> Result<Vec<KeyVersion>, Error> {
-        self.chain(key, recent, range, oldest).map_err(|error| reading(&error))
+        self.chain(key, recent, range, oldest).map_err(|error| self.failed(&error))
     }
 
     /// Follows the chain of a key's changes from the newest to older ones. Each change names the one before, so the
@@ -80,14 +83,15 @@ impl ReadTransaction<'_> {
         if next.is_none() {
             next = self.head(key, recent)?.map(|head| head.revision);
         }
-        let query = "SELECT previous, value, checksum FROM log WHERE revision = ?";
+        let query = "SELECT previous, value, checksum, origin FROM log WHERE revision = ?";
         let mut statement = self.connection.prepare_cached(query)?;
         while let Some(at) = next.filter(|at| *at > Revision::ZERO && !range.is_full(&versions)) {
-            let read = statement
-                .query_row([sql(at)], |row| Ok((revision(row.get(0)?), verified(row, at, key, 1, 2)?)));
-            let Some((previous, value)) = read.optional()? else { break };
+            let read = statement.query_row([sql(at)], |row| {
+                Ok((revision(row.get(0)?), verified(row, at, key, [1, 2, 3])?, row.get(3)?))
+            });
+            let Some((previous, value, origin)) = read.optional()? else { break };
             if range.has(at) && (at > oldest || value.is_some()) {
-                versions.push(KeyVersion { revision: at, value });
+                versions.push(KeyVersion { revision: at, value, origin });
             }
             next = (at > oldest).then_some(previous);
         }
@@ -114,7 +118,7 @@ impl ReadTransaction<'_> {
         if range.is_empty() {
             return Ok(Page { revision: self.revision, items: Vec::new(), count: 0 });
         }
-        self.collect(range, recent).map_err(|error| reading(&error))
+        self.collect(range, recent).map_err(|error| self.failed(&error))
     }
 
     /// Reads a page from the table of keys merged with the recent keys of the index. At the newest revision the rest is
@@ -187,9 +191,9 @@ impl ReadTransaction<'_> {
         let value = match self.shared.tail.value_at(at) {
             Some(value) => value,
             None => {
-                let query = "SELECT value, checksum FROM log WHERE revision = ?";
+                let query = "SELECT value, checksum, origin FROM log WHERE revision = ?";
                 let mut statement = self.connection.prepare_cached(query)?;
-                let value = statement.query_row([sql(at)], |row| verified(row, at, &key, 0, 1))?;
+                let value = statement.query_row([sql(at)], |row| verified(row, at, &key, [0, 1, 2]))?;
                 value.ok_or(rusqlite::Error::QueryReturnedNoRows)?
             }
         };
@@ -199,11 +203,8 @@ impl ReadTransaction<'_> {
     /// One value that is damaged does not keep the others from being read.
     fn load_or_damaged(&self, key: Arc<str>, at: Revision) -> Sql<KeyValue> {
         match self.load(Arc::clone(&key), at) {
-            Err(error) => match reading(&error) {
-                Error::Corrupt(reason) => {
-                    self.shared.damaged(&reason);
-                    Ok(KeyValue { key, value: Bytes::new(), revision: at })
-                }
+            Err(error) => match self.failed(&error) {
+                Error::Corrupt(_) => Ok(KeyValue { key, value: Bytes::new(), revision: at }),
                 _ => Err(error),
             },
             loaded => loaded,
@@ -212,13 +213,13 @@ impl ReadTransaction<'_> {
 
     /// Some changes after this revision.
     pub(super) fn changes(&self) -> Result<Batch, Error> {
-        self.read_changes().map_err(|error| reading(&error))
+        self.read_changes().map_err(|error| self.failed(&error))
     }
 
     /// Reads changes with their previous values, up to a bound in bytes, so that a cursor far behind does not hold the
     /// whole log in memory.
     fn read_changes(&self) -> Sql<Batch> {
-        let query = "SELECT l.revision, l.key, l.value, l.checksum, p.revision, p.value, p.checksum
+        let query = "SELECT l.revision, l.key, l.value, l.checksum, l.origin, p.revision, p.value, p.checksum, p.origin
                      FROM log l LEFT JOIN log p ON p.revision = l.previous
                      WHERE l.revision > ? AND l.revision <= ? ORDER BY l.revision";
         let mut statement = self.connection.prepare_cached(query)?;
@@ -240,24 +241,23 @@ impl ReadTransaction<'_> {
 fn read_change(row: &rusqlite::Row<'_>) -> Sql<Change> {
     // A deletion has no value: then the key did not exist before this change, though the chain goes on.
     let (at, key) = (revision(row.get(0)?), row.get::<_, Arc<str>>(1)?);
-    let value = verified(row, at, &key, 2, 3)?;
-    let previous = match row.get::<_, Option<i64>>(4)?.map(revision) {
-        Some(at) => verified(row, at, &key, 5, 6)?.map(|value| (at, value)),
+    let value = verified(row, at, &key, [2, 3, 4])?;
+    let previous = match row.get::<_, Option<i64>>(5)?.map(revision) {
+        Some(at) => verified(row, at, &key, [6, 7, 8])?.map(|value| (at, value)),
         None => None,
     };
     Ok(Change { revision: at, key, value, previous })
 }
 
-/// Reads a value and holds it against its checksum.
+/// Reads a value and holds it against its checksum, from the columns of value, checksum and origin.
 fn verified(
     row: &rusqlite::Row<'_>,
     at: Revision,
     key: &str,
-    value: usize,
-    checksum: usize,
+    [value, checksum, origin]: [usize; 3],
 ) -> Sql<Option<Bytes>> {
     let value = row.get_ref(value)?.as_blob_or_null()?;
-    verify(at, key, value, row.get(checksum)?)?;
+    verify(at, key, value, row.get_ref(origin)?.as_str_or_null()?, row.get(checksum)?)?;
     Ok(value.map(Bytes::copy_from_slice))
 }
 

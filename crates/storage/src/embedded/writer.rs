@@ -352,6 +352,7 @@ impl<'c> EngineWriter<'c> {
             staged.heads.into_iter().for_each(|(key, head)| index.insert(key, head));
             index.upto = upto;
         }
+        self.shared.mended(staged.changes.iter());
         self.upkeep.written(staged.bytes);
         self.unmoved_bytes += staged.bytes + checkpoint::BATCH_OVERHEAD;
         self.shared.tail.publish(Batch { changes: staged.changes.into(), upto });
@@ -386,18 +387,17 @@ impl<'c> EngineWriter<'c> {
     /// Leaves the transaction and refuses writes from now on. Reads go on: nothing that they see has changed.
     ///
     /// Damage of one value is the exception: the batch fails, and the store stays open for writes.
-    pub(super) fn fail(&mut self, error: &rusqlite::Error) -> Error {
+    pub(super) fn fail(&mut self, cause: &rusqlite::Error) -> Error {
         if !self.connection.is_autocommit() {
             let _ = self.connection.execute_batch("ROLLBACK");
         }
-        let error = writing(error);
-        if let Error::Corrupt(reason) = &error {
+        let error = writing(cause);
+        if matches!(error, Error::Corrupt(_)) {
             // The disk takes writes; only this value cannot be read.
-            self.shared.damaged(reason);
-            return error;
+            return self.shared.failed_read(cause, |_| None);
         }
         let reason = match &error {
-            Error::ReadOnly(reason) | Error::Unavailable(reason) | Error::Corrupt(reason) => reason.clone(),
+            Error::ReadOnly(reason) | Error::Unavailable(reason) => reason.clone(),
             other => other.to_string(),
         };
         if matches!(error, Error::ReadOnly(_)) {
@@ -406,7 +406,7 @@ impl<'c> EngineWriter<'c> {
             self.reserve.release();
         }
         tracing::error!(%error, "storage goes read-only until the disk takes writes again");
-        *self.shared.health.write() = Health::ReadOnly(reason.clone());
+        *self.shared.condition.write() = Health::ReadOnly(reason.clone());
         self.broken = Some(reason);
         error
     }
@@ -416,7 +416,7 @@ impl<'c> EngineWriter<'c> {
     fn tick(&mut self) {
         if self.broken.is_some() && self.takes_writes() {
             tracing::info!("the disk takes writes again");
-            self.shared.recovered();
+            *self.shared.condition.write() = Health::Ready;
             self.broken = None;
             (self.full, self.gave_reserve, self.essential_bytes) = (false, false, 0);
         }
@@ -451,7 +451,7 @@ impl<'c> EngineWriter<'c> {
             tracing::warn!(%error, "could not put everything in its place at the end; the next start will");
         }
         self.reserve.release();
-        *self.shared.health.write() = Health::Unavailable("storage is closed".to_owned());
+        *self.shared.condition.write() = Health::Unavailable("storage is closed".to_owned());
         self.shared.tail.close();
     }
 }

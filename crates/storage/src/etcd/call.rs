@@ -46,8 +46,8 @@ impl CallFailure {
 impl From<etcd_client::Error> for CallFailure {
     /// etcd tells its errors apart by their texts, which are part of its interface (api/v3rpc/rpctypes).
     fn from(error: etcd_client::Error) -> Self {
-        let text = format!("etcd: {error}");
-        let has = |part: &str| text.contains(part);
+        let (text, everything) = (text_of(&error), error.to_string());
+        let has = |part: &str| everything.contains(part);
         let etcd_client::Error::GRpcStatus(_) = &error else { return Self::Unknown(text) };
         if has("required revision has been compacted") {
             Self::Compacted
@@ -62,6 +62,16 @@ impl From<etcd_client::Error> for CallFailure {
         } else {
             Self::Unknown(text)
         }
+    }
+}
+
+/// The text of an error, without the values of the transport below it, which the client library appends.
+pub(super) fn text_of(error: &etcd_client::Error) -> String {
+    match error {
+        etcd_client::Error::GRpcStatus(status) => {
+            format!("etcd: {}: {}", status.code().description(), status.message())
+        }
+        other => format!("etcd: {other}"),
     }
 }
 

@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::call::{CallFailure, Repeat, call, connect};
+use super::call::{CallFailure, Repeat, call, connect, text_of};
 use super::keyspace::{Keyspace, number, revision};
 use super::options::EtcdOptions;
 use crate::tail::Tail;
@@ -68,7 +68,7 @@ enum WatchEnd {
 
 impl From<etcd_client::Error> for WatchEnd {
     fn from(error: etcd_client::Error) -> Self {
-        Self::Broken(format!("etcd: {error}"))
+        Self::Broken(text_of(&error))
     }
 }
 

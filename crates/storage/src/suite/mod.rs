@@ -131,11 +131,11 @@ pub fn cases() -> Vec<Case> {
 }
 
 fn put(key: &str, value: impl Into<Bytes>, expect: Expect) -> Write {
-    Write { key: key.into(), value: Some(value.into()), expect }
+    Write { key: key.into(), value: Some(value.into()), expect, origin: None }
 }
 
 fn delete(key: &str, expect: Expect) -> Write {
-    Write { key: key.into(), value: None, expect }
+    Write { key: key.into(), value: None, expect, origin: None }
 }
 
 async fn done(engine: &Arc<dyn Engine>, write: Write) -> Revision {

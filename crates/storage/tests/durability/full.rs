@@ -11,7 +11,12 @@ use listwatch_storage::{
 };
 
 fn put(n: u32) -> Write {
-    Write { key: format!("/k/{n}").into(), value: Some(Bytes::from(vec![b'x'; 20_000])), expect: Expect::Any }
+    Write {
+        key: format!("/k/{n}").into(),
+        value: Some(Bytes::from(vec![b'x'; 20_000])),
+        expect: Expect::Any,
+        origin: None,
+    }
 }
 
 /// Writes until it fails; returns how many were acknowledged.
@@ -133,7 +138,7 @@ async fn a_full_disk_takes_deletions_and_recovers_by_them() {
     let acknowledged = fill(&engine).await;
     assert!(acknowledged > 20, "{acknowledged}");
     for n in 0..acknowledged {
-        let delete = Write { key: format!("/k/{n}").into(), value: None, expect: Expect::Any };
+        let delete = Write { key: format!("/k/{n}").into(), value: None, expect: Expect::Any, origin: None };
         let outcome = engine.write(delete).await;
         assert!(matches!(outcome, Ok(Written::Done { .. })), "{n}: {outcome:?}");
     }
@@ -168,7 +173,7 @@ async fn a_full_disk_takes_a_bounded_amount_of_what_is_essential() {
     }
     assert_eq!(u64::from(taken), reserve_bytes / 4 / 20_000);
     for n in 0..acknowledged {
-        let delete = Write { key: format!("/k/{n}").into(), value: None, expect: Expect::Any };
+        let delete = Write { key: format!("/k/{n}").into(), value: None, expect: Expect::Any, origin: None };
         assert!(matches!(engine.write(delete).await, Ok(Written::Done { .. })), "{n}");
     }
     wait_until_ready(&engine).await;

@@ -72,7 +72,12 @@ async fn write(engine: Arc<dyn Engine>, begin: Revision, task: u64, writes: u64,
         let seed = (begin.0 << 32) | (task << 28) | (n + 1);
         let key: Arc<str> = format!("/k/{}", seed.wrapping_mul(0xbf58_476d_1ce4_e5b9) % KEYS).into();
         let put = n % 5 != 4;
-        let write = Write { key: Arc::clone(&key), value: put.then(|| value(seed)), expect: Expect::Any };
+        let write = Write {
+            key: Arc::clone(&key),
+            value: put.then(|| value(seed)),
+            expect: Expect::Any,
+            origin: None,
+        };
         if let Written::Done { revision } = engine.write(write).await.unwrap() {
             note(&notes, &format!("ack {revision} {key} {}\n", if put { seed } else { 0 }));
         }

@@ -24,7 +24,7 @@ use listwatch_storage::{
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn put(key: &str, value: impl ToString) -> Write {
-    Write { key: key.into(), value: Some(value.to_string().into()), expect: Expect::Any }
+    Write { key: key.into(), value: Some(value.to_string().into()), expect: Expect::Any, origin: None }
 }
 
 async fn set(engine: &dyn Engine, key: &str, value: impl ToString) -> Revision {

@@ -108,7 +108,7 @@ pub struct Watch {
     pub complete_until: Option<Revision>,
     /// The revisions of the events that came as deltas; their frames show what the deltas made of the objects before.
     pub deltas: Vec<Revision>,
-    /// Why a delta could not be applied, if one could not.
+    /// The reason why a delta could not be applied, if one could not.
     pub misfit: Option<String>,
 }
 

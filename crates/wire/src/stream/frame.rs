@@ -20,7 +20,7 @@ pub enum StreamFrame {
     Started {
         /// Its identifier.
         subscription: String,
-        /// Where and in which form.
+        /// The revision at which it begins, and the form of its events.
         start: SubscriptionStart,
     },
     /// An event of a subscription.

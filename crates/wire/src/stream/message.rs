@@ -55,10 +55,10 @@ pub struct Subscription {
     /// The namespaces to watch; none for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// Which labels.
+    /// The label selector; empty for all objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label_selector: String,
-    /// Which field values.
+    /// The field selector; empty for all objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub field_selector: String,
     /// Where to begin.

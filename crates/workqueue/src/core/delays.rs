@@ -119,7 +119,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         self.delays.len
     }
 
-    /// When [`Self::advance`] may have something to do next.
+    /// The time at which [`Self::advance`] may have something to do next.
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.delays.next().map(wheel::nanos_of)
     }

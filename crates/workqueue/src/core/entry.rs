@@ -78,7 +78,7 @@ impl<K, R> KeyRecord<K, R> {
         self.state = self.state & !(PRIORITY_BITS << PRIORITY_SHIFT) | (priority as u64) << PRIORITY_SHIFT;
     }
 
-    /// When the delayed occurrence falls due, and how urgent it is then. Meaningful while `DELAYED`.
+    /// The time at which the delayed occurrence falls due, and its urgency then. Meaningful while `DELAYED`.
     #[inline]
     pub(crate) fn delay(&self) -> (u64, Priority) {
         (self.state >> DUE_SHIFT, priority_of(self.state >> DELAYED_PRIORITY_SHIFT))

@@ -32,9 +32,9 @@ pub(crate) struct QueueMeter {
 
 #[derive(Debug, Clone, Copy)]
 struct Times {
-    /// When the key became dirty.
+    /// The time at which the key became dirty.
     queued_at: Stamp,
-    /// When the key was handed out.
+    /// The time at which the key was handed out.
     started_at: Stamp,
     /// Neighbours in flight.
     older: Slot,

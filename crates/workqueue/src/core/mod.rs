@@ -72,7 +72,7 @@ pub(crate) struct Add<K, R> {
     pub(crate) key: K,
     pub(crate) reason: R,
     pub(crate) priority: Priority,
-    /// When it happened.
+    /// The time at which it happened.
     pub(crate) at: Stamp,
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn tick_at(nanos: u64) -> u64 {
     nanos / TICK
 }
 
-/// When a tick begins, in nanoseconds.
+/// The beginning of a tick, in nanoseconds.
 pub(crate) fn nanos_of(tick: u64) -> u64 {
     tick.saturating_mul(TICK)
 }

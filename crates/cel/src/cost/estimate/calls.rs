@@ -80,6 +80,8 @@ impl Coster<'_> {
 
     /// The cost of one overload. Kubernetes' own libraries come first, as their estimator is asked first; operators
     /// that skip arguments have a range.
+    ///
+    /// The minimum of `&&` and `||` is that of their left side, the maximum that of both.
     fn overload(
         &mut self,
         id: Id,
@@ -113,6 +115,9 @@ impl Coster<'_> {
     }
 
     /// The rules of cel-go.
+    ///
+    /// Everything that is not listed costs one. `&&`, `||` and `?:` are handled by the caller, since they may skip
+    /// arguments.
     fn standard(&mut self, id: Id, overload: &str, target: Option<Arg>, args: &[Arg]) -> Call {
         match (overload, target, args) {
             ("string_format", Some(target), _) => Call::of(target.size.scaled(STRING_FACTOR)),
@@ -166,6 +171,10 @@ impl Coster<'_> {
     }
 
     /// The rules of the list and set libraries.
+    ///
+    /// Functions that make a list pay for its elements and for the list itself. Sorting and `distinct` are estimated
+    /// as quadratic, although sorting here is not: the estimate is compared with kube-apiserver's limits and not with
+    /// our clock. A size that wraps around is cel-go's.
     fn list_library(&self, overload: &str, target: Option<Arg>, args: &[Arg]) -> Option<Call> {
         let text = |list: Arg| match self.checked.ty(list.id) {
             Type::List(element) => matches!(**element, Type::String | Type::Bytes),
@@ -217,6 +226,10 @@ impl Coster<'_> {
     }
 
     /// The rules of Kubernetes' estimator.
+    ///
+    /// A check of permissions costs 350,000, which is kube-apiserver's number and keeps expressions from making many.
+    /// `validate` counts as a pattern of 128 characters, whichever format it is, because the format may be chosen at
+    /// run time. Parsing functions cost a tenth of their text.
     fn kubernetes(
         &mut self,
         function: &str,

@@ -97,6 +97,8 @@ impl ByNode<'_> {
         }
     }
 
+    /// Refuses the write with the wording of kube-apiserver.
+    ///
     /// # Errors
     ///
     /// Always: the 403.

@@ -105,6 +105,8 @@ fn asks_for(by: &ByNode<'_>, pod: &Value, audience: &str) -> Result<bool, String
     if errors.is_empty() { Ok(false) } else { Err(listwatch_wire::status::aggregate(errors)) }
 }
 
+/// Returns true if the CSI driver wants tokens for the audience.
+///
 /// # Errors
 ///
 /// The driver has no CSIDriver object, so its audiences are not known.
@@ -115,8 +117,8 @@ fn driver_asks_for(by: &ByNode<'_>, driver: Option<&str>, audience: &str) -> Res
     Ok(found.at("spec").list("tokenRequests").iter().any(|token| token.text("audience") == audience))
 }
 
-/// The CSI driver of a Pod's volume.
-/// Found through the claim and the volume that it is bound to; `None` while it is not bound.
+/// The CSI driver of a Pod's volume. Found through the claim and the volume that it is bound to; a claim that is not
+/// bound is an error, and a volume without a driver has none.
 fn driver(by: &ByNode<'_>, pod: &Value, volume: &Value) -> Result<Option<String>, String> {
     let claim = match volume.at("persistentVolumeClaim").text("claimName") {
         "" if volume.at("ephemeral").has("volumeClaimTemplate") => {

@@ -9,7 +9,7 @@ use std::fmt;
 
 use listwatch_cel::Version;
 use listwatch_kinds::tree::Tree;
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Value, encode};
 
 use crate::admission::matching::Matcher;
 use crate::registry::expressions::{CompiledExpression, Environments, PolicyFamily};
@@ -82,6 +82,8 @@ pub(super) struct PolicyDefinition {
     pub(super) mutations: Vec<Mutation>,
     /// Called again if others changed the object after it.
     pub(super) reinvoke: bool,
+    /// An expression may read `resourceVersion`, which objects are stored without; others are spared the copy.
+    pub(super) reads_version: bool,
 }
 
 impl PolicyDefinition {
@@ -137,6 +139,7 @@ impl PolicyDefinition {
                 })
                 .collect(),
             reinvoke: spec.text("reinvocationPolicy") == "IfNeeded",
+            reads_version: encode(spec).windows(15).any(|part| part == b"resourceVersion"),
             variables: environments.variables,
         }
     }

@@ -22,7 +22,8 @@ pub(super) use scope::{Access, PolicyObjects, PolicyScope};
 pub(super) use validating::{ValidatingPolicies, matches_conditions};
 
 use self::binding::PolicyBinding;
-use self::definition::PolicyDefinition;
+use self::definition::{ParamKind, PolicyDefinition};
+use crate::admission::Attributes;
 use crate::api::Api;
 use crate::cache::{Filter, Snapshot};
 use crate::registry::expressions::PolicyFamily;
@@ -34,6 +35,20 @@ const GROUP: &str = "admissionregistration.k8s.io";
 struct BoundPolicy {
     definition: PolicyDefinition,
     bindings: Vec<PolicyBinding>,
+}
+
+impl BoundPolicy {
+    /// The reason that the policy cannot be evaluated with any of its bindings, if there is one.
+    fn misconfigured(&self, request: &Attributes<'_>) -> Option<String> {
+        let ParamKind { group, version, kind } =
+            self.definition.param_kind.as_ref().filter(|_| !self.bindings.is_empty())?;
+        let found = request.api.registry.find_kind(group, version, kind);
+        found.is_none().then(|| {
+            let slash = if group.is_empty() { "" } else { "/" };
+            let kind = format!("{group}{slash}{version}, Kind={kind}");
+            format!("failed to configure policy: failed to find resource referenced by paramKind: '{kind}'")
+        })
+    }
 }
 
 /// The policies of one family.

@@ -21,7 +21,7 @@ use super::scope::{Access, PolicyObjects, PolicyScope};
 use super::validating::matches_conditions;
 use super::{BoundPolicy, Policies};
 use crate::admission::matching::{MatchForm, is_exempt};
-use crate::admission::webhook::{accept, in_form};
+use crate::admission::webhook::{UnknownFields, accept, in_form, with_version};
 use crate::admission::{Attributes, Operation, Plugin};
 use crate::api::Api;
 use crate::registry::Resource;
@@ -61,7 +61,7 @@ impl Plugin for MutatingPolicies {
 
     async fn admit(&self, request: &Attributes<'_>, object: &mut Json) -> Result<(), Status> {
         request.record.reinvocation().begin(object);
-        let mut errors = Vec::new();
+        let mut errors: Vec<MutationError> = Vec::new();
         for policy in self.0.current(request.api).iter() {
             if let Some(form) = policy.definition.matcher.matches(request, object) {
                 apply(request, policy, &form, object, &mut errors).await?;
@@ -72,12 +72,16 @@ impl Plugin for MutatingPolicies {
     }
 }
 
+/// The text of an error, and the reason that it gives to the Status.
+type MutationError = (String, StatusReason);
+
 /// Several errors become causes of one status; the message is the first.
-fn denied(request: &Attributes<'_>, object: &Json, errors: Vec<String>) -> Status {
+fn denied(request: &Attributes<'_>, object: &Json, errors: Vec<MutationError>) -> Status {
     let mut status = request.forbidden(object, "admission request denied by policy");
-    status.message = errors.first().cloned().unwrap_or_default();
-    status.reason = StatusReason::Invalid;
-    errors.into_iter().fold(status, |status, error| status.with_cause("", error, ""))
+    if let Some((message, reason)) = errors.first() {
+        (status.message, status.reason) = (message.clone(), reason.clone());
+    }
+    errors.into_iter().fold(status, |status, (error, _)| status.with_cause("", error, ""))
 }
 
 /// Applies a policy with all its bindings.
@@ -91,9 +95,16 @@ async fn apply(
     policy: &BoundPolicy,
     form: &MatchForm,
     object: &mut Json,
-    errors: &mut Vec<String>,
+    errors: &mut Vec<MutationError>,
 ) -> Result<(), Status> {
     let definition = &policy.definition;
+    if let Some(why) = policy.misconfigured(request) {
+        if definition.fail_closed {
+            let text = format!("policy '{}' denied request: {why}", definition.name);
+            errors.push((text, StatusReason::Forbidden));
+        }
+        return Ok(());
+    }
     for binding in &policy.bindings {
         if !binding.matches(request, object) {
             continue;
@@ -105,7 +116,8 @@ async fn apply(
             Ok(params) => params,
             Err(why) => {
                 if definition.fail_closed {
-                    errors.push(text(format!("failed to configure binding: {why}")));
+                    let why = format!("failed to configure binding: {why}");
+                    errors.push((text(why), StatusReason::Forbidden));
                 }
                 continue;
             }
@@ -114,7 +126,9 @@ async fn apply(
             match mutate(request, definition, binding, form, object, param).await {
                 Ok(()) => {}
                 Err(MutationFailure::Result(status)) => return Err(status),
-                Err(MutationFailure::Policy(why)) if definition.fail_closed => errors.push(text(why)),
+                Err(MutationFailure::Policy(why)) if definition.fail_closed => {
+                    errors.push((text(why), StatusReason::Invalid));
+                }
                 Err(MutationFailure::Policy(_)) => {}
             }
         }
@@ -134,13 +148,13 @@ async fn mutate(
     object: &mut Json,
     param: Json,
 ) -> Result<(), MutationFailure> {
-    let (new, old) = in_form(request, form, object).await.map_err(MutationFailure::Result)?;
+    let shown = in_form(request, form, object).await.map_err(MutationFailure::Result)?;
+    let (new, old) = if definition.reads_version { with_version(request, shown) } else { shown };
     let uid = format!("{}/{}/{}", definition.name, binding.name, param.at("metadata").text("name"));
     let mut objects = PolicyObjects::new(request, form, new, old);
     objects.params = param;
     {
-        let scope = PolicyScope::new(&objects, Access::new(request), &definition.variables);
-        scope.close();
+        let scope = PolicyScope::of_conditions(&objects, Access::new(request));
         if !matches_conditions(&scope, &definition.conditions).map_err(MutationFailure::Policy)? {
             return Ok(());
         }
@@ -156,7 +170,7 @@ async fn mutate(
     if objects.object != before {
         request.record.reinvocation().changed();
         let mut result = objects.object;
-        let accepted = accept(request, form, &mut result).await;
+        let accepted = accept(request, form, &mut result, UnknownFields::Refused).await;
         accepted.map_err(|failure| MutationFailure::Result(failure.into_status()))?;
         *object = result;
     }

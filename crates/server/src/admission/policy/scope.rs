@@ -160,6 +160,8 @@ pub(crate) struct PolicyScope<'a> {
     computed: Vec<OnceLock<Result<Value<'a>, EvalError>>>,
     /// The scope itself, by which the value `variables` leads back to these cells.
     own: OnceLock<&'a PolicyScope<'a>>,
+    /// Match conditions know the name of `namespaceObject`, but it is null for them, as in kube-apiserver.
+    hides_namespace: bool,
 }
 
 impl fmt::Debug for PolicyScope<'_> {
@@ -176,7 +178,12 @@ impl<'a> PolicyScope<'a> {
         variables: &'a [(String, CompiledExpression)],
     ) -> Self {
         let computed = variables.iter().map(|_| OnceLock::new()).collect();
-        Self { objects, access, variables, computed, own: OnceLock::new() }
+        Self { objects, access, variables, computed, own: OnceLock::new(), hides_namespace: false }
+    }
+
+    /// The scope of match conditions.
+    pub(crate) fn of_conditions(objects: &'a PolicyObjects<'a>, access: Arc<dyn Authorizer>) -> Self {
+        Self { hides_namespace: true, ..Self::new(objects, access, &[]) }
     }
 
     /// Makes the scope refer to itself, so that expressions can read `variables`. To be called once it has its final
@@ -218,6 +225,7 @@ impl<'a> Activation<'a> for PolicyScope<'a> {
             "oldObject" => Value::from_json(&self.objects.old),
             "request" => Value::from_json(self.objects.request()),
             "params" => Value::from_json(&self.objects.params),
+            "namespaceObject" if self.hides_namespace => Value::Null,
             "namespaceObject" => Value::from_json(self.objects.namespace()),
             "authorizer" => Value::authorizer(Arc::clone(&self.access)),
             "authorizer.requestResource" => {

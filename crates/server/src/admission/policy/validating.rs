@@ -16,7 +16,7 @@ use super::definition::{PolicyDefinition, Validation};
 use super::scope::{Access, PolicyObjects, PolicyScope};
 use super::{BoundPolicy, Policies};
 use crate::admission::matching::{MatchForm, is_exempt};
-use crate::admission::webhook::in_form;
+use crate::admission::webhook::{in_form, with_version};
 use crate::admission::{Attributes, Operation, Plugin, aggregate};
 use crate::api::Api;
 use crate::registry::Resource;
@@ -106,6 +106,13 @@ async fn judge(
     failures: &mut Vec<Json>,
 ) {
     let definition = &policy.definition;
+    if let Some(message) = policy.misconfigured(request) {
+        if definition.fail_closed {
+            let (policy, reason) = (definition.name.clone(), String::new());
+            denials.push(Denial { message, reason, policy, binding: None });
+        }
+        return;
+    }
     let mut annotations: Vec<(String, Vec<String>)> = Vec::new();
     for binding in policy.bindings.iter().filter(|binding| binding.matches(request, object)) {
         let deny = |message: String, reason: String| Denial {
@@ -123,6 +130,7 @@ async fn judge(
             Err(_) => continue,
         };
         let (new, old) = match in_form(request, form, object).await {
+            Ok(shown) if definition.reads_version => with_version(request, shown),
             Ok(shown) => shown,
             Err(status) if definition.fail_closed => {
                 denials.push(deny(status.message, String::new()));
@@ -187,18 +195,22 @@ fn evaluate(
     objects: &PolicyObjects<'_>,
 ) -> PolicyOutcome {
     let mut verdict = PolicyOutcome::default();
-    let scope = PolicyScope::new(objects, Access::new(request), &definition.variables);
-    scope.close();
-    match matches_conditions(&scope, &definition.conditions) {
-        Ok(true) => {}
-        Ok(false) => return verdict,
-        Err(why) => {
-            if definition.fail_closed {
-                verdict.denied.push((0, why, String::new()));
+    let access = Access::new(request);
+    if !definition.conditions.is_empty() {
+        let scope = PolicyScope::of_conditions(objects, access.clone());
+        match matches_conditions(&scope, &definition.conditions) {
+            Ok(true) => {}
+            Ok(false) => return verdict,
+            Err(why) => {
+                if definition.fail_closed {
+                    verdict.denied.push((0, why, String::new()));
+                }
+                return verdict;
             }
-            return verdict;
         }
     }
+    let scope = PolicyScope::new(objects, access, &definition.variables);
+    scope.close();
     let mut budget = Budget::new(OBJECT_BUDGET);
     for (index, validation) in definition.validations.iter().enumerate() {
         match scope.evaluate(&validation.expression, &mut budget) {

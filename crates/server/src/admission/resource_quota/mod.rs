@@ -203,7 +203,7 @@ impl Quota {
             status.put("used", document(used));
         }
         let value = Some(json::encode_stored(&value).into());
-        Write { key: self.key.clone(), value, expect: Expect::At(self.revision) }
+        Write { key: self.key.clone(), value, expect: Expect::At(self.revision), origin: None }
     }
 }
 

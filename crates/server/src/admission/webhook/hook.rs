@@ -14,8 +14,9 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 
-use super::in_form;
-use super::review::{AdmissionReview, ReviewAnswer};
+use super::answer::ReviewAnswer;
+use super::review::AdmissionReview;
+use super::{in_form, with_version};
 use crate::admission::Attributes;
 use crate::admission::matching::{MatchForm, Matcher};
 use crate::admission::policy::{Access, PolicyObjects, PolicyScope, matches_conditions};
@@ -148,9 +149,9 @@ impl Webhook {
         if self.conditions.is_empty() {
             return Ok(Some(form));
         }
-        let (new, old) = in_form(request, &form, object).await?;
+        let (new, old) = with_version(request, in_form(request, &form, object).await?);
         let objects = PolicyObjects::new(request, &form, new, old);
-        let scope = PolicyScope::new(&objects, Access::new(request), &[]);
+        let scope = PolicyScope::of_conditions(&objects, Access::new(request));
         match matches_conditions(&scope, &self.conditions) {
             Ok(matches) => Ok(matches.then_some(form)),
             Err(why) if self.fail_closed => Err(request.forbidden(object, &why)),
@@ -164,7 +165,7 @@ impl Webhook {
         String::from_utf8_lossy(&listwatch_wire::json::encode(&said)).into_owned()
     }
 
-    /// Calls the webhook and reads its answer, within its timeout.
+    /// Calls the webhook and reads its answer, within its timeout. Only a mutating one may return a patch.
     ///
     /// # Errors
     /// [`WebhookFailure::Rejected`] if it denied the request or does not support dry run, [`WebhookFailure::Call`]
@@ -178,6 +179,7 @@ impl Webhook {
         form: &MatchForm,
         object: &Value,
         old: &Value,
+        mutating: bool,
     ) -> Result<ReviewAnswer, WebhookFailure> {
         if request.is_dry_run() && !self.dry_run {
             let why = format!("admission webhook {:?} does not support dry run", self.name);
@@ -195,8 +197,7 @@ impl Webhook {
         let timeout = Duration::from_secs(u64::try_from(self.timeout).unwrap_or(1));
         let answer = request.api.call_webhook(endpoint, body, timeout).await;
         let answer = answer.map_err(|why| WebhookFailure::Call(format!("failed to call webhook: {why}")))?;
-        let answer = ReviewAnswer::read(&answer, version, &uid)
-            .map_err(|why| WebhookFailure::Call(format!("received invalid webhook response: {why}")))?;
+        let answer = ReviewAnswer::read(&answer, version, &uid, mutating)?;
         answer.record(request, self);
         answer.check_allowed(&self.name)?;
         Ok(answer)

@@ -1,9 +1,10 @@
 //! MutatingAdmissionWebhook and ValidatingAdmissionWebhook: programs elsewhere that change or reject requests.
 //!
 //! [`hook`] is a webhook as its configuration describes it, read once per change of the configurations. [`review`] is what
-//! it is asked and answers, `outbound/` is how it is reached. Mutating webhooks are called one after the other, validating
+//! it is asked, [`answer`] what it answers, `outbound/` is how it is reached. Mutating webhooks are called one after the other, validating
 //! ones at the same time.
 
+mod answer;
 mod hook;
 mod review;
 
@@ -134,10 +135,11 @@ async fn mutate(
     form: &MatchForm,
     object: &mut Value,
 ) -> Result<bool, WebhookFailure> {
-    let shown = in_form(request, form, object).await.map_err(WebhookFailure::Rejected);
-    let (mut shown, old) = shown?;
-    let answer = hook.call(request, form, &shown, &old).await?;
-    let Some(patch) = answer.patch(hook)? else { return Ok(false) };
+    let shown =
+        with_version(request, in_form(request, form, object).await.map_err(WebhookFailure::Rejected)?);
+    let (mut shown, old) = shown;
+    let answer = hook.call(request, form, &shown, &old, true).await?;
+    let Some(patch) = answer.patch()? else { return Ok(false) };
     if shown.is_null() {
         return Err(WebhookFailure::Rejected(Status::internal(format!(
             "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
@@ -149,9 +151,18 @@ async fn mutate(
     if shown == before {
         return Ok(false);
     }
-    accept(request, form, &mut shown).await?;
+    accept(request, form, &mut shown, UnknownFields::Dropped).await?;
     *object = shown;
     Ok(true)
+}
+
+/// The treatment of fields that a patched object has and its kind does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::admission) enum UnknownFields {
+    /// For webhooks, which may know another version of the kind.
+    Dropped,
+    /// For policies, whose expressions are written for this one.
+    Refused,
 }
 
 /// Checks the types of a patched object, fills in defaults, and brings it into the version of the request.
@@ -161,10 +172,19 @@ pub(in crate::admission) async fn accept(
     request: &Attributes<'_>,
     form: &MatchForm,
     object: &mut Value,
+    unknown: UnknownFields,
 ) -> Result<(), WebhookFailure> {
     let own = form.resource(request);
     if is_whole(request) {
-        if let Some(error) = own.rules.decode(object, None).error {
+        take_version(request, object)?;
+        check_kind(own, object)?;
+        let report = own.rules.decode(object, None);
+        let refused = unknown == UnknownFields::Refused && own.builtin.is_some();
+        let strange = report.unknown.iter().map(|field| format!("unknown field {field:?}"));
+        let strange = strange.collect::<Vec<_>>().join(", ");
+        let strange = (refused && !strange.is_empty()).then(|| format!("strict decoding error: {strange}"));
+        let error = report.error.or(strange);
+        if let Some(error) = error {
             return Err(WebhookFailure::Rejected(Status::internal(error)));
         }
         own.rules.complete(object, None);
@@ -172,9 +192,49 @@ pub(in crate::admission) async fn accept(
     if let MatchForm::Converted(resource) = form {
         convert(request.api, object, resource, request.resource).await.map_err(WebhookFailure::Rejected)?;
     }
-    let meta = object.inner_or_new("metadata");
-    meta.map(listwatch_kinds::meta::drop_duplicate_owners);
     Ok(())
+}
+
+/// Shows the version of the stored object, which objects are stored without, in the old and the new object.
+pub(in crate::admission) fn with_version(
+    request: &Attributes<'_>,
+    (mut new, mut old): (Value, Value),
+) -> (Value, Value) {
+    if let Some(version) = request.old_version.filter(|_| is_whole(request)) {
+        let version = version.to_string();
+        for meta in [&mut new, &mut old].into_iter().filter_map(|object| object.inner("metadata")) {
+            meta.put("resourceVersion", version.as_str());
+        }
+    }
+    (new, old)
+}
+
+/// Takes the version from an object that was shown with one.
+///
+/// # Errors
+/// 409 if it is another now: that would be an update of another version.
+fn take_version(request: &Attributes<'_>, object: &mut Value) -> Result<(), WebhookFailure> {
+    let Some(version) = request.old_version else { return Ok(()) };
+    let taken = object.inner("metadata").and_then(|meta| meta.remove("resourceVersion"));
+    let text = taken.as_ref().and_then(Value::as_str).unwrap_or_default();
+    if text.is_empty() || text == version.to_string() {
+        return Ok(());
+    }
+    let resource = request.resource;
+    let status = Status::modified(&resource.group, &resource.plural, request.name);
+    Err(WebhookFailure::Rejected(status))
+}
+
+/// Refuses a patch that made another kind of the object. One that left out its kind did not.
+fn check_kind(own: &Resource, object: &Value) -> Result<(), WebhookFailure> {
+    let (version, kind) = (object.text("apiVersion"), object.text("kind"));
+    if version.is_empty() || kind.is_empty() || (version == own.api_version() && kind == &*own.kind) {
+        return Ok(());
+    }
+    let scheme = "pkg/api/legacyscheme/scheme.go:30";
+    Err(WebhookFailure::Rejected(Status::internal(format!(
+        "no kind {kind:?} is registered for version {version:?} in scheme {scheme:?}"
+    ))))
 }
 
 /// Returns true if the object of the request is one of its resource, not of a kind of the subresource's own.
@@ -239,10 +299,9 @@ async fn validate(
     object: &Value,
     index: usize,
 ) -> Result<(), Status> {
-    let (new, old) = in_form(request, &form, object).await?;
-    let called = hook.call(request, &form, &new, &old).await;
-    match called.and_then(|answer| answer.without_patch(hook)) {
-        Ok(()) => Ok(()),
+    let (new, old) = with_version(request, in_form(request, &form, object).await?);
+    match hook.call(request, &form, &new, &old, false).await {
+        Ok(_) => Ok(()),
         Err(failure) => {
             let annotation = format!("validating.webhook.admission.k8s.io/round_0_index_{index}");
             failure.settle(request, hook, &annotation)

@@ -24,7 +24,7 @@ pub struct PolicyRule {
     /// Resources, subresources as `pods/status` or `*/scale`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_empty")]
     pub resources: Vec<String>,
-    /// If not empty, only objects of these names.
+    /// Names of the objects that it is about; all objects if it is empty.
     ///
     /// Verbs on collections have no name, so such a rule allows `list` and `watch` only with a field selector on
     /// `metadata.name`, from which the request gets one.

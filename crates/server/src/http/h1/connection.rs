@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::http::body::{
-    Body, Duplex, PieceStream, Response, STALL, WRITE_GRACE, WatchBody, with_write_grace,
+    Body, Duplex, PieceStream, Pieces, Response, STALL, WRITE_GRACE, WatchBody, with_write_grace,
 };
 use crate::http::h1::body::RequestBody;
 use crate::http::h1::head;
@@ -226,7 +226,7 @@ where
             head(Delimiter::Length(length), keep);
             write_short(io, &[&out]).await?;
         }
-        Body::Pieces(pieces) => {
+        Body::Pieces(Pieces { stream: pieces, .. }) => {
             // HTTP/1.0 knows no chunks: the end of the connection is the end of the body.
             let keep = keep && version == Version::HTTP_11;
             let chunked = version == Version::HTTP_11;

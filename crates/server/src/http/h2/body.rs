@@ -55,7 +55,7 @@ impl OutBody {
             Body::Empty | Body::Head(_) | Body::Tunnel(_) => BodyState::OneFrame(Bytes::new()),
             Body::Full(bytes) if bytes.len() <= ONE_FRAME => BodyState::OneFrame(bytes),
             Body::Full(bytes) => BodyState::Full(bytes),
-            Body::Pieces(pieces) => BodyState::Pieces(pieces),
+            Body::Pieces(pieces) => BodyState::Pieces(pieces.stream),
             Body::Watch(watch) | Body::WebSocket(watch) => {
                 deadline.set(watch.deadline() + WRITE_GRACE);
                 BodyState::Watch(events(watch))

@@ -64,6 +64,21 @@ where
     log(connection.await, peer);
 }
 
+/// HTTP/1.1 by hyper, to be compared with the server's own.
+#[cfg(feature = "bench-http")]
+pub(crate) async fn serve_http1<S>(io: S, service: Arc<impl Handler>, peer: SocketAddr)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = *service.limits();
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_timeout)
+        .max_headers(limits.head_lines)
+        .serve_connection(TokioIo::new(io), service_fn(move |request| answer(Arc::clone(&service), request)));
+    log(connection.await, peer);
+}
+
 fn log(outcome: hyper::Result<()>, peer: SocketAddr) {
     if let Err(error) = outcome {
         tracing::debug!(%peer, %error, "connection ended");

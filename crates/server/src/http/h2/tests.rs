@@ -16,7 +16,7 @@ use hyper::server::conn::http2;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use crate::http::body::{Body, STALL};
+use crate::http::body::{Body, Pieces, STALL};
 use crate::http::h2::*;
 
 /// The resources that a response holds.
@@ -89,7 +89,11 @@ async fn a_list_that_nobody_reads_is_given_up() {
     let (snapshot, left) = held(64 << 10);
     let pieces = stream::repeat_with(move || Ok(Bytes::copy_from_slice(&snapshot))).boxed();
     let (large, _) = held(300_000);
-    let answers = [("/list", Body::Pieces(pieces)), ("/large", full(large)), ("/small", full(held(9).0))];
+    let answers = [
+        ("/list", Body::Pieces(Pieces { stream: pieces, held: 0 })),
+        ("/large", full(large)),
+        ("/small", full(held(9).0)),
+    ];
     let mut client = connect(65_535, answers).await;
     let began = Instant::now();
     let mut list = get(&mut client, "/list").await;
@@ -121,7 +125,11 @@ async fn a_slow_reader_and_a_slow_source_have_their_time() {
         sleep(STALL * 2).await;
         (n < 3).then(|| (Ok(Bytes::from_static(b"piece")), n + 1))
     });
-    let mut client = connect(65_535, [("/large", full(answer)), ("/", Body::Pieces(pieces.boxed()))]).await;
+    let mut client = connect(
+        65_535,
+        [("/large", full(answer)), ("/", Body::Pieces(Pieces { stream: pieces.boxed(), held: 0 }))],
+    )
+    .await;
     assert_eq!(read(&mut get(&mut client, "/").await).await, 15);
     let mut body = get(&mut client, "/large").await;
     let (mut seen, began) = (0, Instant::now());

@@ -19,19 +19,19 @@ pub fn document(resources: &[&Arc<Resource>]) -> Vec<u8> {
     openapi::custom_v3(&described)
 }
 
-/// Returns the OpenAPI v2 document of everything that is served, built-in kinds included. It is large: several
-/// megabytes.
+/// Returns the OpenAPI v2 document of everything that is served, built-in kinds and the parts of extension API servers
+/// included. It is large: several megabytes.
 ///
-/// Made per request and compressed on the way out; clients ask once and keep it by its ETag.
+/// Made for all who ask at the same time and compressed on the way out; clients ask once and keep it by its ETag.
 #[must_use]
-pub fn v2(served: &Served) -> Vec<u8> {
-    openapi::v2(&custom(served))
+pub fn v2(served: &Served, extensions: &[&[u8]]) -> Vec<u8> {
+    openapi::v2(&custom(served), extensions)
 }
 
 /// Returns the OpenAPI v2 document in protobuf, which older versions of kubectl and Helm ask for.
 #[must_use]
-pub fn v2_protobuf(served: &Served) -> Vec<u8> {
-    openapi::v2_protobuf(&custom(served))
+pub fn v2_protobuf(served: &Served, extensions: &[&[u8]]) -> Vec<u8> {
+    openapi::v2_protobuf(&custom(served), extensions)
 }
 
 fn custom(served: &Served) -> Vec<CustomResource<'_>> {

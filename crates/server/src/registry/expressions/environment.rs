@@ -17,7 +17,6 @@ use listwatch_cel::{Env, Type, Version};
 pub(crate) struct Declared {
     pub(crate) params: bool,
     pub(crate) authorizer: bool,
-    pub(crate) namespace: bool,
 }
 
 /// Returns the environment of an expression.
@@ -27,10 +26,8 @@ pub(crate) fn environment(version: Version, declared: Declared) -> Env {
     let mut env = Env::new(version)
         .with_variable("object", Type::Dyn)
         .with_variable("oldObject", Type::Dyn)
-        .with_variable("request", REQUEST.clone());
-    if declared.namespace {
-        env = env.with_variable("namespaceObject", NAMESPACE.clone());
-    }
+        .with_variable("request", REQUEST.clone())
+        .with_variable("namespaceObject", NAMESPACE.clone());
     if declared.params {
         env = env.with_variable("params", Type::Dyn);
     }

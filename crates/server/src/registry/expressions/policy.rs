@@ -79,8 +79,8 @@ impl Environments {
     /// libraries may be used: a stored policy may use what a newer server accepted.
     pub(crate) fn new(version: Version, family: PolicyFamily, spec: &Value) -> Self {
         let params = spec.has("paramKind");
-        let declared = Declared { params, authorizer: true, namespace: true };
-        let conditions = environment(version, Declared { namespace: false, ..declared });
+        let declared = Declared { params, authorizer: true };
+        let conditions = environment(version, declared);
         let mut full = environment(version, declared);
         if family == PolicyFamily::Mutating {
             full = full.with_mutation().with_type(JSON_PATCH.clone()).with_dynamic_type("Object");

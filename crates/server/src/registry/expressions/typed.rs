@@ -58,7 +58,7 @@ pub(crate) fn check(registry: &Registry, policy: &Value) -> Vec<Warning> {
 
 /// The environment of the expressions with typed objects.
 fn typed(registry: &Registry, spec: &Value, object: Type) -> Env {
-    let declared = Declared { params: spec.has("paramKind"), authorizer: true, namespace: true };
+    let declared = Declared { params: spec.has("paramKind"), authorizer: true };
     let mut env = environment(Version::Stored, declared)
         .with_variable("object", object.clone())
         .with_variable("oldObject", object);

@@ -15,7 +15,8 @@ use listwatch_wire::json::Value;
 
 use crate::RequestLimits;
 use crate::cache::Object;
-use crate::http::body::{Body, Broken};
+use crate::fairness::UserTurns;
+use crate::http::body::{Body, Broken, Pieces};
 use crate::registry::Resource;
 use crate::request::negotiate::ResponseShape;
 use crate::verbs::list::source::ListObjects;
@@ -65,16 +66,22 @@ impl ProtobufListEncoder {
     ///
     /// # Errors
     /// 500 for an object that does not fit its schema.
-    pub(crate) async fn body(mut self, objects: ListObjects, limits: &RequestLimits) -> Result<Body, Status> {
-        let measured = self.measure(objects, limits).await?;
+    pub(crate) async fn body(
+        mut self,
+        objects: ListObjects,
+        limits: &RequestLimits,
+        turns: &UserTurns,
+    ) -> Result<Body, Status> {
+        let measured = self.measure(objects, limits, turns).await?;
         let head = Bytes::from(self.list.begin(measured.items));
+        let held = measured.kept.iter().map(Bytes::len).sum();
         let pieces = [head].into_iter().chain(measured.kept);
         let Some(rest) = measured.rest else {
             let pieces: Vec<Bytes> = pieces.chain([Bytes::from_static(self.list.end())]).collect();
             return Ok(whole(pieces, limits));
         };
-        let pieces = stream::iter(pieces.map(Ok)).chain(self.again(rest, limits.piece_bytes));
-        Ok(Body::Pieces(pieces.boxed()))
+        let stream = stream::iter(pieces.map(Ok)).chain(self.again(rest, limits.piece_bytes)).boxed();
+        Ok(Body::Pieces(Pieces { stream, held }))
     }
 
     /// Encodes the whole list to find its length, keeping the beginning. Yields between pieces: nothing is written
@@ -85,9 +92,11 @@ impl ProtobufListEncoder {
         &mut self,
         mut objects: ListObjects,
         limits: &RequestLimits,
+        turns: &UserTurns,
     ) -> Result<MeasuredList, Status> {
         let mut measured = MeasuredList { items: 0, kept: Vec::new(), rest: None };
         loop {
+            turns.enter().await;
             if measured.rest.is_none() && measured.items >= limits.protobuf_bytes as u64 {
                 measured.rest = Some(objects.clone());
             }
@@ -147,8 +156,9 @@ impl ProtobufListEncoder {
 
 /// A list that is all there: as one if it is short.
 fn whole(pieces: Vec<Bytes>, limits: &RequestLimits) -> Body {
-    if pieces.iter().map(Bytes::len).sum::<usize>() <= limits.gzip_above {
+    let held = pieces.iter().map(Bytes::len).sum::<usize>();
+    if held <= limits.gzip_above {
         return Body::Full(pieces.concat().into());
     }
-    Body::Pieces(stream::iter(pieces.into_iter().map(Ok)).boxed())
+    Body::Pieces(Pieces { stream: stream::iter(pieces.into_iter().map(Ok)).boxed(), held })
 }

@@ -21,7 +21,7 @@ use crate::cache::fresh::storage_status;
 use crate::cache::{Collection, Filter, Object, Snapshot, Walk};
 use crate::registry::Resource;
 use crate::request::selectors::parse_version;
-use crate::verbs::list::slice::TimeSlice;
+use crate::verbs::slice::TimeSlice;
 
 /// The resource that kube-apiserver does not serve from its watch cache: version 0 is not "any state" and a limit
 /// always holds for it.

@@ -79,6 +79,8 @@ impl StreamAdmission {
         admitted
     }
 
+    /// Admits one watch of a subscription as the request that it would be by itself.
+    ///
     /// # Errors
     ///
     /// 401 if the credentials have ended meanwhile, 403, 404, 405, 400, 429 without seats.

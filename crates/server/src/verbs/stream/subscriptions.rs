@@ -24,7 +24,7 @@ struct LiveWatch {
     writer: EventWriter,
     /// The authorization of the watch, which ends when it no longer holds.
     guard: Option<Box<Recheck>>,
-    /// When it ends by itself, unless that is with the stream.
+    /// The time at which it ends by itself, unless that is with the stream.
     deadline: Option<Instant>,
 }
 
@@ -143,7 +143,7 @@ impl Subscriptions {
         ids
     }
 
-    /// When one of them is to be looked at again.
+    /// The time at which one of them is to be looked at again.
     pub(super) fn wakes(&self) -> Option<Instant> {
         let guards = self.watches.iter().filter_map(|watch| watch.guard.as_ref()).map(|guard| guard.due());
         guards.chain(self.watches.iter().filter_map(|watch| watch.deadline)).min()

@@ -95,6 +95,11 @@ impl EventFormat {
         out.freeze()
     }
 
+    /// Returns true if each event is encoded for this watcher alone, which takes far longer than a copy.
+    pub(crate) fn is_unshared(&self) -> bool {
+        matches!(self.shape, ResponseShape::Table(_))
+    }
+
     /// The resource that is watched.
     pub(crate) fn resource(&self) -> &Arc<Resource> {
         &self.resource

@@ -80,7 +80,7 @@ pub(crate) struct ServedWatch {
     writer: EventWriter,
     /// Initial events, live events, or a last error.
     stage: WatchStage,
-    /// Events that the cursor has passed while a webhook converts them: the connection drops the future of a batch when the client
+    /// Events that the cursor has passed while they wait to be written: the connection drops the future of a batch when the client
     /// sends something meanwhile.
     converting: Option<Box<FilteredEvents>>,
     /// Fires at the next bookmark, recheck or the deadline, whichever is first.
@@ -220,7 +220,7 @@ impl ServedWatch {
             events = self.cursor.next(portion) => events,
         };
         match events {
-            Ok(events) if self.writer.converts() => {
+            Ok(events) if self.writer.waits() => {
                 self.converting = Some(Box::new(events));
                 self.converted().await
             }
@@ -234,7 +234,7 @@ impl ServedWatch {
         }
     }
 
-    /// The frames of events that a webhook converts.
+    /// The frames of events that had to wait.
     async fn converted(&mut self) -> Option<FrameBytes> {
         let events = self.converting.as_deref()?;
         let frames = self.writer.events(&self.api, events).await;

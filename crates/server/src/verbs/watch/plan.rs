@@ -45,7 +45,7 @@ pub(crate) struct BegunWatch {
     pub(crate) writer: EventWriter,
     /// The present state, if it comes first.
     pub(crate) initial: Option<Box<InitialState>>,
-    /// Where it begins.
+    /// The revision after which its events begin.
     pub(crate) position: Revision,
 }
 
@@ -109,7 +109,8 @@ impl WatchPlan {
             self.initial.then(|| Box::new(InitialState::new(snapshot, walk, view, now, end_bookmark)));
         let info = describe(target, cursor.view(), self.bookmarks);
         let format = EventFormat::new(Arc::clone(resource), self.form, self.include);
-        let writer = EventWriter::new(format, api.metrics.watches.open(info, position));
+        let turns = api.fairness.turns_for_pieces(&target.user.name);
+        let writer = EventWriter::new(format, api.metrics.watches.open(info, position), turns);
         BegunWatch { cursor, writer, initial, position }
     }
 }

@@ -11,15 +11,22 @@ use listwatch_wire::{Revision, Status};
 use crate::api::Api;
 use crate::api::convert::{self, ConversionFreshness};
 use crate::cache::{FilteredEvent, Snapshot, View, Walk};
+use crate::fairness::UserTurns;
 use crate::http::body::FrameBytes;
 use crate::observe::{RequestSeries, WatchTicket};
+use crate::verbs::slice::TimeSlice;
 use crate::verbs::watch::format::EventFormat;
+
+/// Objects of the present state between two looks at the clock.
+const CLOCK_EVERY: usize = 16;
 
 /// Writes the events of one watch.
 #[derive(Debug)]
 pub(crate) struct EventWriter {
     format: EventFormat,
     ticket: WatchTicket,
+    /// Where long work waits, so that many watches of one user hold up nobody.
+    turns: UserTurns,
 }
 
 /// The present state on its way out.
@@ -51,8 +58,8 @@ impl InitialState {
 }
 
 impl EventWriter {
-    pub(super) fn new(format: EventFormat, ticket: WatchTicket) -> Self {
-        Self { format, ticket }
+    pub(super) fn new(format: EventFormat, ticket: WatchTicket, turns: UserTurns) -> Self {
+        Self { format, ticket, turns }
     }
 
     pub(super) fn is_binary(&self) -> bool {
@@ -88,9 +95,9 @@ impl EventWriter {
         line
     }
 
-    /// Returns true if a webhook converts the objects that are watched.
-    pub(super) fn converts(&self) -> bool {
-        self.format.resource().conversion.is_some()
+    /// Returns true if [`events`](Self::events) may have to wait: for a webhook that converts the objects, or for its turn.
+    pub(super) fn waits(&self) -> bool {
+        self.format.resource().conversion.is_some() || self.format.is_unshared()
     }
 
     /// Events, each a frame.
@@ -100,6 +107,9 @@ impl EventWriter {
     ///
     /// One frame per event, in order. Frames of built-in objects in JSON are shared with other watchers.
     pub(crate) async fn events(&mut self, api: &Api, events: &[FilteredEvent]) -> Result<FrameBytes, Status> {
+        if self.format.is_unshared() {
+            self.turns.enter().await;
+        }
         let frames = match self.format.resource().conversion {
             Some(_) => Box::pin(self.converted(api, events)).await?,
             None => events.iter().map(|filtered| self.format.event(filtered, &api.cache.frames)).collect(),
@@ -113,10 +123,15 @@ impl EventWriter {
     /// # Errors
     /// As [`events`](Self::events).
     pub(crate) async fn initial(&mut self, api: &Api, state: &mut InitialState) -> Result<BytesMut, Status> {
+        self.turns.enter().await;
         let mut out = match self.format.resource().conversion {
             Some(_) => Box::pin(self.initial_converted(api, state)).await?,
             None => self.initial_stored(api, state),
         };
+        if out.is_empty() && !state.done {
+            // Nothing will be written, so that this is where others get their turn.
+            tokio::task::yield_now().await;
+        }
         if state.done && state.end_bookmark {
             let bookmark = self.bookmark(state.revision, true);
             out.extend_from_slice(&bookmark);
@@ -127,20 +142,21 @@ impl EventWriter {
     fn initial_stored(&mut self, api: &Api, state: &mut InitialState) -> BytesMut {
         let limit = api.options.requests.piece_bytes;
         let mut out = BytesMut::with_capacity(limit + (8 << 10));
-        let mut last = None;
-        for object in state.snapshot.range(&state.walk) {
+        let (mut last, slice, mut stopped) = (None, TimeSlice::begin(), false);
+        for (looked, object) in state.snapshot.range(&state.walk).enumerate() {
             if state.view.filter().matches(object) {
                 let before = out.len();
                 self.format.initial(object, &mut out);
                 self.ticket.initial(out.len() - before);
             }
             last = Some(object.key());
-            if out.len() >= limit {
+            stopped = out.len() >= limit || (looked % CLOCK_EVERY == CLOCK_EVERY - 1 && slice.is_over());
+            if stopped {
                 break;
             }
         }
         match last {
-            Some(last) if out.len() >= limit => state.walk.advance(last),
+            Some(last) if stopped => state.walk.advance(last),
             _ => state.done = true,
         }
         out

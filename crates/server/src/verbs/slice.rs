@@ -1,6 +1,6 @@
-//! [`TimeSlice`]: how long a list keeps its worker.
+//! [`TimeSlice`]: how long a list, or the state that a watch begins with, keeps its worker.
 //!
-//! A list over memory waits for nothing: objects that do not match produce nothing to write, and a client that reads fast takes each piece at once.
+//! A walk over memory waits for nothing: objects that do not match produce nothing to write, and a client that reads fast takes each piece at once.
 //! Whoever else is to be served by the same worker would wait for its end.
 
 use std::time::{Duration, Instant};
@@ -8,22 +8,27 @@ use std::time::{Duration, Instant};
 /// Long enough to encode a few pieces, short enough that nobody notices the wait.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// The time since a list began to use its worker.
+/// The time since a walk began to use its worker.
 ///
 /// tokio's own budget does not help here: reading from memory never returns pending.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TimeSlice {
+pub(crate) struct TimeSlice {
     since: Instant,
 }
 
 impl TimeSlice {
-    pub(super) fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         Self { since: Instant::now() }
     }
 
+    /// Returns true if the slice is used up.
+    pub(crate) fn is_over(self) -> bool {
+        self.since.elapsed() >= SLICE
+    }
+
     /// Yields to other tasks of the worker if the slice is used up.
-    pub(super) async fn yield_when_used_up(&mut self) {
-        if self.since.elapsed() >= SLICE {
+    pub(crate) async fn yield_when_used_up(&mut self) {
+        if self.is_over() {
             tokio::task::yield_now().await;
             *self = Self::begin();
         }

@@ -1,0 +1,97 @@
+//! [`Pages`]: everything that `top` reads over HTTP.
+//!
+//! Credentials of the kubeconfig go to the API server alone, never to a metrics page of somebody else.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use futures::future::join_all;
+use http::{Request, Uri};
+
+use super::controllers::ControllerReading;
+use super::reading::TopReading;
+
+/// The time for one page: figures that are older are not live.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The API server and the metrics pages of controllers.
+pub(super) struct Pages {
+    server: kube::Client,
+    controllers: Vec<MetricsPage>,
+}
+
+/// A metrics page of a controller.
+struct MetricsPage {
+    url: Uri,
+    client: kube::Client,
+    /// Host and port before the names of informers and queues; empty if there is one page only.
+    prefix: String,
+}
+
+impl Pages {
+    pub(super) fn new(server: kube::Client, urls: &[Uri]) -> anyhow::Result<Self> {
+        let is_alone = urls.len() < 2;
+        let controllers = urls.iter().map(|url| MetricsPage::new(url, is_alone)).collect::<Result<_, _>>()?;
+        Ok(Self { server, controllers })
+    }
+
+    /// Reads all of them at the same time. A controller that does not answer is noted in the reading; without the server
+    /// there is none.
+    pub(super) async fn read(&self) -> anyhow::Result<TopReading> {
+        let (server, controllers) = tokio::join!(self.read_server(), self.read_controllers());
+        let mut reading = server?;
+        reading.controllers = controllers;
+        Ok(reading)
+    }
+
+    async fn read_server(&self) -> anyhow::Result<TopReading> {
+        let metrics = get(&self.server, "/metrics").await.context("cannot read /metrics")?;
+        let watches = match get(&self.server, "/debug/listwatch/watches").await {
+            Ok(watches) => Some(watches),
+            // No listwatch server: it counts its watches and does not list them.
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) => return Err(error).context("cannot read /debug/listwatch/watches"),
+        };
+        TopReading::new(Instant::now(), &metrics, watches.as_deref())
+    }
+
+    async fn read_controllers(&self) -> ControllerReading {
+        let answers = join_all(self.controllers.iter().map(MetricsPage::read)).await;
+        let mut reading = ControllerReading::default();
+        for (page, answer) in self.controllers.iter().zip(answers) {
+            match answer {
+                Ok(text) => reading.add(&page.prefix, &text),
+                Err(error) => reading.problems.push(crate::one_line(&error)),
+            }
+        }
+        reading
+    }
+}
+
+impl MetricsPage {
+    fn new(url: &Uri, is_alone: bool) -> anyhow::Result<Self> {
+        let (Some(scheme), Some(authority)) = (url.scheme(), url.authority()) else {
+            bail!("--metrics {url}: expected a URL, as in http://127.0.0.1:8080/metrics")
+        };
+        let base =
+            Uri::builder().scheme(scheme.clone()).authority(authority.clone()).path_and_query("/").build()?;
+        let client = listwatch::kube::client(kube::Config::new(base))?;
+        let prefix = if is_alone { String::new() } else { format!("{authority} ") };
+        Ok(Self { url: url.clone(), client, prefix })
+    }
+
+    async fn read(&self) -> anyhow::Result<String> {
+        let path = self.url.path_and_query().map_or("/metrics", |path| path.as_str());
+        let path = if path == "/" { "/metrics" } else { path };
+        let answer = tokio::time::timeout(PATIENCE, get(&self.client, path)).await;
+        let answer = answer
+            .with_context(|| format!("no answer in {PATIENCE:?}"))
+            .and_then(|got| got.map_err(Into::into));
+        answer.with_context(|| format!("cannot read {}", self.url))
+    }
+}
+
+async fn get(client: &kube::Client, path: &str) -> Result<String, kube::Error> {
+    let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+    client.request_text(request).await
+}

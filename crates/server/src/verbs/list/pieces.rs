@@ -1,0 +1,232 @@
+//! [`ListPieces`]: a list as JSON, tables or YAML, written piece by piece.
+//!
+//! Memory is one batch of objects and one piece, however long the list is. Large objects are encoded in the blocking pool
+//! ([`OffloadedList`]), so that a list holds up no other request. Protobuf is [`mod@super::protobuf`].
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, stream};
+use listwatch_wire::{Revision, Status};
+
+use crate::api::UserPool;
+use crate::cache::{Object, push_number};
+use crate::http::body::{Body, Broken, PieceStream, Pieces};
+use crate::pipeline::collected::More;
+use crate::registry::Resource;
+use crate::request::negotiate::ResponseShape;
+use crate::respond::encode;
+use crate::respond::table::{self, Include};
+use crate::verbs::list::source::ListObjects;
+use crate::verbs::list::text::Text;
+
+/// Writes the parts of a list.
+///
+/// Shared by lists and by the answer of a deleted collection.
+pub(super) struct ListPartWriter {
+    pub(super) resource: Arc<Resource>,
+    pub(super) shape: ResponseShape,
+    pub(super) include: Include,
+}
+
+impl ListPartWriter {
+    fn head(&self, metadata: &[u8]) -> BytesMut {
+        let mut out = BytesMut::with_capacity(1024);
+        let (kind, version) = match self.shape {
+            ResponseShape::Table(meta) => {
+                table::head(&mut out, meta, metadata, &table::columns(&self.resource));
+                return out;
+            }
+            ResponseShape::Metadata(meta) => ("PartialObjectMetadataList", meta.api_version().to_owned()),
+            ResponseShape::Whole => (&*self.resource.list_kind, self.resource.api_version()),
+        };
+        for part in [b"{\"kind\":\"", kind.as_bytes(), b"\",\"apiVersion\":\"", version.as_bytes()] {
+            out.extend_from_slice(part);
+        }
+        out.extend_from_slice(b"\",\"metadata\":");
+        out.extend_from_slice(metadata);
+        out.extend_from_slice(b",\"items\":[");
+        out
+    }
+
+    /// The `metadata` of the list; empty for objects that are not stored. Lists of custom resources spell out an empty
+    /// continue token, as in kube-apiserver.
+    pub(super) fn metadata(&self, revision: Revision, more: Option<&More>) -> BytesMut {
+        if revision == Revision(0) {
+            return BytesMut::from(&b"{}"[..]);
+        }
+        let mut out = BytesMut::from(&b"{\"resourceVersion\":\""[..]);
+        push_number(&mut out, revision.0);
+        out.extend_from_slice(b"\"");
+        // Lists of custom resources spell out an empty token.
+        let spelled = self.resource.is_custom() && self.shape == ResponseShape::Whole;
+        if more.is_some() || spelled {
+            out.extend_from_slice(b",\"continue\":\"");
+            out.extend_from_slice(more.map_or("", |m| m.token.as_str()).as_bytes());
+            out.extend_from_slice(b"\"");
+        }
+        if let Some(remaining) = more.and_then(|m| m.remaining) {
+            out.extend_from_slice(b",\"remainingItemCount\":");
+            push_number(&mut out, remaining);
+        }
+        out.extend_from_slice(b"}");
+        out
+    }
+
+    fn item(&self, object: &Arc<Object>, out: &mut BytesMut) {
+        let object = self.resource.present(object);
+        match self.shape {
+            // Items of built-in kinds leave out what the list already says.
+            ResponseShape::Whole if !self.resource.is_custom() => object.write(b"{", out),
+            ResponseShape::Whole => object.write(&self.resource.type_prefix, out),
+            ResponseShape::Metadata(meta) => {
+                object.write_metadata(object.revision(), meta.partial_prefix(), out)
+            }
+            ResponseShape::Table(meta) => {
+                let whole = encode::object(&object, &self.resource);
+                table::row(&self.resource, &whole, (meta, self.include), out);
+            }
+        }
+    }
+}
+
+/// A list on its way out. Holds one batch of objects, one item and one piece of output, however long the list is.
+pub(super) struct ListPieces {
+    head: Option<BytesMut>,
+    writer: ListPartWriter,
+    objects: ListObjects,
+    text: Text,
+    /// The JSON of one item at a time, where it is not what is sent.
+    scratch: BytesMut,
+    /// True if no object has been written yet.
+    first: bool,
+    finished: bool,
+    piece_bytes: usize,
+}
+
+impl ListPieces {
+    pub(super) fn new(
+        writer: ListPartWriter,
+        metadata: &[u8],
+        objects: ListObjects,
+        piece_bytes: usize,
+        text: Text,
+    ) -> Self {
+        let head = Some(writer.head(metadata));
+        Self {
+            head,
+            writer,
+            objects,
+            text,
+            scratch: BytesMut::new(),
+            first: true,
+            finished: false,
+            piece_bytes,
+        }
+    }
+
+    /// The next piece; the last one sets `finished`.
+    async fn next(&mut self) -> Result<Bytes, Broken> {
+        let mut out = self.begin();
+        out.reserve(self.piece_bytes);
+        loop {
+            while let Some(object) = self.objects.next_ready() {
+                self.item(&object, &mut out);
+                if out.len() >= self.piece_bytes {
+                    return Ok(out.freeze());
+                }
+            }
+            if !self.objects.refill().await.map_err(|status| Broken(status.message))? {
+                break;
+            }
+        }
+        self.text.end(self.first, &mut out);
+        self.finished = true;
+        Ok(out.freeze())
+    }
+
+    fn begin(&mut self) -> BytesMut {
+        match (self.head.take(), &mut self.text) {
+            (None, _) => BytesMut::new(),
+            (Some(head), Text::Compact) => head,
+            (Some(head), text) => {
+                let mut out = BytesMut::new();
+                text.begin(&head, &mut out);
+                out
+            }
+        }
+    }
+
+    fn item(&mut self, object: &Arc<Object>, out: &mut BytesMut) {
+        let first = std::mem::replace(&mut self.first, false);
+        if let Text::Compact = self.text {
+            if !first {
+                out.extend_from_slice(b",");
+            }
+            return self.writer.item(object, out);
+        }
+        self.scratch.clear();
+        self.writer.item(object, &mut self.scratch);
+        self.text.item(&self.scratch, first, out);
+    }
+}
+
+/// A list whose large objects are encoded beside the async workers.
+pub(super) struct OffloadedList {
+    pub(super) pieces: ListPieces,
+    /// The threads for encoding; `None` if bytes are only copied.
+    pub(super) blocking: Option<UserPool>,
+}
+
+impl OffloadedList {
+    async fn next(self) -> Result<(Self, Bytes), Broken> {
+        let Self { mut pieces, blocking } = self;
+        let large = pieces.objects.largest_ready().await.map_err(|status| Broken(status.message))?;
+        let Some(beside) = blocking.as_ref().filter(|blocking| blocking.takes(large)) else {
+            if let Some(blocking) = &blocking {
+                blocking.turns.enter().await;
+            }
+            let piece = pieces.next().await?;
+            return Ok((Self { pieces, blocking }, piece));
+        };
+        let work = async move {
+            let piece = pieces.next().await;
+            Ok((pieces, piece))
+        };
+        let (pieces, piece) = beside.run(work).await.map_err(|status| Broken(status.message))?;
+        Ok((Self { pieces, blocking }, piece?))
+    }
+}
+
+/// A short list as one body, a long one in pieces.
+///
+/// `short` is where compression and chunking begin to pay.
+pub(super) async fn body(mut list: OffloadedList, short: usize) -> Result<Body, Status> {
+    let mut begun = BytesMut::new();
+    while !list.pieces.finished && begun.len() <= short {
+        let piece;
+        (list, piece) = list.next().await.map_err(Status::internal)?;
+        if list.pieces.finished && begun.is_empty() {
+            return Ok(Body::Full(piece));
+        }
+        begun.extend_from_slice(&piece);
+    }
+    if list.pieces.finished {
+        return Ok(Body::Full(begun.freeze()));
+    }
+    let held = begun.len();
+    let stream = stream::iter([Ok(begun.freeze())]).chain(rest(list)).boxed();
+    Ok(Body::Pieces(Pieces { stream, held }))
+}
+
+/// A list whose connection ends is dropped between two pieces.
+fn rest(list: OffloadedList) -> PieceStream {
+    stream::unfold(Some(list), |state| async move {
+        let list = state.filter(|list| !list.pieces.finished)?;
+        match list.next().await {
+            Ok((list, piece)) => Some((Ok(piece), Some(list))),
+            Err(error) => Some((Err(error), None)),
+        }
+    })
+    .boxed()
+}
