@@ -1,6 +1,7 @@
 //! Certificate signing requests: one PEM block of its type, readable, and signed with the key it asks a certificate for.
 //!
-//! Whom the certificate may be for is decided by admission and by the signer.
+//! The names inside of the request are looked at by admission in the server (`admission/certificates.rs` and
+//! NodeRestriction). Usages, the signer's name and the expiration are rows of the tables in `rules`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +19,7 @@ const TYPE: &str = "CERTIFICATE REQUEST";
 /// The bits of RSA keys that kube-apiserver accepts and the library knows no verification for.
 const SHORT_RSA_BITS: std::ops::Range<usize> = 1024..2048;
 
+/// The request is immutable, so an update is not checked: an object that was stored before the rule stays writable.
 fn request_is_a_certificate_request(at: &At<'_>, errors: &mut Errors) {
     if at.old.is_some() {
         return;

@@ -165,6 +165,10 @@ impl PatchWork<'_> {
 
     /// Checks the type that a patched object says it has. A built-in kind may leave it out; of a custom kind the path of
     /// the status takes only the status.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of a patch that makes another kind of the object.
     fn check_type(&self, new: &mut Value) -> Result<(), Status> {
         let (custom, wanted) = (self.target.resource.is_custom(), expected(self.target.resource));
         let (kind, version) = (new.text("kind"), new.text("apiVersion"));
