@@ -51,8 +51,8 @@ pub(super) fn until_ready(script: &str) -> String {
     for line in script.lines() {
         if line.starts_with("listwatch serve") {
             is_serving = true;
-            // The server of an earlier block was ready, too.
-            text.push_str("rm -f serve.log\n");
+            // The server of an earlier block was ready, too, and this one may not have opened the file yet.
+            text.push_str(": > serve.log\n");
         }
         text.push_str(line);
         if is_serving && !line.ends_with('\\') {
