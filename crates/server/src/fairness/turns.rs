@@ -67,7 +67,8 @@ impl<T> Order<T> {
         if self.alone.is_some() && now >= self.shared_until {
             return true;
         }
-        if now.duration_since(self.since) >= ROUND {
+        // Long work takes longer than that by itself: its rounds end only when the workers have got through what is ready.
+        if self.alone.is_some() && now.duration_since(self.since) >= ROUND {
             (self.taken, self.since) = (0, now);
         }
         let free = self.taken < self.turns;
@@ -102,8 +103,9 @@ impl<T> Order<T> {
         called
     }
 
+    /// Returns true if no round has to be begun.
     fn is_idle(&self) -> bool {
-        self.users.is_empty()
+        self.users.is_empty() && (self.alone.is_some() || self.taken == 0)
     }
 }
 
@@ -136,6 +138,11 @@ impl Turns {
         let turn = {
             let mut order = self.order.lock();
             if order.enter(user, Instant::now()) {
+                let idle = order.is_idle();
+                drop(order);
+                if !idle {
+                    self.begun.notify_one();
+                }
                 return;
             }
             let (sender, turn) = oneshot::channel();
@@ -232,6 +239,35 @@ mod tests {
         let now = Instant::now();
         let mut order = Order::<()>::new(2, None, now);
         assert!(order.enter(1, now) && order.enter(1, now) && !order.enter(1, now));
+        assert!(!order.enter(1, now + ALONE), "time does not end a round: the work itself takes longer");
+        assert!(!order.is_idle() && order.next_round(now).is_empty() && order.is_idle());
+        assert!(order.enter(1, now));
+    }
+
+    /// The run queue is the same for all: whoever comes next finds a round before it, not the work of a thousand streams.
+    #[tokio::test]
+    async fn long_work_of_many_streams_is_done_a_round_at_a_time() {
+        let turns = Arc::new(Turns::of_pieces(2));
+        let rounds = tokio::spawn(Arc::clone(&turns).run());
+        let done = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        for _ in 0..1000 {
+            let (turns, done) = (Arc::clone(&turns), Arc::clone(&done));
+            tokio::spawn(async move {
+                turns.enter(1).await;
+                std::thread::sleep(Duration::from_micros(600));
+                done.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            });
+        }
+        // Each time behind everything that is ready to run, as a health check would be.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        let meanwhile = done.load(std::sync::atomic::Ordering::SeqCst);
+        assert!(
+            (2..=10 * 2 * 2).contains(&meanwhile),
+            "{meanwhile} pieces were worked on before ten health checks"
+        );
+        rounds.abort();
     }
 
     #[tokio::test]
