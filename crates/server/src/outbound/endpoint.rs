@@ -53,13 +53,12 @@ impl Endpoint {
                 name: service.text("name").to_owned(),
                 port: service.int("port").unwrap_or(443),
             };
-            let path = format!("/{}", service.text("path").trim_start_matches('/'));
-            return Ok(Self { place, path, tls, trust });
+            return Ok(Self { place, path: clean(service.text("path")), tls, trust });
         }
         let url: http::Uri = config.text("url").parse().map_err(|_| "the URL is malformed".to_owned())?;
         let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let place = EndpointPlace::Url { host, port: url.port_u16().unwrap_or(443) };
-        Ok(Self { place, path: url.path().to_owned(), tls, trust })
+        Ok(Self { place, path: clean(url.path()), tls, trust })
     }
 
     /// Posts a body; returns the body of the answer. `locate` finds the address behind a port of a Service.
@@ -101,5 +100,34 @@ impl Endpoint {
         };
         let tls = Arc::clone(&self.tls);
         Ok(WebhookAddress { server_name, address, port, tls, trust: self.trust.clone() })
+    }
+}
+
+/// The path as Go's client sends it: without empty steps, `.` and `..`, and without a slash at its end.
+///
+/// envtest writes two slashes before it, which Go's servers answer with a redirect.
+fn clean(path: &str) -> String {
+    let mut steps: Vec<&str> = Vec::new();
+    for step in path.split('/') {
+        match step {
+            "" | "." => {}
+            ".." => drop(steps.pop()),
+            step => steps.push(step),
+        }
+    }
+    format!("/{}", steps.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_sent_as_go_sends_it() {
+        for (given, sent) in
+            [("//label", "/label"), ("", "/"), ("/a/./b//c/../d/", "/a/b/d"), ("/../x", "/x"), ("a", "/a")]
+        {
+            assert_eq!(clean(given), sent);
+        }
     }
 }
