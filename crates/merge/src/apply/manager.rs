@@ -127,11 +127,7 @@ impl<S: Schema> FieldManager<'_, S> {
         config: &Value,
         force: bool,
     ) -> Result<Applied, ApplyError> {
-        if config.get("metadata").and_then(|m| m.get("managedFields")).is_some_and(|m| !m.is_null()) {
-            return Err(ApplyError::ManagedFieldsPresent);
-        }
-        let mut set = extract::field_set(config, self.schema)
-            .map_err(|errors| ApplyError::Untypable { object: describe(config), errors })?;
+        let mut set = fields_of(config, self.schema)?;
         set.subtract_recursive(self.ignored);
 
         let before = live.unwrap_or(self.zero);
@@ -245,4 +241,25 @@ fn differs(before: &Value, after: &Value) -> bool {
     };
     before.len() != after.len()
         || !after.iter().all(|(key, b)| before.get(key).is_some_and(|a| is_same(key, a, b)))
+}
+
+/// Merges a configuration into an object by the merge keys of its schema, without a record of who set what.
+///
+/// For mutations of admission policies, which own nothing: the `managedFields` of the object stay. Costs as much as the
+/// configuration is large, however large the object is.
+///
+/// # Errors
+/// [`ApplyError`] for a configuration that does not fit the schema or brings `managedFields`.
+pub fn merge_unowned<S: Schema>(live: &Value, config: &Value, schema: S) -> Result<Value, ApplyError> {
+    fields_of(config, schema)?;
+    Ok(merge(Some(live.clone()), config, Some(schema)))
+}
+
+/// The fields that a configuration sets, if it is one.
+fn fields_of<S: Schema>(config: &Value, schema: S) -> Result<FieldSet, ApplyError> {
+    if config.get("metadata").and_then(|m| m.get("managedFields")).is_some_and(|m| !m.is_null()) {
+        return Err(ApplyError::ManagedFieldsPresent);
+    }
+    extract::field_set(config, schema)
+        .map_err(|errors| ApplyError::Untypable { object: describe(config), errors })
 }

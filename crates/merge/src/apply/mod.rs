@@ -56,5 +56,5 @@ mod tests;
 
 pub use conflict::{ApplyError, Conflict};
 pub use field_set::FieldSet;
-pub use manager::{Applied, FieldManager};
+pub use manager::{Applied, FieldManager, merge_unowned};
 pub use record::{DEFAULT_MANAGER_MAX, manager_from_user_agent};

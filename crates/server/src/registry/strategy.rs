@@ -13,7 +13,7 @@ use std::fmt::Debug;
 use listwatch_kinds::schema::{self, Node};
 use listwatch_kinds::typecheck::TypeReport;
 use listwatch_kinds::{Kind, convert, defaults, prepare, typecheck, validate, warnings};
-use listwatch_merge::apply::{Applied, FieldSet};
+use listwatch_merge::apply::{Applied, FieldSet, merge_unowned};
 use listwatch_merge::patch::strategic_merge_patch;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
@@ -116,6 +116,12 @@ pub(crate) trait Strategy: Debug + Send + Sync {
         applied: &Value,
         force: bool,
     ) -> Result<Applied, Status>;
+
+    /// Merges a configuration that nobody owns into an object.
+    ///
+    /// # Errors
+    /// 500 if the configuration does not fit the schema.
+    fn merge(&self, object: &Value, configuration: &Value) -> Result<Value, Status>;
 }
 
 /// The rules of a built-in kind.
@@ -304,5 +310,9 @@ impl Strategy for Builtin {
     ) -> Result<Applied, Status> {
         let manager = tracking.manager(self.node()?, &self.zero, self.ignored(tracking.subresource));
         Ok(manager.apply(live, applied, force)?)
+    }
+
+    fn merge(&self, object: &Value, configuration: &Value) -> Result<Value, Status> {
+        Ok(merge_unowned(object, configuration, self.node()?)?)
     }
 }

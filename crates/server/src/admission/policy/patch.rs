@@ -2,7 +2,7 @@
 //!
 //! An apply configuration is merged by the schema's merge keys, with force and without recording ownership: a policy
 //! is not a field manager, and the object's `managedFields` stay those of the request. The size of a result is
-//! bounded, because expressions can build values larger than any object. Merging itself is the strategy's `apply`;
+//! bounded, because expressions can build values larger than any object. Merging itself is the strategy's `merge`;
 //! evaluation is [`super::scope`].
 
 use listwatch_cel::{Value, to_json};
@@ -11,7 +11,6 @@ use listwatch_merge::patch::JsonPatch;
 use listwatch_wire::json::{self, Value as Json};
 
 use crate::registry::Resource;
-use crate::registry::managed::Tracking;
 
 /// The most values that the result of a mutation may consist of; the largest object has fewer.
 const PATCH_NODES: usize = 1_000_000;
@@ -27,24 +26,8 @@ pub(super) fn apply(resource: &Resource, object: &Json, configuration: &Value<'_
     for key in ["kind", "apiVersion"] {
         applied.put(key, object.at(key).clone());
     }
-    // Mutations set fields without owning them.
-    let mut live = object.clone();
-    let owners = live.inner("metadata").and_then(|meta| meta.remove("managedFields"));
-    let tracking = Tracking {
-        manager: "admission".to_owned(),
-        api_version: resource.api_version(),
-        subresource: "",
-        time: String::new(),
-    };
-    let merged = resource.rules.apply(&tracking, Some(&live), &applied, true);
-    let mut merged = merged.map_err(|status| format!("error applying patch: {}", status.message))?.object;
-    if let Some(meta) = merged.inner_or_new("metadata") {
-        meta.remove("managedFields");
-        if let Some(owners) = owners {
-            meta.put("managedFields", owners);
-        }
-    }
-    Ok(merged)
+    let merged = resource.rules.merge(object, &applied);
+    merged.map_err(|status| format!("error applying patch: {}", status.message))
 }
 
 /// Applies a list of JSON patch operations. A test that fails leaves the object as it is.

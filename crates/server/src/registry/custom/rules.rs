@@ -13,7 +13,7 @@ use listwatch_kinds::prepare::{bump_generation, keep};
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::typecheck::{self, TypeReport};
 use listwatch_kinds::{meta, schema};
-use listwatch_merge::apply::{Applied, FieldSet};
+use listwatch_merge::apply::{Applied, FieldSet, merge_unowned};
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::{FieldError, FieldErrorKind};
@@ -233,6 +233,10 @@ impl Strategy for Custom {
     ) -> Result<Applied, Status> {
         let manager = tracking.manager(self.node(), &self.zero, self.ignored(tracking.subresource));
         Ok(manager.apply(live, applied, force)?)
+    }
+
+    fn merge(&self, object: &Value, configuration: &Value) -> Result<Value, Status> {
+        Ok(merge_unowned(object, configuration, self.node())?)
     }
 }
 
