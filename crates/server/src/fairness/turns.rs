@@ -23,6 +23,15 @@ const ROUND: Duration = Duration::from_micros(500);
 /// meets what the other user has in the run queue: a few milliseconds, once.
 const ALONE: Duration = Duration::from_secs(1);
 
+/// The work that turns are for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum TurnWork {
+    /// Requests, which take microseconds: a round ends by itself, and a user who is alone takes no turns.
+    Requests,
+    /// Pieces of about a millisecond: a round ends when the workers have got through what is ready, and everybody takes turns.
+    Pieces,
+}
+
 /// The order of turns.
 #[derive(Debug)]
 struct Order<T> {
@@ -30,8 +39,7 @@ struct Order<T> {
     turns: usize,
     taken: usize,
     since: Instant,
-    /// The time after which a user who is alone takes no turns; `None` if everybody always does.
-    alone: Option<Duration>,
+    work: TurnWork,
     /// The user of the last request, and the end of the time in which turns are taken because another user was there.
     last: Option<u64>,
     shared_until: Instant,
@@ -41,12 +49,12 @@ struct Order<T> {
 }
 
 impl<T> Order<T> {
-    fn new(turns: usize, alone: Option<Duration>, now: Instant) -> Self {
+    fn new(turns: usize, work: TurnWork, now: Instant) -> Self {
         Self {
             turns,
             taken: 0,
             since: now,
-            alone,
+            work,
             last: None,
             shared_until: now,
             waiting: HashMap::default(),
@@ -56,20 +64,19 @@ impl<T> Order<T> {
 
     /// Returns true if a request may go on at once.
     fn enter(&mut self, user: u64, now: Instant) -> bool {
-        if let Some(alone) = self.alone
-            && self.last.replace(user).is_some_and(|last| last != user)
-        {
-            self.shared_until = now + alone;
+        if self.last.replace(user).is_some_and(|last| last != user) {
+            self.shared_until = now + ALONE;
         }
         if !self.users.is_empty() {
             return false;
         }
-        if self.alone.is_some() && now >= self.shared_until {
-            return true;
-        }
-        // Long work takes longer than that by itself: its rounds end only when the workers have got through what is ready.
-        if self.alone.is_some() && now.duration_since(self.since) >= ROUND {
-            (self.taken, self.since) = (0, now);
+        if self.work == TurnWork::Requests {
+            if now >= self.shared_until {
+                return true;
+            }
+            if now.duration_since(self.since) >= ROUND {
+                (self.taken, self.since) = (0, now);
+            }
         }
         let free = self.taken < self.turns;
         self.taken += usize::from(free);
@@ -105,7 +112,7 @@ impl<T> Order<T> {
 
     /// Returns true if no round has to be begun.
     fn is_idle(&self) -> bool {
-        self.users.is_empty() && (self.alone.is_some() || self.taken == 0)
+        self.users.is_empty() && (self.work == TurnWork::Requests || self.taken == 0)
     }
 }
 
@@ -117,20 +124,19 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Rounds of so many turns: as many as can be worked on at a time, so that the next round is never far. They are for
-    /// requests, which take microseconds, so that a user who is alone takes none.
+    /// Rounds of so many requests: as many as can be worked on at a time, so that the next round is never far.
     pub(crate) fn of_requests(turns: usize) -> Self {
-        Self::new(turns, Some(ALONE))
+        Self::new(turns, TurnWork::Requests)
     }
 
     /// Rounds for work that takes about a millisecond, such as a piece of a list or of the state that a watch begins with.
     /// A user who is alone takes turns as well, because health checks and the next user would wait for all of it.
     pub(crate) fn of_pieces(turns: usize) -> Self {
-        Self::new(turns, None)
+        Self::new(turns, TurnWork::Pieces)
     }
 
-    fn new(turns: usize, alone: Option<Duration>) -> Self {
-        Self { order: Mutex::new(Order::new(turns.max(1), alone, Instant::now())), begun: Notify::new() }
+    fn new(turns: usize, work: TurnWork) -> Self {
+        Self { order: Mutex::new(Order::new(turns.max(1), work, Instant::now())), begun: Notify::new() }
     }
 
     /// Waits for a turn of a user.
@@ -182,7 +188,7 @@ impl UserTurns {
     /// Turns that nobody else takes.
     #[cfg(test)]
     pub(crate) fn unlimited() -> Self {
-        Self { turns: Arc::new(Turns::new(1000, None)), user: 0 }
+        Self { turns: Arc::new(Turns::new(1000, TurnWork::Pieces)), user: 0 }
     }
 
     /// Waits for a turn.
@@ -198,7 +204,7 @@ mod tests {
     #[test]
     fn in_a_round_each_user_has_a_turn_before_anybody_has_two() {
         let now = Instant::now();
-        let mut order = Order::new(3, Some(ALONE), now);
+        let mut order = Order::new(3, TurnWork::Requests, now);
         assert!(order.enter(2, now), "alone");
         assert!((0..3).all(|_| order.enter(1, now)) && !order.enter(1, now), "three at once");
         for n in 0..200 {
@@ -218,7 +224,7 @@ mod tests {
     #[test]
     fn a_round_that_nobody_waits_in_ends_by_itself() {
         let now = Instant::now();
-        let mut order = Order::<()>::new(1, Some(ALONE), now);
+        let mut order = Order::<()>::new(1, TurnWork::Requests, now);
         assert!(order.enter(2, now) && order.enter(1, now));
         assert!(!order.enter(1, now) && order.enter(1, now + ROUND));
     }
@@ -226,7 +232,7 @@ mod tests {
     #[test]
     fn a_user_takes_turns_only_while_another_one_is_there() {
         let now = Instant::now();
-        let mut order = Order::<()>::new(1, Some(ALONE), now);
+        let mut order = Order::<()>::new(1, TurnWork::Requests, now);
         assert!((0..100).all(|_| order.enter(1, now)), "nobody else was ever there");
         assert!(order.enter(2, now) && !order.enter(1, now));
         assert!(!(0..2).all(|_| order.enter(1, now + ALONE - ROUND)), "the other one was there a moment ago");
@@ -237,7 +243,7 @@ mod tests {
     #[test]
     fn a_user_who_is_alone_takes_turns_for_long_work() {
         let now = Instant::now();
-        let mut order = Order::<()>::new(2, None, now);
+        let mut order = Order::<()>::new(2, TurnWork::Pieces, now);
         assert!(order.enter(1, now) && order.enter(1, now) && !order.enter(1, now));
         assert!(!order.enter(1, now + ALONE), "time does not end a round: the work itself takes longer");
         assert!(!order.is_idle() && order.next_round(now).is_empty() && order.is_idle());
