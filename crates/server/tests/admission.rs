@@ -353,6 +353,19 @@ async fn an_answer_may_end_with_the_connection() {
     }
 }
 
+/// Creates a ValidatingAdmissionPolicy and binds it, so that it denies.
+async fn bind(client: &mut Client, policy: Value) {
+    let name = &policy["metadata"]["name"];
+    let binding =
+        json!({"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}});
+    for (plural, body) in
+        [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)]
+    {
+        let made = client.call("POST", &format!("{REGISTRATION}/{plural}"), Some(&body)).await;
+        assert_eq!(made.status, 201, "{}", String::from_utf8_lossy(&made.body));
+    }
+}
+
 #[tokio::test]
 async fn a_policy_rejects_with_its_message_as_soon_as_it_is_bound() {
     let server = server().await;
@@ -361,14 +374,7 @@ async fn a_policy_rejects_with_its_message_as_soon_as_it_is_bound() {
         "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]},
         "variables": [{"name": "n", "expression": "has(object.data) ? size(object.data) : 0"}],
         "validations": [{"expression": "variables.n < 2", "messageExpression": "'too many: ' + string(variables.n)"}]}});
-    let binding =
-        json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
-    for (plural, body) in
-        [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)]
-    {
-        let made = client.call("POST", &format!("{REGISTRATION}/{plural}"), Some(&body)).await;
-        assert_eq!(made.status, 201, "{}", String::from_utf8_lossy(&made.body));
-    }
+    bind(&mut client, policy).await;
     let many = json!({"metadata": {"name": "a"}, "data": {"a": "", "b": ""}});
     let refused = client.call("POST", MAPS, Some(&many)).await;
     assert_eq!(refused.status, 422);
@@ -385,14 +391,7 @@ async fn match_conditions_have_a_namespace_object_that_is_null() {
         "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]},
         "matchConditions": [{"name": "none", "expression": "namespaceObject == null"}],
         "validations": [{"expression": "namespaceObject == null", "messageExpression": "namespaceObject.metadata.name"}]}});
-    let binding =
-        json!({"metadata": {"name": "p"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}});
-    for (plural, body) in
-        [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)]
-    {
-        let made = client.call("POST", &format!("{REGISTRATION}/{plural}"), Some(&body)).await;
-        assert_eq!(made.status, 201, "{}", String::from_utf8_lossy(&made.body));
-    }
+    bind(&mut client, policy).await;
     let refused = client.call("POST", MAPS, Some(&config_map("a", "x"))).await;
     assert!(refused.json()["message"].as_str().unwrap().ends_with("denied request: default"));
 }

@@ -137,14 +137,25 @@ async fn warm_factory(client: &Client) {
     }
 }
 
-/// The versions of a kind that the server has, by name.
-async fn listed<K>(client: &Client) -> BTreeMap<String, u64>
-where
+/// A kind whose objects are in namespaces, as its own type.
+trait NamespacedKind:
+    kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+    + Clone
+    + DeserializeOwned
+    + Debug
+{
+}
+
+impl<K> NamespacedKind for K where
     K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
         + Clone
         + DeserializeOwned
-        + Debug,
+        + Debug
 {
+}
+
+/// The versions of a kind that the server has, by name.
+async fn listed<K: NamespacedKind>(client: &Client) -> BTreeMap<String, u64> {
     let api: Api<K> = Api::namespaced(client.clone(), own());
     let all = api.list(&ListParams::default()).await.unwrap();
     all.iter()
@@ -152,13 +163,7 @@ where
         .collect()
 }
 
-async fn write<K>(client: &Client, round: usize)
-where
-    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + Debug,
-{
+async fn write<K: NamespacedKind>(client: &Client, round: usize) {
     let api: Api<K> = Api::namespaced(client.clone(), own());
     for n in 0..40 {
         let name = format!("kinds-{}", n % 7);

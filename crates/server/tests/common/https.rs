@@ -21,8 +21,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 pub(crate) type Reply = http::Response<BoxBody<Bytes, Infallible>>;
 type Handler = Arc<dyn Fn(http::Request<Incoming>) -> BoxFuture<'static, Reply> + Send + Sync>;
@@ -46,43 +47,58 @@ impl Https {
         F: Future<Output = Reply> + Send + 'static,
     {
         let handler: Handler = Arc::new(move |request| Box::pin(handler(request)));
-        let (listener, acceptor, ca) = listen(names, client_ca).await;
-        let port = listener.local_addr().unwrap().port();
-        let connections = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&connections);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                counted.fetch_add(1, Ordering::SeqCst);
-                let (acceptor, handler) = (acceptor.clone(), Arc::clone(&handler));
-                tokio::spawn(async move {
-                    let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let service = service_fn(move |request| {
-                        let reply = handler(request);
-                        async move { Ok::<_, Infallible>(reply.await) }
-                    });
-                    let connection = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service);
-                    let _ = connection.with_upgrades().await;
+        Self::accept(names, client_ca, move |stream| {
+            let handler = Arc::clone(&handler);
+            async move {
+                let service = service_fn(move |request| {
+                    let reply = handler(request);
+                    async move { Ok::<_, Infallible>(reply.await) }
                 });
+                let connection = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service);
+                let _ = connection.with_upgrades().await;
             }
-        });
-        Self { port, ca, connections }
+        })
+        .await
     }
 
     /// Starts one that reads a request and hangs up after these bytes, without a closing alert.
     pub(crate) async fn abrupt(answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        let (listener, acceptor, ca) = listen(&["127.0.0.1"], None).await;
-        let port = listener.local_addr().unwrap().port();
-        let connections = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&connections);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                counted.fetch_add(1, Ordering::SeqCst);
-                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+        let answer = Arc::new(answer);
+        Self::accept(&["127.0.0.1"], None, move |mut stream| {
+            let answer = Arc::clone(&answer);
+            async move {
                 let request = whole_request(&mut stream).await;
                 let _ = stream.write_all(&answer(&request)).await;
                 let _ = stream.flush().await;
                 let _ = stream.get_mut().0.shutdown().await;
+            }
+        })
+        .await
+    }
+
+    /// Starts one that counts its connections and leaves each to a task.
+    async fn accept<F>(
+        names: &[&str],
+        client_ca: Option<&str>,
+        serve: impl Fn(TlsStream<TcpStream>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (listener, acceptor, ca) = listen(names, client_ca).await;
+        let port = listener.local_addr().unwrap().port();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&connections);
+        let serve = Arc::new(serve);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let (acceptor, serve) = (acceptor.clone(), Arc::clone(&serve));
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    serve(stream).await;
+                });
             }
         });
         Self { port, ca, connections }

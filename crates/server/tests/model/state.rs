@@ -65,7 +65,7 @@ pub type Objects = BTreeMap<ObjectKey, ModelObject>;
 pub struct ModelState {
     pub objects: Objects,
     pub revision: u64,
-    /// What a revision made of which object; `None` if it took it away.
+    /// The object that each revision made; `None` if it deleted it.
     pub history: Vec<(u64, ObjectKey, Option<ModelObject>)>,
 }
 
