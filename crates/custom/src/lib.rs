@@ -16,7 +16,7 @@
 //! [`fill()`]. Walks over an object recurse along its schema, whose depth is bounded by [`structural::MAX_DEPTH`];
 //! lists of errors and of unknown fields are bounded, so a hostile object costs no more than its size.
 //!
-//! What kube-apiserver has in apiextensions-apiserver, split by package, is here by step: `pruning`, `defaulting`,
+//! The packages of kube-apiserver's apiextensions-apiserver are steps here: `pruning`, `defaulting`,
 //! `listtype` and `cel` of its `schema` folder. Server-side apply reads [`Schema`] through a trait of
 //! `listwatch-merge`, which the server implements. Conversion between versions, names in discovery and the life of a
 //! definition are the server's too.

@@ -168,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// What the library exports is what is read, under the same names.
+    /// The names that are read are those that the library exports.
     #[tokio::test]
     async fn informers_and_queues_of_the_library_are_read() {
         let informer = SharedInformer::<Raw>::builder(InMemory::new(10)).name("pods").build();

@@ -1,6 +1,6 @@
 //! Pods: search paths, and the profiles of containers in annotations and fields.
 //!
-//! What concerns one container is in `container` and `resources`, volumes in `volume`, changes in `pod_change`, the
+//! Rules of one container are in `container` and `resources`, volumes in `volume`, changes in `pod_change`, the
 //! status in `pod_status`; this file has the rest of a Pod that no row can express. Most rules hold for templates as
 //! well, which name the same checks.
 

@@ -10,7 +10,7 @@
 //! there is no lock between two writes and no conflict to resolve; readers see [published state](shared) and
 //! immutable transactions.
 //!
-//! What makes it durable: SQLite's write-ahead log with `synchronous = FULL`, and the rule that nothing is published
+//! Durability comes from SQLite's write-ahead log with `synchronous = FULL` and from the rule that nothing is published
 //! or answered before the commit returned. etcd's own WAL and bbolt have the same split, a synced log first and its
 //! place later.
 //!

@@ -41,7 +41,7 @@ pub struct Workload {
     pub listers: usize,
     /// The time a watcher may wait for what it must still see at the end.
     ///
-    /// What has not come then counts as missing, so it must be longer than any fault that the proxy injects.
+    /// Events that have not come then count as missing, so it must be longer than any fault that the proxy injects.
     pub patience: Duration,
 }
 

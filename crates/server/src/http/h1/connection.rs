@@ -167,7 +167,7 @@ async fn refuse<S: AsyncWrite + Unpin>(io: &mut S, refused: Refused) -> io::Resu
 
 /// One request and its answer.
 ///
-/// What the handler has not read of the body is looked for before the answer is written, within `body_timeout`; a
+/// The part of the body that the handler has not read is read before the answer is written, within `body_timeout`; a
 /// body that does not end makes this the last request of the connection.
 async fn exchange<S>(
     io: &mut S,
