@@ -6,6 +6,7 @@
 //! left out. Errors are bounded to 64 KiB. It corresponds to `ToFieldSet` of structured-merge-diff.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use listwatch_json::{Map, Value};
 
@@ -21,14 +22,25 @@ use listwatch_json as json;
 /// # Errors
 /// Every field the schema does not know, repeated list keys, and elements without their keys.
 pub(super) fn field_set<S: Schema>(config: &Value, schema: S) -> Result<FieldSet, Vec<String>> {
-    let mut walk = ExtractWalk { path: String::new(), errors: Vec::new(), error_bytes: 0 };
     let Value::Object(map) = config else { return Ok(FieldSet::new()) };
-    let mut root = walk.entries(map, schema);
+    let mut walk = ExtractWalk { collects: true, errors: Vec::new(), error_bytes: 0 };
+    let mut root = walk.entries(map, schema, None);
     for key in UNOWNED {
         root.children.remove(&element::field(key));
     }
     strip_metadata(&mut root.children);
     if walk.errors.is_empty() { Ok(FieldSet::from_trie(root.children)) } else { Err(walk.errors) }
+}
+
+/// Checks a configuration whose fields nobody will own.
+///
+/// # Errors
+/// As [`field_set`].
+pub(super) fn check<S: Schema>(config: &Value, schema: S) -> Result<(), Vec<String>> {
+    let Value::Object(map) = config else { return Ok(()) };
+    let mut walk = ExtractWalk { collects: false, errors: Vec::new(), error_bytes: 0 };
+    walk.entries(map, schema, None);
+    if walk.errors.is_empty() { Ok(()) } else { Err(walk.errors) }
 }
 
 fn strip_metadata(root: &mut Map) {
@@ -45,44 +57,60 @@ fn strip_metadata(root: &mut Map) {
 /// The most bytes of errors that are told, paths included; a name in a path may be as long as the configuration.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
+/// The place of a value, as a list of steps on the stack: only errors make a text of it.
+#[derive(Clone, Copy)]
+struct FieldPath<'a> {
+    parent: Option<&'a FieldPath<'a>>,
+    step: PathStep<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum PathStep<'a> {
+    Field(&'a str),
+    /// An element of a list, in its wire form.
+    Element(&'a str),
+}
+
+impl fmt::Display for FieldPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            parent.fmt(f)?;
+        }
+        f.write_str(&match self.step {
+            PathStep::Field(name) => element::show(&element::field(name)),
+            PathStep::Element(id) => element::show(id),
+        })
+    }
+}
+
 struct ExtractWalk {
-    /// As error messages show it; one buffer for the walk.
-    path: String,
+    /// False if only the errors are wanted; all sets are empty then.
+    collects: bool,
     errors: Vec<String>,
     error_bytes: usize,
 }
 
 impl ExtractWalk {
-    fn error(&mut self, text: &str) {
+    fn error(&mut self, path: Option<&FieldPath<'_>>, text: &str) {
         if self.error_bytes >= MAX_ERROR_BYTES {
             return;
         }
-        let colon = if self.path.is_empty() { "" } else { ": " };
-        let error = format!("{}{colon}{text}", self.path);
+        let error = path.map_or_else(|| text.to_owned(), |path| format!("{path}: {text}"));
         self.error_bytes += error.len();
         self.errors.push(error);
     }
 
-    /// Runs `inner` with the path one step further.
-    fn below<T>(&mut self, step: &str, inner: impl FnOnce(&mut Self) -> T) -> T {
-        let length = self.path.len();
-        self.path.push_str(step);
-        let result = inner(self);
-        self.path.truncate(length);
-        result
-    }
-
     /// The field set of a value. Atomic values are one leaf, whatever is inside: they have one owner.
-    fn value<S: Schema>(&mut self, value: &Value, schema: S) -> FieldSetNode {
+    fn value<S: Schema>(&mut self, value: &Value, schema: S, path: &FieldPath<'_>) -> FieldSetNode {
         if let Some(problem) = misfit(value, schema.shape()) {
-            self.error(&problem);
+            self.error(Some(path), &problem);
             return FieldSetNode::default();
         }
         match value {
             Value::Object(_) if schema.map_kind() == MapKind::Atomic => FieldSetNode::leaf(),
-            Value::Object(map) => self.entries(map, schema),
+            Value::Object(map) => self.entries(map, schema, Some(path)),
             Value::Array(_) if schema.list_kind() == ListKind::Atomic => FieldSetNode::leaf(),
-            Value::Array(items) => self.items(items, schema),
+            Value::Array(items) => self.items(items, schema, path),
             _ => FieldSetNode::leaf(),
         }
     }
@@ -90,15 +118,18 @@ impl ExtractWalk {
     /// The field set of an object. Fields that the schema does not declare are errors, because nobody could own them.
     ///
     /// The empty struct is a leaf too: an applier that sends `{}` owns that it is there.
-    fn entries<S: Schema>(&mut self, map: &Map, schema: S) -> FieldSetNode {
+    fn entries<S: Schema>(&mut self, map: &Map, schema: S, parent: Option<&FieldPath<'_>>) -> FieldSetNode {
         let mut node = FieldSetNode::default();
         for (key, value) in map {
-            let step = element::show(&element::field(key));
+            let path = FieldPath { parent, step: PathStep::Field(key) };
             let Some(field) = schema.field(key) else {
-                self.below(&step, |walk| walk.error("field not declared in schema"));
+                self.error(Some(&path), "field not declared in schema");
                 continue;
             };
-            let mut child = self.below(&step, |walk| walk.value(value, field));
+            let mut child = self.value(value, field, &path);
+            if !self.collects {
+                continue;
+            }
             // Of a struct's fields only what is inside counts; of a map's entries the entry itself does, too.
             let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
             child.member |= empty || schema.map_kind() == MapKind::Granular;
@@ -108,28 +139,30 @@ impl ExtractWalk {
     }
 
     /// The field set of a list whose elements have an identity. Elements without one, and repeated ones, are errors.
-    fn items<S: Schema>(&mut self, items: &[Value], list: S) -> FieldSetNode {
+    fn items<S: Schema>(&mut self, items: &[Value], list: S, parent: &FieldPath<'_>) -> FieldSetNode {
         let mut node = FieldSetNode::default();
         let mut seen = HashSet::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
             let id = match element::of_item(item, list) {
                 Ok(id) => id,
                 Err(problem) => {
-                    self.error(&format!("element {i}: {problem}"));
+                    self.error(Some(parent), &format!("element {i}: {problem}"));
                     continue;
                 }
             };
-            let step = element::show(&id);
             if !seen.insert(id.clone()) {
-                self.error(&format!("duplicate entries for key {step}"));
+                self.error(Some(parent), &format!("duplicate entries for key {}", element::show(&id)));
                 continue;
             }
+            let path = FieldPath { parent: Some(parent), step: PathStep::Element(&id) };
             let mut child = match list.items() {
-                Some(schema) => self.below(&step, |walk| walk.value(item, schema)),
+                Some(schema) => self.value(item, schema, &path),
                 None => FieldSetNode::leaf(),
             };
-            child.member = true;
-            node.put(|| id, child);
+            if self.collects {
+                child.member = true;
+                node.put(|| id, child);
+            }
         }
         node
     }

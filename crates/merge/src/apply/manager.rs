@@ -251,15 +251,22 @@ fn differs(before: &Value, after: &Value) -> bool {
 /// # Errors
 /// [`ApplyError`] for a configuration that does not fit the schema or brings `managedFields`.
 pub fn merge_unowned<S: Schema>(live: &Value, config: &Value, schema: S) -> Result<Value, ApplyError> {
-    fields_of(config, schema)?;
+    refuse_managed_fields(config)?;
+    extract::check(config, schema).map_err(|errors| untypable(config, errors))?;
     Ok(merge(Some(live.clone()), config, Some(schema)))
 }
 
 /// The fields that a configuration sets, if it is one.
 fn fields_of<S: Schema>(config: &Value, schema: S) -> Result<FieldSet, ApplyError> {
-    if config.get("metadata").and_then(|m| m.get("managedFields")).is_some_and(|m| !m.is_null()) {
-        return Err(ApplyError::ManagedFieldsPresent);
-    }
-    extract::field_set(config, schema)
-        .map_err(|errors| ApplyError::Untypable { object: describe(config), errors })
+    refuse_managed_fields(config)?;
+    extract::field_set(config, schema).map_err(|errors| untypable(config, errors))
+}
+
+fn refuse_managed_fields(config: &Value) -> Result<(), ApplyError> {
+    let has_them = config.get("metadata").and_then(|m| m.get("managedFields")).is_some_and(|m| !m.is_null());
+    if has_them { Err(ApplyError::ManagedFieldsPresent) } else { Ok(()) }
+}
+
+fn untypable(config: &Value, errors: Vec<String>) -> ApplyError {
+    ApplyError::Untypable { object: describe(config), errors }
 }
