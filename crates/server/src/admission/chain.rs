@@ -83,7 +83,7 @@ const PLUGINS: &[PluginRow] = &[
     on("NamespaceLifecycle", || Arc::new(NamespaceLifecycle)),
     off("NamespaceExists", || Arc::new(NamespaceExists)),
     off("LimitPodHardAntiAffinityTopology", || Arc::new(LimitPodHardAntiAffinityTopology)),
-    on("LimitRanger", || Arc::new(LimitRanger)),
+    on("LimitRanger", || Arc::new(LimitRanger::default())),
     // See the plugin for when it is idle.
     careful(
         "ServiceAccount",
@@ -101,7 +101,7 @@ const PLUGINS: &[PluginRow] = &[
     off("PodTolerationRestriction", || Arc::new(PodTolerationRestriction)),
     absent("EventRateLimit"),
     off("ExtendedResourceToleration", || Arc::new(ExtendedResourceToleration)),
-    on("DefaultStorageClass", || Arc::new(DefaultStorageClass)),
+    on("DefaultStorageClass", || Arc::new(DefaultStorageClass::default())),
     on("StorageObjectInUseProtection", || Arc::new(StorageObjectInUseProtection)),
     absent("PodGroupProtection"),
     off("OwnerReferencesPermissionEnforcement", || Arc::new(OwnerReferencesPermissionEnforcement)),
@@ -111,7 +111,7 @@ const PLUGINS: &[PluginRow] = &[
     on("CertificateSigning", || Arc::new(CertificateSigning)),
     absent("ClusterTrustBundleAttest"),
     on("CertificateSubjectRestriction", || Arc::new(CertificateSubjectRestriction)),
-    on("DefaultIngressClass", || Arc::new(DefaultIngressClass)),
+    on("DefaultIngressClass", || Arc::new(DefaultIngressClass::default())),
     off("DenyServiceExternalIPs", || Arc::new(DenyServiceExternalIPs)),
     on("PodTopologyLabels", || Arc::new(PodTopologyLabels)),
     absent("NodeDeclaredFeatureValidator"),
@@ -120,7 +120,7 @@ const PLUGINS: &[PluginRow] = &[
     on("MutatingAdmissionWebhook", || Arc::new(webhook::MutatingWebhooks::default())),
     on("ValidatingAdmissionPolicy", || Arc::new(policy::ValidatingPolicies::default())),
     on("ValidatingAdmissionWebhook", || Arc::new(webhook::ValidatingWebhooks::default())),
-    on("ResourceQuota", || Arc::new(ResourceQuota)),
+    on("ResourceQuota", || Arc::new(ResourceQuota::default())),
     off("AlwaysDeny", || Arc::new(AlwaysDeny)),
 ];
 

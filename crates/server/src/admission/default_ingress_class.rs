@@ -9,6 +9,7 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
+use super::config_source::ConfigSource;
 use super::default_storage_class::newest;
 use super::{Attributes, Operation, Plugin};
 use crate::api::Api;
@@ -21,7 +22,13 @@ const LEGACY_CLASS: &str = "kubernetes.io/ingress.class";
 
 /// Mutating, on creations. Without any IngressClass it is idle, and a write does not pay for it.
 #[derive(Debug)]
-pub(super) struct DefaultIngressClass;
+pub(super) struct DefaultIngressClass(ConfigSource);
+
+impl Default for DefaultIngressClass {
+    fn default() -> Self {
+        Self(ConfigSource::new(CLASSES))
+    }
+}
 
 #[async_trait]
 impl Plugin for DefaultIngressClass {
@@ -34,7 +41,7 @@ impl Plugin for DefaultIngressClass {
     }
 
     fn is_idle(&self, api: &Api) -> bool {
-        super::is_empty(api, CLASSES)
+        self.0.is_empty(api)
     }
 
     async fn admit(&self, request: &Attributes<'_>, ingress: &mut Value) -> Result<(), Status> {

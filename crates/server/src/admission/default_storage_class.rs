@@ -9,6 +9,7 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
+use super::config_source::ConfigSource;
 use super::{Attributes, Operation, Plugin};
 use crate::api::Api;
 use crate::registry::Resource;
@@ -21,7 +22,13 @@ const LEGACY_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// Mutating, on creations. A claim pays for a list of all StorageClasses only if it names none.
 #[derive(Debug)]
-pub(super) struct DefaultStorageClass;
+pub(super) struct DefaultStorageClass(ConfigSource);
+
+impl Default for DefaultStorageClass {
+    fn default() -> Self {
+        Self(ConfigSource::new(CLASSES))
+    }
+}
 
 #[async_trait]
 impl Plugin for DefaultStorageClass {
@@ -34,7 +41,7 @@ impl Plugin for DefaultStorageClass {
     }
 
     fn is_idle(&self, api: &Api) -> bool {
-        super::is_empty(api, CLASSES)
+        self.0.is_empty(api)
     }
 
     async fn admit(&self, request: &Attributes<'_>, claim: &mut Value) -> Result<(), Status> {

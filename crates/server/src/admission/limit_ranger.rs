@@ -12,6 +12,7 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
+use super::config_source::ConfigSource;
 use super::pod_resources::{self, Amounts, amounts};
 use super::{Attributes, Operation, Plugin, aggregate};
 use crate::api::Api;
@@ -23,7 +24,13 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 /// Both phases; idle while the cluster has no LimitRange. LimitRanges come from the watch cache without waiting: one
 /// that is created at the same time as a Pod may or may not count.
 #[derive(Debug)]
-pub(super) struct LimitRanger;
+pub(super) struct LimitRanger(ConfigSource);
+
+impl Default for LimitRanger {
+    fn default() -> Self {
+        Self(ConfigSource::new(LIMIT_RANGES))
+    }
+}
 
 #[async_trait]
 impl Plugin for LimitRanger {
@@ -40,7 +47,7 @@ impl Plugin for LimitRanger {
     }
 
     fn is_idle(&self, api: &Api) -> bool {
-        super::is_empty(api, LIMIT_RANGES)
+        self.0.is_empty(api)
     }
 
     async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {

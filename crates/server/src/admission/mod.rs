@@ -12,6 +12,7 @@ mod always_deny;
 mod always_pull_images;
 mod certificates;
 mod chain;
+mod config_source;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
@@ -42,21 +43,12 @@ pub(crate) mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 pub(crate) mod webhook;
 
-use crate::api::Api;
 use crate::registry::Resource;
 
 pub(crate) use crate::api::{AdmissionRecord, Attributes, Chain, Operation, Plugin, RequestOptions};
 pub use crate::outbound::WebhookLimits;
 pub(crate) use chain::chain;
 pub use chain::{AdmissionOptions, UnknownPlugin};
-
-/// Returns true if there are no objects of a resource.
-///
-/// The test by which a plugin is idle: one lookup and one load of a snapshot per write.
-fn is_empty(api: &Api, (group, version, plural): (&str, &str, &str)) -> bool {
-    let resource = api.registry.find(group, version, plural);
-    resource.is_none_or(|resource| resource.collection.snapshot().is_empty())
-}
 
 /// Joins errors as kube-apiserver's aggregates do: each once, in brackets if there are several.
 fn aggregate(errors: Vec<String>) -> String {

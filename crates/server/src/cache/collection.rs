@@ -105,6 +105,12 @@ impl Collection {
         self.snapshot.load_full()
     }
 
+    /// Returns true if there are no objects now. Cheaper than asking a snapshot, which is counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.snapshot.load().is_empty()
+    }
+
     /// Returns the range of keys, or of an index, that can match a filter, from a storage key on. Objects in it still
     /// have to be matched.
     #[must_use]

@@ -24,6 +24,7 @@ pub(super) use validating::{ValidatingPolicies, matches_conditions};
 use self::binding::PolicyBinding;
 use self::definition::{ParamKind, PolicyDefinition};
 use crate::admission::Attributes;
+use crate::admission::config_source::ConfigSource;
 use crate::api::Api;
 use crate::cache::{Filter, Snapshot};
 use crate::registry::expressions::PolicyFamily;
@@ -55,6 +56,8 @@ impl BoundPolicy {
 #[derive(Debug)]
 struct Policies {
     family: PolicyFamily,
+    policies: ConfigSource,
+    bindings: ConfigSource,
     /// `None` before the first request.
     read: Mutex<Option<ReadPolicies>>,
 }
@@ -69,12 +72,14 @@ struct ReadPolicies {
 
 impl Policies {
     fn new(family: PolicyFamily) -> Self {
-        Self { family, read: Mutex::default() }
+        let source = |plural| ConfigSource::new((GROUP, "v1", plural));
+        let (policies, bindings) = (source(family.policies()), source(family.bindings()));
+        Self { family, policies, bindings, read: Mutex::default() }
     }
 
     /// Returns true if there is nothing to evaluate: a policy without a binding has no effect.
     fn is_idle(&self, api: &Api) -> bool {
-        super::is_empty(api, (GROUP, "v1", self.family.bindings()))
+        self.bindings.is_empty(api)
     }
 
     /// Returns the policies, read anew if one of them or of their bindings has changed.
@@ -82,12 +87,11 @@ impl Policies {
     /// The test is by identity of two snapshots. A change costs a compilation of all policies of the family, under
     /// the lock and by the first request after it; requests that come meanwhile wait for it.
     fn current(&self, api: &Api) -> Arc<[BoundPolicy]> {
-        let find = |plural: &str| api.registry.find(GROUP, "v1", plural);
-        let (Some(policies), Some(bindings)) = (find(self.family.policies()), find(self.family.bindings()))
+        let (Some(policies), Some(bindings)) = (self.policies.resource(api), self.bindings.resource(api))
         else {
             return Arc::new([]);
         };
-        let (policies, bindings) = (policies.collection.clone(), bindings.collection.clone());
+        let (policies, bindings) = (&policies.collection, &bindings.collection);
         let (of_policies, of_bindings) = (policies.snapshot(), bindings.snapshot());
         let mut read = self.read.lock();
         if let Some(known) = &*read

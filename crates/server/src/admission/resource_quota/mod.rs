@@ -16,6 +16,7 @@ use listwatch_wire::json::{self, Map, Value};
 use listwatch_wire::{Revision, Status};
 
 use self::usage::QuotaUsage;
+use super::config_source::ConfigSource;
 use super::pod_resources::{Amounts, amounts};
 use super::{Attributes, Operation, Plugin};
 use crate::api::Api;
@@ -35,7 +36,13 @@ pub(crate) const QUOTAS: (&str, &str, &str) = ("", "v1", "resourcequotas");
 /// the transaction, and the verb evaluates admission again.
 #[derive(Debug)]
 #[doc(alias = "quotaAdmission")]
-pub(super) struct ResourceQuota;
+pub(super) struct ResourceQuota(ConfigSource);
+
+impl Default for ResourceQuota {
+    fn default() -> Self {
+        Self(ConfigSource::new(QUOTAS))
+    }
+}
 
 #[async_trait]
 impl Plugin for ResourceQuota {
@@ -53,7 +60,7 @@ impl Plugin for ResourceQuota {
     }
 
     fn is_idle(&self, api: &Api) -> bool {
-        super::is_empty(api, QUOTAS)
+        self.0.is_empty(api)
     }
 
     async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
