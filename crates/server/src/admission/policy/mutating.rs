@@ -7,8 +7,10 @@
 //!
 //! Applying results is [`mod@super::patch`], policies that reject [`super::validating`].
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use listwatch_cel::{Budget, OBJECT_BUDGET};
+use listwatch_cel::{Authorizer, Budget, OBJECT_BUDGET};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value as Json;
@@ -150,27 +152,29 @@ async fn mutate(
 ) -> Result<(), MutationFailure> {
     let shown = in_form(request, form, object).await.map_err(MutationFailure::Result)?;
     let (new, old) = if definition.reads_version { with_version(request, shown) } else { shown };
-    let uid = format!("{}/{}/{}", definition.name, binding.name, param.at("metadata").text("name"));
     let mut objects = PolicyObjects::new(request, form, new, old);
     objects.params = param;
-    {
-        let scope = PolicyScope::of_conditions(&objects, Access::new(request));
+    let access: Arc<dyn Authorizer> = Access::new(request);
+    if !definition.conditions.is_empty() {
+        let scope = PolicyScope::of_conditions(&objects, Arc::clone(&access));
         if !matches_conditions(&scope, &definition.conditions).map_err(MutationFailure::Policy)? {
             return Ok(());
         }
     }
+    let name = objects.params.at("metadata").text("name");
+    let uid = format!("{}/{}/{name}", definition.name, binding.name);
     if !request.record.reinvocation().should_call(&uid) {
         return Ok(());
     }
     let before = objects.object.clone();
     for mutation in &definition.mutations {
-        let changed = change(request, definition, form, mutation, &objects)?;
+        let changed = change(form.resource(request), definition, mutation, &objects, Arc::clone(&access))?;
         objects.object = changed;
     }
     if objects.object != before {
         request.record.reinvocation().changed();
         let mut result = objects.object;
-        let accepted = accept(request, form, &mut result, UnknownFields::Refused).await;
+        let accepted = accept(request, form, &mut result, &before, UnknownFields::Refused).await;
         accepted.map_err(|failure| MutationFailure::Result(failure.into_status()))?;
         *object = result;
     }
@@ -184,16 +188,15 @@ async fn mutate(
 ///
 /// Each mutation has a budget of its own, while validations of one policy share theirs, as in kube-apiserver.
 fn change(
-    request: &Attributes<'_>,
+    resource: &Resource,
     definition: &PolicyDefinition,
-    form: &MatchForm,
     mutation: &Mutation,
     objects: &PolicyObjects<'_>,
+    access: Arc<dyn Authorizer>,
 ) -> Result<Json, MutationFailure> {
-    let scope = PolicyScope::new(objects, Access::new(request), &definition.variables);
+    let scope = PolicyScope::new(objects, access, &definition.variables);
     scope.close();
     let mut budget = Budget::new(OBJECT_BUDGET);
-    let resource = form.resource(request);
     let result = match mutation {
         Mutation::Apply(expression) => scope
             .evaluate(expression, &mut budget)

@@ -17,6 +17,7 @@ use listwatch_wire::json::Value;
 use parking_lot::Mutex;
 
 use self::hook::{Webhook, WebhookFailure};
+use super::config_source::ConfigSource;
 use super::matching::{MatchForm, is_exempt};
 use super::{Attributes, Operation, Plugin};
 use crate::api::Api;
@@ -30,23 +31,24 @@ const GROUP: &str = "admissionregistration.k8s.io";
 type ReadWebhooks = (Arc<Snapshot>, Arc<[Webhook]>);
 
 /// The webhooks of one kind of configuration.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Hooks {
-    /// The configurations they were read from.
+    configurations: ConfigSource,
+    /// `None` before the first request.
     read: Mutex<Option<ReadWebhooks>>,
 }
 
 impl Hooks {
-    fn is_empty(api: &Api, plural: &str) -> bool {
-        super::is_empty(api, (GROUP, "v1", plural))
+    fn new(plural: &'static str) -> Self {
+        Self { configurations: ConfigSource::new((GROUP, "v1", plural)), read: Mutex::default() }
     }
 
     /// Returns the webhooks, read anew if a configuration has changed.
     ///
     /// Compared by identity of the snapshot, so an unchanged configuration costs a lock and a comparison.
     /// Configurations are in the order of their names, as in kube-apiserver, and webhooks in the order within each.
-    fn current(&self, api: &Api, plural: &str) -> Arc<[Webhook]> {
-        let Some(resource) = api.registry.find(GROUP, "v1", plural) else { return Arc::new([]) };
+    fn current(&self, api: &Api) -> Arc<[Webhook]> {
+        let Some(resource) = self.configurations.resource(api) else { return Arc::new([]) };
         let snapshot = resource.collection.snapshot();
         let mut read = self.read.lock();
         if let Some((from, hooks)) = &*read
@@ -66,18 +68,27 @@ impl Hooks {
 }
 
 /// The plugin MutatingAdmissionWebhook: calls webhooks one after the other, each with the result of the one before.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct MutatingWebhooks(Hooks);
+
+impl Default for MutatingWebhooks {
+    fn default() -> Self {
+        Self(Hooks::new("mutatingwebhookconfigurations"))
+    }
+}
 
 /// The plugin ValidatingAdmissionWebhook: calls webhooks concurrently, since none may change the object.
 ///
 /// The calls share the task of the request and all run to their end, even if one rejects: others may want to record
 /// something. The first rejection in the order of configurations is the answer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ValidatingWebhooks(Hooks);
 
-const MUTATING: &str = "mutatingwebhookconfigurations";
-const VALIDATING: &str = "validatingwebhookconfigurations";
+impl Default for ValidatingWebhooks {
+    fn default() -> Self {
+        Self(Hooks::new("validatingwebhookconfigurations"))
+    }
+}
 
 #[async_trait]
 impl Plugin for MutatingWebhooks {
@@ -90,11 +101,11 @@ impl Plugin for MutatingWebhooks {
     }
 
     fn is_idle(&self, api: &Api) -> bool {
-        Hooks::is_empty(api, MUTATING)
+        self.0.configurations.is_empty(api)
     }
 
     async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
-        let hooks = self.0.current(request.api, MUTATING);
+        let hooks = self.0.current(request.api);
         request.record.reinvocation().begin(object);
         let round = usize::from(request.record.reinvocation().is_second());
         for (index, hook) in hooks.iter().enumerate() {
@@ -151,7 +162,7 @@ async fn mutate(
     if shown == before {
         return Ok(false);
     }
-    accept(request, form, &mut shown, UnknownFields::Dropped).await?;
+    accept(request, form, &mut shown, &before, UnknownFields::Dropped).await?;
     *object = shown;
     Ok(true)
 }
@@ -167,18 +178,21 @@ pub(in crate::admission) enum UnknownFields {
 
 /// Checks the types of a patched object, fills in defaults, and brings it into the version of the request.
 ///
-/// The namespace, repeated owners and what no update may change are settled by the pipeline.
+/// What the object shares with the one `before` the patch has passed all of that and is skipped, unless a conversion has
+/// come between. The namespace, repeated owners and what no update may change are settled by the pipeline.
 pub(in crate::admission) async fn accept(
     request: &Attributes<'_>,
     form: &MatchForm,
     object: &mut Value,
+    before: &Value,
     unknown: UnknownFields,
 ) -> Result<(), WebhookFailure> {
     let own = form.resource(request);
     if is_whole(request) {
         take_version(request, object)?;
         check_kind(own, object)?;
-        let report = own.rules.decode(object, None);
+        let passed = Some(before).filter(|_| !matches!(form, MatchForm::Converted(_)));
+        let report = own.rules.decode(object, passed);
         let refused = unknown == UnknownFields::Refused && own.builtin.is_some();
         let strange = report.unknown.iter().map(|field| format!("unknown field {field:?}"));
         let strange = strange.collect::<Vec<_>>().join(", ");
@@ -187,7 +201,7 @@ pub(in crate::admission) async fn accept(
         if let Some(error) = error {
             return Err(WebhookFailure::Rejected(Status::internal(error)));
         }
-        own.rules.complete(object, None);
+        own.rules.complete(object, passed);
     }
     if let MatchForm::Converted(resource) = form {
         convert(request.api, object, resource, request.resource).await.map_err(WebhookFailure::Rejected)?;
@@ -276,11 +290,11 @@ impl Plugin for ValidatingWebhooks {
     }
 
     fn is_idle(&self, api: &Api) -> bool {
-        Hooks::is_empty(api, VALIDATING)
+        self.0.configurations.is_empty(api)
     }
 
     async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
-        let hooks = self.0.current(request.api, VALIDATING);
+        let hooks = self.0.current(request.api);
         let mut calls = Vec::new();
         for hook in hooks.iter() {
             if let Some(form) = hook.applies(request, object).await? {
