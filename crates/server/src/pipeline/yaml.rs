@@ -13,6 +13,8 @@ use listwatch_wire::json::Value;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Error, Options, Spanned};
 
+use crate::files::yaml_tree;
+
 /// A parsed document with its duplicate keys.
 #[derive(Debug)]
 pub(crate) struct YamlDocument {
@@ -35,7 +37,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<YamlDocument, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
     let text = first_document(text);
     let failed = |error: Error| format!("yaml: {error}");
-    match serde_saphyr::from_str(text) {
+    match yaml_tree(text) {
         Ok(value) => Ok(YamlDocument { value, repeated: Vec::new() }),
         Err(error) if is_repetition(&error) => {
             let value = serde_saphyr::from_str_with_options(text, lenient()).map_err(failed)?;

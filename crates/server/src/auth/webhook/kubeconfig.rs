@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use crate::files;
 use crate::outbound::{ClientIdentity, Remote};
 
 /// Unknown fields are ignored, unlike in other configuration files: kubeconfigs carry extensions of many tools.
@@ -77,7 +78,7 @@ pub(super) fn remote(path: &Path) -> Result<Remote, String> {
     let text = file(path)?;
     // What a parser says may quote the line, and the line may be a key.
     let config: WebhookKubeconfig =
-        serde_saphyr::from_str(&text).map_err(|_| format!("{} is no kubeconfig", path.display()))?;
+        files::parse_yaml(&text).map_err(|_| format!("{} is no kubeconfig", path.display()))?;
     let beside = path.parent().unwrap_or(Path::new("."));
     let context = config.contexts.iter().find(|context| context.name == config.current_context);
     let context = &context.ok_or("the kubeconfig has no current context")?.context;
