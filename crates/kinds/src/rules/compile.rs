@@ -141,9 +141,9 @@ impl Compiler<'_> {
         self.check_conditions(name, id, &rows);
         let mut stops = Vec::new();
         let mut seen = HashSet::new();
-        for row in &rows {
+        for row in rows {
             if row.name == ":" {
-                stops.push(RuleStop::Own(row.lines.clone()));
+                stops.push(RuleStop::Own(row.lines));
                 continue;
             }
             if !parse::is_field(row.name) {
@@ -158,10 +158,9 @@ impl Compiler<'_> {
             let skipped = row.lines.iter().any(|line| line.skip && line.guards.is_empty());
             let below = if skipped { None } else { self.below(name, field, row.variant) };
             let shown = row.shown.unwrap_or(row.name);
-            let lines = row.lines.clone();
             stops.push(RuleStop::Field(FieldStop {
                 field,
-                lines,
+                lines: row.lines,
                 below,
                 flat: row.flat,
                 once: row.once,
@@ -169,12 +168,11 @@ impl Compiler<'_> {
             }));
         }
         for field in self.schema.fields(id).iter().filter(|field| !seen.contains(field.name)) {
-            let below = self.below(name, field, None);
-            let lines = Vec::new();
+            let Some(below) = self.below(name, field, None) else { continue };
             stops.push(RuleStop::Field(FieldStop {
                 field,
-                lines,
-                below,
+                lines: Vec::new(),
+                below: Some(below),
                 flat: false,
                 once: false,
                 shown: field.name,
@@ -183,14 +181,14 @@ impl Compiler<'_> {
         self.rules.sets.push(stops);
     }
 
-    fn route(&mut self, set: &'static str, id: StructId, row: &RuleRow) -> RuleStop {
+    fn route(&mut self, set: &'static str, id: StructId, row: RuleRow) -> RuleStop {
         let mut route = Route::parse(row.name);
         let shown = row.shown.map_or_else(|| route.clone(), Route::parse);
         let found = route.resolve(self.schema, id);
         if found.is_none() {
             self.problem(format!("{set} has no {}", row.name));
         }
-        RuleStop::Route(RouteStop { route, field: found.flatten(), lines: row.lines.clone(), shown })
+        RuleStop::Route(RouteStop { route, field: found.flatten(), lines: row.lines, shown })
     }
 
     /// Finds conditions about fields that the struct does not have.
@@ -262,6 +260,7 @@ impl Compiler<'_> {
         }
         for stops in &mut self.rules.sets {
             stops.retain(|stop| alive(stop, &live));
+            stops.shrink_to_fit();
             for stop in stops {
                 if let RuleStop::Field(stop) = stop {
                     stop.below = stop.below.filter(|(_, set)| live.contains(set));
