@@ -4,7 +4,7 @@
 //! Written before the server listens, so that the first request finds them; kube-apiserver does it in post-start
 //! hooks. Every step creates what is missing and repairs what the server maintains, so that it may run at each start
 //! and on several servers at once. Namespaces come first, because the rest needs them; everything after is
-//! concurrent, so that one fsync covers many objects.
+//! concurrent within a bound, so that one fsync covers many objects.
 //!
 //! The objects are data elsewhere: [`super::bootstrap_policy`], [`super::first_objects`], `fairness/bootstrap.rs`.
 //! Later repairs of flow schemas are [`super::flow_control`]; nothing else is restored while the server runs.
@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use futures::future::try_join_all;
+use futures::stream::{self, TryStreamExt};
 use futures::try_join;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
@@ -25,6 +26,10 @@ use crate::pipeline::internal::{amend, ensure};
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Objects of a list that are written at the same time. More would save a few fsyncs and hold the trees and buffers of all
+/// writes at once, in memory that the process keeps.
+const AT_ONCE: usize = 64;
 
 /// Writes the bootstrap objects that are missing. `port` is that of the `kubernetes` Service's target; `ca_pem` goes
 /// into `kube-root-ca.crt`.
@@ -42,20 +47,15 @@ pub(super) async fn write(
 ) -> Result<(), Status> {
     let namespace = |name| put(api, "", "namespaces", json!({"metadata": {"name": name}}));
     try_join_all(NAMESPACES.map(namespace)).await?;
-    let policy = bootstrap_policy::objects().into_iter().map(|(plural, object)| grant(api, plural, object));
+    let policy = stream::iter(bootstrap_policy::objects().into_iter().map(Ok))
+        .try_for_each_concurrent(AT_ONCE, |(plural, object)| grant(api, plural, object));
     let service = put(api, "", "services", kubernetes(port));
     let contents = NAMESPACES.map(|name| bootstrap_namespace(api, name, ca_pem));
     let fairness = flow_control::maintain(api);
-    let others = first_objects::objects().into_iter().map(|object| first(api, object));
+    let others = stream::iter(first_objects::objects().into_iter().map(Ok))
+        .try_for_each_concurrent(AT_ONCE, |object| first(api, object));
     let authentication = publish(api, trusted);
-    try_join!(
-        fairness,
-        try_join_all(policy),
-        service,
-        try_join_all(contents),
-        try_join_all(others),
-        authentication
-    )?;
+    try_join!(fairness, policy, service, try_join_all(contents), others, authentication)?;
     Ok(())
 }
 
