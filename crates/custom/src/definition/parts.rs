@@ -111,6 +111,7 @@ fn scale(scale: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// Paths of `scale` and of columns begin with a dot.
 fn simple_path(field: &str, value: &str) -> Option<FieldError> {
     let detail = "must be a simple json path starting with .";
     (!value.starts_with('.')).then(|| FieldError::invalid(field, value, detail))
@@ -225,6 +226,7 @@ fn conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// The words of kube-apiserver for a URL that is not `https`.
 fn webhook_url(client: &Value, path: &str) -> Option<FieldError> {
     let url = text(client, "url").filter(|url| !url.starts_with("https://"))?;
     Some(FieldError::invalid(format!("{path}.url"), url, "'https' is the only allowed URL scheme"))

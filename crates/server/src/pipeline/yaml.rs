@@ -52,10 +52,12 @@ pub(crate) fn unmarshal_errors(repeated: &[String]) -> String {
     format!("yaml: unmarshal errors:\n  {}", repeated.join("\n  "))
 }
 
+/// Of duplicate keys the last wins, as in kube-apiserver.
 fn lenient() -> Options {
     serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins }
 }
 
+/// Every other error is final.
 fn is_repetition(error: &Error) -> bool {
     matches!(error.without_snippet(), Error::DuplicateMappingKey { .. })
 }
@@ -70,6 +72,7 @@ fn first_document(text: &str) -> &str {
     }
 }
 
+/// Reads the document once more, for the lines of its duplicate keys.
 fn repeated(text: &str) -> Result<Vec<String>, Error> {
     let found = RefCell::new(Vec::new());
     serde_saphyr::with_deserializer_from_str_with_options(text, lenient(), |yaml| {
@@ -83,6 +86,7 @@ fn repeated(text: &str) -> Result<Vec<String>, Error> {
 struct DuplicateKeyFinder<'a>(&'a RefCell<Vec<String>>);
 
 impl DuplicateKeyFinder<'_> {
+    /// Keeps the first of them, up to the bound.
     fn note(self, key: &Spanned<String>) {
         let mut found = self.0.borrow_mut();
         if found.len() < MAX_REPEATED {

@@ -134,6 +134,7 @@ struct Configuration {
     jwt: Vec<Jwt>,
 }
 
+/// One issuer of the file with its rules.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Jwt {
@@ -143,6 +144,7 @@ struct Jwt {
     claim_mappings: Mappings,
 }
 
+/// `audienceMatchPolicy` must be given as soon as there are several audiences.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Issuer {
@@ -155,6 +157,7 @@ struct Issuer {
     audience_match_policy: Option<String>,
 }
 
+/// A claim that a token must have. The CEL form is an error.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ClaimRule {
@@ -163,6 +166,7 @@ struct ClaimRule {
     required_value: String,
 }
 
+/// The claims that become the user.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Mappings {
@@ -179,6 +183,7 @@ struct Prefixed {
     prefix: String,
 }
 
+/// A claim without a prefix.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claim {

@@ -23,6 +23,7 @@ struct WebhookKubeconfig {
     current_context: String,
 }
 
+/// An address under the name that contexts use.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NamedCluster {
@@ -30,6 +31,7 @@ struct NamedCluster {
     cluster: KubeconfigCluster,
 }
 
+/// Data in the file counts more than a path to it.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 struct KubeconfigCluster {
@@ -39,6 +41,7 @@ struct KubeconfigCluster {
     insecure_skip_tls_verify: bool,
 }
 
+/// Credentials under the name that contexts use.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NamedUser {
@@ -46,6 +49,7 @@ struct NamedUser {
     user: Credentials,
 }
 
+/// A client certificate with its key, or a bearer token. Others, such as commands to run, are not supported.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 struct Credentials {
@@ -56,6 +60,7 @@ struct Credentials {
     token: Option<String>,
 }
 
+/// A cluster and a user under one name.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NamedContext {
@@ -97,6 +102,7 @@ pub(super) fn remote(path: &Path) -> Result<Remote, String> {
     Remote::new(&cluster.server, &ca.unwrap_or_default(), &identity)
 }
 
+/// The credentials of a user, with the files that they name.
 fn identity(beside: &Path, user: &Credentials) -> Result<ClientIdentity, String> {
     let chain = part(beside, user.client_certificate.as_deref(), user.client_certificate_data.as_deref())?;
     let key = part(beside, user.client_key.as_deref(), user.client_key_data.as_deref())?;
@@ -117,6 +123,7 @@ fn part(beside: &Path, path: Option<&Path>, data: Option<&str>) -> Result<Option
     }
 }
 
+/// Reads a file; the error names it and nothing of what is in it.
 fn file(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
