@@ -21,15 +21,30 @@ use memchr::memchr2;
 /// assert_eq!(raw::lookup(text, &["spec", "paused"]), None);
 /// ```
 ///
-/// Costs the bytes before the value, once per step of the path. Of duplicate keys the first counts; stored bytes have
+/// Costs the bytes before the value and those of the value. Of duplicate keys the first counts; stored bytes have
 /// none.
 #[must_use]
 pub fn lookup<'a>(bytes: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
-    let mut range = 0..bytes.len();
+    let place = place(bytes, path.iter().copied())?;
+    bytes.get(place).map(<[u8]>::trim_ascii)
+}
+
+/// The place of the value at a path of object keys, as [`lookup`] finds it.
+#[must_use]
+pub fn place<'p>(bytes: &[u8], path: impl IntoIterator<Item = &'p str>) -> Option<Range<usize>> {
+    let mut start = 0;
     for step in path {
-        range = fields(bytes, range.start)?.find(|field| field.is(bytes, step))?.value;
+        // What the path goes on into is not passed over first, only what comes before it.
+        let mut fields = fields(bytes, start)?;
+        start = loop {
+            let (key, value) = fields.next_key()?;
+            if is_key(bytes, key, step) {
+                break value;
+            }
+            fields.pass(skip_value(bytes, value)?);
+        };
     }
-    bytes.get(range).map(<[u8]>::trim_ascii)
+    Some(start..skip_value(bytes, start)?)
 }
 
 /// The fields of the object that begins at `at`, or `None` if none begins there.
@@ -52,11 +67,15 @@ impl Field {
     /// Returns true if the key is this one. Keys with escapes are compared by meaning.
     #[must_use]
     pub fn is(&self, bytes: &[u8], key: &str) -> bool {
-        match bytes.get(self.key.clone()) {
-            Some(raw) if raw == key.as_bytes() => true,
-            Some(raw) if raw.contains(&b'\\') => unescape(raw).is_some_and(|k| k == key),
-            _ => false,
-        }
+        is_key(bytes, self.key.clone(), key)
+    }
+}
+
+fn is_key(bytes: &[u8], place: Range<usize>, key: &str) -> bool {
+    match bytes.get(place) {
+        Some(raw) if raw == key.as_bytes() => true,
+        Some(raw) if raw.contains(&b'\\') => unescape(raw).is_some_and(|k| k == key),
+        _ => false,
     }
 }
 

@@ -10,7 +10,9 @@
 
 use bytes::BytesMut;
 use listwatch_wire::Revision;
-use listwatch_wire::delta::{Compared, DeltaError, DeltaEvent, DeltaFrame, Insertion, compare};
+use listwatch_wire::delta::{
+    Compared, DeltaError, DeltaEvent, DeltaFrame, Insertion, Outline, compare, compare_outlined,
+};
 use listwatch_wire::event::{Decoder, DecoderOptions, EventType};
 use listwatch_wire::json;
 use proptest::prelude::*;
@@ -132,6 +134,22 @@ fn arb_pair() -> impl Strategy<Value = (Value, Value)> {
     })
 }
 
+/// A value whose containers are large enough for an outline.
+fn padded(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(map) => {
+            map.values_mut().for_each(|value| *value = padded(value.take()));
+            map.insert("pad".into(), "{\"".repeat(40).into());
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(|value| *value = padded(value.take()));
+            items.push("]\\".repeat(40).into());
+        }
+        _ => {}
+    }
+    value
+}
+
 fn disturb(value: &mut Value, other: &Value, seed: u64) {
     let next = seed.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     match value {
@@ -169,6 +187,23 @@ proptest! {
     ) {
         let (a, b) = (stored(&before, &json!(labels)), stored(&after, &json!(more)));
         prop_assert!(round_trip(&a, &b, revisions).is_some(), "no patch for {} {}", text(&a), text(&b));
+    }
+
+    /// An outline that was handed on through several versions finds the same operations as reading every version does.
+    #[test]
+    fn an_outline_changes_nothing_but_the_time((first, other) in arb_pair(), seeds in prop::collection::vec(any::<u64>(), 1..6)) {
+        let mut value = padded(first);
+        let mut before = stored(&value, &json!({}));
+        let mut outline = Outline::of(&before);
+        for seed in seeds {
+            disturb(&mut value, &padded(other.clone()), seed);
+            let after = stored(&value, &json!({"seed": seed.to_string()}));
+            let Compared::Edits(edits) = compare(&before, &after, 1 << 20) else { panic!("no patch") };
+            let (found, next) = compare_outlined((&before, &outline), &after, 1 << 20).unwrap();
+            prop_assert_eq!(found, edits);
+            prop_assert_eq!(next.lookup(&after, &["metadata", "uid"]), Some(&b"\"u\""[..]));
+            (before, outline) = (after, next);
+        }
     }
 
     #[test]

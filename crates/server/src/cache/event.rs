@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use listwatch_wire::Revision;
 use listwatch_wire::event::{EventType, SUFFIX};
 
-use crate::cache::delta;
+use crate::cache::delta::{self, MadeDelta};
 use crate::cache::filter::Filter;
 use crate::cache::object::Object;
 
@@ -131,11 +131,11 @@ impl Event {
         let make = || delta::make(self, change, type_prefix);
         let mut made = 0;
         let form = slot.get_or_init(|| {
-            let frame = make();
-            made = frame.as_ref().map_or(0, Bytes::len) + size_of::<OtherForms>();
+            let MadeDelta { frame, outlines } = make();
+            made = frame.as_ref().map_or(0, Bytes::len) + outlines + size_of::<OtherForms>();
             DeltaForm { type_prefix: type_prefix.clone(), frame }
         });
-        let frame = if form.type_prefix == *type_prefix { form.frame.clone() } else { make() };
+        let frame = if form.type_prefix == *type_prefix { form.frame.clone() } else { make().frame };
         (frame, if made > 0 { self.count(made) } else { 0 })
     }
 

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use listwatch_wire::Revision;
+use listwatch_wire::delta::Outline;
 use listwatch_wire::json::raw::{self, scalar};
 use memchr::memmem;
+use once_cell::race::OnceBox;
 
 use crate::cache::snapshot::IndexedField;
 
@@ -39,6 +41,8 @@ pub struct Object {
     labels: u32,
     /// Ranges of the values of the indexed fields; empty for most kinds.
     indexed: Box<[Option<(u32, u32)>]>,
+    /// The outline of the value, once it was compared for a delta watch. One word: nearly all objects have none.
+    outline: OnceBox<Outline>,
 }
 
 impl Object {
@@ -55,6 +59,7 @@ impl Object {
             splice: u32::try_from(splice).ok()?,
             labels: u32::try_from(labels).ok()?,
             indexed: Box::default(),
+            outline: OnceBox::new(),
             key,
             value,
             revision,
@@ -152,11 +157,7 @@ impl Object {
         let last = path.rsplit('.').next()?;
         // Much quicker than the walk, and what is selected by is often absent.
         memmem::find(&self.value, last.as_bytes())?;
-        let mut found = 0..0;
-        for step in path.split('.') {
-            found = raw::fields(&self.value, found.start)?.find(|field| field.is(&self.value, step))?.value;
-        }
-        Some(found)
+        raw::place(&self.value, path.split('.'))
     }
 
     /// Writes the object as clients see it, beginning with `type_prefix`.
@@ -205,6 +206,22 @@ impl Object {
     /// inserted.
     pub(super) fn splice_offsets(&self) -> (usize, usize) {
         (self.type_end as usize, self.splice as usize)
+    }
+
+    /// The outline of the stored bytes, read on the first call.
+    pub(super) fn outline(&self) -> &Outline {
+        self.outline.get_or_init(|| Box::new(Outline::of(&self.value)))
+    }
+
+    /// The outline of the stored bytes, if it is known.
+    pub(super) fn known_outline(&self) -> Option<&Outline> {
+        self.outline.get()
+    }
+
+    /// Keeps the outline of the stored bytes, which a comparison yielded. Returns the bytes that it takes up now.
+    pub(super) fn keep_outline(&self, outline: Outline) -> usize {
+        let bytes = outline.bytes();
+        self.outline.set(Box::new(outline)).map_or(0, |()| bytes)
     }
 
     fn spliced(&self, revision: Revision, from: usize, to: usize, out: &mut BytesMut) {

@@ -1,14 +1,16 @@
 //! [`compare()`]: from two encoded versions of an object to the operations that lead from one to the other.
 //!
 //! Both are canonical, so that what is equal is equal byte for byte. The walk goes through the old version once, from one
-//! difference to the next: equal stretches are compared as bytes, and read only to know the path. A difference of two scalars is
-//! found in place. Where members or elements came or went, the innermost container around them is compared member by member.
+//! difference to the next: equal stretches are compared as bytes, and read only to know the path; with an [`Outline`], the
+//! larger containers among them are stepped over. A difference of two scalars is found in place. Where members or
+//! elements came or went, the innermost container around them is compared member by member.
 
 use std::ops::Range;
 
 use listwatch_json::raw;
 
 use super::members::{ComparedPlace, MemberComparison};
+use super::outline::{ChangedBytes, Outline};
 
 /// More operations than this say that another object is meant: the whole one is sent.
 pub(super) const MAX_EDITS: usize = 200;
@@ -76,11 +78,25 @@ pub enum Compared<'a> {
 /// ```
 #[must_use]
 pub fn compare<'a>(before: &[u8], after: &'a [u8], max_bytes: usize) -> Compared<'a> {
-    let mut walk = Comparison { a: before, b: after, at: 0, shift: 0, frames: Vec::new(), edits: Vec::new() };
+    let outline = Outline::default();
+    let mut walk = Comparison::new(before, &outline, after);
     match walk.run(max_bytes) {
         Some(()) => Compared::Edits(walk.edits),
         None => Compared::Whole,
     }
+}
+
+/// Compares as [`compare()`] does, with the outline of the old version. Returns that of the new one as well, for the next
+/// comparison; `None` if there is no patch.
+#[must_use]
+pub fn compare_outlined<'a>(
+    (before, outline): (&[u8], &Outline),
+    after: &'a [u8],
+    max_bytes: usize,
+) -> Option<(Vec<Edit<'a>>, Outline)> {
+    let mut walk = Comparison::new(before, outline, after);
+    walk.run(max_bytes)?;
+    Some((walk.edits, outline.after(&walk.changed, after)))
 }
 
 /// A container that the walk is inside of.
@@ -103,6 +119,8 @@ enum TokenKind {
     Key,
     /// A string or literal.
     Scalar,
+    /// A container that is equal as a whole.
+    Container,
     Open,
     Close,
     Separator,
@@ -118,6 +136,7 @@ struct ComparedToken {
 /// Reads two versions side by side. Equal stretches are skipped by bytes, without parsing.
 struct Comparison<'a, 'b> {
     a: &'b [u8],
+    outline: &'b Outline,
     b: &'a [u8],
     /// The position up to which the old version has been read.
     at: usize,
@@ -125,9 +144,16 @@ struct Comparison<'a, 'b> {
     shift: isize,
     frames: Vec<OpenContainer>,
     edits: Vec<Edit<'a>>,
+    /// The stretches that were not found equal, in order.
+    changed: Vec<ChangedBytes>,
 }
 
-impl<'a> Comparison<'a, '_> {
+impl<'a, 'b> Comparison<'a, 'b> {
+    fn new(a: &'b [u8], outline: &'b Outline, b: &'a [u8]) -> Self {
+        let (frames, edits, changed) = Default::default();
+        Self { a, outline, b, at: 0, shift: 0, frames, edits, changed }
+    }
+
     /// Walks both versions, skipping what is equal, until they end or the operations cost more than they save.
     fn run(&mut self, max_bytes: usize) -> Option<()> {
         let (mut cost, mut counted) = (0, 0);
@@ -156,7 +182,7 @@ impl<'a> Comparison<'a, '_> {
     /// Deals with the difference at `target`.
     fn step(&mut self, target: usize) -> Option<()> {
         loop {
-            let token = self.token()?;
+            let token = self.token(target)?;
             let reaches = token.end > target || (token.kind == TokenKind::Scalar && token.end == target);
             if !reaches {
                 self.consume(token)?;
@@ -173,7 +199,9 @@ impl<'a> Comparison<'a, '_> {
             }
             return match token.kind {
                 TokenKind::Scalar | TokenKind::Open => self.replace(token, other),
-                TokenKind::Key | TokenKind::Close | TokenKind::Separator => self.members(),
+                TokenKind::Key | TokenKind::Container | TokenKind::Close | TokenKind::Separator => {
+                    self.members()
+                }
             };
         }
     }
@@ -187,20 +215,23 @@ impl<'a> Comparison<'a, '_> {
             // The new version has no further element.
             return self.members();
         }
-        let (end, other_end) = (raw::skip_value(self.a, token.start)?, raw::skip_value(self.b, other)?);
+        let (end, other_end) = (self.outline.skip(self.a, token.start)?, raw::skip_value(self.b, other)?);
         let edit = Edit {
             path: self.path(),
             op: EditOp::Replace(self.b.get(other..other_end)?),
             at: token.start..end,
         };
         self.edits.push(edit);
-        self.go_to(end, other_end)
+        self.go_on(ChangedBytes { old: token.start..end, new: other..other_end })
     }
 
-    /// Goes on at matching places of both versions.
-    fn go_to(&mut self, at: usize, other: usize) -> Option<()> {
+    /// Goes on behind a stretch that has been dealt with. It may be around earlier ones.
+    fn go_on(&mut self, changed: ChangedBytes) -> Option<()> {
+        let (at, other) = (changed.old.end, changed.new.end);
         self.at = at;
         self.shift = isize::try_from(other).ok()? - isize::try_from(at).ok()?;
+        while self.changed.pop_if(|inner| inner.old.start >= changed.old.start).is_some() {}
+        self.changed.push(changed);
         Some(())
     }
 
@@ -211,17 +242,18 @@ impl<'a> Comparison<'a, '_> {
         if let Some(array) = self.frames.pop_if(|outer| !outer.is_object) {
             frame = array;
         }
-        let (end, other_end) = (raw::skip_value(self.a, frame.start)?, raw::skip_value(self.b, frame.other)?);
+        let (end, other_end) =
+            (self.outline.skip(self.a, frame.start)?, raw::skip_value(self.b, frame.other)?);
         self.edits.truncate(frame.edits);
         let path = self.path();
         let mut members = MemberComparison { a: self.a, b: self.b, edits: &mut self.edits };
         let place = ComparedPlace { path: &path, depth: 0, fixed: self.frames.len() < 2 };
         members.value(place, frame.start..end, frame.other..other_end)?;
-        self.go_to(end, other_end)
+        self.go_on(ChangedBytes { old: frame.start..end, new: frame.other..other_end })
     }
 
-    /// The token at which the walk stands.
-    fn token(&self) -> Option<ComparedToken> {
+    /// The token at which the walk stands, on its way to a difference. A container that ends before that is one.
+    fn token(&self, target: usize) -> Option<ComparedToken> {
         let start = self.at;
         let top = self.frames.last();
         let (kind, end) = match self.a.get(start)? {
@@ -229,7 +261,10 @@ impl<'a> Comparison<'a, '_> {
                 let is_key = top.is_some_and(|top| top.is_object && top.expects_key);
                 (if is_key { TokenKind::Key } else { TokenKind::Scalar }, raw::skip_value(self.a, start)?)
             }
-            b'{' | b'[' => (TokenKind::Open, start + 1),
+            b'{' | b'[' => match self.outline.end_of(start).filter(|end| *end <= target) {
+                Some(end) => (TokenKind::Container, end),
+                None => (TokenKind::Open, start + 1),
+            },
             b'}' | b']' => (TokenKind::Close, start + 1),
             b',' | b':' => (TokenKind::Separator, start + 1),
             _ => (TokenKind::Scalar, raw::skip_value(self.a, start).filter(|end| *end > start)?),
@@ -264,7 +299,7 @@ impl<'a> Comparison<'a, '_> {
                 top.expects_key = top.is_object;
                 top.index += 1;
             }
-            TokenKind::Separator | TokenKind::Scalar => {}
+            TokenKind::Separator | TokenKind::Scalar | TokenKind::Container => {}
         }
         self.at = token.end;
         Some(())
@@ -285,7 +320,7 @@ impl<'a> Comparison<'a, '_> {
     fn settle(&mut self) -> Option<()> {
         while let Some(frame) = self.frames.pop() {
             if self.edits.len() >= frame.edits + 2 && self.frames.len() >= 2 {
-                let end = raw::skip_value(self.a, frame.start)?;
+                let end = self.outline.skip(self.a, frame.start)?;
                 self.collapse(&frame, end)?;
             }
         }

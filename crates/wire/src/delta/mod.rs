@@ -11,11 +11,13 @@ mod compare;
 mod event;
 mod frame;
 mod members;
+mod outline;
 mod splice;
 
-pub use compare::{Compared, Edit, EditOp, compare};
+pub use compare::{Compared, Edit, EditOp, compare, compare_outlined};
 pub use event::{DeltaError, DeltaEvent};
 pub use frame::{DeltaFrame, Insertion, checksum, patch_document};
+pub use outline::Outline;
 
 /// The media type of a watch that sends deltas, as clients ask for it and servers answer.
 pub const MEDIA_TYPE: &str = "application/json;stream=watch;delta=json-patch";
