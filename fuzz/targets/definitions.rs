@@ -5,8 +5,9 @@ use libfuzzer_sys::fuzz_target;
 use listwatch_custom::{Definition, fill, prune, validate, validate_create};
 use listwatch_wire::json;
 
-fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
-    let (Ok(definition), Ok(object)) = (json::parse(&input.0), json::parse(&input.1)) else { return };
+fuzz_target!(|input: &[u8]| {
+    let (definition, object) = listwatch_fuzz::two(input);
+    let (Ok(definition), Ok(object)) = (json::parse(definition), json::parse(object)) else { return };
     // Only what would be accepted is ever served.
     if !validate_create(&definition.value).is_empty() {
         return;

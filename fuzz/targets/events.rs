@@ -20,9 +20,9 @@ fn read(pieces: impl Iterator<Item = Vec<u8>>) -> Vec<String> {
     seen
 }
 
-fuzz_target!(|input: (u8, Vec<u8>)| {
-    let (size, bytes) = input;
-    let whole = read(std::iter::once(bytes.clone()));
-    let pieces = read(bytes.chunks(usize::from(size).max(1)).map(<[u8]>::to_vec));
+fuzz_target!(|input: &[u8]| {
+    let Some((size, bytes)) = input.split_first() else { return };
+    let whole = read(std::iter::once(bytes.to_vec()));
+    let pieces = read(bytes.chunks(usize::from(*size).max(1)).map(<[u8]>::to_vec));
     assert_eq!(whole, pieces);
 });

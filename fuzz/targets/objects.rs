@@ -5,11 +5,10 @@ use libfuzzer_sys::fuzz_target;
 use listwatch_kinds::{defaults, schema, typecheck, validate};
 use listwatch_wire::json;
 
-fuzz_target!(|input: (u8, Vec<u8>)| {
-    let (choice, body) = input;
-    let Ok(parsed) = json::parse(&body) else { return };
-    let kinds = listwatch_kinds::all();
-    let kind = &kinds[usize::from(choice) % kinds.len()];
+fuzz_target!(|input: &[u8]| {
+    let (name, body) = listwatch_fuzz::two(input);
+    let Ok(parsed) = json::parse(body) else { return };
+    let kind = listwatch_fuzz::kind(name);
     let Some(node) = schema::node(kind.group, kind.version, kind.kind) else { return };
     let mut object = parsed.value;
     if typecheck::decode(node, &mut object, None).error.is_some() {

@@ -6,8 +6,9 @@ use listwatch_merge::apply::{FieldManager, FieldSet};
 use listwatch_wire::json;
 use listwatch_wire::json::json as value;
 
-fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
-    let (Ok(live), Ok(applied)) = (json::parse(&input.0), json::parse(&input.1)) else { return };
+fuzz_target!(|input: &[u8]| {
+    let (live, applied) = listwatch_fuzz::two(input);
+    let (Ok(live), Ok(applied)) = (json::parse(live), json::parse(applied)) else { return };
     let Some(schema) = listwatch_kinds::schema::node("", "v1", "Pod") else { return };
     let (zero, ignored) = (value!({"metadata": {}}), FieldSet::new());
     let manager = FieldManager {

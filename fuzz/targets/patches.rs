@@ -6,13 +6,13 @@ use libfuzzer_sys::fuzz_target;
 use listwatch_wire::json;
 use listwatch_merge::patch::{JsonPatch, merge_patch, parse_object_patch, strategic_merge_patch};
 
-fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
-    let (object, patch) = input;
-    let Ok(object) = json::parse(&object) else { return };
-    if let Ok(patch) = JsonPatch::parse(&patch) {
+fuzz_target!(|input: &[u8]| {
+    let (object, patch) = listwatch_fuzz::two(input);
+    let Ok(object) = json::parse(object) else { return };
+    if let Ok(patch) = JsonPatch::parse(patch) {
         let _ = patch.apply(&mut object.value.clone());
     }
-    let Ok(patch) = parse_object_patch(&patch) else { return };
+    let Ok(patch) = parse_object_patch(patch) else { return };
     let mut merged = object.value.clone();
     merge_patch(&mut merged, patch.value.clone());
     let old = json::encode_after(&object.value, None);

@@ -3,8 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
-    let (mut cuts, bytes) = input;
-    cuts.truncate(8);
-    listwatch_server::fuzzing::websocket(&cuts, &bytes);
+fuzz_target!(|input: &[u8]| {
+    let (cuts, bytes) = listwatch_fuzz::two(input);
+    listwatch_server::fuzzing::websocket(&cuts[..cuts.len().min(8)], bytes);
 });

@@ -1,16 +1,17 @@
 //! `cargo xtask fuzz`: hostile input for everything that parses, guided by coverage.
 //!
-//! libFuzzer only needs code that counts its edges, which a stable compiler can write: no nightly, no cargo-fuzz.
+//! libFuzzer only needs code that counts its edges and tells what it compares, which a stable compiler can write: no nightly, no
+//! cargo-fuzz. It begins with the inputs in `fuzz/seeds`, because nobody guesses a request line or an object from nothing.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 
-/// What makes the compiler count edges in the way libFuzzer reads them.
+/// What makes the compiler count edges, and report both sides of comparisons, in the way libFuzzer reads them.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Ccodegen-units=1 -Cdebug-assertions";
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions";
 
 const TARGETS: [&str; 14] = [
     "json",
@@ -74,15 +75,65 @@ fn build(home: &Path) -> anyhow::Result<PathBuf> {
 fn fuzz(home: &Path, program: &Path, target: &str, seconds: u32) -> anyhow::Result<()> {
     let corpus = home.join("corpus").join(target);
     std::fs::create_dir_all(&corpus).with_context(|| format!("cannot create {}", corpus.display()))?;
+    sow(&seeds(home, target), &corpus)?;
     let mut fuzzer = Command::new(program);
     fuzzer.current_dir(home).arg(corpus).args([
         &format!("-max_total_time={seconds}"),
         "-timeout=10",
         "-rss_limit_mb=2048",
+        "-malloc_limit_mb=512",
         "-print_final_stats=1",
     ]);
     if !fuzzer.status().with_context(|| format!("cannot start {target}"))?.success() {
         bail!("{target} broke a law: the input is in fuzz/");
     }
     Ok(())
+}
+
+/// The file with the first inputs of a target, one in a line. Expressions are those of a test.
+fn seeds(home: &Path, target: &str) -> PathBuf {
+    match target {
+        "cel" => crate::root().join("crates/cel/tests/true.txt"),
+        _ => home.join("seeds").join(target).with_extension("txt"),
+    }
+}
+
+/// Writes each line of a file of seeds as an input of its own.
+fn sow(seeds: &Path, corpus: &Path) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(seeds).with_context(|| format!("cannot read {}", seeds.display()))?;
+    for (number, line) in text.lines().enumerate() {
+        std::fs::write(corpus.join(format!("seed-{number}")), unescape(line))?;
+    }
+    Ok(())
+}
+
+/// The bytes of a seed: `\\`, `\n`, `\r`, `\0` and `\xNN` stand for one byte each.
+fn unescape(line: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(line.len()), line.bytes());
+    while let Some(byte) = rest.next() {
+        let escaped = if byte == b'\\' { rest.next() } else { None };
+        bytes.push(match escaped {
+            None => byte,
+            Some(b'n') => b'\n',
+            Some(b'r') => b'\r',
+            Some(b'0') => 0,
+            Some(b'x') => {
+                let digits: Vec<u8> = rest.by_ref().take(2).collect();
+                u8::from_str_radix(&String::from_utf8_lossy(&digits), 16).unwrap_or_default()
+            }
+            Some(other) => other,
+        });
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unescape;
+
+    #[test]
+    fn escapes_stand_for_bytes() {
+        assert_eq!(unescape(r"a\\0\0\r\n\xff\x7"), b"a\\0\0\r\n\xff\x07");
+        assert_eq!(unescape(r"\\"), b"\\");
+    }
 }

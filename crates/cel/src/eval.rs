@@ -8,6 +8,8 @@
 
 use std::sync::Arc;
 
+use listwatch_wire::json::Text;
+
 use crate::cost::runtime;
 use crate::error::EvalError;
 use crate::meter::Meter;
@@ -128,13 +130,7 @@ impl<'a> Evaluator<'_, 'a> {
     fn eval_rarer(&mut self, op: &Op) -> EvalResult<'a> {
         match op {
             Op::Call { args, .. } if args.len() <= 2 => self.call(op),
-            Op::Call { native, args, cost } => {
-                let values = args.iter().map(|arg| self.eval(*arg)).collect::<Result<Vec<_>, _>>()?;
-                let result = native(self.meter, &values);
-                let charged = cost.cost(&values, result.as_ref().ok());
-                self.meter.charge(charged)?;
-                result
-            }
+            Op::Call { .. } => self.call_with_many(op),
             Op::NotStrictlyFalse(arg) => {
                 let value = settle!(self.eval(*arg));
                 self.meter.charge(1)?;
@@ -150,14 +146,9 @@ impl<'a> Evaluator<'_, 'a> {
             Op::List { items, optional } => self.list(items, optional),
             Op::Map { entries } => self.map(entries),
             Op::Struct { name, fields } => {
-                let mut given = Vec::with_capacity(fields.len());
-                for (name, value, optional) in fields {
-                    if let Some(value) = self.entry(*value, *optional)? {
-                        given.push((name.clone(), value));
-                    }
-                }
+                let given = settle!(self.fields(fields));
                 self.meter.charge(runtime::STRUCT_COST)?;
-                Ok(Value::Struct(Arc::new(Struct { type_name: name.clone(), fields: given })))
+                Ok(Value::Struct(Arc::new(Struct { type_name: name.clone(), fields: given? })))
             }
             Op::Append { slot, item, cost } => {
                 let item = settle!(self.eval(*item));
@@ -196,6 +187,31 @@ impl<'a> Evaluator<'_, 'a> {
             None => native(self.meter, values),
         };
         let charged = cost.cost(values, result.as_ref().ok());
+        self.meter.charge(charged)?;
+        result
+    }
+
+    /// Calls a function of three or more arguments. The first one that fails ends the call without the others, and the
+    /// call itself is paid for if there are no others, as in cel-go.
+    fn call_with_many(&mut self, op: &Op) -> EvalResult<'a> {
+        let Op::Call { native, args, cost } = op else { return Err(EvalError::no_such_overload()) };
+        let (mut values, mut error) = (Vec::with_capacity(args.len()), None);
+        for arg in args {
+            match settle!(self.eval(*arg)) {
+                Ok(value) => values.push(value),
+                Err(failed) => {
+                    values.push(Value::Null);
+                    error = Some(failed);
+                    break;
+                }
+            }
+        }
+        let result = match error {
+            Some(error) if values.len() < args.len() => return Err(error),
+            Some(error) => Err(error),
+            None => native(self.meter, &values),
+        };
+        let charged = cost.cost(&values, result.as_ref().ok());
         self.meter.charge(charged)?;
         result
     }
@@ -308,18 +324,30 @@ impl<'a> Evaluator<'_, 'a> {
         }
     }
 
-    /// Makes a list. Optional elements without a value are left out.
+    /// Makes a list. Optional elements without a value are left out. One that fails is paid for as well.
     fn list(&mut self, items: &[OpId], optional: &[usize]) -> EvalResult<'a> {
+        let values = settle!(self.items(items, optional));
+        self.meter.charge(runtime::LIST_COST)?;
+        values.map(Value::list)
+    }
+
+    fn items(&mut self, items: &[OpId], optional: &[usize]) -> Result<Vec<Value<'a>>, EvalError> {
         let mut values = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             values.extend(self.entry(*item, optional.contains(&at))?);
         }
-        self.meter.charge(runtime::LIST_COST)?;
-        Ok(Value::list(values))
+        Ok(values)
     }
 
-    /// Makes a map. Optional entries without a value are left out; of two equal keys the later counts.
+    /// Makes a map. Optional entries without a value are left out; of two equal keys the later counts. One that fails is paid
+    /// for as well.
     fn map(&mut self, entries: &[(OpId, OpId, bool)]) -> EvalResult<'a> {
+        let map = settle!(self.entries(entries));
+        self.meter.charge(runtime::MAP_COST)?;
+        map.map(|map| Value::Map(Map::Owned(Arc::new(map))))
+    }
+
+    fn entries(&mut self, entries: &[(OpId, OpId, bool)]) -> Result<OwnedMap<'a>, EvalError> {
         let mut map = OwnedMap::default();
         for (key, value, optional) in entries {
             let key = self.eval(*key)?;
@@ -327,8 +355,18 @@ impl<'a> Evaluator<'_, 'a> {
                 map.insert(key, value)?;
             }
         }
-        self.meter.charge(runtime::MAP_COST)?;
-        Ok(Value::Map(Map::Owned(Arc::new(map))))
+        Ok(map)
+    }
+
+    /// The fields of a struct that have a value.
+    fn fields(&mut self, fields: &[(Text, OpId, bool)]) -> Result<Vec<(Text, Value<'a>)>, EvalError> {
+        let mut given = Vec::with_capacity(fields.len());
+        for (name, value, optional) in fields {
+            if let Some(value) = self.entry(*value, *optional)? {
+                given.push((name.clone(), value));
+            }
+        }
+        Ok(given)
     }
 
     /// Changes the accumulator in a slot and returns it. It is taken out for that, so that nobody else has it.

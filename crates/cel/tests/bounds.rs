@@ -146,6 +146,28 @@ fn costs_grow_with_the_input() {
     }
 }
 
+/// What fails is paid for: a rule could fail at no cost, over and over, in a loop that absorbs errors.
+#[test]
+fn what_fails_is_paid_for_as_in_cel_go() {
+    let cost = |source: &str| {
+        let env = Env::new(Version::Stored).with_variable("x", Type::Dyn);
+        let program = env.compile(source).unwrap().program().unwrap();
+        let object = json!({"s": "a".repeat(100)});
+        let outcome = program.evaluate(&Variables::new().with("x", Value::from_json(&object)));
+        assert!(outcome.result.is_err(), "{source}");
+        outcome.cost
+    };
+    // Reading `x.s` costs 2, a division 1, passing over the text twice 20.
+    assert_eq!(
+        cost("x.s.replace('a', 'b', 1 / 0)"),
+        2 + 1 + 20,
+        "the last argument fails: the call is paid for"
+    );
+    assert_eq!(cost("x.s.replace('a', string(1 / 0), 1 / 0)"), 2 + 2, "others after it are not evaluated");
+    assert_eq!(cost("[1 / 0]"), 1 + 10);
+    assert_eq!(cost("{'k': 1 / 0}"), 1 + 30);
+}
+
 /// Pieces that expressions are made of.
 const PIECES: [&str; 58] = [
     "self",

@@ -319,6 +319,9 @@ pub struct RequestLimits {
     /// Bytes of a protobuf list that are kept while its length, which precedes it, is computed. Longer lists are
     /// encoded twice, so this is above the lists of most clusters.
     pub protobuf_bytes: usize,
+    /// The same for all lists together, so that hundreds of clients that do not read hold no more than this. A list that finds no room
+    /// is encoded twice.
+    pub protobuf_lists_bytes: usize,
     /// The size of one piece of a streamed answer: big enough to fill TLS records, small enough to stay in the CPU's
     /// second-level cache.
     pub piece_bytes: usize,
@@ -426,6 +429,7 @@ impl Default for RequestLimits {
             in_flight: 600,
             gzip_above: 128 << 10,
             protobuf_bytes: 4 << 20,
+            protobuf_lists_bytes: 64 << 20,
             piece_bytes: 64 << 10,
         }
     }

@@ -17,6 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use listwatch_storage::Engine;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -174,6 +175,7 @@ impl Server {
             webhooks: WebhookClient::new(options.admission.webhooks),
             documents: OpenApiDocuments::default(),
             bodies: Bodies::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
+            kept_lists: Arc::new(Semaphore::new(options.requests.protobuf_lists_bytes)),
             blocking: blocking_pool(&options),
             streams: OpenStreams::default(),
             front_proxy: Some(forwarding),

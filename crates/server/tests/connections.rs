@@ -12,8 +12,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Client, PATIENCE, config_map, start, start_with};
-use listwatch_server::{Handle, HttpLimits, Options};
+use common::{Client, PATIENCE, config_map, eventually_async, start, start_with};
+use listwatch_server::{Handle, HttpLimits, Options, RequestLimits};
 use listwatch_storage::MemoryOptions;
 use tokio::io::AsyncReadExt;
 
@@ -198,4 +198,26 @@ async fn whoever_dawdles_is_shown_the_door() {
     assert_eq!(everything(&mut idle).await, "");
     assert_eq!(everything(&mut slow).await, "");
     server.shutdown().await;
+}
+
+/// Whoever asked for long lists and hung up kept the server busy with them, for nobody.
+#[tokio::test]
+async fn a_read_ends_when_its_client_has_gone() {
+    let requests = RequestLimits { version_wait: Duration::from_secs(600), ..RequestLimits::default() };
+    let server = start_with(Options { requests, ..Options::default() }, MemoryOptions::default()).await;
+    let under_way = async || {
+        let metrics = Client::new(&server).await.call("GET", "/metrics", None).await;
+        let text = String::from_utf8(metrics.body).unwrap();
+        // The one that asks is among them.
+        text.contains("apiserver_current_inflight_requests{request_kind=\"readOnly\"} 2\n")
+    };
+    let mut client = Client::new(&server).await;
+    client.send("GET", &format!("{PATH}?resourceVersion=1000000"), "", "").await;
+    eventually_async("it waits", &under_way).await;
+    // The next request on the same connection is no reason to end this one.
+    client.send("GET", "/livez", "", "").await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(under_way().await);
+    drop(client);
+    eventually_async("it ended", async || !under_way().await).await;
 }

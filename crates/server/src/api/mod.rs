@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use listwatch_storage::Engine;
 use listwatch_wire::{Revision, Status};
+use tokio::sync::Semaphore;
 
 use crate::allocate::services::Allocator;
 use crate::audit::AuditLog;
@@ -88,6 +89,8 @@ pub struct Api {
     pub(crate) streams: OpenStreams,
     /// The memory of request bodies.
     pub(crate) bodies: Bodies,
+    /// The memory of what is kept of protobuf lists, a permit per byte.
+    pub(crate) kept_lists: Arc<Semaphore>,
     /// The threads that work on large objects.
     pub(crate) blocking: BlockingPool,
     /// The trees of objects written lately.

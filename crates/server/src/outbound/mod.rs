@@ -16,11 +16,12 @@
 
 mod closed;
 mod endpoint;
+mod idle;
 mod remote;
 pub(crate) mod tls;
 mod words;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,6 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use parking_lot::Mutex;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -41,6 +41,7 @@ use tokio_rustls::TlsConnector;
 
 use closed::ClosedByEof;
 pub(crate) use endpoint::Endpoint;
+use idle::IdleConnections;
 pub(crate) use remote::{ClientIdentity, Remote};
 pub(crate) use words::CallError;
 
@@ -54,6 +55,8 @@ pub struct WebhookLimits {
     pub response_bytes: usize,
     /// Connections kept per webhook between calls. More may be open while they are used.
     pub idle_connections: usize,
+    /// Time after which a connection that nobody has used is closed, as in Go's client: its target may be gone for ever.
+    pub idle_timeout: Duration,
     /// Objects in one review of a conversion webhook, and how many bytes of them: one that does not fit goes alone.
     pub conversion_objects: usize,
     /// See `conversion_objects`.
@@ -71,6 +74,7 @@ impl Default for WebhookLimits {
         Self {
             response_bytes: 16 << 20,
             idle_connections: 32,
+            idle_timeout: Duration::from_secs(90),
             conversion_objects: 100,
             conversion_bytes: 1 << 20,
             conversion_timeout: Duration::from_secs(30),
@@ -141,14 +145,13 @@ type WebhookConnection = SendRequest<Full<Bytes>>;
 pub(crate) struct BusyConnection {
     connection: WebhookConnection,
     key: String,
-    limit: usize,
-    idle: Arc<Idle>,
+    idle: Arc<IdleConnections>,
 }
 
 impl BusyConnection {
     /// Leaves the connection to others: its answer has been read to the end.
     pub(crate) fn keep(self) {
-        self.idle.put(self.key, self.connection, self.limit);
+        self.idle.put(self.key, self.connection);
     }
 }
 
@@ -194,49 +197,17 @@ const HEADER_KEY: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUME
     .remove(b'|')
     .remove(b'~');
 
-/// Connections that are not in use, by target and trust.
-#[derive(Debug, Default)]
-struct Idle(Mutex<HashMap<String, Vec<WebhookConnection>>>);
-
-impl Idle {
-    /// The one that was used last, since it is the least likely to be closed. Closed ones are dropped on the way.
-    fn take(&self, key: &str) -> Option<WebhookConnection> {
-        let mut idle = self.0.lock();
-        let connections = idle.get_mut(key)?;
-        while let Some(connection) = connections.pop() {
-            if connection.is_ready() {
-                return Some(connection);
-            }
-        }
-        idle.remove(key);
-        None
-    }
-
-    /// Beyond the limit a connection is closed. Entries of targets that are never asked again are not removed.
-    fn put(&self, key: String, connection: WebhookConnection, limit: usize) {
-        let mut idle = self.0.lock();
-        if !idle.contains_key(&key) {
-            // Targets that nobody calls any more leave when a new one comes.
-            idle.retain(|_, connections| connections.iter().any(WebhookConnection::is_ready));
-        }
-        let connections = idle.entry(key).or_default();
-        if connections.len() < limit {
-            connections.push(connection);
-        }
-    }
-}
-
 /// Makes requests to webhooks and keeps the connections.
 #[derive(Debug)]
 pub(crate) struct WebhookClient {
     limits: WebhookLimits,
     /// Connections that are not in use, shared with those that are.
-    idle: Arc<Idle>,
+    idle: Arc<IdleConnections>,
 }
 
 impl WebhookClient {
     pub(crate) fn new(limits: WebhookLimits) -> Self {
-        Self { limits, idle: Arc::default() }
+        Self { limits, idle: Arc::new(IdleConnections::new(limits.idle_connections, limits.idle_timeout)) }
     }
 
     /// Makes a request and returns the body of an answer with a code of success.
@@ -283,11 +254,8 @@ impl WebhookClient {
             };
             match connection.send_request(request.clone()).await {
                 Ok(answer) => {
-                    let (key, limit) = (target.key(), self.limits.idle_connections);
-                    return Ok((
-                        answer,
-                        BusyConnection { connection, key, limit, idle: Arc::clone(&self.idle) },
-                    ));
+                    let (key, idle) = (target.key(), Arc::clone(&self.idle));
+                    return Ok((answer, BusyConnection { connection, key, idle }));
                 }
                 // The other end may have closed it meanwhile.
                 Err(error) if !fresh && is_unsent(&error) => {}
@@ -326,7 +294,7 @@ impl WebhookClient {
         let (head, body) = response.into_parts();
         let body = within(call.deadline, self.read(body)).await;
         let body = body.unwrap_or_else(|| Err(CallError::unread(LATE))).map_err(ExchangeError::Failed)?;
-        self.idle.put(target.key(), connection, self.limits.idle_connections);
+        self.idle.put(target.key(), connection);
         let body = match head.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip") {
             true => self.inflate(&body).map_err(ExchangeError::Failed)?,
             false => body,

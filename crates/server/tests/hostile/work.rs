@@ -1,11 +1,13 @@
 //! Work that grows faster than what asks for it, and work that holds up others.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use listwatch_server::Options;
+use listwatch_server::{Options, Security, Server};
+use listwatch_storage::{Engine, Expect, MemoryEngine, Write};
 use serde_json::{Value, json};
 
-use crate::common::{Client, start, start_on};
+use crate::common::{Client, Watch, start, start_on};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -131,4 +133,56 @@ async fn strangers_do_not_name_what_is_counted() {
         metrics
             .contains(r#"resource="nodes",subresource="",scope="cluster",component="apiserver",code="200""#)
     );
+}
+
+/// The longest time that the only worker of a runtime was kept from another task until something is done, and the time it took.
+async fn longest_hold(work: impl Future<Output = ()>) -> (Duration, Duration) {
+    let (begin, mut last, mut longest) = (Instant::now(), Instant::now(), Duration::ZERO);
+    let others = async {
+        loop {
+            tokio::task::yield_now().await;
+            longest = longest.max(last.elapsed());
+            last = Instant::now();
+        }
+    };
+    tokio::select! {
+        () = work => {}
+        () = others => {}
+    }
+    (longest, begin.elapsed())
+}
+
+/// A watch that nothing matches writes nothing, and so never waited for anybody: it kept its worker for the whole of a collection.
+#[tokio::test]
+async fn a_watch_that_nothing_matches_holds_up_nobody() {
+    let engine = Arc::new(MemoryEngine::default());
+    let options = Options { security: Security::InsecureHttp, ..Options::default() };
+    let server = Server::start(options, Arc::clone(&engine) as Arc<dyn Engine>).await.unwrap();
+    let object = |n: usize| {
+        let name = format!("c{n:06}");
+        let key = format!("/registry/configmaps/default/{name}").into();
+        let metadata = json!({"name": name, "namespace": "default", "uid": name});
+        let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata});
+        Write { key, value: Some(object.to_string().into()), expect: Expect::Any, origin: None }
+    };
+    for begin in (0..40_000).step_by(1000) {
+        engine.transact((begin..begin + 1000).map(object).collect()).await.unwrap();
+    }
+    let first = Client::new(&server).await.get(&format!("{MAPS}?limit=1")).await;
+    assert_eq!(first["metadata"]["remainingItemCount"], 39_999);
+    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=no%3Dne";
+    let mut seen = Vec::new();
+    // A busy machine may stop the whole process in the middle, though not each time.
+    for _ in 0..10 {
+        let (longest, all) = longest_hold(async {
+            let mut watch = Watch::open(&server, query).await;
+            assert_eq!(watch.next().await.unwrap()["type"], "BOOKMARK");
+        })
+        .await;
+        if longest < all / 3 {
+            return;
+        }
+        seen.push((longest, all));
+    }
+    panic!("the worker was held up, longest and in all: {seen:?}");
 }

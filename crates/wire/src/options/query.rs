@@ -30,7 +30,8 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     /// Decodes a query string without its question mark.
     ///
-    /// Pairs that cannot be decoded are left out, as kube-apiserver does.
+    /// Pairs with malformed escapes are left out, as kube-apiserver does. Bytes that are not UTF-8 become U+FFFD, which no option
+    /// accepts: a selector that were left out would select everything.
     #[must_use]
     pub fn parse(text: &'a str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
@@ -93,8 +94,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Decodes a percent-encoded text; `None` if it is malformed or not UTF-8. Most values have nothing to decode and are
-/// borrowed.
+/// Decodes a percent-encoded text; `None` if it is malformed. Most values have nothing to decode and are borrowed.
 fn decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.bytes().any(|b| matches!(b, b'%' | b'+')) {
         return Some(Cow::Borrowed(text));
@@ -108,7 +108,7 @@ fn decode(text: &str) -> Option<Cow<'_, str>> {
             other => other,
         });
     }
-    String::from_utf8(out).ok().map(Cow::Owned)
+    Some(Cow::Owned(String::from_utf8_lossy(&out).into_owned()))
 }
 
 fn hex(digit: u8) -> Option<u8> {
@@ -181,8 +181,18 @@ mod tests {
 
     #[test]
     fn undecodable_pairs_are_left_out() {
-        let query = Query::parse("a=%zz&b=%2&c=%ff&d=a%20b+c&e;f=1");
+        let query = Query::parse("a=%zz&b=%2&d=a%20b+c&e;f=1");
         assert_eq!(query.pairs, [("d".into(), "a b c".into())]);
+    }
+
+    /// `labelSelector=a%3D%FF` was left out: a collection was deleted as a whole, and `dryRun=%FF` wrote.
+    #[test]
+    fn what_is_not_utf_8_is_kept_and_means_nothing() {
+        let query = Query::parse("labelSelector=a%3D%ff&limit=%ff&dryRun=%ff");
+        assert_eq!(query.text("labelSelector"), "a=\u{fffd}");
+        assert!(query.text("labelSelector").parse::<crate::selector::LabelSelector>().is_err());
+        assert!(query.integer("limit").is_err());
+        assert_eq!(query.text("dryRun"), "\u{fffd}");
     }
 
     #[test]

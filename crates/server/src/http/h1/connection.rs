@@ -13,6 +13,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
@@ -26,7 +27,7 @@ use crate::http::body::{
 };
 use crate::http::h1::body::RequestBody;
 use crate::http::h1::head;
-use crate::http::h1::head::{Delimiter, Refused, RequestHead};
+use crate::http::h1::head::{Delimiter, Framing, Refused, RequestHead};
 use crate::http::h1::linger::linger;
 use crate::http::h1::output::{END, write_chunk, write_pieces};
 use crate::http::handler::Handler;
@@ -35,6 +36,9 @@ use crate::http::websocket;
 
 /// The first read of a head: most fit, and the buffer goes away before a watch begins.
 const HEAD_BUFFER: usize = 2048;
+
+/// The time after which a request is worth a look whether its client is still there. Most are answered long before.
+const LONG_WORK: Duration = Duration::from_millis(200);
 
 /// The state of a connection after a request.
 enum AfterRequest {
@@ -169,6 +173,9 @@ async fn refuse<S: AsyncWrite + Unpin>(io: &mut S, refused: Refused) -> io::Resu
 ///
 /// The part of the body that the handler has not read is read before the answer is written, within `body_timeout`; a
 /// body that does not end makes this the last request of the connection.
+///
+/// Reads end when their client has gone, as in Go's server: whoever asks for the longest lists and hangs up would otherwise
+/// keep the server busy for nobody. Writes are finished.
 async fn exchange<S>(
     io: &mut S,
     buf: &mut BytesMut,
@@ -178,27 +185,64 @@ async fn exchange<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let (keep_alive, version) = (head.keep_alive, head.version);
-    let mut body = RequestBody {
-        io: &mut *io,
-        buf,
-        framing: head.framing,
-        expects_continue: head.expects_continue,
-        done: false,
-    };
+    let (keep_alive, version, framing) = (head.keep_alive, head.version, head.framing);
     let only_head = head.method == Method::HEAD;
+    let reads = only_head || head.method == Method::GET;
     let request = Request::new(head.method, &head.target, head.headers, version == Version::HTTP_11);
-    let mut response = Box::pin(service.handle(request, &mut body)).await;
+    let (mut response, whole) = if reads && framing == Framing::Length(0) {
+        match answer_unless_gone(io, buf, request, service).await {
+            Some(response) => (response, true),
+            None => return Ok(AfterRequest::Close),
+        }
+    } else {
+        let expects_continue = head.expects_continue;
+        let mut body = RequestBody { io: &mut *io, buf, framing, expects_continue, done: false };
+        let response = Box::pin(service.handle(request, &mut body)).await;
+        // Somebody who announces a body and never sends it must not keep the answer, and us, waiting.
+        (response, timeout(service.limits().body_timeout, body.finish()).await.unwrap_or(false))
+    };
     if only_head {
         response = response.map(Body::without_bytes);
     }
-    // Somebody who announces a body and never sends it must not keep the answer, and us, waiting.
-    let whole = timeout(service.limits().body_timeout, body.finish()).await.unwrap_or(false);
     let keep = keep_alive && !service.is_stopping() && whole;
     match respond(io, response, keep, version).await? {
         AfterRequest::Close if !whole => Ok(AfterRequest::Linger),
         next => Ok(next),
     }
+}
+
+/// The response to a request without a body; `None` if its client has gone meanwhile.
+async fn answer_unless_gone<S>(
+    io: &mut S,
+    buf: &mut BytesMut,
+    request: Request,
+    service: &impl Handler,
+) -> Option<Response>
+where
+    S: AsyncRead + Unpin + Send,
+{
+    let (mut nothing, mut unread) = (tokio::io::empty(), BytesMut::new());
+    let (io_of_body, framing) = (&mut nothing, Framing::Length(0));
+    let mut body =
+        RequestBody { io: io_of_body, buf: &mut unread, framing, expects_continue: false, done: true };
+    tokio::select! {
+        biased;
+        response = Box::pin(service.handle(request, &mut body)) => Some(response),
+        () = gone(io, buf) => None,
+    }
+}
+
+/// Waits until the client closes the connection. The beginning of its next request is kept.
+async fn gone<S: AsyncRead + Unpin>(io: &mut S, buf: &mut BytesMut) {
+    tokio::time::sleep(LONG_WORK).await;
+    while buf.len() < HEAD_BUFFER {
+        buf.reserve(HEAD_BUFFER);
+        match io.read_buf(buf).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+    std::future::pending().await
 }
 
 /// Writes a response by the kind of its body, and decides what becomes of the connection.

@@ -85,7 +85,7 @@ async fn encoded(
     match form.encoding {
         Encoding::Protobuf => {
             ProtobufListEncoder::new(&writer.resource, form.shape, metadata)?
-                .body(objects, limits, &blocking.turns)
+                .body(objects, limits, &api.kept_lists, &blocking.turns)
                 .await
         }
         _ => {

@@ -1,9 +1,9 @@
 //! A list in protobuf: [`ProtobufListEncoder`].
 //!
 //! The envelope has the length of the list before its first item, so everything must be encoded before the first byte
-//! is sent. The beginning is kept, up to `RequestLimits::protobuf_bytes`; of the rest only the length is, and it is
-//! encoded once more when it is sent. A list shows one revision, so both passes give the same bytes. Text forms are
-//! `text.rs`, single documents [`crate::respond`].
+//! is sent. The beginning is kept, up to `RequestLimits::protobuf_bytes` and as far as `RequestLimits::protobuf_lists_bytes`
+//! leaves room; of the rest only the length is, and it is encoded once more when it is sent. A list shows one revision, so
+//! both passes give the same bytes. Text forms are `text.rs`, single documents [`crate::respond`].
 
 use std::sync::Arc;
 
@@ -12,11 +12,12 @@ use futures::{Stream, StreamExt, stream};
 use listwatch_kinds::proto::ListWriter;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::RequestLimits;
 use crate::cache::Object;
 use crate::fairness::UserTurns;
-use crate::http::body::{Body, BodyPieces, Broken};
+use crate::http::body::{Body, BodyPieces, Broken, PieceStream};
 use crate::registry::Resource;
 use crate::request::negotiate::ResponseShape;
 use crate::verbs::list::source::ListObjects;
@@ -37,8 +38,9 @@ pub(crate) struct ProtobufListEncoder {
 struct MeasuredList {
     /// All bytes of all items.
     items: u64,
-    /// The first of them.
+    /// The first of them, and the room that they take.
     kept: Vec<Bytes>,
+    room: Option<OwnedSemaphorePermit>,
     /// The objects after those, to be encoded again.
     rest: Option<ListObjects>,
 }
@@ -70,42 +72,46 @@ impl ProtobufListEncoder {
         mut self,
         objects: ListObjects,
         limits: &RequestLimits,
+        room: &Arc<Semaphore>,
         turns: &UserTurns,
     ) -> Result<Body, Status> {
-        let measured = self.measure(objects, limits, turns).await?;
+        let measured = self.measure(objects, limits, room, turns).await?;
         let head = Bytes::from(self.list.begin(measured.items));
         let held = measured.kept.iter().map(Bytes::len).sum();
         let pieces = [head].into_iter().chain(measured.kept);
         let Some(rest) = measured.rest else {
             let pieces: Vec<Bytes> = pieces.chain([Bytes::from_static(self.list.end())]).collect();
-            return Ok(whole(pieces, limits));
+            return Ok(whole(pieces, measured.room, limits));
         };
-        let stream = stream::iter(pieces.map(Ok)).chain(self.again(rest, limits.piece_bytes)).boxed();
-        Ok(Body::Pieces(BodyPieces { stream, held }))
+        let stream = stream::iter(pieces.map(Ok)).chain(self.again(rest, limits.piece_bytes));
+        Ok(Body::Pieces(BodyPieces { stream: holding(measured.room, stream), held }))
     }
 
     /// Encodes the whole list to find its length, keeping the beginning. Yields between pieces: nothing is written
     /// meanwhile.
     ///
-    /// Memory is bounded by `protobuf_bytes`, time by two encodings.
+    /// Memory is bounded by `protobuf_bytes` and what `room` is left for all lists, time by two encodings.
     async fn measure(
         &mut self,
         mut objects: ListObjects,
         limits: &RequestLimits,
+        room: &Arc<Semaphore>,
         turns: &UserTurns,
     ) -> Result<MeasuredList, Status> {
-        let mut measured = MeasuredList { items: 0, kept: Vec::new(), rest: None };
+        let mut measured = MeasuredList { items: 0, kept: Vec::new(), room: None, rest: None };
         loop {
             turns.enter().await;
-            if measured.rest.is_none() && measured.items >= limits.protobuf_bytes as u64 {
-                measured.rest = Some(objects.clone());
-            }
+            let before = measured.rest.is_none().then(|| objects.clone());
             let Some(piece) = self.piece(&mut objects, limits.piece_bytes).await? else {
                 return Ok(measured);
             };
+            let fits = measured.items < limits.protobuf_bytes as u64;
             measured.items += piece.len() as u64;
-            if measured.rest.is_none() {
-                measured.kept.push(piece);
+            if let Some(before) = before {
+                match fits && measured.reserve(piece.len(), room) {
+                    true => measured.kept.push(piece),
+                    false => measured.rest = Some(before),
+                }
             }
             // Nothing is written meanwhile, so that this is where others get their turn.
             tokio::task::yield_now().await;
@@ -126,7 +132,8 @@ impl ProtobufListEncoder {
 
     /// The next items, about so many bytes; `None` at the end.
     async fn piece(&mut self, objects: &mut ListObjects, bytes: usize) -> Result<Option<Bytes>, Status> {
-        let mut out = Vec::new();
+        // Kept pieces take what they were allocated with; growing would double it.
+        let mut out = Vec::with_capacity(bytes.saturating_add(bytes / 16));
         loop {
             while let Some(object) = objects.next_ready() {
                 self.item(&object, &mut out)?;
@@ -154,11 +161,37 @@ impl ProtobufListEncoder {
     }
 }
 
+impl MeasuredList {
+    /// Takes room for more of the list. Returns false if there is none.
+    fn reserve(&mut self, bytes: usize, room: &Arc<Semaphore>) -> bool {
+        let more = u32::try_from(bytes).ok();
+        let Some(more) = more.and_then(|bytes| Arc::clone(room).try_acquire_many_owned(bytes).ok()) else {
+            return false;
+        };
+        match &mut self.room {
+            Some(room) => room.merge(more),
+            none => *none = Some(more),
+        }
+        true
+    }
+}
+
+/// A stream that has its room until it is dropped.
+fn holding(
+    room: Option<OwnedSemaphorePermit>,
+    stream: impl Stream<Item = Result<Bytes, Broken>> + Send + 'static,
+) -> PieceStream {
+    let held = move |_: &_| {
+        let _room = &room;
+    };
+    stream.inspect(held).boxed()
+}
+
 /// A list that is all there: as one if it is short.
-fn whole(pieces: Vec<Bytes>, limits: &RequestLimits) -> Body {
+fn whole(pieces: Vec<Bytes>, room: Option<OwnedSemaphorePermit>, limits: &RequestLimits) -> Body {
     let held = pieces.iter().map(Bytes::len).sum::<usize>();
     if held <= limits.gzip_above {
         return Body::Full(pieces.concat().into());
     }
-    Body::Pieces(BodyPieces { stream: stream::iter(pieces.into_iter().map(Ok)).boxed(), held })
+    Body::Pieces(BodyPieces { stream: holding(room, stream::iter(pieces.into_iter().map(Ok))), held })
 }
