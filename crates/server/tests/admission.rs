@@ -450,6 +450,32 @@ async fn a_mutating_policy_is_held_to_the_object_of_the_request() {
     }
 }
 
+/// Any failure of a patch with a `test` counted as a failed test if its text had the word in it, such as in the name of a label:
+/// the mutation was left out, and the request admitted.
+#[tokio::test]
+async fn only_a_failed_test_leaves_out_the_patch_of_a_policy() {
+    let server = server().await;
+    let mut client = Client::new(&server).await;
+    let test = |name: &str| format!("JSONPatch{{op: 'test', path: '/metadata/name', value: '{name}'}}");
+    let remove = "JSONPatch{op: 'remove', path: '/metadata/labels/test'}";
+    let expression = format!("[object.metadata.name == 'a' ? {} : {}, {remove}]", test("nobody"), test("b"));
+    let policy = json!({"metadata": {"name": "p"}, "spec": {
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}]},
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+        "reinvocationPolicy": "Never"}});
+    let binding = json!({"metadata": {"name": "p"}, "spec": {"policyName": "p"}});
+    for (plural, body) in
+        [("mutatingadmissionpolicies", &policy), ("mutatingadmissionpolicybindings", &binding)]
+    {
+        assert_eq!(client.call("POST", &format!("{REGISTRATION}/{plural}"), Some(body)).await.status, 201);
+    }
+    assert_eq!(client.call("POST", MAPS, Some(&config_map("a", "x"))).await.status, 201);
+    let refused = client.call("POST", MAPS, Some(&config_map("b", "x"))).await;
+    let message = refused.json()["message"].as_str().unwrap().to_owned();
+    assert_eq!(refused.status, 422, "{message}");
+    assert!(message.contains("JSON Patch: error in remove for path: '/metadata/labels/test'"), "{message}");
+}
+
 /// A quota of so many ConfigMaps, as a quota controller would have set it up.
 async fn limit(server: &Handle, count: &str) {
     let mut client = Client::new(server).await;

@@ -7,7 +7,7 @@
 
 use listwatch_cel::{Value, to_json};
 use listwatch_kinds::tree::Tree;
-use listwatch_merge::patch::JsonPatch;
+use listwatch_merge::patch::{JsonPatch, PatchError};
 use listwatch_wire::json::{self, Value as Json};
 
 use crate::registry::Resource;
@@ -37,15 +37,12 @@ pub(super) fn apply(resource: &Resource, object: &Json, configuration: &Value<'_
 /// A list that is no JSON patch, or one that cannot be applied for another reason than a failed `test`.
 pub(super) fn json_patch(object: &Json, operations: &Value<'_>) -> Result<Json, String> {
     let operations = to_json(operations, &mut { PATCH_NODES }).map_err(|error| error.message().to_owned())?;
-    let has_test = operations
-        .as_array()
-        .is_some_and(|operations| operations.iter().any(|operation| operation.text("op") == "test"));
     let patch =
         JsonPatch::parse(&json::encode(&operations)).map_err(|status| format!("JSON Patch: {status}"))?;
     let mut patched = object.clone();
     match patch.apply(&mut patched) {
         Ok(()) => Ok(patched),
-        Err(status) if has_test && status.to_string().contains("test") => Ok(object.clone()),
-        Err(status) => Err(format!("JSON Patch: {status}")),
+        Err(PatchError::TestFailed(_)) => Ok(object.clone()),
+        Err(error) => Err(format!("JSON Patch: {error}")),
     }
 }
