@@ -44,6 +44,7 @@ mod storage_class;
 mod template;
 #[cfg(test)]
 mod tests;
+mod trust_bundle;
 mod volume;
 mod webhook;
 
@@ -59,7 +60,7 @@ pub use selector::matches as selector_matches;
 
 /// Every function that a row may name.
 pub(crate) fn all_checks() -> impl Iterator<Item = (&'static str, Check)> {
-    let files: [&[(&str, Check)]; 27] = [
+    let files: [&[(&str, Check)]; 28] = [
         certificate::CHECKS,
         config::CHECKS,
         container::CHECKS,
@@ -85,6 +86,7 @@ pub(crate) fn all_checks() -> impl Iterator<Item = (&'static str, Check)> {
         storage::CHECKS,
         storage_class::CHECKS,
         template::CHECKS,
+        trust_bundle::CHECKS,
         volume::CHECKS,
         webhook::CHECKS,
     ];

@@ -13,13 +13,13 @@ use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![api_service_is_named_after_its_version];
 
-/// Names of stored objects are not checked again, because they cannot change.
+/// The group and the version of a stored object can change only together with its name, and that cannot.
 fn api_service_is_named_after_its_version(at: &At<'_>, errors: &mut Errors) {
     let (spec, path) = (at.value.at("spec"), at.path.child("spec"));
     let (group, version) = (spec.text("group"), spec.text("version"));
     let name = at.value.at("metadata").text("name");
     let expected = format!("{version}.{group}");
-    if name != expected && at.old.is_none() {
+    if name != expected {
         let path = at.path.child("metadata");
         let detail = format!("must be `spec.version+\".\"+spec.group`: {expected:?}");
         errors.invalid(&path.child("name"), name, detail);
