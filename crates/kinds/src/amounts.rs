@@ -2,7 +2,7 @@
 //!
 //! Containers run together and add up; init containers run one after the other and count by their maximum, except for
 //! sidecars (`restartPolicy: Always`), which keep running and add up with both. What a Pod as a whole asks for is
-//! compared with it in [`crate::validate`] and completed by it in [`crate::defaults`]; quotas and limits are the server's.
+//! compared with it in [`crate::validate`] and completed by it in [`crate::prepare`]; quotas and limits are the server's.
 
 use std::collections::BTreeMap;
 

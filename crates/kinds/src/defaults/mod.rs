@@ -126,22 +126,6 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_as_a_whole_asks_for_what_its_containers_need() {
-        let container = || json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}, "limits": {"hugepages-2Mi": "4Mi"}}});
-        let mut pod = json!({"spec": {"containers": [container()], "resources": {"limits": {"cpu": "2", "memory": "1Gi"}}}});
-        let kind = by_kind("", "v1", "Pod").unwrap();
-        apply(kind, &mut pod);
-        assert_eq!(
-            pod["spec"]["resources"],
-            json!({"limits": {"cpu": "2", "memory": "1Gi", "hugepages-2Mi": "4Mi"},
-                "requests": {"cpu": "1", "memory": "1Gi", "hugepages-2Mi": "4Mi"}})
-        );
-        let mut pod = json!({"spec": {"containers": [container()]}});
-        apply(kind, &mut pod);
-        assert_eq!(pod["spec"].get("resources"), None);
-    }
-
-    #[test]
     fn a_namespace_carries_its_name_as_a_label() {
         let namespace = applied("", "Namespace", json!({"metadata": {"name": "n"}}));
         assert_eq!(

@@ -8,7 +8,6 @@
 use listwatch_wire::json::{Map, Value, json};
 
 use super::{empty, port_protocols};
-use crate::amounts::{is_of_pods, of_containers};
 use crate::tree::Tree;
 
 /// File modes of projected volumes: 0644.
@@ -25,7 +24,6 @@ pub(crate) fn pod(object: &mut Map) {
             limits_as_requests(container);
         }
     }
-    amounts_of_pod(spec);
     spec.fill("enableServiceLinks", true);
     pod_spec(spec);
     if spec.flag("hostNetwork") {
@@ -65,36 +63,6 @@ fn limits_as_requests(container: &mut Map) {
         for (name, limit) in limits {
             requests.fill(&name, limit);
         }
-    }
-}
-
-/// What a Pod as a whole asks for is completed by what its containers need.
-///
-/// Only where it asks for something itself. Huge pages cannot be overcommitted: their limit is that of the
-/// containers, and the request follows the limit.
-fn amounts_of_pod(spec: &mut Map) {
-    let (needed, most) = (of_containers(spec, "requests"), of_containers(spec, "limits"));
-    let is_huge = |name: &str| name.starts_with("hugepages-");
-    let Some(own) = spec.inner("resources") else { return };
-    let (limits, requests) = (own.count("limits"), own.at("requests").clone());
-    if limits == 0 && own.count("requests") == 0 {
-        return;
-    }
-    for (name, amount) in most.into_iter().filter(|(name, _)| is_huge(name) && !requests.has(name)) {
-        if let Some(limits) = own.inner_or_new("limits") {
-            limits.fill(&name, amount.to_string());
-        }
-    }
-    let limits = own.at("limits").as_object().cloned().unwrap_or_default();
-    if limits.is_empty() {
-        return;
-    }
-    let Some(requests) = own.inner_or_new("requests") else { return };
-    for (name, amount) in needed.into_iter().filter(|(name, _)| is_of_pods(name) && !is_huge(name)) {
-        requests.fill(&name, amount.to_string());
-    }
-    for (name, limit) in limits.into_iter().filter(|(name, _)| is_of_pods(name)) {
-        requests.fill(&name, limit);
     }
 }
 

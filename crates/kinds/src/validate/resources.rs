@@ -237,6 +237,7 @@ mod tests {
         });
         let kind = by_kind("", "v1", "Pod").unwrap();
         crate::defaults::apply(kind, &mut pod);
+        (kind.strategy.complete)(&mut pod);
         validate::create(kind, &pod).into_iter().map(|error| error.field).collect()
     }
 
