@@ -141,6 +141,7 @@ impl Ast {
         }
     }
 
+    /// Levels below a node, which bounds recursion.
     pub(crate) fn height(&self, id: Id) -> u32 {
         self.heights.get(id).copied().unwrap_or(0)
     }
@@ -184,6 +185,7 @@ pub(crate) fn each_part(kind: &AstKind, mut visit: impl FnMut(Id)) {
     }
 }
 
+/// Visits the parts of a node, in the order in which they are evaluated.
 fn each_part_mut(kind: &mut AstKind, mut visit: impl FnMut(&mut Id)) {
     match kind {
         AstKind::Literal(_) | AstKind::Ident(_) | AstKind::Missing => {}

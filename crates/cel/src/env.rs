@@ -119,6 +119,7 @@ impl Env {
         declared.or_else(|| self.dynamic_type(name))
     }
 
+    /// Types below a root that the environment declares as open, such as those of `Object`.
     fn dynamic_type(&self, name: &str) -> Option<Type> {
         let below = |root: &Text| {
             name.strip_prefix(root.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -130,6 +131,7 @@ impl Env {
         })
     }
 
+    /// The overloads of a function, of which the checker chooses.
     pub(crate) fn function(&self, name: &str) -> Option<(&'static str, &'static [Overload])> {
         self.functions.get_key_value(name).map(|(name, overloads)| (*name, overloads.as_slice()))
     }

@@ -108,6 +108,9 @@ enum GrammarRule {
     Member,
 }
 
+/// A recursive descent parser with the precedence of the CEL specification.
+///
+/// Depth is counted by grammar rule, as cel-go's ANTLR parser does, so that the same expressions are too deep.
 struct CelParser<'s, 'l> {
     tokens: &'l [Lexeme<'s>],
     /// Index of the next token. It never goes back.
@@ -131,16 +134,19 @@ impl<'s> CelParser<'s, '_> {
         self.tokens.get(self.next + by).or(self.tokens.last()).copied().unwrap_or(end)
     }
 
+    /// Consumes a token. The last one, the end, is never consumed.
     fn advance(&mut self) -> Lexeme<'s> {
         let lexeme = self.peek();
         self.next += 1;
         lexeme
     }
 
+    /// True if the next token is this sign.
     fn at(&self, sign: &str) -> bool {
         matches!(self.peek().token, LexToken::Sign(found) if found == sign)
     }
 
+    /// Consumes a sign if it is next, and returns its position.
     fn eat(&mut self, sign: &str) -> Option<usize> {
         self.at(sign).then(|| self.advance().at)
     }
@@ -162,6 +168,7 @@ impl<'s> CelParser<'s, '_> {
         }
     }
 
+    /// Nothing may follow an expression.
     fn end(&mut self) -> ParsedNode<()> {
         let found = self.peek();
         match found.token {
@@ -170,6 +177,7 @@ impl<'s> CelParser<'s, '_> {
         }
     }
 
+    /// Reports an error and stops: no attempt is made to find more.
     fn syntax<T>(&mut self, at: usize, message: &str) -> ParsedNode<T> {
         self.issues.push(Some(at), format!("Syntax error: {message}"));
         Err(ParseStopped)
@@ -193,6 +201,7 @@ impl<'s> CelParser<'s, '_> {
         Ok(())
     }
 
+    /// Takes levels back when a rule is done.
     fn leave(&mut self, rule: GrammarRule, levels: usize) {
         if let Some(depth) = self.depths.get_mut(rule as usize) {
             *depth = depth.saturating_sub(levels);
@@ -209,6 +218,7 @@ impl<'s> CelParser<'s, '_> {
         Ok(id)
     }
 
+    /// Operators are calls of functions under their own names, such as `_+_`.
     fn call(&mut self, function: &str, args: Vec<Id>, at: usize) -> ParsedNode {
         self.add(AstKind::Call { function: function.into(), target: None, args }, at)
     }
@@ -381,6 +391,7 @@ impl<'s> CelParser<'s, '_> {
         }
     }
 
+    /// The arguments of a call, up to and with the closing parenthesis.
     fn arguments(&mut self) -> ParsedNode<Vec<Id>> {
         let mut args = Vec::new();
         if self.eat(")").is_some() {
@@ -546,6 +557,7 @@ fn integer(text: &str, sign: &str) -> Option<i64> {
     }
 }
 
+/// `0x` is hexadecimal; a trailing `u` is part of the literal.
 fn unsigned(text: &str) -> Option<u64> {
     let text = text.trim_end_matches(['u', 'U']);
     match text.strip_prefix("0x") {

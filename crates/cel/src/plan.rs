@@ -139,6 +139,7 @@ pub(crate) fn plan(checked: &Checked) -> Result<EvalPlan, EvalError> {
     Ok(EvalPlan { ops: planner.ops, root, slots: planner.slots })
 }
 
+/// Turns a checked tree into a list of operations, with names resolved to slots and constants folded.
 struct Planner<'c> {
     checked: &'c Checked,
     ops: Vec<Op>,
@@ -158,6 +159,7 @@ impl Planner<'_> {
         self.ops.get(id)
     }
 
+    /// The value of an operation that needs no evaluation.
     fn constant(&self, id: OpId) -> Option<&Value<'static>> {
         if let Some(Op::Const(value)) = self.op(id) { Some(value) } else { None }
     }

@@ -56,7 +56,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<String>> {
         bail!("the file has more than {MAX_BYTES} bytes");
     }
     let text = std::fs::read_to_string(path)?;
-    let value: Value = serde_saphyr::from_str(&text)?;
+    let value: Value = listwatch_server::parse_yaml(&text).map_err(anyhow::Error::msg)?;
     match value {
         Value::Null => Ok(Vec::new()),
         Value::Object(flags) => flags

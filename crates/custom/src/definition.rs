@@ -247,6 +247,7 @@ impl Version {
     }
 }
 
+/// The paths of `selectableFields`, as field selectors name them.
 fn selectable(version: &Value) -> Vec<String> {
     let declared = version.get("selectableFields").and_then(Value::as_array).into_iter().flatten();
     declared.filter_map(|field| Some(text(field, "jsonPath")?.trim_start_matches('.').to_owned())).collect()
@@ -359,6 +360,7 @@ pub fn name_conflicts<'a>(
     found.into_iter().flatten().collect()
 }
 
+/// A name that another definition has already is not accepted.
 fn taken(name: &str, is_taken: bool) -> Vec<&str> {
     if is_taken && !name.is_empty() { vec![name] } else { Vec::new() }
 }

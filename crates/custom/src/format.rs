@@ -42,11 +42,13 @@ pub(crate) fn is_valid(format: &str, text: &str) -> bool {
     }
 }
 
+/// Lenient in its separators, as `strfmt` of go-openapi is: a blank for the `T`, a zone without a colon.
 static DATE_TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt ]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d{2}:?\d{2})$").ok()
 });
 static DATE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$").ok());
+/// Any version; dashes may be left out.
 static UUID: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$").ok()
 });
@@ -84,6 +86,7 @@ fn is_duration(text: &str) -> bool {
 }
 
 static SSN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$").ok());
+/// The ranges of the large issuers; the checksum is not computed, as in govalidator.
 static CARD: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^(?:4\d{12}(?:\d{3})?|5[1-5]\d{14}|(?:222[1-9]|22[3-9]\d|2[3-6]\d{2}|27[01]\d|2720)\d{12}|6(?:011|5\d\d)\d{12}|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}|(?:2131|1800|35\d{3})\d{11}|6[27]\d{14})$").ok()
 });
@@ -135,11 +138,13 @@ fn is_credit_card(text: &str) -> bool {
     CARD.as_ref().is_some_and(|regex| regex.is_match(&digits)) && sum.is_multiple_of(10)
 }
 
+/// Three or six digits, with or without `#`.
 fn is_hex_color(text: &str) -> bool {
     let digits = text.strip_prefix('#').unwrap_or(text);
     matches!(digits.len(), 3 | 6) && digits.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
+/// Three numbers up to 255 without leading zeros.
 fn is_rgb_color(text: &str) -> bool {
     let inside = text.strip_prefix("rgb(").and_then(|rest| rest.strip_suffix(')'));
     let part = |part: &str| {
@@ -149,12 +154,14 @@ fn is_rgb_color(text: &str) -> bool {
     inside.is_some_and(|inside| inside.split(',').count() == 3 && inside.split(',').all(part))
 }
 
+/// Host bits may be set, unlike in fields of built-in kinds.
 fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };
     let bits: u8 = bits.parse().unwrap_or(u8::MAX);
     address.parse::<Ipv4Addr>().is_ok() && bits <= 32 || address.parse::<Ipv6Addr>().is_ok() && bits <= 128
 }
 
+/// Six octets, separated by colons or dashes.
 fn is_mac(text: &str) -> bool {
     let octets: Vec<&str> = text.split([':', '-']).collect();
     octets.len() == 6 && octets.iter().all(|o| o.len() == 2 && o.bytes().all(|b| b.is_ascii_hexdigit()))
@@ -171,6 +178,7 @@ fn is_hostname(text: &str) -> bool {
     text.len() <= 255 && text.trim_end_matches('.').split('.').all(label)
 }
 
+/// The part of a URI before the colon, after RFC 3986.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))

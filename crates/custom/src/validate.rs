@@ -33,6 +33,9 @@ pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<Fiel
     ValidateWalk::new(MAX_STEPS).judge(schema, value, old)
 }
 
+/// One walk over an object and its schema.
+///
+/// Steps bound the work: `anyOf`, `oneOf` and `allOf` of a hostile schema would multiply it otherwise.
 struct ValidateWalk {
     errors: FieldErrors,
     path: String,
@@ -114,6 +117,7 @@ impl ValidateWalk {
         }
     }
 
+    /// Types are reported in the words of go-openapi, with the type that was found.
     fn expect_type(&mut self, fits: bool, expected: &str, actual: &str) {
         if !fits {
             let detail = self.in_body(&format!("must be of type {expected}: {actual:?}"));
@@ -268,19 +272,23 @@ impl ValidateWalk {
         self.errors.push(FieldError::invalid("<nil>", "", detail));
     }
 
+    /// An error about the value itself, which it shows.
     fn refuse(&mut self, value: impl Into<Value>, what: &str) {
         let detail = self.in_body(what);
         self.errors.push(FieldError::invalid(self.field(), value, detail));
     }
 
+    /// go-openapi's words: everything is `in body`.
     fn in_body(&self, what: &str) -> String {
         format!("{} in body {what}", self.field())
     }
 
+    /// The path, without the dot that it begins with below the root.
     fn field(&self) -> String {
         self.path.trim_start_matches('.').to_owned()
     }
 
+    /// Goes one step down, and restores the path afterwards.
     fn below<T>(&mut self, step: &str, inside: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
         self.path.push_str(step);
@@ -326,6 +334,7 @@ fn size(value: &Value) -> usize {
     }
 }
 
+/// The JSON type in go-openapi's words. A float without a fraction counts as an integer.
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -88,6 +88,7 @@ impl Scope {
         self
     }
 
+    /// The sources of a scope: one, or one per namespace.
     fn sources(&self, client: &::kube::Client, keep: Keep, stream: Option<SharedStream>) -> Sources {
         let mut source = KubeSource::new(client.clone(), self.resource.clone()).keep(keep).stream(stream);
         // Selectors were parsed before they were printed.
@@ -103,6 +104,7 @@ impl Scope {
         }
     }
 
+    /// The name in metrics: resource and group, and the selectors that tell informers apart.
     fn name(&self) -> String {
         let mut name = self.resource.resource.resource.to_string();
         if !self.resource.resource.group.is_empty() {
@@ -120,11 +122,17 @@ impl Scope {
 
 /// An informer whose type the factory does not know.
 trait AnyInformer: Send + Sync {
+    /// Starts the informer; nothing if it runs.
     fn start(&self) -> Result<(), InformerError>;
+    /// For the status of the factory.
     fn status(&self) -> InformerStatus;
+    /// Waits for the first complete state. False if the informer ended before.
     fn wait_synced(&self) -> BoxFuture<'_, bool>;
+    /// Waits until the cache is at least at this revision, for reading one's own writes.
     fn wait_for(&self, revision: Revision) -> BoxFuture<'_, Result<(), Stopped>>;
+    /// Ends the informer and waits for its handlers.
     fn stop(&self) -> BoxFuture<'_, ()>;
+    /// A stopped informer is replaced by a new one when it is asked for.
     fn is_stopped(&self) -> bool;
     /// True if it has a handler, or anything outside the factory holds a registration or a stream of it.
     fn is_observed(&self) -> bool;
@@ -195,6 +203,7 @@ impl<K: Send + Sync + 'static> Shared<K> {
     }
 }
 
+/// An informer in both its forms.
 struct FactoryEntry {
     /// Typed, for whoever asks with the same type.
     typed: Arc<dyn Any + Send + Sync>,
@@ -207,6 +216,7 @@ const OWN_REFERENCES: usize = 2;
 /// The number of informers of a factory that obtain their initial state at a time.
 const INITIAL_LISTS: usize = 16;
 
+/// Informers are shared by those who ask for the same scope with the same type.
 type FactoryEntries = HashMap<(Scope, std::any::TypeId), FactoryEntry>;
 
 /// Makes and shares informers over one client.
@@ -346,6 +356,7 @@ impl InformerFactory {
         self.informer::<K>().lister()
     }
 
+    /// A copy of the list, so that nothing is awaited under the lock.
     fn informers(&self) -> Vec<Arc<dyn AnyInformer>> {
         self.entries.lock().values().map(|entry| Arc::clone(&entry.any)).collect()
     }

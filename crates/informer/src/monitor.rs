@@ -57,6 +57,7 @@ pub struct SourceStatus {
     pub last_problem: Option<LastProblem>,
 }
 
+/// What happened at one source. Plain atomics: the reflector writes, debug pages read.
 #[derive(Default)]
 pub(crate) struct MonitorSource {
     namespace: Option<Arc<str>>,
@@ -73,6 +74,7 @@ pub(crate) struct MonitorSource {
 }
 
 impl MonitorSource {
+    /// Counts a problem by its kind and keeps it as the last one.
     fn count(&self, kind: &'static str, problem: &Problem, response: Response) {
         count(&mut self.problems.lock(), kind, 1);
         let (at, problem) = (SystemTime::now(), problem.clone());
@@ -105,6 +107,7 @@ pub(crate) fn count(counts: &mut Vec<(&'static str, u64)>, kind: &'static str, m
     }
 }
 
+/// The figures of an informer, and the hook that its user is told of problems by.
 #[derive(Default)]
 pub(crate) struct Monitor {
     name: String,
@@ -187,6 +190,7 @@ impl Monitor {
         }
     }
 
+    /// One status per source that is there now.
     pub(crate) fn statuses(&self) -> Vec<SourceStatus> {
         let now = self.millis(Instant::now());
         self.sources.lock().iter().flatten().map(|source| source.status(now)).collect()
@@ -210,6 +214,7 @@ impl SourceMonitor {
         *self.source.phase.lock() = phase;
     }
 
+    /// Copies the phase and position of the reflector's machine after each step.
     pub(crate) fn stepped<K>(&self, machine: &Machine<K>) {
         self.phase(machine.phase_name());
         let seen = machine.seen().unwrap_or(Revision::ZERO);
@@ -230,6 +235,7 @@ impl SourceMonitor {
         self.source.listed_objects.fetch_add(objects as u64, Ordering::Relaxed);
     }
 
+    /// Counts a watch, or a streaming list.
     pub(crate) fn watching(&self, request: &WatchRequest) {
         let counter =
             if request.initial_events { &self.source.streaming_lists } else { &self.source.watches };

@@ -7,6 +7,7 @@
 use super::spans::{Spans, Written};
 use super::{MAX_DEPTH, Number, Text, Value};
 
+/// The fields that a reader of the bytes wants to meet early.
 const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// The canonical bytes of an object.
@@ -92,6 +93,7 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value) {
     *out = encoder.out;
 }
 
+/// Writes a tree, copying what is unchanged from the bytes of before.
 struct JsonEncoder<'a> {
     out: Vec<u8>,
     before: Option<Written<'a>>,
@@ -154,6 +156,7 @@ impl<'a> JsonEncoder<'a> {
         }
     }
 
+    /// Counts a level, for the depth that is stored with the bytes.
     fn enter(&mut self) {
         self.depth += 1;
         self.deepest = self.deepest.max(self.depth);
@@ -233,10 +236,13 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
+/// Bytes that cannot stand in a JSON string as they are. Without branches, so that the compiler can compare many at
+/// once.
 fn is_special(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
 
+/// Go's escapes: the short ones, else `\u00XX`.
 fn write_escape(out: &mut Vec<u8>, byte: u8) {
     let short = match byte {
         b'"' => b'"',

@@ -119,6 +119,7 @@ struct ParsePath<'p> {
     step: ParseStep<'p>,
 }
 
+/// A step to a key that stands twice.
 #[derive(Clone, Copy)]
 enum ParseStep<'p> {
     Key(&'p str),
@@ -144,6 +145,7 @@ impl ParsePath<'_> {
     }
 }
 
+/// A position in the bytes, which are read once.
 struct JsonParser<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -152,6 +154,7 @@ struct JsonParser<'a> {
     duplicates: Vec<String>,
 }
 
+/// A value, or where the text is no JSON.
 type ParseOutcome<T> = Result<T, ParseError>;
 
 impl<'a> JsonParser<'a> {
@@ -159,6 +162,7 @@ impl<'a> JsonParser<'a> {
         Self { bytes, at: 0, depth: 0, duplicates: Vec::new() }
     }
 
+    /// One value and nothing after it but white space.
     fn document(&mut self) -> ParseOutcome<Value> {
         let value = self.value(None)?;
         match self.peek_token() {
@@ -179,6 +183,7 @@ impl<'a> JsonParser<'a> {
         self.peek()
     }
 
+    /// The error of Go's scanner at this position.
     fn unexpected<T>(&self, context: &'static str) -> ParseOutcome<T> {
         match self.peek() {
             None => Err(ParseError::UnexpectedEnd),
@@ -186,6 +191,7 @@ impl<'a> JsonParser<'a> {
         }
     }
 
+    /// Any value. `path` is for the reports of duplicate keys only.
     fn value(&mut self, path: Option<&ParsePath<'_>>) -> ParseOutcome<Value> {
         match self.peek_token() {
             Some(b'"') => self.string().map(Value::String),
@@ -268,6 +274,7 @@ impl<'a> JsonParser<'a> {
         }
     }
 
+    /// Notes a duplicate key, once and up to a bound.
     fn duplicate(&mut self, path: &ParsePath<'_>) {
         if self.duplicates.len() < MAX_DUPLICATES {
             let mut text = String::new();

@@ -7,6 +7,16 @@
 use jiff::Timestamp;
 
 /// The duration in seconds as `kubectl` shows ages: `5s`, `3m20s`, `4h`, `2d3h`, `1y40d`.
+///
+/// A second unit is shown only where the first is small. More than a second in the future is `<invalid>`.
+///
+/// ```
+/// use listwatch_kinds::age::human_duration;
+///
+/// assert_eq!(human_duration(119), "119s");
+/// assert_eq!(human_duration(3 * 3600 + 61), "3h1m");
+/// assert_eq!(human_duration(400 * 86_400), "400d");
+/// ```
 #[must_use]
 pub fn human_duration(seconds: i64) -> String {
     let minutes = seconds / 60;
@@ -27,6 +37,7 @@ pub fn human_duration(seconds: i64) -> String {
     }
 }
 
+/// Two units, or the first alone if there is none of the second.
 fn pair(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
     if small == 0 {
         format!("{large}{large_unit}")
@@ -38,6 +49,14 @@ fn pair(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
 /// The age of a time written in RFC 3339; `<unknown>` if there is none.
 ///
 /// One second in the future is `0s`: clocks of client and server may differ a little.
+///
+/// ```
+/// use listwatch_kinds::age::since;
+///
+/// let now = "2026-01-01T00:02:00Z".parse().unwrap();
+/// assert_eq!(since("2026-01-01T00:00:00Z", now), "2m");
+/// assert_eq!(since("", now), "<unknown>");
+/// ```
 #[must_use]
 pub fn since(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {

@@ -58,6 +58,14 @@ const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// The problem with the expression.
 ///
 /// Linear in the text. `@every` is accepted with any duration here; the controller parses it.
+///
+/// ```
+/// use listwatch_kinds::cron::check;
+///
+/// assert!(check("*/5 8-18 * * mon-fri").is_ok());
+/// assert!(check("@hourly").is_ok());
+/// assert_eq!(check("* * *").unwrap_err().to_string(), "expected exactly 5 fields, found 3: [* * *]");
+/// ```
 pub fn check(schedule: &str) -> Result<(), ScheduleError> {
     let schedule = schedule
         .strip_prefix("TZ=")
@@ -77,6 +85,7 @@ pub fn check(schedule: &str) -> Result<(), ScheduleError> {
     field(weekday, 0, 6, &DAYS)
 }
 
+/// `@every` takes a duration, which the controller reads.
 fn descriptor(word: &str) -> Result<(), ScheduleError> {
     match word {
         "@yearly" | "@annually" | "@monthly" | "@weekly" | "@daily" | "@midnight" | "@hourly" => Ok(()),
@@ -85,6 +94,7 @@ fn descriptor(word: &str) -> Result<(), ScheduleError> {
     }
 }
 
+/// Lists of ranges with steps.
 fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<(), ScheduleError> {
     text.split(',').try_for_each(|range| {
         let (span, step) = range.split_once('/').map_or((range, None), |(span, step)| (span, Some(step)));
@@ -112,6 +122,7 @@ fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<(), Schedule
     })
 }
 
+/// A number, or the name of a month or day.
 fn number(text: &str, names: &[&str], first: u32) -> Result<u32, ScheduleError> {
     let lower = text.to_ascii_lowercase();
     match names.iter().position(|name| *name == lower) {

@@ -39,13 +39,20 @@ impl<'a> Path<'a> {
         Path { parent: None, step: FieldStep::Name("") }
     }
 
-    /// A field of this struct: `spec` becomes `spec.ports`.
+    /// A field of this struct: `spec` becomes `spec.ports`. A dotted name is a field further below.
     #[must_use]
     pub const fn child<'b>(&'b self, name: &'b str) -> Path<'b> {
         Path { parent: Some(self), step: FieldStep::Name(name) }
     }
 
     /// Another field of the same struct, for errors that name a field other than the one being checked.
+    ///
+    /// ```
+    /// use listwatch_kinds::field::Path;
+    ///
+    /// let spec = Path::root("spec");
+    /// assert_eq!(spec.child("min").sibling("max").to_string(), "spec.max");
+    /// ```
     #[must_use]
     pub const fn sibling<'b>(&'b self, name: &'b str) -> Path<'b> {
         Path { parent: self.parent, step: FieldStep::Name(name) }
@@ -95,6 +102,16 @@ impl fmt::Display for Path<'_> {
 /// those named after a condition add one only if it does not hold.
 ///
 /// The bounds are those of [`FieldErrors`]: beyond them errors are dropped, and the object is refused all the same.
+///
+/// ```
+/// use listwatch_kinds::field::{Errors, Path};
+///
+/// let (spec, mut errors) = (Path::root("spec"), Errors::new());
+/// errors.one_of(&spec.child("type"), "Loud", &["Quiet"]);
+/// errors.non_negative(&spec.child("replicas"), Some(-1));
+/// let texts: Vec<String> = errors.into_vec().iter().map(ToString::to_string).collect();
+/// assert_eq!(texts[1], "spec.replicas: Invalid value: -1: must be greater than or equal to 0");
+/// ```
 #[derive(Debug, Default)]
 #[doc(alias = "ErrorList")]
 pub struct Errors(FieldErrors);
@@ -147,6 +164,11 @@ impl Errors {
         self.0.is_empty()
     }
 
+    /// The number of errors so far, for a rule that asks whether the ones before it found something.
+    pub(crate) fn count(&self) -> usize {
+        self.0.iter().count()
+    }
+
     /// An error of any kind. Only some kinds show the value.
     pub(crate) fn push(
         &mut self,
@@ -189,16 +211,22 @@ impl Errors {
     }
 
     /// Adds an error for a value that occurs twice where it must be unique; `path` is that of the second.
+    ///
+    /// kube-apiserver names the second, because the first was there before.
     pub fn duplicate(&mut self, path: &Path<'_>, value: impl Into<Value>) {
         self.push(FieldErrorKind::Duplicate, path, value.into(), "");
     }
 
     /// Adds an error for a reference to something that the object does not declare.
+    ///
+    /// Such as a volume mount whose volume the Pod does not have. References to other objects are never checked.
     pub fn not_found(&mut self, path: &Path<'_>, value: impl Into<Value>) {
         self.push(FieldErrorKind::NotFound, path, value.into(), "");
     }
 
     /// Adds an error for a text of more than `max` bytes.
+    ///
+    /// The value is not shown: it may be large.
     pub fn too_long(&mut self, path: &Path<'_>, max: usize) {
         self.0.push(FieldError::too_long(path.to_string(), max));
     }

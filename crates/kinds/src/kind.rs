@@ -205,26 +205,31 @@ impl Kind {
         }
     }
 
+    /// Functions of the kind. The default has what most kinds have.
     pub(crate) const fn strategy(mut self, strategy: KindStrategy) -> Self {
         self.strategy = strategy;
         self
     }
 
+    /// Another version than `v1`.
     pub(crate) const fn version(mut self, version: &'static str) -> Self {
         self.version = version;
         self
     }
 
+    /// Short names, such as `po`, that kubectl takes.
     pub(crate) const fn short(mut self, names: &'static [&'static str]) -> Self {
         self.short_names = names;
         self
     }
 
+    /// Groups of kinds that kubectl takes as one, such as `all`.
     pub(crate) const fn categories(mut self, categories: &'static [&'static str]) -> Self {
         self.categories = categories;
         self
     }
 
+    /// Fewer or other verbs than all.
     pub(crate) const fn verbs(mut self, verbs: &'static [&'static str]) -> Self {
         self.verbs = verbs;
         self
@@ -242,41 +247,49 @@ impl Kind {
         self
     }
 
+    /// Fields that a field selector may name besides name and namespace.
     pub(crate) const fn fields(mut self, fields: &'static [SelectableField]) -> Self {
         self.selectable_fields = fields;
         self
     }
 
+    /// Another form of names than a subdomain.
     pub(crate) const fn names(mut self, rule: NameRule) -> Self {
         self.name_rule = rule;
         self
     }
 
+    /// A PUT without a resourceVersion is refused.
     pub(crate) const fn conditional_update(mut self) -> Self {
         self.flags.unconditional_update = false;
         self
     }
 
+    /// A PUT creates what is not there.
     pub(crate) const fn create_on_update(mut self) -> Self {
         self.flags.create_on_update = true;
         self
     }
 
+    /// Deletion waits for a grace period, as for Pods.
     pub(crate) const fn graceful(mut self) -> Self {
         self.flags.graceful_deletion = true;
         self
     }
 
+    /// The answer to a deletion is the object and no Status.
     pub(crate) const fn returns_deleted(mut self) -> Self {
         self.flags.returns_deleted_object = true;
         self
     }
 
+    /// `metadata.generation` counts changes of the spec.
     pub(crate) const fn generation(mut self) -> Self {
         self.flags.generation = true;
         self
     }
 
+    /// Objects of this version are stored in another, and converted on the way.
     pub(crate) const fn stored_as(mut self, group: &'static str, version: &'static str) -> Self {
         self.stored_as = Some((group, version));
         self
@@ -289,12 +302,23 @@ impl Kind {
     }
 
     /// The kind of its list.
+    ///
+    /// ```
+    /// let pods = listwatch_kinds::by_kind("", "v1", "Pod").unwrap();
+    /// assert_eq!(pods.list_kind(), "PodList");
+    /// ```
     #[must_use]
     pub fn list_kind(&self) -> String {
         format!("{}List", self.kind)
     }
 
     /// `v1` or `group/version`.
+    ///
+    /// ```
+    /// let jobs = listwatch_kinds::by_kind("batch", "v1", "Job").unwrap();
+    /// assert_eq!(jobs.api_version(), "batch/v1");
+    /// assert_eq!(listwatch_kinds::by_kind("", "v1", "Pod").unwrap().api_version(), "v1");
+    /// ```
     #[must_use]
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
@@ -305,6 +329,11 @@ impl Kind {
     }
 
     /// The subresource of that name.
+    ///
+    /// ```
+    /// let pods = listwatch_kinds::by_kind("", "v1", "Pod").unwrap();
+    /// assert!(pods.subresource("eviction").is_some() && pods.subresource("scale").is_none());
+    /// ```
     #[must_use]
     pub fn subresource(&self, name: &str) -> Option<&'static Subresource> {
         self.subresources.iter().find(|s| s.name == name)
@@ -317,6 +346,11 @@ impl Kind {
     }
 
     /// True if discovery lists the verb.
+    ///
+    /// ```
+    /// let nodes = listwatch_kinds::by_kind("", "v1", "Node").unwrap();
+    /// assert!(nodes.allows("watch") && !nodes.is_namespaced());
+    /// ```
     #[must_use]
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)

@@ -39,6 +39,7 @@ pub mod proto;
 pub mod quantity;
 mod rules;
 pub mod schema;
+mod selector;
 pub mod strategy;
 pub mod table;
 pub mod time;

@@ -24,6 +24,13 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// The name for a `generateName` prefix, from five random numbers.
 ///
 /// Not unique by itself: 27 letters in five places make 14 million names. The server tries again if the name exists.
+///
+/// ```
+/// use listwatch_kinds::meta::generated_name;
+///
+/// let name = generated_name("web-", [0, 1, 2, 3, 4]);
+/// assert!(name.starts_with("web-") && name.len() == 9);
+/// ```
 #[must_use]
 pub fn generated_name(prefix: &str, random: [u8; 5]) -> String {
     let mut end = prefix.len().min(MAX_GENERATED_PREFIX);
@@ -43,6 +50,15 @@ pub fn generated_name(prefix: &str, random: [u8; 5]) -> String {
 /// Wipes what a client may not say about a new object and states its identity.
 ///
 /// `managedFields`, labels and the rest of what a client sent stay.
+///
+/// ```
+/// use listwatch_kinds::meta::stamp_new;
+/// use listwatch_wire::json::json;
+///
+/// let mut object = json!({"name": "a", "resourceVersion": "7"});
+/// stamp_new(object.as_object_mut().unwrap(), "u-1", "2026-01-01T00:00:00Z");
+/// assert_eq!(object, json!({"name": "a", "uid": "u-1", "creationTimestamp": "2026-01-01T00:00:00Z"}));
+/// ```
 pub fn stamp_new(meta: &mut Map, uid: &str, now: &str) {
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
         meta.remove(key);
@@ -79,6 +95,15 @@ fn carry(new: &mut Map, old: &Map, key: &str) {
 /// Drops exact repetitions among the owner references; the text of the `Warning` if there were any.
 ///
 /// Linear: owners are compared by hash, because a client may send very many.
+///
+/// ```
+/// use listwatch_kinds::meta::drop_duplicate_owners;
+/// use listwatch_wire::json::json;
+///
+/// let mut meta = json!({"ownerReferences": [{"uid": "u"}, {"uid": "u"}]});
+/// assert!(drop_duplicate_owners(meta.as_object_mut().unwrap()).unwrap().ends_with("observed: u"));
+/// assert_eq!(meta, json!({"ownerReferences": [{"uid": "u"}]}));
+/// ```
 pub fn drop_duplicate_owners(meta: &mut Map) -> Option<String> {
     let owners = meta.get_mut("ownerReferences")?.as_array_mut()?;
     let (mut repeated, mut seen) = (BTreeSet::new(), HashSet::with_capacity(owners.len()));

@@ -36,6 +36,15 @@ impl NameRule {
 }
 
 /// Returns what keeps a name from being a DNS label that begins with a letter.
+///
+/// At most 63 characters. Names of Services must be such labels, because they become parts of environment variables.
+///
+/// ```
+/// use listwatch_kinds::names::label_1035_errors;
+///
+/// assert!(label_1035_errors("web-1").is_empty());
+/// assert_eq!(label_1035_errors("1-web").len(), 1);
+/// ```
 #[must_use]
 pub fn label_1035_errors(name: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -53,12 +62,19 @@ pub fn label_1035_errors(name: &str) -> Vec<String> {
 /// An IP address in the form the server itself would write.
 ///
 /// Canonical, because the name of an IPAddress object is its identity: two spellings would be two objects.
+///
+/// ```
+/// use listwatch_kinds::names::ip_address;
+///
+/// assert!(ip_address("2001:db8::1").is_empty());
+/// assert_eq!(ip_address("2001:DB8::1"), ["must be in canonical form (\"2001:db8::1\")"]);
+/// ```
 #[must_use]
 pub fn ip_address(text: &str) -> Vec<String> {
     match text.parse::<std::net::IpAddr>() {
         Ok(address) if address.to_string() == text => Vec::new(),
         Ok(address) => vec![format!("must be in canonical form (\"{address}\")")],
-        Err(_) => vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()],
+        Err(_) => vec![IP_ADDRESS.to_owned()],
     }
 }
 
@@ -76,6 +92,16 @@ fn mask_trailing_dash(name: &str) -> Cow<'_, str> {
 }
 
 /// Checks that a name fits into one segment of a URL path, with nothing to escape. RBAC names may have colons.
+///
+/// `prefix` is for `generateName`: `..` may begin a name, and is none.
+///
+/// ```
+/// use listwatch_kinds::names::path_segment;
+///
+/// assert!(path_segment("system:kube-scheduler", false).is_empty());
+/// assert_eq!(path_segment("..", false), ["may not be '..'"]);
+/// assert!(path_segment("..", true).is_empty());
+/// ```
 #[must_use]
 pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
     let mut found = Vec::new();
@@ -93,6 +119,13 @@ pub fn path_segment(name: &str, prefix: bool) -> Vec<String> {
 /// Checks a key of a ConfigMap or Secret. Keys become file names in volumes, hence no slash and no leading `..`.
 ///
 /// At most 253 bytes.
+///
+/// ```
+/// use listwatch_kinds::names::config_key;
+///
+/// assert!(config_key("tls.crt").is_empty());
+/// assert_eq!(config_key("..data"), ["must not start with '..'"]);
+/// ```
 #[must_use]
 pub fn config_key(text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -111,6 +144,15 @@ pub fn config_key(text: &str) -> Vec<String> {
 }
 
 /// Checks the name of an environment variable: any printable ASCII except `=`.
+///
+/// Shells accept less; the kubelet passes on what the runtime takes.
+///
+/// ```
+/// use listwatch_kinds::names::env_name;
+///
+/// assert!(env_name("my.variable").is_empty());
+/// assert!(!env_name("A=B").is_empty());
+/// ```
 #[must_use]
 pub fn env_name(text: &str) -> Vec<String> {
     if text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=') {
@@ -120,6 +162,9 @@ pub fn env_name(text: &str) -> Vec<String> {
     }
 }
 
+/// The error of a text that is no IP address.
+pub(crate) const IP_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+
 /// The message for a text that is no CIDR.
 pub const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
@@ -127,6 +172,13 @@ pub const CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db
 ///
 /// Leading zeros of octets are refused, since Rust's parser refuses them; kube-apiserver accepts them in some old
 /// fields.
+///
+/// ```
+/// use listwatch_kinds::names::is_cidr;
+///
+/// assert!(is_cidr("10.0.0.0/8") && is_cidr("2001:db8::/64"));
+/// assert!(!is_cidr("10.0.0.0") && !is_cidr("10.0.0.0/33"));
+/// ```
 #[must_use]
 pub fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
@@ -156,6 +208,15 @@ pub(crate) fn canonical_cidr(text: &str) -> String {
 }
 
 /// Returns true if a CIDR is part of another one, but not all of it, as the exceptions of a NetworkPolicy must be.
+///
+/// Families do not mix, and a text that is no CIDR is part of nothing.
+///
+/// ```
+/// use listwatch_kinds::names::is_strict_subset;
+///
+/// assert!(is_strict_subset("10.1.0.0/16", "10.0.0.0/8"));
+/// assert!(!is_strict_subset("10.0.0.0/8", "10.0.0.0/8"));
+/// ```
 #[must_use]
 pub fn is_strict_subset(inner: &str, outer: &str) -> bool {
     match (range(inner), range(outer)) {
@@ -182,6 +243,13 @@ fn prefix(address: std::net::IpAddr, bits: u32) -> u128 {
 }
 
 /// Checks the name of a header that a probe or hook sends.
+///
+/// ```
+/// use listwatch_kinds::names::http_header;
+///
+/// assert!(http_header("X-Header-Name").is_empty());
+/// assert!(!http_header("X_Header").is_empty());
+/// ```
 #[must_use]
 pub fn http_header(text: &str) -> Vec<String> {
     const RULE: &str = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')";
@@ -190,6 +258,15 @@ pub fn http_header(text: &str) -> Vec<String> {
 }
 
 /// Checks the name of a container or Service target port: an IANA service name of at most 15 characters.
+///
+/// All errors are returned, not only the first.
+///
+/// ```
+/// use listwatch_kinds::names::port_name;
+///
+/// assert!(port_name("http-2").is_empty());
+/// assert_eq!(port_name("80"), ["must contain at least one letter (a-z)"]);
+/// ```
 #[must_use]
 pub fn port_name(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();

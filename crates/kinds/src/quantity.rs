@@ -92,6 +92,15 @@ fn is_canonical(text: &str) -> bool {
 ///
 /// # Errors
 /// When one of the texts is no quantity.
+///
+/// ```
+/// use std::cmp::Ordering;
+///
+/// use listwatch_kinds::quantity::compare;
+///
+/// assert_eq!(compare("1Gi", "1G").unwrap(), Ordering::Greater);
+/// assert!(compare("1 Gi", "1").is_err());
+/// ```
 pub fn compare(a: &str, b: &str) -> Result<Ordering, InvalidQuantity> {
     let (a, b) = (parse(a)?.in_finest(), parse(b)?.in_finest());
     Ok(a.cmp(&b))
@@ -141,6 +150,13 @@ impl Quantity {
     }
 
     /// The difference, written like the first operand unless that is zero.
+    ///
+    /// ```
+    /// use listwatch_kinds::quantity::Quantity;
+    ///
+    /// let left = Quantity::parse("1Gi").unwrap().minus(Quantity::parse("512Mi").unwrap());
+    /// assert_eq!(left.to_string(), "512Mi");
+    /// ```
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         self.plus(Self { finest: other.finest.saturating_neg(), ..other })

@@ -12,6 +12,13 @@ use jiff::Timestamp;
 ///
 /// # Errors
 /// The words of Go's parser for what it cannot read.
+///
+/// ```
+/// use listwatch_kinds::time::seconds;
+///
+/// assert_eq!(seconds("2026-01-01T02:00:00.7+02:00").unwrap(), "2026-01-01T00:00:00Z");
+/// assert!(seconds("yesterday").is_err());
+/// ```
 pub fn seconds(text: &str) -> Result<Cow<'_, str>, String> {
     if is_plain(text.as_bytes()) {
         return Ok(Cow::Borrowed(text));
@@ -23,6 +30,13 @@ pub fn seconds(text: &str) -> Result<Cow<'_, str>, String> {
 ///
 /// # Errors
 /// The words of Go's parser for what it cannot read.
+///
+/// ```
+/// use listwatch_kinds::time::micros;
+///
+/// assert_eq!(micros("2026-01-01T02:00:00.123456+02:00").unwrap(), "2026-01-01T00:00:00.123456Z");
+/// assert!(micros("2026-01-01T00:00:00Z").is_err());
+/// ```
 pub fn micros(text: &str) -> Result<String, String> {
     let time = parse(text, MICROS)?;
     let digits = text.get(20..).unwrap_or_default().bytes().take_while(u8::is_ascii_digit).count();
@@ -39,15 +53,18 @@ pub(crate) fn from_parts(seconds: i64, nanos: i32) -> Option<Timestamp> {
     Timestamp::new(seconds, nanos).ok()
 }
 
+/// Seconds since 1970 and nanoseconds, as protobuf writes a time.
 pub(crate) fn parts(text: &str) -> Option<(i64, i32)> {
     let time: Timestamp = text.parse().ok()?;
     Some((time.as_second(), time.subsec_nanosecond()))
 }
 
+/// The canonical form of `Time`.
 pub(crate) fn format_seconds(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// The canonical form of `MicroTime`.
 pub(crate) fn format_micros(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }

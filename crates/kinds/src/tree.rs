@@ -30,6 +30,13 @@ pub trait Tree {
         rest.iter().fold(self.at(first), |value, key| value.at(key))
     }
 
+    /// The field at the end of a dotted path (`spec.template.metadata`), or `null`.
+    fn below(&self, path: &str) -> &Value {
+        let mut names = path.split('.');
+        let first = self.at(names.next().unwrap_or_default());
+        names.fold(first, |value, name| value.at(name))
+    }
+
     /// Returns true if the field is present and not `null`.
     fn has(&self, key: &str) -> bool {
         !self.at(key).is_null()

@@ -68,6 +68,7 @@ mod verbs;
 pub use admission::{AdmissionOptions, UnknownPlugin, WebhookLimits};
 pub use api::is_essential;
 pub use error::Error;
+pub use files::parse_yaml;
 pub use options::{
     AuditOptions, AuditRotation, BuildInfo, CacheLimits, HttpLimits, IdentityOptions, KeepKeys,
     LifecycleOptions, NamespaceObjects, Options, RequestLimits, Security, ServingOptions, StreamLimits,

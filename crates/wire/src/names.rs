@@ -51,6 +51,7 @@ pub fn label_key_errors(key: &str) -> Vec<String> {
     errors
 }
 
+/// The part before the slash is a subdomain, and its errors say so.
 fn prefix_errors(prefix: &str) -> Vec<String> {
     if prefix.is_empty() {
         return vec!["prefix part must be non-empty".to_owned()];
@@ -119,11 +120,13 @@ pub fn pattern_error(text: &str, pattern: &str, examples: &[&str]) -> String {
     out
 }
 
+/// The form alone, without the length.
 fn is_dns_label(text: &str) -> bool {
     let edge = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     spans(text, edge, |b| edge(b) || b == b'-')
 }
 
+/// The form of label values and of the part behind the slash of a key.
 fn is_qualified_part(text: &str) -> bool {
     spans(
         text,

@@ -33,7 +33,9 @@ pub struct Prometheus {
 
 /// Name without prefix, type, help text.
 type MetricFamily = (&'static str, &'static str, &'static str);
+/// Reads a gauge or counter.
 type Scalar = fn(&Stats) -> f64;
+/// Reads a histogram.
 type Distribution = fn(&Stats) -> &Histogram;
 
 impl Prometheus {
@@ -59,6 +61,7 @@ impl Prometheus {
         text
     }
 
+    /// Reads all queues first, so that the families of one page belong together.
     fn collect(&self) -> Vec<(String, Stats)> {
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.iter().map(|source| (escape(source.name()), source.stats())).collect()
@@ -105,6 +108,7 @@ const HISTOGRAMS: &[(MetricFamily, Distribution)] = &[
     ),
 ];
 
+/// The names are those of client-go's metrics: `workqueue_depth` and the rest.
 fn header(text: &mut String, (name, kind, help): MetricFamily) -> fmt::Result {
     writeln!(text, "# HELP workqueue_{name} {help}\n# TYPE workqueue_{name} {kind}")
 }

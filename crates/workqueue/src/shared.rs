@@ -39,6 +39,9 @@ const INBOX_SOFT_MAX: usize = if cfg!(test) { 2 } else { 256 };
 /// the consumers may all be at work, or none may be there.
 const INBOX_HARD_MAX: usize = if cfg!(test) { 3 } else { 4096 };
 
+/// The part of a queue that producers and consumers share.
+///
+/// Two locks: one for the state, and one for an inbox that producers fill without waiting for consumers.
 pub(crate) struct SharedQueue<K, R> {
     pub(crate) name: String,
     pub(crate) hasher: RandomState,
@@ -162,6 +165,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         Ok(())
     }
 
+    /// Adds to the inbox; now and then with the time, from which latencies are measured.
     #[inline]
     fn push(&self, inbox: &mut Inbox<K, R>, add: Add<K, R>) -> usize {
         let timed = inbox.times_next();
@@ -171,6 +175,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         inbox.adds.push(add, timed)
     }
 
+    /// Adds under the lock of the state, where the answer must be exact.
     pub(crate) fn add_directly(&self, add: Add<K, R>) -> Result<(), AddError<K>> {
         let mut state = self.state();
         let result = self.add_to(&mut state, add);
@@ -210,6 +215,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         Ok(())
     }
 
+    /// Keeps the inbox from growing while consumers are busy: the producer delivers it itself.
     #[cold]
     fn relieve_inbox(&self, length: usize) {
         if length >= INBOX_HARD_MAX {
@@ -227,6 +233,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         state
     }
 
+    /// Delivers what producers have left. Their lock is held for a swap only.
     fn empty_inbox(&self, state: &mut QueueState<K, R>) {
         let QueueState { core, spare, .. } = state;
         // Not empty only if a panic in a key's own code interrupted the last delivery.
@@ -281,6 +288,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         taken
     }
 
+    /// The next key, after the inbox and the due delays.
     #[inline]
     fn take(&self, state: &mut QueueState<K, R>) -> Option<TakenKey<K, R>> {
         if self.inbox_matters.load(Ordering::Relaxed) {
@@ -359,6 +367,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         state.core.close()
     }
 
+    /// Consumers get nothing while paused; producers go on.
     pub(crate) fn set_paused(&self, paused: bool) {
         let mut state = self.state();
         state.core.set_paused(paused);

@@ -41,10 +41,12 @@ pub(super) type SizeRange = CostRange;
 pub(super) const UNKNOWN: SizeRange = SizeRange { min: 0, max: u64::MAX };
 
 impl CostRange {
+    /// A range of one value.
     pub(super) const fn fixed(value: u64) -> Self {
         Self { min: value, max: value }
     }
 
+    /// Saturates, like all arithmetic of estimates: the most is the most there is.
     pub(super) fn plus(self, other: Self) -> Self {
         Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
@@ -90,6 +92,7 @@ enum EstimateStep {
     Indices,
 }
 
+/// The way from a variable of the environment to a value, by which its size is looked up in the schema.
 type EstimatePath = Vec<EstimateStep>;
 
 /// The accumulator and the variables of the loops around the present node.
@@ -162,6 +165,7 @@ impl Coster<'_> {
         }
     }
 
+    /// The innermost variable of a name.
     fn local(&self, name: &str) -> Option<&Local> {
         self.locals.iter().rev().find(|local| local.name == name)
     }
@@ -285,6 +289,7 @@ impl Coster<'_> {
         sum
     }
 
+    /// A node that stands for another has its sizes.
     fn copy_sizes(&mut self, to: Id, from: Id) {
         let (size, entries) = (self.size(from), self.entry_sizes(from));
         self.sizes.extend(size.map(|size| (to, size)));
@@ -300,6 +305,7 @@ impl Coster<'_> {
         self.paths.get(&id).cloned().unwrap_or_default()
     }
 
+    /// Nothing known about a size is the largest there can be.
     fn size_or_unknown(&mut self, id: Id) -> SizeRange {
         self.size(id).unwrap_or(UNKNOWN)
     }

@@ -205,6 +205,7 @@ pub(crate) fn equality(left: Option<&Value<'_>>, right: Option<&Value<'_>>) -> u
     clippy::cast_sign_loss,
     reason = "costs are counted in doubles and rounded up; the conversion saturates"
 )]
+/// Rounded up, as cel-go rounds: a part of a unit costs one.
 pub(super) fn ceil(size: u64, factor: f64) -> u64 {
     (size as f64 * factor).ceil() as u64
 }
@@ -215,14 +216,17 @@ pub(super) fn ceil(size: u64, factor: f64) -> u64 {
     clippy::cast_sign_loss,
     reason = "costs are counted in doubles; the conversion saturates"
 )]
+/// Rounded down, where cel-go does.
 fn times(size: u64, factor: f64) -> u64 {
     (size as f64 * factor) as u64
 }
 
+/// The product of text and pattern, each weighted.
 fn regex(text: u64, pattern: u64) -> u64 {
     ceil(text.saturating_add(1), STRING_FACTOR).saturating_mul(ceil(pattern, REGEX_FACTOR))
 }
 
+/// A new list costs what it holds and itself.
 fn list_call(factor: f64, size: u64) -> u64 {
     let factor = if factor < 0.0 { 1.0 } else { factor };
     times(size, factor).saturating_add(1 + LIST_COST)

@@ -89,6 +89,7 @@ impl PartialEq for Check {
 }
 
 impl Check {
+    /// The name of the type in the environment: it changes as a check is built.
     pub(crate) fn type_name(&self) -> &'static str {
         match self.stage {
             CheckStage::Authorizer => "kubernetes.authorization.Authorizer",
@@ -99,6 +100,7 @@ impl Check {
         }
     }
 
+    /// The next stage of a check. Checks are values: the one before can be used again.
     fn to<'a>(&self, stage: CheckStage, change: impl FnOnce(&mut AccessRequest)) -> Value<'a> {
         let mut request = self.request.clone();
         change(&mut request);
@@ -201,6 +203,7 @@ fn step<'a>(
     }
 }
 
+/// Sets a part of a resource check.
 fn part<'a>(args: &[Value<'a>], name: &str, set: fn(&mut AccessRequest, String)) -> Evaluated<'a> {
     match args {
         [Value::Check(check), Value::String(text)] if check.stage == CheckStage::Resource => {
@@ -210,6 +213,7 @@ fn part<'a>(args: &[Value<'a>], name: &str, set: fn(&mut AccessRequest, String))
     }
 }
 
+/// Asks for a service account instead of the user. Names that cannot exist are errors.
 fn service_account<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::Check(check), Value::String(namespace), Value::String(name)] = args else {
         return Err(no_overload("serviceAccount", args));
@@ -227,6 +231,7 @@ fn service_account<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(check.to(CheckStage::Authorizer, |request| request.service_account = account))
 }
 
+/// Reads a decision that has been made.
 fn decision<'a>(args: &[Value<'a>], name: &str, part: fn(&AccessDecision) -> Value<'a>) -> Evaluated<'a> {
     match args {
         [Value::Check(check)] => match &check.stage {

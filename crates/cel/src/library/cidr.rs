@@ -86,6 +86,7 @@ fn of<'a>(args: &[Value<'a>], name: &str, part: fn(Cidr) -> Value<'a>) -> Evalua
     }
 }
 
+/// A range contains another if it is as wide and begins the same.
 fn contains<'a>(cidr: Cidr, other: Cidr) -> Value<'a> {
     Value::Bool(cidr.bits <= other.bits && cidr.contains(other.address))
 }

@@ -43,6 +43,7 @@ static FORMATS: [Format; 13] = [
     Format { key: "datetime", name: "datetime", regex_size: 120, validate: |text| one(time::parse_timestamp(text).is_some(), "invalid datetime") },
 ];
 
+/// The implementation of a function of this library.
 pub(super) fn native(name: &str) -> Option<Native> {
     // A function has no state, so that each constant is a function of its own.
     Some(match name {
@@ -71,6 +72,7 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
+/// A format of the table as a value.
 fn named<'a>(key: &str) -> Evaluated<'a> {
     FORMATS.iter().find(|format| format.key == key).map(Value::Format).ok_or_else(|| no_overload(key, &[]))
 }
@@ -90,6 +92,7 @@ fn validate<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::some(Value::list(errors)))
 }
 
+/// No error, or the one.
 fn one(valid: bool, error: &str) -> Vec<String> {
     if valid { Vec::new() } else { vec![error.to_owned()] }
 }
@@ -105,12 +108,14 @@ fn masked(text: &str) -> String {
     }
 }
 
+/// CEL says characters where kube-apiserver, for label values, says bytes.
 fn too_long(text: &str, most: usize, errors: &mut Vec<String>) {
     if text.len() > most {
         errors.push(format!("must be no more than {most} characters"));
     }
 }
 
+/// Labels of RFC 1123 and RFC 1035 differ in their first character.
 fn is_label(text: &str, first: fn(char) -> bool) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     text.starts_with(first) && !text.ends_with('-') && text.chars().all(inner)
@@ -154,6 +159,7 @@ pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
     errors
 }
 
+/// The form of Service names of old: a label that begins with a letter.
 fn dns_1035_label(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     too_long(text, 63, &mut errors);
@@ -168,6 +174,7 @@ fn dns_1035_label(text: &str) -> Vec<String> {
     errors
 }
 
+/// The part of a qualified name behind the slash, and a label value.
 fn is_name_part(text: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let edge = |c: char| c.is_ascii_alphanumeric();
@@ -210,6 +217,7 @@ fn qualified_name(text: &str) -> Vec<String> {
     errors
 }
 
+/// The value of a label, which may be empty.
 fn label_value(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     too_long(text, 63, &mut errors);
@@ -224,6 +232,7 @@ fn label_value(text: &str) -> Vec<String> {
     errors
 }
 
+/// Absolute references, or paths; the parser is that of the function `url`.
 fn uri(text: &str) -> Vec<String> {
     url::Url::parse(text).err().into_iter().collect()
 }
@@ -242,6 +251,7 @@ fn uuid(text: &str) -> Vec<String> {
     one(rest == Some(""), "does not match the UUID format")
 }
 
+/// Base64 with padding. Empty text is none.
 fn byte(text: &str) -> Vec<String> {
     one(!text.is_empty() && STANDARD.decode(text).is_ok(), "invalid base64")
 }

@@ -38,10 +38,12 @@ fn overflow<T>(result: Option<T>) -> Result<T, EvalError> {
     result.ok_or_else(|| EvalError::new("integer overflow"))
 }
 
+/// cel-go's error for an overflow of `uint`.
 fn unsigned<T>(result: Option<T>) -> Result<T, EvalError> {
     result.ok_or_else(|| EvalError::new("unsigned integer overflow"))
 }
 
+/// cel-go's error for an overflow of `duration`.
 fn span<T>(result: Option<T>) -> Result<T, EvalError> {
     result.ok_or_else(|| EvalError::new("duration overflow"))
 }
@@ -143,6 +145,7 @@ fn modulo<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     })
 }
 
+/// The smallest integer has no opposite: an overflow.
 fn negate<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(match args {
         [Value::Int(a)] => Value::Int(overflow(a.checked_neg())?),

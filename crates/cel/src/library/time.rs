@@ -30,6 +30,7 @@ impl Timestamp {
     /// The beginning of year 1, which Go's zero time is.
     pub(crate) const ZERO: Self = Self(date(1, 1, 1).at(0, 0, 0, 0));
 
+    /// Years 1 to 9999, as in Protobuf.
     fn new(at: DateTime) -> Option<Self> {
         (at >= Self::ZERO.0).then_some(Self(at))
     }
@@ -53,6 +54,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// cel-go's words.
 fn overflow() -> EvalError {
     EvalError::new("timestamp overflow")
 }
@@ -137,6 +139,7 @@ pub(super) fn shift(at: Timestamp, nanos: i64) -> Result<Timestamp, EvalError> {
     moved.and_then(Timestamp::new).ok_or_else(overflow)
 }
 
+/// Seconds since 1970.
 pub(super) fn from_seconds(seconds: i64) -> Result<Timestamp, EvalError> {
     let moved = EPOCH.checked_add(SignedDuration::from_secs(seconds)).ok();
     moved.and_then(Timestamp::new).ok_or_else(overflow)

@@ -80,6 +80,7 @@ impl Builder<'_, '_, '_> {
         self.add(AstKind::Call { function: function.into(), target: None, args })
     }
 
+    /// A call with a target, as `a.f(b)`.
     fn method(&mut self, function: &str, target: Id, args: Vec<Id>) -> ParsedNode {
         self.add(AstKind::Call { function: function.into(), target: Some(target), args })
     }
@@ -92,6 +93,7 @@ impl Builder<'_, '_, '_> {
         self.add(AstKind::Ident(name.into()))
     }
 
+    /// The variable that a loop carries its result in.
     fn accumulator(&mut self) -> ParsedNode {
         self.ident(ACCUMULATOR)
     }
@@ -294,6 +296,7 @@ impl Builder<'_, '_, '_> {
         self.fold(range, (UNUSED.into(), None), &name, [value, condition, step, result])
     }
 
+    /// All macros become this one loop: a range, a start, a condition to go on, a step and a result.
     fn fold(
         &mut self,
         range: Id,

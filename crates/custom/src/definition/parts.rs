@@ -110,6 +110,7 @@ fn scale(scale: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// Paths of `scale` and of columns begin with a dot.
 fn simple_path(field: &str, value: &str) -> Option<FieldError> {
     let detail = "must be a simple json path starting with .";
     (!value.starts_with('.')).then(|| FieldError::invalid(field, value, detail))

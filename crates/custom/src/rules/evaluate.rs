@@ -46,10 +46,12 @@ struct Ratchet<'a> {
 }
 
 impl<'a> Ratchet<'a> {
+    /// True if nothing the rule is about has changed, so that ratcheting applies.
     fn unchanged(self) -> bool {
         self.here.or(self.around).is_some_and(|(new, old)| new == old)
     }
 
+    /// Elements of lists that cannot be paired ratchet with what is around them.
     fn below(self, new: &'a Value, old: Option<&'a Value>) -> Self {
         Self {
             here: old.map(|old| (new, old)).filter(|_| self.here.is_some()),
@@ -76,6 +78,7 @@ impl<'a> Activation<'a> for RuleScope<'a> {
     }
 }
 
+/// One walk over an object: errors so far, and what is left of the budget.
 struct EvaluateWalk {
     verdict: RuleVerdict,
     budget: Budget,
@@ -84,6 +87,7 @@ struct EvaluateWalk {
 }
 
 impl EvaluateWalk {
+    /// True when nothing more would be reported.
     fn done(&self) -> bool {
         self.budget.is_exhausted() || self.verdict.errors.len() >= MAX_ERRORS
     }
@@ -345,10 +349,12 @@ fn identity(item: &Value, keys: &[listwatch_wire::json::Text]) -> Vec<String> {
     keys.iter().map(|key| item.get(key).map(Value::to_string).unwrap_or_default()).collect()
 }
 
+/// The text by which errors name a rule.
 fn rule_text(rule: &ExpressionRule) -> &str {
     if rule.message.is_empty() { rule.text.trim() } else { rule.message.trim() }
 }
 
+/// kube-apiserver's words for a rule without a message.
 fn default_message(rule: &ExpressionRule) -> String {
     match rule.message.is_empty() {
         true => format!("failed rule: {}", rule.text.trim()),

@@ -106,6 +106,7 @@ enum ReconcileStep {
 }
 
 impl<K: Send + Sync + 'static> Finalize<K> {
+    /// Chooses between adding the finalizer, reconciling, cleaning up and leaving alone.
     fn step(&self, object: &Object<K>) -> ReconcileStep {
         match (object.is_deleting(), object.has_finalizer(&self.name)) {
             (false, true) => ReconcileStep::Reconcile,
@@ -115,6 +116,7 @@ impl<K: Send + Sync + 'static> Finalize<K> {
         }
     }
 
+    /// Writes the list of finalizers under the condition that nobody else changed it.
     async fn write(&self, object: &Object<K>, finalizers: Vec<String>) -> Result<(), BoxError> {
         let raw: Object<Raw> = object.clone().cast();
         Ok(self.finalizers.write(&raw, finalizers).await?)
@@ -128,6 +130,7 @@ impl<K: Send + Sync + 'static> Finalize<K> {
         Ok(Outcome::Done)
     }
 
+    /// Runs the cleanup of the user, and takes the finalizer away when it is done.
     async fn clean_up(&self, reconcile: Reconcile<K>) -> Result<Outcome, BoxError> {
         let object = reconcile.object.clone();
         let outcome = (self.cleanup)(reconcile).await?;
@@ -368,11 +371,13 @@ async fn work<W: AnyWorker>(
     drain(running, bounds.grace).await
 }
 
+/// Lets running reconciliations end within the grace period.
 async fn drain(running: Running<ObjectKey>, grace: Duration) -> Result<(), ControllerError> {
     let drained = running.shut_down_within(grace).await;
     drained.map_err(|unfinished| ControllerError::Unfinished(unfinished.keys.len()))
 }
 
+/// Ends on SIGTERM or Ctrl-C, as a Pod is asked to.
 async fn cancel_on_signal(stop: CancellationToken) {
     let signal = async {
         #[cfg(unix)]

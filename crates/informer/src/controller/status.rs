@@ -41,6 +41,7 @@ pub struct ControllerStatus {
     pub informers: Vec<InformerStatus>,
 }
 
+/// Written by workers, read by metrics and the debug page.
 #[derive(Default)]
 pub(super) struct ControllerCounters {
     pub(super) active: AtomicBool,
@@ -81,6 +82,7 @@ impl ControllerMonitor {
         &self.0.counters
     }
 
+    /// Adds an informer to what the status is about.
     pub(super) fn watches(&self, source: Arc<dyn AnyBegun>) {
         self.0.sources.lock().push(source);
     }
@@ -94,6 +96,7 @@ impl ControllerMonitor {
         std::mem::take(&mut *self.0.sources.lock()).iter().for_each(|source| source.end());
     }
 
+    /// Counts a call of the reconcile function.
     pub(super) fn reconciled(&self, took: Duration, failed: bool) {
         let counters = &self.0.counters;
         counters.reconciles.fetch_add(1, Ordering::Relaxed);
@@ -135,6 +138,7 @@ impl ControllerMonitor {
         }
     }
 
+    /// True if some event or key has not been worked off.
     fn is_busy(&self) -> bool {
         let queue = &self.0.queue;
         let unread = self.sources().iter().any(|source| source.backlog() > 0 && !source.is_stopped());

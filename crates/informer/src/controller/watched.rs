@@ -103,12 +103,14 @@ pub(super) struct Begun {
 pub(super) trait AnyBegun: Send + Sync {
     /// Events that have not become keys yet.
     fn backlog(&self) -> usize;
+    /// For the status of the controller.
     fn status(&self) -> InformerStatus;
     fn is_stopped(&self) -> bool;
     /// No more events become keys.
     fn end(&self);
 }
 
+/// An informer and the registration of the controller's handler, which ends when this is dropped.
 struct WatchedSource<J> {
     informer: SharedInformer<J>,
     handler: Registration<J>,

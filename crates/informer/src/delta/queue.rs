@@ -86,6 +86,7 @@ pub(crate) fn last_revision<'a, K: 'a>(
     deltas.into_iter().rev().find_map(Delta::revision)
 }
 
+/// The queue of a source, in the form that was chosen.
 enum Queued<K> {
     InOrder(InOrder<K>),
     Coalescing(Coalescing<K>),
@@ -123,6 +124,7 @@ impl<K> Queued<K> {
         }
     }
 
+    /// The objects that wait, by which the queue is bounded.
     fn weight(&self) -> usize {
         match self {
             Self::InOrder(queue) => queue.weight(),
@@ -138,6 +140,7 @@ impl<K> Queued<K> {
     }
 }
 
+/// Everything under the lock of the queue.
 struct DeltaState<K> {
     /// One queue per source, so that a barrier of one source holds up no other.
     sources: Vec<Queued<K>>,

@@ -77,6 +77,7 @@ pub struct RecorderStats {
     pub failed: u64,
 }
 
+/// Figures of the recorder, for metrics.
 #[derive(Debug, Default)]
 struct RecorderCounters {
     written: AtomicU64,
@@ -176,6 +177,7 @@ struct RecorderTask<S> {
 }
 
 impl<S: EventSink> RecorderTask<S> {
+    /// Writes what is queued until it is stopped, then what is left within the time that there is.
     async fn run(mut self, mut queue: mpsc::Receiver<Occurrence>, mut stop: watch::Receiver<bool>) {
         {
             // Cut short wherever it is: the occurrence in hand is lost, the queue and the counts are not.
@@ -196,6 +198,7 @@ impl<S: EventSink> RecorderTask<S> {
         }
     }
 
+    /// Takes occurrences and, at each tick, writes counts that have grown.
     async fn work(&mut self, queue: &mut mpsc::Receiver<Occurrence>) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -213,6 +216,7 @@ impl<S: EventSink> RecorderTask<S> {
         }
     }
 
+    /// Writes what is still queued.
     async fn finish(&mut self, queue: &mut mpsc::Receiver<Occurrence>) {
         while let Ok(occurrence) = queue.try_recv() {
             self.handle(occurrence).await;
@@ -221,6 +225,7 @@ impl<S: EventSink> RecorderTask<S> {
         self.extend_all(due).await;
     }
 
+    /// Creates an Event, counts it in one that exists, or drops it by the rate limit.
     async fn handle(&mut self, occurrence: Occurrence) {
         match self.correlator.observe(occurrence, Instant::now(), Timestamp::now()) {
             Verdict::Create(event) => {
@@ -237,6 +242,7 @@ impl<S: EventSink> RecorderTask<S> {
         }
     }
 
+    /// Writes the counts of Events that occurred again.
     async fn extend_all(&mut self, due: Vec<EventRecord>) {
         for event in due {
             self.write(&event, true).await;

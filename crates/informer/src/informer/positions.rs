@@ -58,10 +58,12 @@ impl Positions {
         }
     }
 
+    /// Positions that exist, free ones included: the next new one is this.
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }
 
+    /// The positions that are read.
     fn active(&self) -> impl Iterator<Item = &SourcePosition> {
         self.list.iter().filter(|position| position.state == State::Active)
     }
@@ -70,6 +72,7 @@ impl Positions {
         self.list.get(position).is_some_and(|position| position.state == State::Active)
     }
 
+    /// True if a namespace may be given this position: nothing of the last one can arrive any more.
     pub(super) fn is_free(&self, position: usize) -> bool {
         self.list.get(position).is_none_or(|position| position.state == State::Free)
     }
@@ -78,6 +81,7 @@ impl Positions {
         self.list.get(position)?.namespace.clone()
     }
 
+    /// The resourceVersion up to which this source has been applied.
     pub(super) fn revision(&self, position: usize) -> Option<Revision> {
         self.list.get(position)?.revision
     }
@@ -94,6 +98,7 @@ impl Positions {
         }
     }
 
+    /// Notes that the first list or its equivalent is complete.
     pub(super) fn set_current(&mut self, position: usize) {
         if let Some(position) = self.list.get_mut(position) {
             position.current = true;
@@ -125,6 +130,7 @@ impl Positions {
         !synced && !self.removed && self.revision(position).is_none()
     }
 
+    /// Takes the namespace away; its objects leave the store next.
     pub(super) fn leave(&mut self, position: usize) {
         self.removed = true;
         if let Some(position) = self.list.get_mut(position) {
@@ -154,6 +160,7 @@ impl Positions {
         entry.namespace.clone()
     }
 
+    /// Makes the position available, once the queue has nothing of it.
     pub(super) fn free(&mut self, position: usize) {
         if let Some(entry) = self.list.get_mut(position).filter(|entry| entry.state == State::Emptied) {
             entry.state = State::Free;

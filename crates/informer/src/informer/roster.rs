@@ -28,6 +28,7 @@ pub(super) struct Launch<K> {
     pub(super) transform: Option<Arc<Transform<K>>>,
 }
 
+/// A source with its reflector.
 struct RosterMember {
     position: usize,
     partition: Partition,
@@ -61,6 +62,7 @@ impl<K> Roster<K> {
         self.members.iter().try_for_each(|member| Ok(member.partition.source.check()?))
     }
 
+    /// Any source, for requests that are about no namespace in particular.
     pub(super) fn first_source(&self) -> Option<Arc<dyn ListerWatcher>> {
         let member = self.members.first().map(|member| Arc::clone(&member.partition.source));
         member.or_else(|| self.open.as_ref().map(|open| (open.make)("")))
@@ -86,6 +88,7 @@ impl<K> Roster<K> {
 }
 
 impl<K: Send + Sync + 'static> InformerCore<K> {
+    /// Adds the sources that the informer is built with.
     pub(super) fn enlist_all(&self, sources: Sources) {
         let mut roster = self.roster.lock();
         sources.partitions.into_iter().for_each(|partition| self.enlist(&mut roster, partition));
@@ -200,6 +203,7 @@ impl<K: Send + Sync + 'static> InformerCore<K> {
 }
 
 impl<K> InformerCore<K> {
+    /// Sorted; empty for an informer of all namespaces.
     pub(crate) fn namespaces(&self) -> Vec<String> {
         let mut namespaces: Vec<_> = self.roster.lock().namespaces().map(str::to_owned).collect();
         namespaces.sort();
@@ -210,6 +214,7 @@ impl<K> InformerCore<K> {
         self.roster.lock().has(namespace)
     }
 
+    /// True if the namespace has been listed, so that what is not there does not exist.
     pub(crate) fn is_current(&self, namespace: &str) -> bool {
         self.positions.lock().is_current(namespace)
     }

@@ -27,6 +27,7 @@ pub(super) struct Deltas {
 }
 
 impl Deltas {
+    /// Patches apply to what `held` has. `resource` is for objects that the cache holds without their kind.
     pub(super) fn new(held: HeldObjects, resource: &ResourceKind) -> Self {
         let kind = &resource.kind;
         let prefix = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", kind.kind, kind.api_version());
@@ -63,10 +64,12 @@ impl Deltas {
         Ok(WatchEvent::Modified(object))
     }
 
+    /// The bytes as a watch sends them: items of lists carry no kind.
     fn with_kind(&self, json: &[u8]) -> Vec<u8> {
         [self.prefix.as_bytes(), json.get(1..).unwrap_or_default()].concat()
     }
 
+    /// The version that a patch is of: one that was handed out and is not applied yet, or the one in the cache.
     fn base(&self, key: &ObjectKey, revision: Revision) -> Option<Object> {
         match self.ahead.get(key) {
             Some(object) if object.revision() == revision => Some(object.clone()),
@@ -74,6 +77,7 @@ impl Deltas {
         }
     }
 
+    /// Remembers an object until the cache has it. Pruned when there are many.
     fn keep(&mut self, object: &Object) {
         self.ahead.insert(object.key().clone(), object.clone());
         if self.ahead.len() >= self.prune_at {

@@ -50,6 +50,7 @@ pub enum Compression {
     All,
 }
 
+/// A change of the options by the user, which wins over everything.
 type Tweak = dyn Fn(&mut ListOptions) + Send + Sync;
 
 /// A collection of a Kubernetes API server: all of it, or one namespace.
@@ -209,10 +210,12 @@ impl KubeSource {
         &self.resource
     }
 
+    /// A request whose answer is not of deltas.
     async fn send(&self, options: ListOptions) -> Result<Chunks, SourceError> {
         self.send_for(options, false).await
     }
 
+    /// Applies the tweaks and sends. Only here do options become text.
     async fn send_for(&self, mut options: ListOptions, deltas: bool) -> Result<Chunks, SourceError> {
         self.tweaks.iter().for_each(|tweak| tweak(&mut options));
         let path = self.resource.resource.path(self.namespace.as_deref());
@@ -238,6 +241,7 @@ impl KubeSource {
         self.send_for(options, deltas).await
     }
 
+    /// The same watch as a subscription of a shared connection.
     fn subscription(&self, options: &ListOptions, deltas: bool) -> Subscription {
         let resource = &self.resource.resource;
         let form = RequestForm { watch: true, compressed: false, deltas };
@@ -256,6 +260,7 @@ impl KubeSource {
         }
     }
 
+    /// An event of the wire as one of the reflector. What cannot be used is told apart from what breaks the stream.
     fn event(&self, event: &Event) -> WatchEvent {
         match event.event_type {
             EventType::Bookmark => bookmark(&event.object),
@@ -266,6 +271,7 @@ impl KubeSource {
         }
     }
 
+    /// An object that cannot be read is reported and passed over: the others of the stream are sound.
     fn change(&self, json: &[u8], make: fn(Object) -> WatchEvent) -> WatchEvent {
         match self.object(json) {
             Ok(object) => make(object),
@@ -273,6 +279,7 @@ impl KubeSource {
         }
     }
 
+    /// Refuses an object of another kind, which a proxy or a wrong path would deliver.
     fn object(&self, json: &[u8]) -> Result<Object, String> {
         // Items of a list of a built-in kind carry no kind of their own.
         let kind =
@@ -340,12 +347,14 @@ fn malformed(error: &DecodeError) -> SourceError {
     }
 }
 
+/// The resourceVersion, without decoding the object.
 fn revision_of(json: &[u8]) -> Option<Revision> {
     let text =
         raw::lookup(json, &["metadata", "resourceVersion"])?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
+/// A bookmark, with the mark that ends the initial events of a streaming list.
 fn bookmark(json: &[u8]) -> WatchEvent {
     let Some(revision) = revision_of(json) else {
         return WatchEvent::Unusable("bookmark without a resource version".to_owned());
@@ -354,6 +363,7 @@ fn bookmark(json: &[u8]) -> WatchEvent {
     WatchEvent::Bookmark { revision, initial_events_end: mark == Some(b"\"true\"") }
 }
 
+/// The status of an `ERROR` event. One that is none is quoted, up to 200 bytes.
 fn error(json: &[u8]) -> WatchEvent {
     match serde_json::from_slice::<Status>(json) {
         Ok(status) => WatchEvent::Error(Box::new(status)),
@@ -438,6 +448,7 @@ impl ListerWatcher for KubeSource {
 }
 
 impl KubeSource {
+    /// The events of a body, in batches of what has arrived together.
     fn read(&self, chunks: Chunks, deltas: Option<Deltas>) -> WatchStream {
         let decoder = Decoder::new(DecoderOptions { deltas: deltas.is_some(), ..DecoderOptions::default() });
         let reading = WatchReading::Open(Box::new((self.clone(), chunks, decoder, deltas)));

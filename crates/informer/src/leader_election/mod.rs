@@ -59,6 +59,7 @@ pub enum ElectionEvent<'a> {
     Problem(&'a LockError),
 }
 
+/// Told of every change of leadership, and of problems.
 type ElectionHook = dyn Fn(&ElectionEvent<'_>) + Send + Sync;
 
 /// The result of [`LeaderElection::run`].
@@ -193,6 +194,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         outcome
     }
 
+    /// Waits and writes until this candidate leads; `None` if it is stopped before.
     async fn acquire(&self, machine: &mut Machine, stop: &CancellationToken) -> Option<Term> {
         loop {
             match machine.step(Now::read()) {
@@ -214,6 +216,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         }
     }
 
+    /// Runs the work while the lease is renewed. Cancels it as soon as the lease may be held by another.
     async fn lead<W, F, T>(
         &self,
         machine: &mut Machine,
@@ -310,6 +313,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         }
     }
 
+    /// Gives the lease up, so that the next leader need not wait for its end.
     async fn release(&self, machine: &mut Machine) {
         for _ in 0..RELEASE_TRIES {
             let Some((record, version)) = machine.release(Now::read()) else { return };
@@ -323,6 +327,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         }
     }
 
+    /// Reports an error of the lock.
     fn problem(&self, error: Option<&LockError>) {
         // Losing a race is how elections are decided, not a problem.
         if let Some(error) = error.filter(|error| !matches!(error, LockError::Conflict)) {
@@ -346,6 +351,7 @@ enum LostReason<T> {
     OutOfGrace,
 }
 
+/// The result of the work. A panic of it is an outcome and ends nothing else.
 fn ended<T>(result: Result<T, JoinError>) -> Outcome<T> {
     let panic = match result {
         Ok(value) => return Outcome::Finished(value),

@@ -58,6 +58,7 @@ impl Keep {
     }
 }
 
+/// The metadata that the cache needs, found by one scan of the bytes.
 pub(super) struct ObjectHeader {
     /// Only if it cannot be read where it stands, because it is escaped or too long.
     pub(super) key: Option<ObjectKey>,
@@ -99,10 +100,12 @@ impl Spots {
     }
 }
 
+/// Empty if the bytes end before, which they do not.
 fn part(json: &[u8], at: u32, len: usize) -> &[u8] {
     json.get(at as usize..).and_then(|rest| rest.get(..len)).unwrap_or_default()
 }
 
+/// The places of the fields in the bytes.
 #[derive(Default)]
 struct ScanFound {
     name: Range<usize>,
@@ -155,6 +158,7 @@ pub(super) fn identity(uid: &[u8]) -> u64 {
     hasher.finish()
 }
 
+/// The place of `metadata`, which servers send among the first fields.
 fn metadata_at(json: &[u8]) -> Option<usize> {
     raw::fields(json, 0)?.find(|field| field.is(json, "metadata")).map(|field| field.value.start)
 }

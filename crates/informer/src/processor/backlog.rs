@@ -1,7 +1,10 @@
 //! [`Backlog`]: what one handler has yet to read.
 //!
-//! In order: the snapshots of what was there when it joined, then changes that were folded because it fell behind,
-//! then shared batches. Publishing takes one short lock and never waits; only the handler itself waits here.
+//! In order: the snapshots of what was there when it joined, then changes that were folded because it fell behind, then
+//! shared batches. Publishing takes one short lock and never waits; only the handler itself waits here.
+//!
+//! client-go gives each listener a buffer that grows without bound (`processorListener`); here it is bounded by
+//! folding, which `coalesce` does. The task that reads is `runner`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -69,6 +72,7 @@ enum InHand<K> {
 }
 
 impl<K> HandlerWork<K> {
+    /// What to remember of the work while the handler has it.
     fn in_hand(&self) -> InHand<K> {
         match self {
             Self::Replay(_) => InHand::Replay,
@@ -85,6 +89,7 @@ pub(crate) enum RemovalEnd {
     Discard,
 }
 
+/// Everything that publisher and reader share. Held for a few instructions at a time, never over a call of a handler.
 struct BacklogState<K> {
     replays: VecDeque<Replay<K>>,
     folded: Folded<K>,
@@ -103,6 +108,10 @@ struct BacklogState<K> {
     folds: u64,
 }
 
+/// The events that wait for one handler.
+///
+/// Bounded: beyond `max` events, those that wait are folded to one per key, so that a handler that stands still holds
+/// at most one state per object. Publishing never waits for a handler, and never fails.
 pub(crate) struct Backlog<K> {
     state: Mutex<BacklogState<K>>,
     max: usize,
@@ -113,6 +122,8 @@ pub(crate) struct Backlog<K> {
 }
 
 impl<K> Backlog<K> {
+    /// An empty backlog that folds beyond `max` events, at least one. `remembers` keeps what is in hand, for
+    /// [`Self::unread`].
     pub(crate) fn new(max: usize, remembers: bool) -> Self {
         let state = BacklogState {
             replays: VecDeque::new(),
@@ -130,6 +141,7 @@ impl<K> Backlog<K> {
         Self { state: Mutex::new(state), max: max.max(1), remembers, handed: AtomicUsize::new(0) }
     }
 
+    /// Changes the state and wakes the reader, after the lock is released. Does nothing once the backlog is closed.
     fn change(&self, change: impl FnOnce(&mut BacklogState<K>)) {
         let mut state = self.state.lock();
         if state.end.is_some() {
@@ -143,14 +155,17 @@ impl<K> Backlog<K> {
         }
     }
 
+    /// Adds objects that were there before the handler.
     pub(crate) fn replay(&self, replay: Replay<K>) {
         self.change(|state| state.replays.push_back(replay));
     }
 
+    /// Marks the end of the initial state behind the batches that wait now. client-go calls it HasSynced of a handler.
     pub(crate) fn initial_complete(&self) {
         self.change(|state| state.initial_complete = Some(state.batches.len()));
     }
 
+    /// Adds a batch, which is shared by all handlers. Folds if too many events wait.
     pub(crate) fn publish(&self, batch: &Arc<Vec<Event<K>>>) {
         let max = self.max;
         self.change(|state| {
@@ -227,6 +242,7 @@ impl<K> Backlog<K> {
 }
 
 impl<K> BacklogState<K> {
+    /// The next work, in the order of [`HandlerWork`].
     fn next(&mut self) -> Option<HandlerWork<K>> {
         if let Some(replay) = self.replays.pop_front() {
             return Some(HandlerWork::Replay(replay));
@@ -245,6 +261,7 @@ impl<K> BacklogState<K> {
         Some(HandlerWork::Events(batch))
     }
 
+    /// Drops everything unread.
     fn discard(&mut self) {
         self.replays.clear();
         self.batches.clear();
@@ -254,6 +271,8 @@ impl<K> BacklogState<K> {
         self.synced_told = true;
     }
 
+    /// Reduces the batches to one change per key. What was initial among them is delivered before `Synced` all the
+    /// same.
     fn fold(&mut self) {
         self.folds += 1;
         self.folded_initial |= self.initial_complete.is_some_and(|left| left > 0);

@@ -76,6 +76,7 @@ impl<K> Listener<K> {
         self.options.name.as_deref().filter(|_| self.options.since_last_run && self.only.is_none())
     }
 
+    /// Listeners about one object get a batch of their own, without what is about others.
     fn publish(&self, batch: &Arc<Vec<Event<K>>>) {
         let Some(only) = &self.only else { return self.backlog.publish(batch) };
         let events: Vec<_> = batch.iter().filter(|event| event.key() == Some(only)).cloned().collect();
@@ -102,10 +103,12 @@ impl<K> Listener<K> {
         self.backlog.close(end);
     }
 
+    /// The handler has returned from everything initial.
     pub(crate) fn set_synced(&self) {
         self.synced.send_replace(true);
     }
 
+    /// The handler will not be called again.
     pub(crate) fn set_finished(&self) {
         self.finished.send_replace(true);
     }
@@ -124,17 +127,20 @@ impl<K> Listener<K> {
         *self.finished.borrow()
     }
 
+    /// Notes the position of the handler, which its lag is measured from.
     pub(crate) fn saw(&self, event: &Event<K>) {
         if let Some(revision) = event.revision() {
             self.counters.revision.store(revision.0, Ordering::Relaxed);
         }
     }
 
+    /// Waits for the last call to return.
     pub(crate) async fn wait_finished(&self) {
         // The sender lives in `self`, so the channel cannot close while we wait.
         let _ = self.finished.subscribe().wait_for(|finished| *finished).await;
     }
 
+    /// A reading of the counters; they are not read at one instant.
     fn status(&self) -> HandlerStatus {
         let c = &self.counters;
         HandlerStatus {
@@ -272,12 +278,14 @@ impl<K> Default for Processor<K> {
     }
 }
 
+/// A listener and when it is next told of everything again, if it asked for that.
 struct RegistryMember<K> {
     listener: Arc<Listener<K>>,
     resync: Option<Resync>,
 }
 
 impl<K> Processor<K> {
+    /// Adds a listener of all objects.
     pub(crate) fn join(&mut self, options: HandlerOptions, polled: bool) -> Arc<Listener<K>> {
         self.join_about(None, options, polled)
     }
@@ -297,10 +305,12 @@ impl<K> Processor<K> {
         listener
     }
 
+    /// In the order in which they were added.
     pub(crate) fn listeners(&self) -> impl Iterator<Item = &Arc<Listener<K>>> {
         self.members.iter().map(|member| &member.listener)
     }
 
+    /// Shares one batch among all listeners. Nobody is waited for.
     pub(crate) fn publish(&self, events: Vec<Event<K>>) {
         if events.is_empty() || self.members.is_empty() {
             return;
@@ -311,6 +321,7 @@ impl<K> Processor<K> {
         }
     }
 
+    /// Ends all listeners; those that come later end at once.
     pub(crate) fn close(&mut self, end: RemovalEnd) {
         self.closed = true;
         for listener in self.listeners() {
@@ -322,6 +333,7 @@ impl<K> Processor<K> {
         self.listeners().any(|listener| !listener.is_finished())
     }
 
+    /// Of listeners of all objects. Those about one are short-lived and would crowd the list.
     pub(crate) fn statuses(&self) -> Vec<HandlerStatus> {
         let shown = |listener: &&Arc<Listener<K>>| !listener.is_finished() && listener.only.is_none();
         self.listeners().filter(shown).map(|listener| listener.status()).collect()

@@ -39,6 +39,7 @@ impl<K: 'static, H: AsyncEventHandler<K>> DynAsyncHandler<K> for H {
     }
 }
 
+/// A handler: a function, or one that awaits.
 pub(crate) enum Callee<K> {
     Sync(Box<dyn EventHandler<K>>),
     Async(Box<dyn DynAsyncHandler<K>>),
@@ -144,11 +145,13 @@ impl<K> Drop for Finish<K> {
     }
 }
 
+/// The task of a handler. However it ends, even by a panic, the registration is finished.
 async fn run<K: Send + Sync + 'static>(listener: Arc<Listener<K>>, callee: Callee<K>) {
     let _finish = Finish(Arc::clone(&listener));
     current::scope(&listener, read(&listener, callee)).await;
 }
 
+/// Works off the backlog until it is closed.
 async fn read<K: Send + Sync + 'static>(listener: &Listener<K>, mut callee: Callee<K>) {
     while let Some(work) = poll_fn(|cx| listener.backlog.poll_next(cx)).await {
         let started = Instant::now();
@@ -165,6 +168,7 @@ async fn read<K: Send + Sync + 'static>(listener: &Listener<K>, mut callee: Call
     }
 }
 
+/// The objects of a replay: all, or those of one namespace.
 fn replayed<K>(replay: &Replay<K>) -> Box<dyn Iterator<Item = &Object<K>> + Send + '_>
 where
     K: Send + Sync,

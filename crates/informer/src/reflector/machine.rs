@@ -43,6 +43,7 @@ pub(super) struct Live {
 }
 
 impl Live {
+    /// The next time at which something must be done although nothing arrives.
     fn wakes(&self) -> ReflectorTime {
         let wakes = self.dies.min(self.silent);
         self.probe.map_or(wakes, |probe| probe.min(wakes))
@@ -57,6 +58,7 @@ pub(super) struct InitialEvents<K> {
     pub(super) stalls: ReflectorTime,
 }
 
+/// The state of the reflector. Each names what is waited for and until when.
 #[derive(Debug)]
 pub(super) enum Phase<K> {
     Idle,
@@ -246,6 +248,8 @@ impl<K> Machine<K> {
         }
     }
 
+    /// Opens a watch; with `initial_events` it is a streaming list. Timeouts are spread, so that watches do not end
+    /// together.
     pub(super) fn open(&mut self, initial_events: bool, now: ReflectorTime, out: &mut Output<K>) {
         let timeout = match self.catch_up {
             CatchUp::Done => self.backoff.spread(self.options.watch_timeout),
@@ -259,6 +263,7 @@ impl<K> Machine<K> {
         self.phase = Phase::Opening { initial_events, timeout, until };
     }
 
+    /// Lists from the server's cache if it can be as new as what was seen, else from its store.
     pub(super) fn list(&mut self, now: ReflectorTime, out: &mut Output<K>) {
         let version = match self.seen {
             _ if self.unavailable => ListVersion::MostRecent,
@@ -276,6 +281,7 @@ impl<K> Machine<K> {
         self.options.page_size.or((!from_cache).then_some(PAGE))
     }
 
+    /// Takes a complete list.
     fn listed(&mut self, listing: Listing<K>, version: ListVersion, now: ReflectorTime, out: &mut Output<K>) {
         if version == ListVersion::Any && listing.pages > 1 {
             self.paginated = true;
@@ -306,6 +312,7 @@ impl<K> Machine<K> {
         true
     }
 
+    /// Replaces the state. What is not in it was deleted while nobody watched.
     pub(super) fn replace(&mut self, objects: Vec<Object<K>>, revision: Revision, out: &mut Output<K>) {
         // A history that went back reuses its revisions: the same version of an object may be another.
         let restarted = self.seen.is_some_and(|seen| revision < seen);
@@ -337,6 +344,7 @@ impl<K> Machine<K> {
         out.report(Problem::List(error), Response::Relists(delay));
     }
 
+    /// Sets the deadlines of a watch: its own end with some grace, and silence before.
     fn opened(&mut self, initial_events: bool, timeout: Duration, now: ReflectorTime) {
         let dies = now + timeout + self.options.watch_grace;
         let probe = match self.catch_up {
@@ -372,6 +380,7 @@ impl<K> Machine<K> {
         }
     }
 
+    /// Remembers that the server refuses streaming lists, for a while: it may be upgraded.
     pub(super) fn spare_streaming(&mut self, now: ReflectorTime) {
         self.streaming_refused_until = Some(now + self.options.streaming_refusal);
     }

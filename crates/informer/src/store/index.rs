@@ -25,6 +25,7 @@ impl<V: Clone + Eq + Hash + Send + Sync + 'static> IndexValue for V {}
 /// The values under which an object is found; nearly always one. Anything that collects makes one.
 pub type IndexValues<V> = SmallVec<[V; 1]>;
 
+/// The function of the user that says under which values an object is found. client-go calls it IndexFunc.
 pub(crate) type Extract<K, V> = dyn Fn(&Object<K>) -> Result<IndexValues<V>, IndexError> + Send + Sync;
 
 /// The error of adding, querying or filling an index.
@@ -55,6 +56,7 @@ impl IndexError {
         Self::Extract { index: String::new(), key: object.key().to_string(), reason: reason.to_string() }
     }
 
+    /// The error with the name of its index, which the function of the user does not know.
     fn named(self, name: &str) -> Self {
         match self {
             Self::Extract { key, reason, .. } => Self::Extract { index: name.to_owned(), key, reason },
@@ -105,16 +107,23 @@ pub(super) type Values = Arc<dyn Any + Send + Sync>;
 
 /// An index whose value type is known only to itself.
 pub(super) trait AnyIndex<K>: Send + Sync {
+    /// The name that queries use.
     fn name(&self) -> &str;
     /// The values of an object; nothing if they are the `old` ones. Runs user code; call it outside the state lock.
     fn values(&self, object: &Object<K>, old: Option<&Values>) -> (Option<Values>, Option<IndexError>);
+    /// Adds an object under its values.
     fn insert(&mut self, key: &ObjectKey, values: &Values);
+    /// Removes an object from under the values that it had.
     fn remove(&mut self, key: &ObjectKey, values: &Values);
+    /// A copy that shares its maps, for a snapshot that is still read while the index changes.
     fn copy(&self) -> Arc<dyn AnyIndex<K>>;
+    /// For the typed handle, which knows the type of the values.
     fn as_any(&self) -> &dyn Any;
 }
 
+/// Ordered, so that pages and comparisons of results are stable.
 type IndexKeys = OrdSet<ObjectKey>;
+/// Persistent: a snapshot costs a pointer.
 type ValueMap<V> = GenericHashMap<V, IndexGroup, foldhash::fast::RandomState, DefaultSharedPtr>;
 
 /// The objects that have one value.
@@ -126,6 +135,7 @@ struct IndexGroup {
     alone: Values,
 }
 
+/// The values behind their type-erased form; none if they are of another index.
 fn values_in<V: 'static>(values: &Values) -> &[V] {
     values.downcast_ref::<IndexValues<V>>().map(SmallVec::as_slice).unwrap_or_default()
 }
@@ -138,10 +148,12 @@ pub(crate) struct IndexMap<K, V> {
 }
 
 impl<K, V: IndexValue> IndexMap<K, V> {
+    /// An empty index. The store fills it before it can be queried.
     pub(super) fn new(name: &str, extract: Arc<Extract<K, V>>) -> Self {
         Self { name: Arc::from(name), extract, keys: ValueMap::default() }
     }
 
+    /// The keys of the objects with a value. Constant time, and nothing is copied.
     pub(super) fn keys<Q>(&self, value: &Q) -> Option<&IndexKeys>
     where
         V: Borrow<Q>,
@@ -150,11 +162,13 @@ impl<K, V: IndexValue> IndexMap<K, V> {
         self.keys.get(value).map(|group| &group.keys)
     }
 
+    /// Every value that some object has, with the number of objects. client-go calls it ListIndexFuncValues.
     pub(super) fn all_values(&self) -> impl Iterator<Item = (&V, usize)> {
         self.keys.iter().map(|(value, group)| (value, group.keys.len()))
     }
 }
 
+/// A function that panics leaves its object out of the index and the informer running.
 fn panicked<K>(object: &Object<K>) -> IndexError {
     IndexError::cannot_place(object, "the index function panicked")
 }

@@ -28,6 +28,7 @@ impl PlaceRecord {
     }
 }
 
+/// Gives each key a small number for as long as it exists. Snapshots find objects by it.
 #[derive(Default)]
 pub(super) struct Places {
     /// Finds the place of a key. Four bytes for each: the table of a hundred thousand objects stays in the
@@ -41,6 +42,7 @@ pub(super) struct Places {
     hasher: foldhash::fast::RandomState,
 }
 
+/// The bytes that are hashed and compared.
 fn parts(key: &ObjectKey) -> (&[u8], &[u8]) {
     (key.namespace().as_bytes(), key.name().as_bytes())
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 const WIDTH: usize = 16;
 const BITS: usize = WIDTH.trailing_zeros() as usize;
 
+/// A node of a wide tree. Writers copy the nodes on the way to a slot if a snapshot shares them.
 enum SlotNode<T> {
     Branch([Option<Arc<SlotNode<T>>>; WIDTH]),
     Leaf([Option<T>; WIDTH]),
@@ -25,6 +26,7 @@ impl<T: Clone> Clone for SlotNode<T> {
 }
 
 impl<T> SlotNode<T> {
+    /// A node without anything in it; level zero are the leaves.
     fn empty(level: usize) -> Self {
         if level == 0 { Self::Leaf(Default::default()) } else { Self::Branch(Default::default()) }
     }
@@ -55,6 +57,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
+    /// True if the tree is high enough for a place.
     fn holds(&self, place: usize) -> bool {
         place >> (BITS * (self.height + 1)) == 0
     }

@@ -19,8 +19,10 @@ use super::plan::Move;
 use super::slots::Slots;
 use crate::object::Object;
 
+/// Most informers have two or fewer.
 pub(super) type Indexes<K> = SmallVec<[Arc<dyn AnyIndex<K>>; 2]>;
 
+/// One version of the cache: objects in order, their slots and the indexes. Copies share.
 pub(super) struct StoreState<K> {
     order: OrdMap<ObjectKey, usize>,
     pub(super) slots: Slots<Object<K>>,
@@ -60,6 +62,7 @@ impl<K> StoreState<K> {
         self.slots.get(*self.order.get(key)?)
     }
 
+    /// Objects in the order of their keys.
     fn range(&self, from: Bound<ObjectKey>, to: Bound<ObjectKey>) -> impl Iterator<Item = &Object<K>> {
         let mut reader = self.slots.reader();
         self.order.range((from, to)).filter_map(move |(_, place)| reader.get(*place))
@@ -108,6 +111,7 @@ impl<K> StoreState<K> {
         self.slots.set(place, Some(object));
     }
 
+    /// Removes an object from the order, its slot and all indexes.
     pub(super) fn remove(&mut self, place: usize, key: &ObjectKey, values: &AllValues) -> Option<Object<K>> {
         self.order.remove(key);
         for (index, values) in self.indexes.iter_mut().zip(values) {

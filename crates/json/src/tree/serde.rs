@@ -96,6 +96,7 @@ impl<'de> Deserialize<'de> for Map {
     }
 }
 
+/// Builds a tree from whatever the format offers.
 struct TreeVisitor;
 
 impl<'de> Visitor<'de> for TreeVisitor {

@@ -15,6 +15,7 @@ use super::{
 use crate::age;
 use crate::tree::Tree;
 
+/// `Data` is the number of keys, of text and of bytes together.
 pub(crate) const CONFIG_MAP: KindColumns = KindColumns {
     columns: &[NAME, text("Data"), AGE],
     cells: |object, now| {
@@ -22,6 +23,7 @@ pub(crate) const CONFIG_MAP: KindColumns = KindColumns {
     },
 };
 
+/// Never any value, and not its size either.
 pub(crate) const SECRET: KindColumns = KindColumns {
     columns: &[NAME, text("Type"), text("Data"), AGE],
     cells: |object, now| {
@@ -29,11 +31,13 @@ pub(crate) const SECRET: KindColumns = KindColumns {
     },
 };
 
+/// `Secrets` counts token Secrets of old; tokens that are requested leave none.
 pub(crate) const SERVICE_ACCOUNT: KindColumns = KindColumns {
     columns: &[NAME, text("Secrets"), AGE],
     cells: |object, now| vec![name(object), object.count("secrets").into(), age_of(object, now)],
 };
 
+/// `Active` or `Terminating`.
 pub(crate) const NAMESPACE: KindColumns = KindColumns {
     columns: &[NAME, text("Status"), AGE],
     cells: |object, now| vec![name(object), object.at("status").text("phase").into(), age_of(object, now)],
@@ -55,6 +59,7 @@ pub(crate) const EVENT: KindColumns = KindColumns {
     cells: event,
 };
 
+/// Used and hard amounts, apart by what is requested and what limits.
 pub(crate) const RESOURCE_QUOTA: KindColumns =
     KindColumns { columns: &[NAME, text("Request"), text("Limit"), AGE], cells: quota };
 
@@ -68,11 +73,13 @@ pub(crate) const COMPONENT_STATUS: KindColumns = KindColumns {
 pub(crate) const ROLE: KindColumns =
     KindColumns { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
 
+/// Subjects by kind, with `-o wide`.
 pub(crate) const ROLE_BINDING: KindColumns = KindColumns {
     columns: &[NAME, text("Role"), AGE, wide("Users"), wide("Groups"), wide("ServiceAccounts")],
     cells: binding,
 };
 
+/// The holder, as it named itself.
 pub(crate) const LEASE: KindColumns = KindColumns {
     columns: &[NAME, text("Holder"), AGE],
     cells: |object, now| {
@@ -100,6 +107,7 @@ pub(crate) const PRIORITY_CLASS: KindColumns = KindColumns {
     },
 };
 
+/// The handler is the name that the container runtime knows.
 pub(crate) const RUNTIME_CLASS: KindColumns = KindColumns {
     columns: &[NAME, text("Handler"), AGE],
     cells: |object, now| vec![name(object), object.text("handler").into(), age_of(object, now)],
@@ -177,6 +185,7 @@ pub(crate) const PRIORITY_LEVEL_CONFIGURATION: KindColumns = KindColumns {
 pub(crate) const API_SERVICE: KindColumns =
     KindColumns { columns: &[NAME, text("Service"), text("Available"), AGE], cells: api_service };
 
+/// Nothing given means everything.
 fn or_star(text: &str) -> &str {
     if text.is_empty() { "*" } else { text }
 }
@@ -298,6 +307,7 @@ fn flow_schema(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// Queuing columns are empty for levels without queues.
 fn priority_level(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, limited) = (object.at("spec"), object.at("spec").at("limited"));
     let queuing = limited.at("limitResponse").at("queuing");

@@ -29,14 +29,17 @@ pub struct Column {
     pub priority: u8,
 }
 
+/// A column that is always shown.
 const fn text(name: &'static str) -> Column {
     Column { name, kind: "string", format: "", priority: 0 }
 }
 
+/// A column of numbers, which kubectl aligns.
 const fn number(name: &'static str) -> Column {
     Column { name, kind: "integer", format: "", priority: 0 }
 }
 
+/// A column for `-o wide` only: priority 1.
 const fn wide(name: &'static str) -> Column {
     Column { name, kind: "string", format: "", priority: 1 }
 }
@@ -90,10 +93,12 @@ fn name(object: &Value) -> Value {
     object.at("metadata").text("name").into()
 }
 
+/// The time itself, for columns that kubectl turns into ages.
 fn created(object: &Value) -> Value {
     object.at("metadata").text("creationTimestamp").into()
 }
 
+/// The age now; a Table is not updated while it is shown.
 fn age_of(object: &Value, now: Timestamp) -> Value {
     age::since(object.at("metadata").text("creationTimestamp"), now).into()
 }

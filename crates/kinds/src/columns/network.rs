@@ -78,10 +78,12 @@ pub(crate) const SERVICE_CIDR: KindColumns = KindColumns {
     },
 };
 
+/// With commas and without blanks, as one cell.
 fn joined(list: &[Value]) -> String {
     list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
 }
 
+/// External addresses depend on the type of the Service.
 fn service(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
     vec![
@@ -115,6 +117,7 @@ fn external(object: &Value) -> String {
     }
 }
 
+/// Addresses that a load balancer has been given.
 fn balancers(object: &Value) -> String {
     let ingress = object.at("status").at("loadBalancer").list("ingress");
     let place = |item: &Value| {

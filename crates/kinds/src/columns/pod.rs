@@ -46,6 +46,7 @@ pub(crate) fn row_condition(pod: &Value) -> Option<Value> {
     Some(json!({"type": "Completed", "status": "True", "reason": phase, "message": message}))
 }
 
+/// The cells of a Pod, as kubectl's printers make them.
 fn row(pod: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (pod.at("spec"), pod.at("status"));
     let summary = PodSummary::of(pod);
@@ -147,6 +148,7 @@ impl<'a> PodSummary<'a> {
         (false, sidecars)
     }
 
+    /// Containers decide over the phase: a Pod that crashes is `Running` and shows `CrashLoopBackOff`.
     fn add_containers(&mut self, status: &'a Value) {
         let containers = status.list("containerStatuses");
         containers.iter().for_each(|container| self.restarts.add(container));
@@ -185,11 +187,13 @@ fn phase(status: &Value) -> String {
     }
 }
 
+/// True if a condition is there and true.
 fn has_condition(status: &Value, name: &str) -> bool {
     let holds = |condition: &Value| condition.text("type") == name && condition.text("status") == "True";
     status.list("conditions").iter().any(holds)
 }
 
+/// `met/all`, or `<none>`.
 fn gates(spec: &Value, status: &Value) -> String {
     let gates = spec.list("readinessGates");
     let met = |gate: &&Value| has_condition(status, gate.text("conditionType"));

@@ -10,6 +10,7 @@ use listwatch_wire::json::Value;
 use super::{AGE, Column, KindColumns, NAME, UNSET, age_of, name, text, wide};
 use crate::tree::Tree;
 
+/// A column of true and false, which kubectl prints as such.
 const fn boolean(name: &'static str) -> Column {
     Column { name, kind: "boolean", format: "", priority: 0 }
 }
@@ -148,6 +149,7 @@ fn phase(object: &Value) -> Value {
     }
 }
 
+/// The claim as `namespace/name`, where it is bound.
 fn volume(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, bound) = (object.at("spec"), object.at("spec").at("claimRef"));
     let claim = if bound.is_null() {
@@ -189,6 +191,7 @@ fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// The default class is marked in its name.
 fn class(object: &Value, now: Timestamp) -> Vec<Value> {
     let mut title = object.at("metadata").text("name").to_owned();
     let marks = object.at("metadata").at("annotations");
@@ -208,6 +211,7 @@ fn class(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// Audiences of token requests, or `<unset>`.
 fn csi_driver(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = object.at("spec");
     let audiences: Vec<_> =

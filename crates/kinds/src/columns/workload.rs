@@ -20,11 +20,13 @@ const SELECTOR: Column = wide("Selector");
 const UP_TO_DATE: Column = text("Up-to-date");
 const AVAILABLE: Column = text("Available");
 
+/// `Ready` is `ready/desired`. kubectl shows the last three columns with `-o wide`.
 pub(crate) const DEPLOYMENT: KindColumns = KindColumns {
     columns: &[NAME, text("Ready"), UP_TO_DATE, AVAILABLE, AGE, CONTAINERS, IMAGES, SELECTOR],
     cells: deployment,
 };
 
+/// Counts of Pods; ReplicationControllers share the columns.
 pub(crate) const REPLICA_SET: KindColumns = KindColumns {
     columns: &[
         NAME,
@@ -39,6 +41,7 @@ pub(crate) const REPLICA_SET: KindColumns = KindColumns {
     cells: replica_set,
 };
 
+/// Without a selector, which kubectl has never shown for it.
 pub(crate) const STATEFUL_SET: KindColumns =
     KindColumns { columns: &[NAME, text("Ready"), AGE, CONTAINERS, IMAGES], cells: stateful_set };
 
@@ -59,6 +62,7 @@ pub(crate) const DAEMON_SET: KindColumns = KindColumns {
     cells: daemon_set,
 };
 
+/// `Status` is that of the conditions, in the order of what matters most; `Duration` ends with the Job.
 pub(crate) const JOB: KindColumns = KindColumns {
     columns: &[
         NAME,
@@ -90,6 +94,7 @@ pub(crate) const CRON_JOB: KindColumns = KindColumns {
     cells: cron_job,
 };
 
+/// `Targets` are the current and the wanted value of each metric.
 pub(crate) const HORIZONTAL_POD_AUTOSCALER: KindColumns = KindColumns {
     columns: &[
         NAME,
@@ -103,11 +108,13 @@ pub(crate) const HORIZONTAL_POD_AUTOSCALER: KindColumns = KindColumns {
     cells: autoscaler,
 };
 
+/// The one of the two limits that is not set is `N/A`.
 pub(crate) const POD_DISRUPTION_BUDGET: KindColumns = KindColumns {
     columns: &[NAME, text("Min Available"), text("Max Unavailable"), number("Allowed Disruptions"), AGE],
     cells: disruption_budget,
 };
 
+/// The owner that the revision is of, and its number.
 pub(crate) const CONTROLLER_REVISION: KindColumns = KindColumns {
     columns: &[NAME, text("Controller"), number("Revision"), AGE],
     cells: |object, now| {
@@ -127,6 +134,7 @@ fn tail(object: &Value) -> (Value, Value, Value) {
     (names, images, selector(object.at("spec").at("selector")).into())
 }
 
+/// Desired Pods are those of the spec, so that a Deployment nobody works on shows `0/3`.
 fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
     let (names, images, chosen) = tail(object);
     let (updated, available) = (
@@ -136,6 +144,7 @@ fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), ready(object), updated, available, age_of(object, now), names, images, chosen]
 }
 
+/// The status lags behind the spec while Pods are started.
 fn replica_set(object: &Value, now: Timestamp) -> Vec<Value> {
     let (names, images, chosen) = tail(object);
     let (desired, current) =
@@ -144,11 +153,13 @@ fn replica_set(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), desired, current, ready, age_of(object, now), names, images, chosen]
 }
 
+/// Ready and desired Pods in one column.
 fn stateful_set(object: &Value, now: Timestamp) -> Vec<Value> {
     let (names, images, _) = tail(object);
     vec![name(object), ready(object), age_of(object, now), names, images]
 }
 
+/// Desired Pods are counted by the controller, from the nodes that match.
 fn daemon_set(object: &Value, now: Timestamp) -> Vec<Value> {
     let (names, images, chosen) = tail(object);
     let status = |key: &str| count_at(object, &["status", key]);
@@ -217,6 +228,7 @@ fn duration(status: &Value, now: Timestamp) -> String {
     age::human_duration(end.as_second() - start.as_second())
 }
 
+/// The time of the last start, `<none>` before the first.
 fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let last = match status.text("lastScheduleTime") {
@@ -239,6 +251,7 @@ fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
+/// An unset minimum is `<unset>`, although one is assumed.
 fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, target) = (object.at("spec"), object.at("spec").at("scaleTargetRef"));
     let least = spec.int("minReplicas").map_or_else(|| super::UNSET.to_owned(), |number| number.to_string());
@@ -305,6 +318,7 @@ fn target(metric: &Value, measured: &Value) -> String {
     }
 }
 
+/// Percentages stay as they were written.
 fn disruption_budget(object: &Value, now: Timestamp) -> Vec<Value> {
     let amount = |key: &str| match object.at("spec").at(key) {
         Value::Null => Value::from("N/A"),

@@ -36,6 +36,7 @@ const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
 const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 
 impl Components {
+    /// No definitions yet; they are added as paths refer to them.
     pub(super) fn new() -> Self {
         Self {
             structs: HashSet::new(),
@@ -267,9 +268,11 @@ const OR_BOOL: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.
 const OR_STRINGS: &str =
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray";
 
+/// Types that are written by hand, because Go gives them a form of their own in JSON.
 const SPECIAL: [&str; 11] =
     [QUANTITY, INT_OR_STRING, TIME, MICRO_TIME, FIELDS, RAW, JSON, OR_ARRAY, OR_BOOL, OR_STRINGS, PATCH];
 
+/// The definition of a scalar type that is no plain string or number in OpenAPI.
 fn special_name(ty: Type) -> Option<&'static str> {
     Some(match ty {
         Type::Quantity => QUANTITY,

@@ -217,6 +217,7 @@ impl CustomResource<'_> {
         map.into()
     }
 
+    /// The list of a custom kind, which no definition declares.
     fn list_schema(&self, dialect: Dialect) -> Value {
         let items = json!({
             "description": format!("List of {}. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md", self.plural),
@@ -240,6 +241,7 @@ impl CustomResource<'_> {
         map.into()
     }
 
+    /// The extension by which kubectl finds the definition of a kind.
     fn gvk(&self, kind: &str) -> Value {
         json!([{"group": self.group, "version": self.version, "kind": kind}])
     }
@@ -254,6 +256,7 @@ impl CustomResource<'_> {
     }
 }
 
+/// The texts of the fields that every object has, as kube-apiserver writes them.
 const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
 const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
 const METADATA: &str = "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
@@ -285,10 +288,12 @@ fn type_meta(dialect: Dialect, api_version: &str, kind: &str) -> [(&'static str,
     ]
 }
 
+/// True if an extension is there and true.
 fn is_set(map: &Map, key: &str) -> bool {
     map.get(key).and_then(Value::as_bool) == Some(true)
 }
 
+/// Fields that are not declared are kept, so the document must not forbid them.
 fn preserves(schema: &Value) -> bool {
     schema.as_object().is_some_and(|map| is_set(map, "x-kubernetes-preserve-unknown-fields"))
 }

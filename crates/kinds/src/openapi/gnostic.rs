@@ -22,6 +22,7 @@ fn text(out: &mut Vec<u8>, number: u8, value: Option<&Value>) {
     }
 }
 
+/// A repeated string.
 fn texts(out: &mut Vec<u8>, number: u8, value: Option<&Value>) {
     for one in value.and_then(Value::as_array).into_iter().flatten() {
         text(out, number, Some(one));
@@ -96,6 +97,7 @@ fn operation(map: &Map) -> Vec<u8> {
     out
 }
 
+/// A response with its schema, if it has one.
 fn response_value(response: &Value) -> Vec<u8> {
     let mut message = Vec::new();
     text(&mut message, 1, response.get("description"));
@@ -136,6 +138,7 @@ pub(super) fn parameter(parameter: &Value) -> Vec<u8> {
     out
 }
 
+/// The parameter that is the body; all others are scalars.
 fn body_parameter(parameter: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     text(&mut out, 1, parameter.get("description"));

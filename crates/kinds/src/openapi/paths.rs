@@ -9,16 +9,21 @@ use super::parameters::Parameter;
 use crate::kind::{Kind, Subresource};
 use crate::schema;
 
+/// Bodies of connections to kubelets, which are passed on unread.
 const ANY: Types = &["*/*"];
+/// In the order of kube-apiserver's document. Apply by CBOR is not offered.
 const PATCH_TYPES: Types = &[
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 ];
+/// The forms of objects.
 const PRODUCES: Types = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// A log is text; errors about it are statuses.
 const PRODUCES_LOG: Types =
     &["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// The forms of lists, which become streams with `watch=true`.
 const PRODUCES_STREAM: Types = &[
     "application/json",
     "application/yaml",
@@ -171,6 +176,7 @@ pub(super) fn root(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
 }
 
+/// The name of a type's definition; `None` for kinds without a schema.
 pub(super) fn definition(group: &str, version: &str, kind: &str) -> Option<String> {
     let node = schema::node(group, version, kind)?;
     Some(node.as_struct()?.name.to_owned())
@@ -191,6 +197,7 @@ pub(super) fn article(noun: &str) -> &'static str {
 }
 
 impl<'a> PathSubject<'a> {
+    /// The path of one object if `named`, else of a collection.
     fn new(kind: &'a Kind, named: bool) -> Self {
         let mut in_path = Vec::new();
         if named {
@@ -341,12 +348,14 @@ impl<'a> PathSubject<'a> {
         )
     }
 
+    /// GET of one object or subresource.
     fn read(&self, produces: Types, keys: &[&str], answer: Option<String>) -> OpenApiOperation {
         let description = format!("read {}the specified {}", self.part(), self.kind.kind);
         let operation = self.operation("get", "get", "read", description);
         self.with(OpenApiOperation { produces, answer, ..operation }, keys)
     }
 
+    /// POST: 201 for a new object, 200 and 202 as kube-apiserver declares them.
     fn create(&self) -> OpenApiOperation {
         let kind = self.kind.kind;
         let description = format!("create {}{}{kind}", self.part(), article(kind));
@@ -354,12 +363,14 @@ impl<'a> PathSubject<'a> {
         self.with(OpenApiOperation { body: self.object.clone(), codes: &[200, 201, 202], ..operation }, WRITE)
     }
 
+    /// PUT, which creates where the kind allows it (201).
     fn replace(&self) -> OpenApiOperation {
         let description = format!("replace {}the specified {}", self.part(), self.kind.kind);
         let operation = self.operation("put", "put", "replace", description);
         self.with(OpenApiOperation { body: self.object.clone(), codes: &[200, 201], ..operation }, WRITE)
     }
 
+    /// PATCH, whose body is any of the four types.
     fn patch(&self) -> OpenApiOperation {
         let description = format!("partially update {}the specified {}", self.part(), self.kind.kind);
         let operation = self.operation("patch", "patch", "patch", description);
@@ -381,6 +392,7 @@ impl<'a> PathSubject<'a> {
         self.with(OpenApiOperation { body, answer, codes: &[200, 202], ..operation }, DELETE)
     }
 
+    /// DELETE of a collection takes the options of a deletion and the selectors of a list.
     fn delete_collection(&self) -> OpenApiOperation {
         let description = format!("delete collection of {}", self.kind.kind);
         let operation = self.operation("delete", "deletecollection", "delete Collection", description);

@@ -252,6 +252,7 @@ pub fn bump_generation(new: &mut Value, old: &Value, with_annotations: bool) {
 
 /// A parallel walk, since maps are sorted; parts that are shared with the stored object are equal by pointer.
 fn same_desired(new: &Value, old: &Value) -> bool {
+    /// The fields that a generation counts: all but metadata and status.
     fn desired(object: &Value) -> impl Iterator<Item = (&Text, &Value)> {
         object
             .fields()
@@ -326,6 +327,7 @@ pub fn keep(new: &mut Value, old: &Value, key: &str) {
     keep_field(new, old, key);
 }
 
+/// The stored value, or its absence.
 fn keep_field(new: &mut impl Tree, old: &Value, key: &str) {
     match old.fields().and_then(|fields| fields.get(key)) {
         Some(value) => new.put(key, value.clone()),

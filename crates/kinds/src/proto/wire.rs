@@ -34,6 +34,7 @@ impl<'a> WireReader<'a> {
         }
     }
 
+    /// At most ten bytes; more are an error.
     pub(crate) fn varint(&mut self) -> Result<u64, Error> {
         let mut value = 0;
         for (at, &byte) in self.0.iter().enumerate().take(10) {
@@ -46,6 +47,7 @@ impl<'a> WireReader<'a> {
         Err(if self.0.len() < 10 { Error::Truncated } else { Error::Overflow })
     }
 
+    /// A length and so many bytes, which are borrowed.
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Error> {
         let length = usize::try_from(self.varint()?).map_err(|_| Error::Truncated)?;
         let (bytes, rest) = self.0.split_at_checked(length).ok_or(Error::Truncated)?;
@@ -53,10 +55,12 @@ impl<'a> WireReader<'a> {
         Ok(bytes)
     }
 
+    /// The field is for the error.
     pub(crate) fn text(&mut self, field: &'static str) -> Result<&'a str, Error> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Error::InvalidUtf8(field))
     }
 
+    /// Little-endian; doubles are written so.
     pub(crate) fn fixed64(&mut self) -> Result<u64, Error> {
         let (bytes, rest) = self.0.split_first_chunk::<8>().ok_or(Error::Truncated)?;
         self.0 = rest;
@@ -77,6 +81,7 @@ impl<'a> WireReader<'a> {
     }
 }
 
+/// Seven bits per byte, the lowest first.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value as u8) | 0x80);
@@ -89,6 +94,7 @@ pub(crate) fn put_tag(out: &mut Vec<u8>, number: u8, wire: u8) {
     put_varint(out, u64::from(number) << 3 | u64::from(wire));
 }
 
+/// Wire type 2: length first.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     put_tag(out, number, 2);
     put_varint(out, bytes.len() as u64);
@@ -99,6 +105,7 @@ pub(crate) fn put_string(out: &mut Vec<u8>, number: u8, text: &str) {
     put_bytes(out, number, text.as_bytes());
 }
 
+/// Negative numbers take ten bytes, as in Go: fields are not declared as zigzag.
 pub(crate) fn put_number(out: &mut Vec<u8>, number: u8, value: i64) {
     put_tag(out, number, 0);
     put_varint(out, value.cast_unsigned());

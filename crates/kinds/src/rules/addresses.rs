@@ -7,19 +7,17 @@
 use std::net::IpAddr;
 
 use super::forms::told;
-use crate::names;
-
-const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+use crate::names::{self, IP_ADDRESS};
 
 /// An address in any of its spellings.
 pub(super) fn ip(text: &str) -> Vec<String> {
-    told(text.parse::<IpAddr>().is_err(), ADDRESS)
+    told(text.parse::<IpAddr>().is_err(), IP_ADDRESS)
 }
 
 /// An address that leads to one machine, wherever it is used from.
 pub(super) fn reachable_ip(text: &str) -> Vec<String> {
     match text.parse::<IpAddr>() {
-        Err(_) => told(true, ADDRESS),
+        Err(_) => told(true, IP_ADDRESS),
         Ok(address) => unreachable(address, text),
     }
 }
@@ -27,7 +25,7 @@ pub(super) fn reachable_ip(text: &str) -> Vec<String> {
 /// The same for endpoints, whose form and reach kube-apiserver checks one by one.
 pub(super) fn endpoint_ip(text: &str) -> Vec<String> {
     match text.parse::<IpAddr>() {
-        Err(_) => vec![ADDRESS.to_owned(), "must be a valid IP address".to_owned()],
+        Err(_) => vec![IP_ADDRESS.to_owned(), "must be a valid IP address".to_owned()],
         Ok(address) => unreachable(address, text),
     }
 }

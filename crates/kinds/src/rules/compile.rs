@@ -92,6 +92,7 @@ fn short(name: &'static str) -> &'static str {
     name.get(start..).unwrap_or(name)
 }
 
+/// Joins the tables with the schema, block by block.
 struct Compiler<'a> {
     tables: &'a Tables,
     schema: &'static Schema,
@@ -126,10 +127,12 @@ pub(super) fn compile(tables: &Tables) -> RuleSets {
 }
 
 impl Compiler<'_> {
+    /// Kept for the test that reads the tables; a release passes over what it does not understand.
     fn problem(&mut self, what: String) {
         self.rules.problems.push(what);
     }
 
+    /// One block. A variant begins with the rows of its base.
     fn set(&mut self, name: &'static str) {
         let plain = name.split('@').next().unwrap_or(name);
         let Some(&id) = self.structs.get(plain) else {

@@ -68,6 +68,7 @@ pub(super) struct PatternForm {
     lines: Vec<FormLine>,
 }
 
+/// One line of a form: its conditions, and what it looks at.
 #[derive(Debug)]
 struct FormLine {
     /// All must agree for the line to count: a pattern, and true for `when`, false for `unless`.
@@ -152,6 +153,7 @@ impl FormLine {
     }
 }
 
+/// The findings of another form. Unknown names find nothing; a test looks for them.
 fn findings_of(name: &str, text: &str) -> Vec<Finding> {
     form(name).map(|form| form.findings(text)).unwrap_or_default()
 }
@@ -327,16 +329,19 @@ pub(super) fn problems() -> Vec<String> {
     problems
 }
 
+/// JSON in base64, which parameters of devices are.
 fn base64_json(text: &str) -> Vec<String> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
     let valid = serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok();
     told(!valid, "invalid character in JSON")
 }
 
+/// The one error, if something is wrong.
 pub(super) fn told(wrong: bool, text: &str) -> Vec<String> {
     if wrong { vec![text.to_owned()] } else { Vec::new() }
 }
 
+/// True if a quantity compares with zero in one of the wrong ways.
 fn compared(value: &Value, wrong: &[Ordering]) -> bool {
     let text = match value {
         Value::String(text) => text.to_string(),
@@ -345,6 +350,7 @@ fn compared(value: &Value, wrong: &[Ordering]) -> bool {
     quantity::compare(&text, "0").is_ok_and(|order| wrong.contains(&order))
 }
 
+/// A number in range, or the name of a port.
 fn port_or_name(value: &Value) -> Vec<String> {
     match value {
         Value::String(name) => names::port_name(name),
@@ -355,6 +361,7 @@ fn port_or_name(value: &Value) -> Vec<String> {
     }
 }
 
+/// A number that is not negative, or a percentage.
 fn count_or_percent(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => {

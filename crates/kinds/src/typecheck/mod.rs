@@ -203,6 +203,7 @@ impl TypeWalk {
         self.report.unknown.truncate(told);
     }
 
+    /// The error of a scalar: of another type, or of no readable form.
     fn fault(&mut self, fault: scalar::ScalarFault, ty: Type, place: ValuePlace<'_>) {
         match fault {
             scalar::ScalarFault::Kind(kind) => self.mismatch(&kind, ty, place),
@@ -210,6 +211,7 @@ impl TypeWalk {
         }
     }
 
+    /// Go's words for a value of another type, with the struct and the field.
     fn mismatch(&mut self, found: &str, ty: Type, place: ValuePlace<'_>) {
         if self.report.error.is_none() {
             let owner = self.schema.structure(place.owner).short_name();
@@ -220,6 +222,7 @@ impl TypeWalk {
         }
     }
 
+    /// Keeps the first error, which is the one that Go's decoder stops at.
     fn refuse(&mut self, text: String) {
         self.report.error.get_or_insert(text);
     }

@@ -49,15 +49,10 @@ pub(super) fn descending(place: &str, path: &Path<'_>, errors: &mut Errors) {
 /// Ephemeral containers are compared after the others, so that the one that is added later is blamed.
 fn container_names_are_unique(at: &At<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
-    each(at.value, &["containers", "initContainers"], at.path, |_, container, path| {
+    each(at.value, &LISTS, at.path, |list, container, path| {
         let name = container.text("name");
-        if !name.is_empty() && !seen.insert(name) {
-            errors.duplicate(&path.child("name"), name);
-        }
-    });
-    each(at.value, &["ephemeralContainers"], at.path, |_, container, path| {
-        let name = container.text("name");
-        if !seen.insert(name) {
+        let counts = !name.is_empty() || list == "ephemeralContainers";
+        if counts && !seen.insert(name) {
             errors.duplicate(&path.child("name"), name);
         }
     });

@@ -12,7 +12,7 @@ use listwatch_wire::names::{label_errors, label_key_errors, subdomain_errors};
 
 use crate::field::{Errors, Path};
 use crate::names;
-use crate::rules::{At, Check};
+use crate::rules::{self, At, Check};
 use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![
@@ -161,11 +161,7 @@ fn identifier(id: &str, path: &Path<'_>, errors: &mut Errors) {
     if id.len() > MAX_ID {
         errors.too_long(path, MAX_ID);
     }
-    let begins = id.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    if !begins || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        let detail = "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')";
-        errors.invalid(path, id, detail);
-    }
+    errors.invalid_all(path, id, rules::form_errors("c-identifier", id));
 }
 
 #[cfg(test)]

@@ -26,15 +26,9 @@ fn verbs_are_known(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A hand is no larger than the number of queues, and its deals can be told apart by the hash.
+/// The deals of a hand can be told apart by the hash. A hand is no larger than the deck here: its row comes before.
 fn hand_fits_the_deck(at: &At<'_>, errors: &mut Errors) {
-    let (hand, queues) = (at.value.int("handSize").unwrap_or(0), at.value.int("queues").unwrap_or(0));
-    let path = at.path.child("handSize");
-    if hand > queues {
-        let detail = format!("should not be greater than queues ({queues})");
-        errors.invalid(&path, hand, detail);
-        return;
-    }
+    let (hand, queues) = (at.parent.int("handSize").unwrap_or(0), at.parent.int("queues").unwrap_or(0));
     let bits: f64 = (0..hand.min(100))
         .map(|dealt| f64::from(i32::try_from(queues - dealt).unwrap_or(i32::MAX)).log2())
         .sum();
@@ -42,6 +36,6 @@ fn hand_fits_the_deck(at: &At<'_>, errors: &mut Errors) {
         let detail = format!(
             "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than 60"
         );
-        errors.invalid(&path, hand, detail);
+        errors.invalid(at.path, hand, detail);
     }
 }

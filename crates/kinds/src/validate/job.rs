@@ -9,9 +9,10 @@ use std::collections::HashSet;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::names::label_errors;
 
-use super::selector;
+use super::freeze::set_back;
 use crate::field::Errors;
 use crate::rules::{At, Check};
+use crate::selector;
 use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] =
@@ -26,15 +27,13 @@ fn selector_was_generated(at: &At<'_>, errors: &mut Errors) {
         "controller-uid": uid, "job-name": name,
         "batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name,
     });
-    let template = path.child("template");
-    let template = template.child("metadata");
-    let given = spec.path(&["template", "metadata", "labels"]);
+    let template = path.child("template.metadata.labels");
+    let given = spec.below("template.metadata.labels");
     for (key, expected) in labels.fields().into_iter().flatten() {
         if given.at(key) != expected {
-            let path = template.child("labels");
             match given.has(key) {
-                true => errors.invalid(&path.key(key), given.at(key).clone(), "must be the Job's own"),
-                false => errors.required(&path.key(key), ""),
+                true => errors.invalid(&template.key(key), given.at(key).clone(), "must be the Job's own"),
+                false => errors.required(&template.key(key), ""),
             }
         }
     }
@@ -50,7 +49,7 @@ fn indexed_name_fits(at: &At<'_>, errors: &mut Errors) {
     let Some(last) = spec.int("completions").filter(|count| *count > 0) else { return };
     if spec.text("completionMode") == "Indexed" && !label_errors(&format!("{name}-{}", last - 1)).is_empty() {
         let detail = "will not able to create pod with invalid DNS label";
-        errors.invalid(&at.path.child("metadata").child("name"), name, detail);
+        errors.invalid(&at.path.child("metadata.name"), name, detail);
     }
 }
 
@@ -69,53 +68,33 @@ fn pods_are_counted_once(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Where the Pods of a template run, and what they use.
+const MOVABLE: [&str; 8] = [
+    "metadata.labels",
+    "metadata.annotations",
+    "spec.nodeSelector",
+    "spec.tolerations",
+    "spec.schedulingGates",
+    "spec.affinity.nodeAffinity",
+    "spec.containers[].resources",
+    "spec.initContainers[].resources",
+];
+
 /// A Job that is suspended and has not started may still change where its Pods run and what they ask for: queueing
 /// systems place it at that moment. Everything else of the template is immutable.
 fn job_template_changes_little(at: &At<'_>, errors: &mut Errors) {
     let Some(old) = at.old else { return };
     let path = at.path.child("spec");
     let (now, before) = (at.value.at("spec"), old.at("spec"));
-    let started = old.at("status").has("startTime");
-    let suspended = before.flag("suspend");
-    let same = match suspended {
-        true if !started => {
-            template_without(now.at("template"), true) == template_without(before.at("template"), true)
-        }
-        _ => now.at("template") == before.at("template"),
-    };
-    if !same && suspended && !started {
-        let template = path.child("template");
-        let spec = now.at("template").at("spec").clone();
-        errors.invalid(&template.child("spec"), spec, "field is immutable");
-    } else if !same {
-        errors.invalid(&path.child("template"), now.at("template").clone(), "field is immutable");
+    let template = path.child("template");
+    let movable = before.flag("suspend") && !old.at("status").has("startTime");
+    let free: &[&str] = if movable { &MOVABLE } else { &[] };
+    if set_back(now.at("template"), before.at("template"), free) == *before.at("template") {
+        return;
     }
-}
-
-/// A template without what a suspended Job may still change: where its Pods run, and what they use.
-fn template_without(template: &Value, resources: bool) -> Value {
-    let mut template = template.clone();
-    if let Some(meta) = template.inner("metadata") {
-        meta.remove("labels");
-        meta.remove("annotations");
+    if movable {
+        errors.invalid(&template.child("spec"), now.below("template.spec").clone(), "field is immutable");
+    } else {
+        errors.invalid(&template, now.at("template").clone(), "field is immutable");
     }
-    if template.at("metadata").fields().is_some_and(|meta| meta.is_empty()) {
-        template.drop_field("metadata");
-    }
-    let Some(spec) = template.inner("spec") else { return template };
-    for key in ["nodeSelector", "tolerations", "schedulingGates"] {
-        spec.remove(key);
-    }
-    if let Some(affinity) = spec.inner("affinity") {
-        affinity.remove("nodeAffinity");
-    }
-    if spec.at("affinity").fields().is_some_and(|affinity| affinity.is_empty()) {
-        spec.remove("affinity");
-    }
-    for list in ["containers", "initContainers"].into_iter().filter(|_| resources) {
-        for container in spec.each(list) {
-            container.remove("resources");
-        }
-    }
-    template
 }

@@ -16,14 +16,19 @@ macro_rules! checks {
     ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as crate::rules::Check)),*] };
 }
 
+/// The `CHECKS` of files, one after the other.
+macro_rules! checks_of {
+    { $($file:ident)* } => { [$($file::CHECKS),*].into_iter().flatten().copied() };
+}
+
 mod certificate;
 mod config;
 mod container;
 mod device;
 mod flow;
+mod freeze;
 mod job;
 mod job_indexes;
-mod metadata;
 mod network_policy;
 mod node;
 mod pod;
@@ -36,7 +41,6 @@ mod registration;
 mod resource_slice;
 mod resources;
 mod scheduling;
-mod selector;
 pub(crate) mod service_address;
 mod slices;
 mod storage;
@@ -56,41 +60,14 @@ use crate::rules::{self, Check, ObjectPart};
 use crate::tree::Tree;
 use crate::{Kind, convert, meta};
 
-pub use selector::matches as selector_matches;
+pub use crate::selector::matches as selector_matches;
 
 /// Every function that a row may name.
 pub(crate) fn all_checks() -> impl Iterator<Item = (&'static str, Check)> {
-    let files: [&[(&str, Check)]; 28] = [
-        certificate::CHECKS,
-        config::CHECKS,
-        container::CHECKS,
-        device::CHECKS,
-        flow::CHECKS,
-        job::CHECKS,
-        job_indexes::CHECKS,
-        metadata::CHECKS,
-        network_policy::CHECKS,
-        node::CHECKS,
-        pod::CHECKS,
-        pod_change::CHECKS,
-        pod_status::CHECKS,
-        projected::CHECKS,
-        quota::CHECKS,
-        registration::CHECKS,
-        resource_slice::CHECKS,
-        resources::CHECKS,
-        scheduling::CHECKS,
-        selector::CHECKS,
-        service_address::CHECKS,
-        slices::CHECKS,
-        storage::CHECKS,
-        storage_class::CHECKS,
-        template::CHECKS,
-        trust_bundle::CHECKS,
-        volume::CHECKS,
-        webhook::CHECKS,
-    ];
-    files.into_iter().flatten().copied()
+    checks_of! {
+        certificate config container device flow job job_indexes network_policy node pod pod_change pod_status projected quota
+        registration resource_slice resources scheduling service_address slices storage storage_class template trust_bundle volume webhook
+    }
 }
 
 /// Checks a new object.

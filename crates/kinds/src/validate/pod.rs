@@ -32,7 +32,7 @@ fn search_list_is_short(at: &At<'_>, errors: &mut Errors) {
 /// Containers that run as processes of a Windows host do so all together, and in its network.
 fn host_processes_agree(at: &At<'_>, errors: &mut Errors) {
     let spec = at.value;
-    let said = |part: &Value| part.at("securityContext").at("windowsOptions").at("hostProcess").as_bool();
+    let said = |part: &Value| part.below("securityContext.windowsOptions.hostProcess").as_bool();
     let (of_pod, mut all, mut on_host) = (said(spec), 0, 0);
     container::each(spec, &container::LISTS, at.path, |_, item, path| {
         let own = said(item);
@@ -41,9 +41,7 @@ fn host_processes_agree(at: &At<'_>, errors: &mut Errors) {
         {
             let detail =
                 format!("pod hostProcess value must be identical if both are specified, was {of_pod}");
-            let path = path.child("securityContext");
-            let path = path.child("windowsOptions");
-            errors.invalid(&path.child("hostProcess"), own, detail);
+            errors.invalid(&path.child("securityContext.windowsOptions.hostProcess"), own, detail);
         }
         all += 1;
         on_host += i32::from(own.or(of_pod) == Some(true));
@@ -68,22 +66,15 @@ fn annotated_profiles_are_valid(at: &At<'_>, errors: &mut Errors) {
     const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
     for (key, value) in at.value.as_object().into_iter().flatten() {
         let profile = value.as_str().unwrap_or_default();
+        let wrong = |form| rules::form_errors(form, profile);
         if key == SECCOMP || key.starts_with(SECCOMP_CONTAINER) {
-            errors.invalid_all(
-                &at.path.child(key),
-                profile,
-                rules::form_errors("seccomp-annotation", profile),
-            );
+            errors.invalid_all(&at.path.child(key), profile, wrong("seccomp-annotation"));
         } else if let Some(name) = key.strip_prefix(APPARMOR) {
             let mut containers = container::LISTS.iter().flat_map(|list| at.top.at("spec").list(list));
             if !containers.any(|container| container.text("name") == name) {
                 errors.invalid(&at.path.key(key), name, "container not found");
             }
-            errors.invalid_all(
-                &at.path.key(key),
-                profile,
-                rules::form_errors("apparmor-annotation", profile),
-            );
+            errors.invalid_all(&at.path.key(key), profile, wrong("apparmor-annotation"));
         }
     }
 }
@@ -101,8 +92,7 @@ fn profiles_agree(at: &At<'_>, errors: &mut Errors) {
         let (own, general) = (item.at("securityContext"), spec.at("securityContext"));
         let profile = if own.has("appArmorProfile") { own } else { general }.at("appArmorProfile");
         let named = profile_of(annotations, name).unwrap_or_default();
-        let path = path.child("securityContext");
-        let path = path.child("appArmorProfile");
+        let path = path.child("securityContext.appArmorProfile");
         if profile.text("type") != named.text("type") {
             errors.forbidden(&path.child("type"), "apparmor type in annotation and field must match");
         } else if profile.text("localhostProfile") != named.text("localhostProfile") {

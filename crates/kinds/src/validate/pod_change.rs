@@ -7,8 +7,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use listwatch_wire::json::{Map, Value};
+use listwatch_wire::json::Value;
 
+use super::freeze::set_back;
 use crate::Kind;
 use crate::field::{Errors, Path};
 use crate::rules::{self, At, Check, ObjectPart};
@@ -28,21 +29,12 @@ fn pod_changes_little(at: &At<'_>, errors: &mut Errors) {
     let Some(old) = at.old else { return };
     let path = Path::root("spec");
     let (new, old) = (at.value.at("spec"), old.at("spec"));
-    for key in ["containers", "initContainers"] {
-        if new.count(key) != old.count(key) {
-            errors.forbidden(&path.child(key), "pod updates may not add or remove containers");
-            return;
-        }
-    }
-    if !deadline_change(new, old, &path, errors) {
-        return;
-    }
     tolerations_change(new, old, &path, errors);
     gates_change(new, old, &path, errors);
     if old.count("schedulingGates") > 0 {
         gated_pod_change(new, old, &path, errors);
     }
-    if frozen(new, old) != *old {
+    if changes_what_is_frozen(new, old) {
         errors.forbidden(&path, FROZEN);
     }
 }
@@ -60,28 +52,6 @@ fn gates_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) 
     }
 }
 
-/// False if the deadline is one that nothing more is said about.
-fn deadline_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) -> bool {
-    const KEY: &str = "activeDeadlineSeconds";
-    let (path, before) = (path.child(KEY), old.int(KEY));
-    match (new.int(KEY), before) {
-        (Some(after), _) if !(0..=i64::from(i32::MAX)).contains(&after) => {
-            let detail = format!("must be between 0 and {}, inclusive", i32::MAX);
-            errors.invalid(&path, after, detail);
-            return false;
-        }
-        (Some(after), Some(before)) if after > before => {
-            errors.invalid(&path, after, "must be less than or equal to previous value");
-            return false;
-        }
-        (None, Some(_)) => {
-            errors.invalid(&path, Value::Null, "must not update from a positive integer to nil value");
-        }
-        _ => {}
-    }
-    true
-}
-
 /// A gated Pod is not scheduled yet, so where it may go can still be narrowed.
 fn gated_pod_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     let mut lost =
@@ -90,13 +60,10 @@ fn gated_pod_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Erro
         let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
         errors.invalid(&path.child("nodeSelector"), new.at("nodeSelector").clone(), detail);
     }
-    const KEYS: [&str; 4] =
-        ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
-    let (affinity, required) = (path.child("affinity"), KEYS[2]);
-    let affinity = affinity.child("nodeAffinity");
-    let place = affinity.child(required);
-    let place = place.child("nodeSelectorTerms");
-    let listed = |spec: &Value| spec.path(&KEYS).as_array().cloned().unwrap_or_default();
+    const TERMS: &str =
+        "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+    let place = path.child(TERMS);
+    let listed = |spec: &Value| spec.below(TERMS).as_array().cloned().unwrap_or_default();
     let (now, before) = (listed(new), listed(old));
     if !before.is_empty() && before.len() != now.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
@@ -132,64 +99,34 @@ fn tolerations_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Er
     }
 }
 
-/// The new spec with everything that may change set back.
-fn frozen(new: &Value, old: &Value) -> Value {
-    let mut frozen = new.clone();
-    for key in ["containers", "initContainers"] {
-        for (item, before) in frozen.each(key).zip(old.list(key)) {
-            item.put("image", before.at("image").clone());
-        }
-    }
-    let Some(fields) = frozen.as_object_mut() else { return frozen };
-    let mut changeable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
+/// Returns true if an update changes a field that no update may change.
+fn changes_what_is_frozen(new: &Value, old: &Value) -> bool {
+    let mut free = vec!["containers[].image", "initContainers[].image"];
+    free.extend(["activeDeadlineSeconds", "tolerations", "schedulingGates"]);
     if old.int("terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
-        changeable.push("terminationGracePeriodSeconds");
+        free.push("terminationGracePeriodSeconds");
     }
     if old.count("schedulingGates") > 0 {
-        changeable.push("nodeSelector");
-        set_back_node_affinity(fields, old);
+        free.push("nodeSelector");
+        // An empty affinity cannot be taken away: kube-apiserver tells it from none.
+        free.extend((old.count("affinity") > 0 || new.has("affinity")).then_some("affinity.nodeAffinity"));
     }
-    for key in changeable {
-        match old.fields().and_then(|old| old.get(key)) {
-            Some(before) => fields.insert(key.to_owned(), before.clone()),
-            None => fields.remove(key),
-        };
-    }
-    frozen
-}
-
-/// Also restores the absence of an affinity, so that a Pod which gets its first one compares equal.
-fn set_back_node_affinity(spec: &mut Map, old: &Value) {
-    let before = old.at("affinity");
-    if before.has("nodeAffinity") {
-        if let Some(affinity) = spec.inner_or_new("affinity") {
-            affinity.put("nodeAffinity", before.at("nodeAffinity").clone());
-        }
-    } else if let Some(affinity) = spec.inner("affinity") {
-        affinity.remove("nodeAffinity");
-        if affinity.is_empty() && before.is_null() {
-            spec.remove("affinity");
-        }
-    }
+    set_back(new, old, &free) != *old
 }
 
 /// Ephemeral containers are only ever added.
 pub(super) fn ephemeral_containers(new: &Value, old: &Value, errors: &mut Errors) {
     const KEY: &str = "ephemeralContainers";
-    let (new, old) = (new.at("spec"), old.at("spec"));
-    let path = Path::root("spec");
-    let path = path.child(KEY);
-    let now: HashMap<&str, &Value> = new.list(KEY).iter().map(|item| (item.text("name"), item)).collect();
-    for before in old.list(KEY) {
+    let path = Path::root("spec.ephemeralContainers");
+    let now = new.at("spec").list(KEY);
+    let now: HashMap<&str, &Value> = now.iter().map(|item| (item.text("name"), item)).collect();
+    for before in old.at("spec").list(KEY) {
         let name = before.text("name");
-        match now.get(name).copied() {
-            None => errors
-                .forbidden(&path, format!("existing ephemeral containers {name:?} may not be removed\n")),
-            Some(after) if after != before => {
-                errors
-                    .forbidden(&path, format!("existing ephemeral containers {name:?} may not be changed\n"));
-            }
-            Some(_) => {}
-        }
+        let what = match now.get(name).copied() {
+            Some(after) if after == before => continue,
+            Some(_) => "changed",
+            None => "removed",
+        };
+        errors.forbidden(&path, format!("existing ephemeral containers {name:?} may not be {what}\n"));
     }
 }

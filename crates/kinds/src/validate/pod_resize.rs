@@ -1,26 +1,32 @@
 //! Validation of the `resize` subresource: what the containers of a Pod, and the Pod as a whole, may use from now on.
 //!
 //! Amounts of CPU and memory may change. Nothing may be added to or taken from the lists of containers, no amount that
-//! was set may be removed, and the Pod keeps its quality of service. As for ordinary updates ([`super::pod_change`]), the
-//! amounts are set back in a copy and the rest must be equal.
+//! was set may be removed, and the Pod keeps its quality of service. Ordinary updates are [`super::pod_change`].
 
-use listwatch_wire::json::{Map, Value};
+use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
+use super::freeze::set_back;
 use crate::field::{Errors, Path};
 use crate::prepare::qos_class;
-use crate::quantity;
 use crate::tree::Tree;
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
-const LISTS: [&str; 2] = ["initContainers", "containers"];
-const AMOUNTS: [&str; 2] = ["cpu", "memory"];
+const LISTS: [&str; 2] = ["requests", "limits"];
+/// The fields of a container, and of a Pod as a whole, that may change.
+const RESIZABLE: [&str; 4] = [
+    "resources.requests.cpu",
+    "resources.requests.memory",
+    "resources.limits.cpu",
+    "resources.limits.memory",
+];
+const MUTABLE: &str = "only cpu and memory resources are mutable";
 
 /// Returns the one error about a Pod that cannot be resized at all.
 pub(super) fn refused(old: &Value) -> Option<FieldError> {
-    let why = if old.at("metadata").at("annotations").has(MIRROR) {
+    let why = if old.below("metadata.annotations").has(MIRROR) {
         "static pods cannot be resized"
-    } else if old.path(&["spec", "os"]).text("name") == "windows" {
+    } else if old.below("spec.os").text("name") == "windows" {
         "windows pods cannot be resized"
     } else {
         return None;
@@ -36,18 +42,22 @@ pub(super) fn resize(new: &Value, old: &Value, errors: &mut Errors) {
     let running = old.at("status");
     let (new, old) = (new.at("spec"), old.at("spec"));
     if qos_class(new) != qos_class(old) {
-        let detail = "Pod QOS Class may not change as a result of resizing";
-        errors.invalid(&path, qos_class(old), detail);
+        errors.invalid(&path, qos_class(old), "Pod QOS Class may not change as a result of resizing");
     }
     if !is_supported(running) {
         errors.forbidden(&path, "Pod running on node without support for resize");
     }
     whole_pod(new, old, &path, errors);
-    if !same_containers(new, old, &path, errors) {
+    let found = errors.count();
+    same_containers(new, old, &path, errors);
+    if errors.count() > found {
         return;
     }
-    if check_containers(new, old, &path, errors) && set_back(new, old) != *old {
-        errors.forbidden(&path, "only cpu and memory resources are mutable");
+    amounts_stay(new, old, &path, errors);
+    only_amounts_change(new, old, &path, errors);
+    let free = ["initContainers", "containers", "resources"];
+    if errors.count() == found && set_back(new, old, &free) != *old {
+        errors.forbidden(&path, MUTABLE);
     }
 }
 
@@ -61,140 +71,82 @@ fn is_supported(status: &Value) -> bool {
 /// Checks the resources of the Pod as a whole.
 fn whole_pod(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (now, before) = (new.at("resources"), old.at("resources"));
-    let path = path.child("resources");
+    let place = path.child("resources");
     if before.is_object() && !now.is_object() {
-        return errors.forbidden(&path, "pod-level resources cannot be removed");
+        return errors.forbidden(&place, "pod-level resources cannot be removed");
     }
-    for list in ["requests", "limits"] {
-        if is_removed(now.at(list), before.at(list)) {
-            errors.forbidden(&path.child(list), format!("pod-level resource {list} cannot be removed"));
-        }
+    for list in LISTS.into_iter().filter(|list| is_removed(now.at(list), before.at(list))) {
+        errors.forbidden(&place.child(list), format!("pod-level resource {list} cannot be removed"));
     }
-    if !is_alike(now, before) {
-        errors.forbidden(&path.above(), "only cpu and memory resources are mutable at pod-level");
+    if set_back(new, old, &RESIZABLE).at("resources") != before {
+        errors.forbidden(path, "only cpu and memory resources are mutable at pod-level");
     }
 }
 
-/// Checks that the containers are the same, in the same order; false if they are not.
-fn same_containers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) -> bool {
-    let mut same = true;
+/// Calls back with the containers of a list, their stored forms and their paths.
+fn each<'a>(
+    (new, old): (&'a Value, &'a Value),
+    list: &str,
+    path: &Path<'_>,
+    mut visit: impl FnMut(&'a Value, &'a Value, &Path<'_>),
+) {
+    let path = path.child(list);
+    for (index, (now, before)) in new.list(list).iter().zip(old.list(list)).enumerate() {
+        visit(now, before, &path.index(index));
+    }
+}
+
+/// Checks that the containers are the same, in the same order.
+fn same_containers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     for list in ["containers", "initContainers"] {
-        let path = path.child(list);
         if new.count(list) != old.count(list) {
-            errors.forbidden(&path, format!("{list} may not be added or removed on resize"));
-            same = false;
+            errors.forbidden(&path.child(list), format!("{list} may not be added or removed on resize"));
             continue;
         }
-        for (index, (now, before)) in new.list(list).iter().zip(old.list(list)).enumerate() {
+        each((new, old), list, path, |now, before, path| {
             if now.text("name") != before.text("name") {
                 let detail = format!("{list} may not be renamed or reordered on resize");
-                errors.forbidden(&path.index(index).child("name"), detail);
-                same = false;
+                errors.forbidden(&path.child("name"), detail);
             }
-        }
+        });
     }
-    same
 }
 
-/// Checks container by container; true if nothing was wrong.
-fn check_containers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) -> bool {
-    let mut well = true;
-    for list in LISTS {
-        let path = path.child(list);
-        for (index, (now, before)) in new.list(list).iter().zip(old.list(list)).enumerate() {
-            let path = path.index(index);
-            let path = path.child("resources");
-            for amounts in ["requests", "limits"] {
-                if is_removed(now.at("resources").at(amounts), before.at("resources").at(amounts)) {
-                    errors.forbidden(&path.child(amounts), format!("resource {amounts} cannot be removed"));
-                    well = false;
-                }
+/// Amounts that were set stay set.
+fn amounts_stay(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+    for list in ["initContainers", "containers"] {
+        each((new, old), list, path, |now, before, path| {
+            let (now, before, path) = (now.at("resources"), before.at("resources"), path.child("resources"));
+            for list in LISTS.into_iter().filter(|list| is_removed(now.at(list), before.at(list))) {
+                errors.forbidden(&path.child(list), format!("resource {list} cannot be removed"));
             }
-        }
+        });
     }
-    for (now, before) in new.list("containers").iter().zip(old.list("containers")) {
-        if container_set_back(now, before) != *before {
-            errors.forbidden(path, "only cpu and memory resources are mutable");
-            well = false;
-        }
-    }
-    well & check_init_containers(new, old, path, errors)
 }
 
-fn check_init_containers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) -> bool {
-    const LIST: &str = "initContainers";
-    let (path, mut well) = (path.child(LIST), true);
-    for (index, (now, before)) in new.list(LIST).iter().zip(old.list(LIST)).enumerate() {
-        let path = path.index(index);
-        if container_set_back(now, before) != *before {
+/// Errors about containers are reported at the spec, errors about init containers at the container.
+fn only_amounts_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
+    each((new, old), "containers", path, |now, before, _| {
+        if set_back(now, before, &RESIZABLE) != *before {
+            errors.forbidden(path, MUTABLE);
+        }
+    });
+    each((new, old), "initContainers", path, |now, before, path| {
+        if set_back(now, before, &RESIZABLE) != *before {
             errors
-                .forbidden(&path, "only cpu and memory resources for init or sidecar containers are mutable");
-            well = false;
+                .forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable");
         }
         let mut policies = now.list("resizePolicy").iter();
         let restarts = policies.any(|policy| policy.text("restartPolicy") == "RestartContainer");
         if now != before && now.text("restartPolicy") != "Always" && restarts {
             let detail =
                 "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
-            errors.forbidden(&path, detail);
-            well = false;
+            errors.forbidden(path, detail);
         }
-    }
-    well
+    });
 }
 
 /// Returns true if an amount that was set is not there any more.
 fn is_removed(now: &Value, before: &Value) -> bool {
     before.fields().into_iter().flatten().any(|(name, _)| !now.has(name))
-}
-
-/// Returns true if resources differ in nothing but amounts of CPU and memory.
-fn is_alike(now: &Value, before: &Value) -> bool {
-    let lists = ["requests", "limits"].iter().all(|list| {
-        let (now, before) = (other_amounts(now, list), other_amounts(before, list));
-        let mut both = now.iter().zip(&before);
-        now.len() == before.len() && both.all(|((a, x), (b, y))| a == b && is_same_amount(x, y))
-    });
-    lists && now.at("claims") == before.at("claims")
-}
-
-/// The amounts of a list that are neither CPU nor memory.
-fn other_amounts<'a>(resources: &'a Value, list: &str) -> Vec<(&'a str, &'a Value)> {
-    let all = resources.entries(list).map(|(name, amount)| (name.as_str(), amount));
-    all.filter(|(name, _)| !AMOUNTS.contains(name)).collect()
-}
-
-fn is_same_amount(now: &Value, before: &Value) -> bool {
-    let (Some(now), Some(before)) = (now.as_str(), before.as_str()) else { return now == before };
-    quantity::compare(now, before) == Ok(std::cmp::Ordering::Equal)
-}
-
-/// A container with its old amounts of CPU and memory, if that is all that changed in its resources.
-fn container_set_back(now: &Value, before: &Value) -> Value {
-    let mut back = now.clone();
-    if is_alike(now.at("resources"), before.at("resources"))
-        && let Some(container) = back.as_object_mut()
-    {
-        adopt(container, before, "resources");
-    }
-    back
-}
-
-/// The new spec with everything that may change set back.
-fn set_back(new: &Value, old: &Value) -> Value {
-    let mut back = new.clone();
-    if let Some(spec) = back.as_object_mut() {
-        for key in LISTS.into_iter().chain(["resources"]) {
-            adopt(spec, old, key);
-        }
-    }
-    back
-}
-
-fn adopt(into: &mut Map, from: &Value, key: &str) {
-    if from.has(key) {
-        into.put(key, from.at(key).clone());
-    } else {
-        into.remove(key);
-    }
 }

@@ -11,10 +11,10 @@ use std::net::IpAddr;
 use listwatch_wire::json::Value;
 
 use crate::field::{Errors, Path};
+use crate::names::IP_ADDRESS;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const ONE_EACH: &str = "may specify no more than one IP for each IP family";
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![status_moves_on, users_and_devices_are_known];
@@ -161,7 +161,7 @@ fn addresses(now: &Value, was: &Value, key: &str, path: &Path<'_>, errors: &mut 
         match address.parse::<IpAddr>() {
             Ok(address) => parsed.push(address),
             Err(_) if known.iter().any(|entry| entry.text("ip") == address) => {}
-            Err(_) => errors.invalid(&path.index(index), address, ADDRESS),
+            Err(_) => errors.invalid(&path.index(index), address, IP_ADDRESS),
         }
     }
     let count = now.count(key);

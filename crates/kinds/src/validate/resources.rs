@@ -105,15 +105,11 @@ fn overhead_is_valid(at: &At<'_>, errors: &mut Errors) {
 /// Limits first, then requests with the comparison, then huge pages: the order of kube-apiserver.
 fn requirements(resources: &Value, name_form: &str, path: &Path<'_>, errors: &mut Errors) {
     let (limits, requests) = (path.child("limits"), path.child("requests"));
-    let mut one = |name: &str, amount: &Value, path: &Path<'_>| {
-        errors.invalid_all(path, name, rules::form_errors(name_form, name));
-        self::amount(name, amount, path, errors);
-    };
-    for (name, amount) in resources.entries("limits") {
-        one(name, amount, &limits.key(name));
-    }
-    for (name, amount) in resources.entries("requests") {
-        one(name, amount, &requests.key(name));
+    for (list, path) in [("limits", &limits), ("requests", &requests)] {
+        for (name, amount) in resources.entries(list) {
+            errors.invalid_all(&path.key(name), name, rules::form_errors(name_form, name));
+            self::amount(name, amount, &path.key(name), errors);
+        }
     }
     for (name, amount) in resources.entries("requests") {
         let (asked, most) = (amount.as_str().unwrap_or_default(), resources.at("limits").text(name));
@@ -191,8 +187,7 @@ fn resource_claims_are_used(at: &At<'_>, errors: &mut Errors) {
     let known: HashSet<&str> =
         at.value.list("resourceClaims").iter().map(|claim| claim.text("name")).collect();
     container::each(at.value, &container::LISTS, at.path, |_, item, path| {
-        let path = path.child("resources");
-        let path = path.child("claims");
+        let path = path.child("resources.claims");
         let (mut whole, mut parts, mut divided) = (HashSet::new(), HashSet::new(), HashSet::new());
         for (index, claim) in item.at("resources").list("claims").iter().enumerate() {
             let path = path.index(index);

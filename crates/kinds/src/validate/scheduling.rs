@@ -6,39 +6,21 @@
 use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::label_key_errors;
 
 use crate::field::Errors;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![label_keys_are_apart, constraints_are_unique];
+pub(super) const CHECKS: &[(&str, Check)] = checks![label_keys_are_not_selected, constraints_are_unique];
 
-/// Keys that are added to a selector from the Pod's own labels.
-fn label_keys_are_apart(at: &At<'_>, errors: &mut Errors) {
+/// Keys that are added to a selector from the Pod's own labels, and that it has no terms for.
+fn label_keys_are_not_selected(at: &At<'_>, errors: &mut Errors) {
     let selector = at.value.at("labelSelector");
-    for list in ["matchLabelKeys", "mismatchLabelKeys"] {
-        let (keys, path) = (at.value.list(list), at.path.child(list));
-        if !keys.is_empty() && selector.is_null() {
-            errors.forbidden(&path, "must not be specified when labelSelector is not set");
-            continue;
-        }
-        for (index, key) in keys.iter().filter_map(Value::as_str).enumerate() {
-            errors.invalid_all(&path.index(index), key, label_key_errors(key));
-        }
-    }
-    let mismatched: HashSet<&str> =
-        at.value.list("mismatchLabelKeys").iter().filter_map(Value::as_str).collect();
-    let path = at.path.child("matchLabelKeys");
     let mut terms: HashMap<&str, usize> = HashMap::new();
     for term in selector.list("matchExpressions") {
         *terms.entry(term.text("key")).or_default() += 1;
     }
     for (index, key) in at.value.list("matchLabelKeys").iter().filter_map(Value::as_str).enumerate() {
-        if mismatched.contains(key) {
-            let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
-            errors.invalid(&path.index(index), key, detail);
-        }
         let times = terms.get(key).copied().unwrap_or(0);
         if times > 0 && times + usize::from(selector.at("matchLabels").has(key)) > 1 {
             errors.invalid(&at.path.index(index), key, "exists in both matchLabelKeys and labelSelector");

@@ -11,12 +11,12 @@ use std::net::IpAddr;
 use listwatch_wire::json::Value;
 
 use crate::field::{Errors, Path};
-use crate::rules::{At, Check};
+use crate::names::IP_ADDRESS;
+use crate::rules::{self, At, Check};
 use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![addresses_stay];
 
-const ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 /// One per family.
 const MAX_ADDRESSES: usize = 2;
 
@@ -34,10 +34,12 @@ pub(crate) fn before_allocation(service: &Value, errors: &mut Errors) {
     }
     related_fields(spec, &path, errors);
     if errors.is_empty() {
-        families_and_policy(spec, &path, errors);
+        rules::run_variant("core.v1.Service@policy", service, errors);
+        second_family(spec, &path.child("clusterIPs"), errors);
     }
-    if errors.is_empty() {
-        configured(spec, &path, errors);
+    // Only a Service without addresses and without Pods of its choosing may claim families that the cluster has not.
+    if errors.is_empty() && !(is_headless(spec) && spec.count("selector") == 0) {
+        rules::run_variant("core.v1.Service@families", service, errors);
     }
 }
 
@@ -96,7 +98,7 @@ fn addresses(given: &[Value], path: &Path<'_>, errors: &mut Errors) -> bool {
                 valid = false;
             }
         } else if address.parse::<IpAddr>().is_err() {
-            errors.invalid(&path.index(index), address, ADDRESS);
+            errors.invalid(&path.index(index), address, IP_ADDRESS);
             valid = false;
         }
     }
@@ -119,42 +121,14 @@ fn families(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// There is one range of addresses, of one family: what is asked for must fit the policy, and a second address needs its family.
-fn families_and_policy(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let policy = spec.text("ipFamilyPolicy");
-    if matches!(policy, "" | "SingleStack") {
-        for (key, what) in [("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")] {
-            if spec.count(key) == 2 {
-                let detail = format!(
-                    "must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
-                );
-                errors.invalid(&path.child("ipFamilyPolicy"), policy, detail);
-            }
-        }
-    }
+/// There is one range of addresses, of one family: a second address needs its family.
+fn second_family(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let named = spec.count("ipFamilies");
     for (index, address) in spec.list("clusterIPs").iter().filter_map(Value::as_str).enumerate() {
         if index >= named && address.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6()) {
             let all = spec.at("clusterIPs").clone();
-            let path = path.child("clusterIPs");
             errors.invalid(&path.index(index), all, "IPv6 is not configured on this cluster");
         }
-    }
-}
-
-/// Only a Service without addresses and without Pods of its choosing may claim families that the cluster has not.
-fn configured(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if is_headless(spec) && spec.count("selector") == 0 {
-        return;
-    }
-    let policy = spec.text("ipFamilyPolicy");
-    if policy == "RequireDualStack" {
-        let detail = "this cluster is not configured for dual-stack services";
-        errors.invalid(&path.child("ipFamilyPolicy"), policy, detail);
-    }
-    let at = path.child("ipFamilies");
-    for (index, _) in spec.list("ipFamilies").iter().enumerate().filter(|(_, family)| *family == "IPv6") {
-        errors.invalid(&at.index(index), "IPv6", "not configured on this cluster");
     }
 }
 

@@ -10,6 +10,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::names::subdomain_errors;
 
 use crate::field::Errors;
+use crate::names::IP_ADDRESS;
 use crate::rules::{self, At, Check, canonical_range};
 use crate::tree::Tree;
 
@@ -34,10 +35,7 @@ fn slice_addresses_fit_their_type(at: &At<'_>, errors: &mut Errors) {
                     }
                     errors.invalid_all(&place, address, form);
                 }
-                ("IPv4" | "IPv6", Err(_)) => {
-                    let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-                    errors.invalid(&place, address, detail);
-                }
+                ("IPv4" | "IPv6", Err(_)) => errors.invalid(&place, address, IP_ADDRESS),
                 ("IPv4" | "IPv6", Ok(ip)) => {
                     if ip.is_ipv4() != (kind == "IPv4") {
                         errors.invalid(&path, address, format!("must be an {kind} address"));

@@ -8,9 +8,10 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use listwatch_wire::json::{Text, Value};
+use listwatch_wire::json::Value;
 use listwatch_wire::names::label_key_errors;
 
+use super::freeze::set_back;
 use crate::field::{Errors, Path};
 use crate::quantity;
 use crate::rules::{At, Check};
@@ -24,13 +25,6 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![
     topology_keys_are_unique
 ];
 
-/// The object's entries apart from some.
-fn without<'a>(object: &'a Value, keys: &[&str]) -> Vec<(&'a Text, &'a Value)> {
-    object.fields().into_iter().flatten().filter(|(key, _)| !keys.contains(&key.as_str())).collect()
-}
-
-/// The fields that may change are left out on both sides and the rest is compared, which keeps new fields immutable
-/// without a rule of their own.
 fn claim_changes_little(at: &At<'_>, errors: &mut Errors) {
     const DETAIL: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
     let Some(old) = at.old else { return };
@@ -46,7 +40,7 @@ fn claim_changes_little(at: &At<'_>, errors: &mut Errors) {
         free.push("storageClassName");
     }
     let path = at.path.child("spec");
-    if without(now, &free) != without(before, &free) {
+    if set_back(now, before, &free) != *before {
         errors.forbidden(&path, DETAIL);
     }
     shrinking(at.value, old, &path, errors);
@@ -55,16 +49,15 @@ fn claim_changes_little(at: &At<'_>, errors: &mut Errors) {
 /// Equal to the capacity is refused as well: there would be nothing to take back.
 fn shrinking(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     fn asked(claim: &Value) -> &str {
-        claim.path(&["spec", "resources", "requests"]).text("storage")
+        claim.below("spec.resources.requests").text("storage")
     }
-    let held = old.path(&["status", "capacity"]).text("storage");
+    let held = old.below("status.capacity").text("storage");
     let held = if held.is_empty() { "0" } else { held };
     let wanted = if asked(new).is_empty() { "0" } else { asked(new) };
     let less = quantity::compare(wanted, asked(old)) == Ok(Ordering::Less);
     if less && matches!(quantity::compare(wanted, held), Ok(Ordering::Less | Ordering::Equal)) {
-        let path = path.child("resources");
-        let path = path.child("requests");
-        errors.forbidden(&path.child("storage"), "field can not be less than status.capacity");
+        let path = path.child("resources.requests.storage");
+        errors.forbidden(&path, "field can not be less than status.capacity");
     }
 }
 
@@ -122,10 +115,9 @@ fn volume_changes_little(at: &At<'_>, errors: &mut Errors) {
         "volumeMode",
     ];
     let Some(old) = at.old else { return };
-    let path = at.path.child("spec");
-    if without(at.value.at("spec"), &FREE) != without(old.at("spec"), &FREE) {
+    if set_back(at.value.at("spec"), old.at("spec"), &FREE) != *old.at("spec") {
         let detail = "spec.persistentvolumesource is immutable after creation";
-        errors.forbidden(&path.child("persistentvolumesource"), detail);
+        errors.forbidden(&at.path.child("spec.persistentvolumesource"), detail);
     }
 }
 

@@ -7,11 +7,10 @@
 
 use listwatch_wire::json::{Value, json};
 
-use super::selector;
 use crate::field::{Errors, Path};
-use crate::meta;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
+use crate::{meta, selector};
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![
     template_metadata_is_valid,
@@ -20,7 +19,9 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![
     template_matches_selector,
     daemon_template_matches_selector,
     controller_template_matches_selector,
-    job_template_matches_selector
+    job_template_matches_selector,
+    revision_is_an_object,
+    selector_is_usable
 ];
 
 /// kube-apiserver reports labels and annotations of a template beside its metadata.
@@ -46,21 +47,19 @@ fn template_metadata_is_plain(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The error is about the labels of the template, not about the selector, which is immutable in most kinds.
+/// The error is about the labels of the template, not about the selector, which is immutable in most kinds. No selector matches
+/// nothing, an empty one everything.
 fn labels_match(chosen: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let labels = spec.path(&["template", "metadata", "labels"]);
-    if !selector::matches(chosen, labels) {
-        let path = path.child("template");
-        let path = path.child("metadata");
+    let labels = spec.below("template.metadata.labels");
+    if chosen.is_null() || !selector::matches(chosen, labels) {
         let detail = "`selector` does not match template `labels`";
-        errors.invalid(&path.child("labels"), labels.clone(), detail);
+        errors.invalid(&path.child("template.metadata.labels"), labels.clone(), detail);
     }
 }
 
 /// Pods of a workload are restarted for as long as it exists.
 fn always_restarts(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Errors) {
-    let (pod, path) = (spec.path(&["template", "spec"]), path.child("template"));
-    let path = path.child("spec");
+    let (pod, path) = (spec.below("template.spec"), path.child("template.spec"));
     if pod.text("restartPolicy") != "Always" {
         errors.not_supported(&path.child("restartPolicy"), pod.text("restartPolicy"), &["Always"]);
     }
@@ -73,27 +72,18 @@ fn always_restarts(spec: &Value, path: &Path<'_>, kind: &str, errors: &mut Error
 /// Deployments, ReplicaSets and StatefulSets. A selector that cannot be evaluated takes nothing to be compared with.
 fn template_matches_selector(at: &At<'_>, errors: &mut Errors) {
     let chosen = at.value.at("selector");
-    if chosen.is_null() {
-        let labels = at.value.path(&["template", "metadata", "labels"]).clone();
-        let path = at.path.child("template");
-        let path = path.child("metadata");
-        errors.invalid(&path.child("labels"), labels, "`selector` does not match template `labels`");
-    } else if !selector::is_usable(chosen) {
-        errors.invalid(&at.path.child("selector"), chosen.clone(), "invalid label selector");
-        return;
-    } else if !selector::is_empty(chosen) {
-        labels_match(chosen, at.value, at.path, errors);
+    if !selector::is_usable(chosen) {
+        return errors.invalid(&at.path.child("selector"), chosen.clone(), "invalid label selector");
     }
+    labels_match(chosen, at.value, at.path, errors);
     always_restarts(at.value, at.path, "ReplicaSet", errors);
 }
 
-/// An absent selector is compared as one that matches nothing; one that cannot be evaluated has been reported by its
-/// rows.
+/// A selector that cannot be evaluated has been reported by its rows.
 fn daemon_template_matches_selector(at: &At<'_>, errors: &mut Errors) {
     let chosen = at.value.at("selector");
-    if chosen.is_null() || selector::is_usable(chosen) {
-        let nothing = json!({"matchExpressions": [{}]});
-        labels_match(if chosen.is_null() { &nothing } else { chosen }, at.value, at.path, errors);
+    if selector::is_usable(chosen) {
+        labels_match(chosen, at.value, at.path, errors);
     }
     always_restarts(at.value, at.path, "DaemonSet", errors);
 }
@@ -114,5 +104,19 @@ fn job_template_matches_selector(at: &At<'_>, errors: &mut Errors) {
     let chosen = at.value.at("selector");
     if !chosen.is_null() && selector::is_usable(chosen) {
         labels_match(chosen, at.value, at.path, errors);
+    }
+}
+
+/// A ControllerRevision holds an earlier template, as an object of any kind.
+fn revision_is_an_object(at: &At<'_>, errors: &mut Errors) {
+    if !at.value.is_null() && !at.value.is_object() {
+        errors.required(at.path, "data must be a valid JSON object");
+    }
+}
+
+/// Reported at the selector as a whole; the kinds with rows for its parts do not name this check.
+fn selector_is_usable(at: &At<'_>, errors: &mut Errors) {
+    if !selector::is_usable(at.value) {
+        errors.invalid(at.path, at.value.clone(), "invalid label selector.");
     }
 }

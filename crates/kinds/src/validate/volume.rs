@@ -26,8 +26,7 @@ fn volumes_and_mounts_agree(at: &At<'_>, errors: &mut Errors) {
 fn claimed_volumes_and_mounts_agree(at: &At<'_>, errors: &mut Errors) {
     let claims = at.value.list("volumeClaimTemplates").iter();
     let mut claimed: HashSet<&str> = claims.map(|claim| claim.at("metadata").text("name")).collect();
-    let path = at.path.child("template");
-    let path = path.child("spec");
+    let path = at.path.child("template.spec");
     // kube-apiserver puts the volumes of claims before the others, in no order.
     let volumes = path.child("volumes");
     for (index, name) in claimed.iter().enumerate() {
@@ -40,7 +39,7 @@ fn claimed_volumes_and_mounts_agree(at: &At<'_>, errors: &mut Errors) {
         }
     }
     claimed.retain(|name| !name.is_empty() && label_errors(name).is_empty());
-    mounts(at.value.path(&["template", "spec"]), &claimed, &path, errors);
+    mounts(at.value.below("template.spec"), &claimed, &path, errors);
 }
 
 /// Volumes have names of their own, which mounts and devices refer to. A volume that is not valid cannot be mounted.
@@ -94,21 +93,14 @@ fn variables_of_files(
 ) {
     let path = path.child("env");
     for (index, variable) in container.list("env").iter().enumerate() {
-        let file = variable.at("valueFrom").at("fileKeyRef");
-        if file.is_null() {
-            continue;
-        }
-        let path = path.index(index);
-        let path = path.child("valueFrom");
-        let path = path.child("fileKeyRef");
-        let name = file.text("volumeName");
+        let file = variable.below("valueFrom.fileKeyRef");
+        let (name, path) = (file.text("volumeName"), path.index(index));
+        let path = path.child("valueFrom.fileKeyRef.volumeName");
         match known.get(name) {
-            None => errors.not_found(&path.child("volumeName"), name),
-            Some(volume) if !volume.has("emptyDir") => {
-                let detail = "referenced volume must be of type emptyDir";
-                errors.invalid(&path.child("volumeName"), name, detail);
-            }
-            Some(_) => {}
+            _ if file.is_null() => {}
+            None => errors.not_found(&path, name),
+            Some(volume) if volume.has("emptyDir") => {}
+            Some(_) => errors.invalid(&path, name, "referenced volume must be of type emptyDir"),
         }
     }
 }

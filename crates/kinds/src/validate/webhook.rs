@@ -1,4 +1,4 @@
-//! Validation of admission webhook configurations: review versions, resource rules and the client's address.
+//! Validation of admission webhook configurations: resource rules and the client's address.
 //!
 //! A configuration that the server could not call would block every write that it matches, so URLs must be plain
 //! `https` without user, query or fragment, and service paths must be clean. Certificates are checked only when the
@@ -11,35 +11,10 @@ use listwatch_wire::names::subdomain_errors;
 use listwatch_wire::webhook_url;
 
 use crate::field::Errors;
-use crate::names;
 use crate::rules::{At, Check};
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![
-    review_versions_are_known,
-    webhook_resources_are_valid,
-    url_is_plain_https,
-    service_path_is_clean
-];
-
-/// At least one version must be known to this server; others may be of the future. Order is preference.
-fn review_versions_are_known(at: &At<'_>, errors: &mut Errors) {
-    let versions = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
-    if versions.is_empty() {
-        errors.required(at.path, "must specify one of v1, v1beta1");
-        return;
-    }
-    let mut seen = HashSet::new();
-    for (index, version) in versions.iter().filter_map(Value::as_str).enumerate() {
-        if !seen.insert(version) {
-            errors.invalid(&at.path.index(index), version, "duplicate version");
-            continue;
-        }
-        errors.invalid_all(&at.path.index(index), version, names::label_1035_errors(version));
-    }
-    if !seen.contains("v1") && !seen.contains("v1beta1") {
-        errors.invalid(at.path, at.value.clone(), "must include at least one of v1, v1beta1");
-    }
-}
+pub(super) const CHECKS: &[(&str, Check)] =
+    checks![webhook_resources_are_valid, url_is_plain_https, service_path_is_clean];
 
 /// Stars must not overlap with what they include, because a rule that says something twice is most often a mistake.
 fn webhook_resources_are_valid(at: &At<'_>, errors: &mut Errors) {

@@ -129,6 +129,7 @@ fn pairs<'v>(
     }
 }
 
+/// Equal scalars are the common case and allocate nothing.
 fn is_same_scalar(old: Option<&Value>, new: Option<&Value>) -> bool {
     let (Some(old), Some(new)) = (old, new) else { return false };
     !old.is_object() && !old.is_array() && old == new
@@ -156,6 +157,7 @@ fn values<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>
     diff.unwrap_or_else(|| leaf(old, new))
 }
 
+/// A value that is owned as a whole.
 fn leaf(old: Option<&Value>, new: Option<&Value>) -> Diff {
     let mut diff = Diff::default();
     match (old, new) {

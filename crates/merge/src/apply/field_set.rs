@@ -11,6 +11,7 @@ use listwatch_json::{Map, Text, Value};
 use super::element;
 use super::node::{SELF, is_member};
 
+/// Path elements to the sets below them; `.` marks the element itself.
 type Trie = Map;
 
 /// A set of field paths, in the shape of `FieldsV1`.
@@ -158,6 +159,7 @@ impl fmt::Display for FieldSet {
     }
 }
 
+/// True if all keys are path elements. A set that a client made up could else not be merged.
 fn is_valid(trie: &Trie) -> bool {
     trie.iter().all(|(key, node)| match node {
         Value::Object(node) if key == SELF => node.is_empty(),
@@ -166,10 +168,12 @@ fn is_valid(trie: &Trie) -> bool {
     })
 }
 
+/// The mark of an element that is in the set itself.
 fn own() -> Value {
     Value::Object(Map::new())
 }
 
+/// In place; nothing is copied of what `a` has already.
 fn union(a: &mut Trie, b: &Trie) {
     for (key, from) in b {
         match (a.get_mut(key), from) {
@@ -197,6 +201,7 @@ fn union_node(a: &mut Trie, b: &Trie) {
     }
 }
 
+/// Removes the members of `b`, and what has become empty.
 fn subtract(a: &mut Trie, b: &Trie) {
     for (key, what) in b {
         if key == SELF {
@@ -267,10 +272,12 @@ fn intersection(a: &Trie, b: &Trie) -> Trie {
     out
 }
 
+/// The number of members.
 fn count(trie: &Trie) -> usize {
     below(trie).map(|(_, node)| usize::from(is_member(node)) + count(node)).sum()
 }
 
+/// The elements, without the mark of the set itself.
 fn below(trie: &Trie) -> impl Iterator<Item = (&Text, &Trie)> {
     trie.iter().filter(|(key, _)| *key != SELF).filter_map(|(key, node)| Some((key, node.as_object()?)))
 }

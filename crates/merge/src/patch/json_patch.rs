@@ -63,12 +63,15 @@ struct JsonPatchOperation {
     value: Option<Value>,
 }
 
+/// Nothing, or why the patch cannot be applied.
 type PatchResult<T = ()> = Result<T, PatchError>;
 
+/// An error of applying: 422, since the patch itself could be read.
 fn failed<T>(text: impl Into<String>) -> PatchResult<T> {
     Err(PatchError::Failed(text.into()))
 }
 
+/// An error of reading: 400, in the words of Go's decoder.
 fn undecodable(found: &Value, place: &str) -> PatchError {
     PatchError::Malformed(format!(
         "error decoding patch: json: cannot unmarshal {} into Go {place}",
@@ -138,6 +141,7 @@ impl JsonPatch {
     }
 }
 
+/// Fields that an operation does not have, for strict validation.
 fn unknown_fields(items: &List) -> Vec<String> {
     let fields = items.iter().enumerate().flat_map(|(index, item)| {
         item.as_object().into_iter().flat_map(|map| map.keys()).map(move |key| (index, key))
@@ -167,6 +171,7 @@ struct PatchBudget {
 }
 
 impl PatchBudget {
+    /// Takes from a bound, or says which one is exceeded.
     fn spend(left: &mut usize, amount: usize, what: &str) -> PatchResult {
         match left.checked_sub(amount) {
             Some(rest) => {
@@ -257,6 +262,7 @@ impl JsonPatchOperation {
         Ok(())
     }
 
+    /// `move`: what is moved cannot go below itself.
     fn shift(&self, object: &mut Value, budget: &mut PatchBudget) -> PatchResult {
         let from = self.origin("move")?;
         let path = self.place("move")?;
@@ -303,12 +309,14 @@ impl JsonPatchOperation {
             .map_err(|error| PatchError::Failed(format!("error while adding value during copy: {error}")))
     }
 
+    /// The pointer of the operation's `path`.
     fn place(&self, operation: &str) -> PatchResult<Pointer> {
         Pointer::parse(self.path.as_deref()).ok_or_else(|| {
             no_place(&format!("{operation} operation failed to decode path: operation missing path field"))
         })
     }
 
+    /// The pointer of the operation's `from`.
     fn origin(&self, operation: &str) -> PatchResult<Pointer> {
         Pointer::parse(self.from.as_deref()).ok_or_else(|| {
             no_place(&format!("{operation} operation failed to decode from: operation, missing from field"))
@@ -322,6 +330,7 @@ impl JsonPatchOperation {
         Ok(value)
     }
 
+    /// Compares by value, so that the order of fields makes no difference.
     fn test(&self, object: &mut Value) -> PatchResult {
         let path = self.place("test")?;
         let expected = self.value.as_ref().unwrap_or(&Value::Null);
@@ -421,6 +430,7 @@ impl Pointer {
         format!("\"{}\"", self.text)
     }
 
+    /// True if the other leads to something that this is part of.
     fn is_below(&self, other: &Self) -> bool {
         self.steps.len() > other.steps.len() && self.steps.starts_with(&other.steps)
     }

@@ -26,6 +26,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
+/// A merged part, or why it cannot be merged.
 type Merged<T> = Result<T, PatchError>;
 
 /// Merges a strategic merge patch into an object, which is left alone on failure.
@@ -86,6 +87,7 @@ fn merge_map<S: Schema>(mut original: Map, mut patch: Map, schema: Option<S>) ->
     Ok(original)
 }
 
+/// The words of kube-apiserver, with the patch as Go prints it.
 fn bad_directive(directive: &Value, patch: &Map) -> PatchError {
     let patch = go::print(&Value::Object(patch.clone()));
     PatchError::Unforeseen(format!("unknown patch type: {} in map: {patch}", go::print(directive)))
@@ -175,6 +177,7 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
+/// Keys of the patch that are instructions and no fields.
 fn is_directive(key: &str) -> bool {
     key == DIRECTIVE || key == RETAIN_KEYS || [DELETE_FROM, SET_ORDER].iter().any(|d| key.starts_with(d))
 }

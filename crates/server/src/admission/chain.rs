@@ -55,10 +55,12 @@ struct PluginRow {
     named: Option<Make>,
 }
 
+/// A plugin that kube-apiserver has on by default.
 const fn on(name: &'static str, make: Make) -> PluginRow {
     PluginRow { name, on_by_default: true, make: Some(make), named: None }
 }
 
+/// A plugin that must be named to run.
 const fn off(name: &'static str, make: Make) -> PluginRow {
     PluginRow { name, on_by_default: false, make: Some(make), named: None }
 }

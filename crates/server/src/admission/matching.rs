@@ -174,6 +174,7 @@ struct MatchRule {
 }
 
 impl MatchRule {
+    /// A rule of a webhook or policy. Absent lists match nothing; validation requires them.
     fn read(rule: &Value) -> Self {
         let texts = |key: &str| -> Vec<String> {
             rule.list(key).iter().filter_map(Value::as_str).map(str::to_owned).collect()

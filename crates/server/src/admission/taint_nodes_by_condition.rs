@@ -34,6 +34,7 @@ impl Plugin for TaintNodesByCondition {
     }
 }
 
+/// Adds the taint unless it is there, so that a new node gets no Pods before it is ready.
 fn add_taint(node: &mut Value) {
     let Some(spec) = node.inner_or_new("spec") else { return };
     let mut taints = spec.list("taints").to_vec();

@@ -60,6 +60,8 @@ impl Allocator {
     ///
     /// The lock is held for the whole search, which makes the choice and the reservation one step. A full range is
     /// the worst case: every address of it is looked up once.
+    ///
+    /// The first candidate that is neither stored nor taken by a write that is under way.
     fn take(
         &self,
         taken: impl Fn(&ClaimedValue) -> bool,
@@ -71,6 +73,7 @@ impl Allocator {
         Some(free)
     }
 
+    /// Makes a value available again, after the write that took it has failed or is in the cache.
     fn give_back(&self, claimed: ClaimedValue) {
         self.given.lock().remove(&claimed);
     }
@@ -141,6 +144,7 @@ impl<'a> TakenByServices<'a> {
         self
     }
 
+    /// True if another Service has the value, by the index of the watch cache or by its node ports.
     fn has(&self, claimed: &ClaimedValue) -> bool {
         let named = match claimed {
             ClaimedValue::Address(address) => {
@@ -151,6 +155,7 @@ impl<'a> TakenByServices<'a> {
         named || self.claims.has(claimed, self.target)
     }
 
+    /// Other Services with a value, by an index of the watch cache.
     fn others(&self, field: &str, value: &str) -> impl Iterator<Item = &Arc<Object>> {
         let walk = self.collection.walk_indexed(field, value);
         self.snapshot.range(&walk).filter(|object| *object.key() != self.target.key)
@@ -164,10 +169,12 @@ pub(super) fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
     ports.chain(spec.int("healthCheckNodePort")).filter(|port| *port != 0)
 }
 
+/// Offset zero is the network itself and is never given.
 fn nth_address(offset: u32) -> ClaimedValue {
     ClaimedValue::Address(IpAddr::V4(Ipv4Addr::from(u32::from(RANGE).wrapping_add(offset))))
 }
 
+/// True if the server allocates such addresses, and so must claim them.
 fn in_range(address: IpAddr) -> bool {
     let IpAddr::V4(address) = address else { return false };
     u32::from(address).checked_sub(u32::from(RANGE)).is_some_and(|offset| offset < RANGE_SIZE)

@@ -53,6 +53,8 @@ pub(crate) enum RequestOptions<'a> {
 
 impl RequestOptions<'_> {
     /// Returns true if nothing may be written.
+    ///
+    /// Nothing is stored, and plugins must have no side effects.
     pub(crate) fn is_dry_run(self) -> bool {
         match self {
             Self::Create(options) | Self::Update(options) | Self::Patch(options) => options.is_dry_run(),
@@ -88,6 +90,7 @@ impl RequestOptions<'_> {
     }
 }
 
+/// The options of a deletion as plugins and webhooks see them: an object of its own kind.
 fn delete_options(options: &DeleteOptions) -> Value {
     let text = serde_json::to_vec(options).unwrap_or_default();
     let mut document = Value::read(&text).unwrap_or_default();

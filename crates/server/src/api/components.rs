@@ -37,6 +37,7 @@ pub(crate) struct ComponentHealth {
 }
 
 impl ComponentHealth {
+    /// A component that answered.
     fn told(healthy: bool, message: impl Into<String>) -> Self {
         Self { healthy, message: message.into(), error: String::new() }
     }
@@ -78,6 +79,7 @@ impl Api {
         ComponentHealth::told(false, format!("HTTP probe failed with statuscode: {}", status.as_u16()))
     }
 
+    /// Asks the health endpoint of a component on this machine, as kube-apiserver does. Its certificate is its own.
     async fn ask(&self, port: u16) -> Result<(http::StatusCode, Bytes), String> {
         let trust = Trust { bundle: "", insecure: true, identity: None };
         let address = WebhookAddress {

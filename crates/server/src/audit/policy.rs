@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::auth::{Attributes, User};
+use crate::files;
 
 /// The audit level: how much is recorded about a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -76,7 +77,7 @@ impl AuditPolicy {
     /// # Errors
     /// The problem with the policy.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let policy: Self = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let policy: Self = files::parse_yaml(text)?;
         if policy.kind != "Policy" || policy.api_version != "audit.k8s.io/v1" {
             return Err(format!(
                 "expected an audit.k8s.io/v1 Policy, found {} {}",

@@ -40,6 +40,7 @@ pub fn parse_token_file(text: &str) -> Result<Vec<Token>, String> {
         .collect()
 }
 
+/// One line: token, name, uid and, between quotes, groups. The error names the line and never the token.
 fn token(line: &str, number: usize) -> Result<Token, String> {
     let fields = csv_fields(line).ok_or_else(|| format!("line {number}: a quote is not closed"))?;
     let mut fields = fields.into_iter();

@@ -76,10 +76,12 @@ fn verb(request: &RequestInfo) -> &'static str {
     }
 }
 
+/// Apply is a verb of its own in metrics, although it is a PATCH.
 fn is_apply(request: &RequestInfo) -> bool {
     request.http.header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/apply-patch"))
 }
 
+/// kube-apiserver's label: `resource`, `namespace` or `cluster`.
 fn scope(info: &ResourceInfo) -> &'static str {
     match info {
         ResourceInfo { name: Some(_), .. } | ResourceInfo { verb: Verb::Create, .. } => "resource",

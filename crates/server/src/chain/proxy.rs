@@ -252,6 +252,7 @@ impl ProxiedBody {
         }
     }
 
+    /// The body piece by piece, as it comes from the extension API server.
     fn pieces(self) -> crate::http::body::PieceStream {
         stream::unfold(self, |mut passing| async move { passing.data().await.map(|piece| (piece, passing)) })
             .boxed()

@@ -59,6 +59,7 @@ pub(super) fn report(api: &Api, request: &Request, outcome: RequestOutcome<'_>) 
     }
 }
 
+/// Paths whose requests and responses carry secrets; errors about them are reported without detail.
 fn is_confidential(path: &str) -> bool {
     path.split('/').any(|segment| matches!(segment, "secrets" | "token" | "tokenreviews"))
 }

@@ -46,6 +46,7 @@ struct UnreadBytes {
 }
 
 impl UnreadBytes {
+    /// Counts the bytes until it is dropped.
     fn new(bytes: usize, share: &Arc<UnreadShare>) -> Self {
         share.unread.fetch_add(bytes, Ordering::Relaxed);
         Self { bytes, share: Arc::clone(share) }

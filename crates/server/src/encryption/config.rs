@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use crate::encryption::transform::{EncryptionKey, ValueTransform};
+use crate::files;
 
 /// An EncryptionConfiguration: the resources that are encrypted, and their keys. The first entry that names a
 /// resource applies.
@@ -70,9 +71,10 @@ impl EncryptionConfig {
     /// # Errors
     /// The problem with the configuration; never a secret.
     pub fn parse(text: &str) -> Result<Self, String> {
-        // An error of the parser would show the text.
-        let file: File =
-            serde_saphyr::from_str(text).map_err(|_| "not an EncryptionConfiguration".to_owned())?;
+        // An error of the parser would show the text. Nulls count: `identity:` is a provider.
+        let tree = files::yaml_tree(text).ok();
+        let file: Option<File> = tree.and_then(|tree| tree.to_type().ok());
+        let file = file.ok_or_else(|| "not an EncryptionConfiguration".to_owned())?;
         if file.kind != "EncryptionConfiguration" || file.api_version != "apiserver.config.k8s.io/v1" {
             return Err("expected an apiserver.config.k8s.io/v1 EncryptionConfiguration".to_owned());
         }

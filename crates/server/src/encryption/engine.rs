@@ -33,6 +33,8 @@ impl Encrypted {
 }
 
 impl EncryptionConfig {
+    /// Decrypts a value, if the configuration covers its key. The key is part of what is authenticated: a value copied
+    /// to another place is refused.
     fn read(&self, place: &str, stored: Bytes) -> Result<Bytes, Error> {
         match self.transform(place) {
             Some(transform) => transform.read(place, stored).map_err(Error::Invalid),

@@ -25,6 +25,8 @@ use crate::respond;
 const CONTENT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The document. Field names and order are those of `k8s.io/api/apidiscovery/v2`.
+///
+/// A group with all of its versions; kubectl needs one request for everything.
 #[derive(Serialize)]
 struct ApiGroupDiscoveryList {
     kind: &'static str,
@@ -40,6 +42,7 @@ struct ApiGroupDiscovery {
     versions: Vec<ApiVersionDiscovery>,
 }
 
+/// The name of the group, which the core group has none of.
 #[derive(Serialize)]
 struct DiscoveryMetadata {
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -54,6 +57,7 @@ struct ApiVersionDiscovery {
     resources: Vec<ApiResourceDiscovery>,
 }
 
+/// A resource and its subresources.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ApiResourceDiscovery {
@@ -70,6 +74,7 @@ struct ApiResourceDiscovery {
     subresources: Vec<SubEntry>,
 }
 
+/// A subresource. Its kind may be of another group, such as `Scale`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SubEntry {
@@ -119,6 +124,7 @@ pub(crate) fn answer(request: &Request, known: Known<'_>, core: bool) -> Respons
     with_etag(request, serde_json::to_vec(&document).unwrap_or_default())
 }
 
+/// A version that is served here, or the one an extension API server told about itself.
 fn version(known: Known<'_>, group: &str, version: Arc<str>) -> ApiVersionDiscovery {
     let remote = known.remotes.iter().find(|remote| &*remote.group == group && remote.version == version);
     if let Some(remote) = remote {
@@ -168,6 +174,7 @@ fn remote_entry(remote: &ExtensionServer, resource: &Value, listed: &[Value]) ->
     }
 }
 
+/// A resource as it stands in the document.
 fn entry(resource: &Resource) -> ApiResourceDiscovery {
     ApiResourceDiscovery {
         resource: Arc::clone(&resource.plural),
@@ -181,6 +188,7 @@ fn entry(resource: &Resource) -> ApiResourceDiscovery {
     }
 }
 
+/// Without a version of its own, a subresource is of the kind of its resource.
 fn sub_entry(resource: &Resource, sub: &Subresource) -> SubEntry {
     let (group, version, kind) = (Arc::clone(&sub.group), Arc::clone(&sub.version), Arc::clone(&sub.kind));
     let response_kind =

@@ -77,6 +77,7 @@ impl Request {
     }
 }
 
+/// A percent sign without two hexadecimal digits. Decoders differ about it, so it is refused.
 fn has_broken_escape(path: &str) -> bool {
     let is_hex = |digit: Option<char>| digit.is_some_and(|digit| digit.is_ascii_hexdigit());
     path.split('%').skip(1).any(|escape| {

@@ -233,6 +233,7 @@ struct FrameHead {
 }
 
 impl FrameReader {
+    /// Frames of more than `limit` bytes end the connection.
     fn new(limit: usize) -> Self {
         Self { limit, ..Self::default() }
     }
@@ -312,6 +313,7 @@ impl FrameReader {
         Some(unmasked)
     }
 
+    /// A fixed number of bytes, or `None` if they have not come yet.
     fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
         self.buf.get(at..at + N)?.try_into().ok()
     }

@@ -67,6 +67,7 @@ fn ipv6(table: &str) -> impl Iterator<Item = IpAddr> + '_ {
     addresses.filter(|ip| !ip.is_unicast_link_local()).map(IpAddr::from)
 }
 
+/// The name of the machine, if it can stand in a certificate.
 fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     let name = name.trim().to_ascii_lowercase();

@@ -65,6 +65,7 @@ impl Authority {
         Self::named(keep, "front-proxy-ca", "front-proxy-ca").await
     }
 
+    /// A CA of this name, made at the first start and kept where `keep` says.
     async fn named(keep: &SecretStore, file: &str, name: &'static str) -> Result<Self, Error> {
         let make = || KeyPair::generate().map(|key| key.serialize_pem()).map_err(tls);
         let key = keep.secret(&format!("{file}.key"), make).await?;
@@ -94,6 +95,7 @@ impl Authority {
         self.issue(params)
     }
 
+    /// Signs a certificate. Its private key is new each time and never stored.
     fn issue(&self, mut params: CertificateParams) -> Result<Issued, Error> {
         let ca_key = KeyPair::from_pem(&self.key).map_err(tls)?;
         // The parameters name the issuer; they are the same at each start, only the key differs between authorities.
@@ -116,12 +118,14 @@ fn hold(params: &mut CertificateParams, validity: Duration) {
     params.not_after = rcgen::date_time_ymd(year, month, day);
 }
 
+/// Year, month and day, which is what the library takes.
 fn date(time: Timestamp) -> (i32, u8, u8) {
     let zoned = time.to_zoned(jiff::tz::TimeZone::UTC);
     let part = |number: i8| u8::try_from(number).unwrap_or(1);
     (i32::from(zoned.year()), part(zoned.month()), part(zoned.day()))
 }
 
+/// A CA that may sign certificates and no further CAs.
 fn ca_params(name: &str) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, name);

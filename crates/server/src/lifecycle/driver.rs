@@ -238,6 +238,7 @@ impl Driver {
         }
     }
 
+    /// Queues the bootstrap objects of a namespace, once in the life of the process.
     fn bootstrap_namespace(&mut self, namespace: &str) {
         if !self.bootstrapped.contains(namespace) {
             self.queue.add(LifecycleTask::BootstrapNamespace(namespace.into()), Instant::now());

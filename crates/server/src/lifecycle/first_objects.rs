@@ -91,6 +91,7 @@ pub(super) fn objects() -> Vec<(&'static str, &'static str, Value, Option<Value>
         .collect()
 }
 
+/// The two classes of the system's own Pods, which nobody may delete.
 fn priority_classes() -> impl Iterator<Item = Value> {
     let classes = [
         (
@@ -109,6 +110,7 @@ fn priority_classes() -> impl Iterator<Item = Value> {
         .map(|(name, value, about)| json!({"metadata": {"name": name}, "value": value, "description": about}))
 }
 
+/// A condition that holds.
 fn condition((kind, reason, message): (&str, &str, &str)) -> Value {
     json!({"type": kind, "status": "True", "reason": reason, "message": message})
 }

@@ -11,7 +11,9 @@ use listwatch_wire::json::Value;
 use listwatch_wire::json::raw;
 use memchr::memmem;
 
+/// Owners are known by uid: an object of the same name is another one.
 type Uid = Arc<str>;
+/// Dependents are read and deleted by key.
 type StorageKey = Arc<str>;
 
 /// The graph of owners and dependents.

@@ -21,10 +21,12 @@ pub(super) fn is_outdated(policy: &[u8]) -> bool {
     Value::read(policy).is_ok_and(|policy| generation(&policy) > observed(&policy))
 }
 
+/// The generation that the spec has.
 fn generation(policy: &Value) -> i64 {
     policy.at("metadata").int("generation").unwrap_or(0)
 }
 
+/// The generation that the status is about; the types are checked again where they differ.
 fn observed(policy: &Value) -> i64 {
     policy.at("status").int("observedGeneration").unwrap_or(0)
 }

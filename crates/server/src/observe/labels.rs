@@ -30,6 +30,7 @@ impl<'a> Labels<'a> {
         Self { verb: self.verb, ..Self::default() }
     }
 
+    /// Labels that outlive the request, for watches that end later.
     pub(crate) fn into_owned(self) -> Labels<'static> {
         let owned = |text: Cow<'a, str>| Cow::Owned(text.into_owned());
         Labels {

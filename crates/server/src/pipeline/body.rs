@@ -174,6 +174,7 @@ pub(crate) fn apply_field_validation(
     }
 }
 
+/// Reads a body of any supported media type. The errors are those of kube-apiserver's decoders.
 fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Result<ParsedBody, Status> {
     let media = media_type(content_type);
     let unreadable = |why: String| {
@@ -221,6 +222,7 @@ pub(crate) fn media_type(content_type: Option<&str>) -> Cow<'_, str> {
     }
 }
 
+/// The type of the object comes from the envelope; `expected` is for bodies without one.
 fn protobuf(bytes: &[u8], expected: Expected<'_>) -> Result<Value, String> {
     listwatch_kinds::proto::decode(bytes, (&expected.api_version(), expected.kind))
         .map_err(|error| error.to_string())

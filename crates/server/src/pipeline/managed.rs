@@ -14,6 +14,7 @@ pub(crate) use crate::registry::managed::Tracking;
 /// The field manager recorded for requests without a `fieldManager` and a User-Agent.
 const UNKNOWN: &str = "unknown";
 
+/// The field manager of a request: as given, else the User-Agent up to its first slash.
 fn manager(request: &WriteRequest, options: &WriteOptions) -> String {
     if !options.field_manager.is_empty() {
         return options.field_manager.clone();

@@ -122,6 +122,7 @@ pub(crate) fn as_converted(why: &str) -> String {
     converted(why).unwrap_or_else(|| why.to_owned())
 }
 
+/// The words of apimachinery's converter of unstructured objects for a type error that Go's decoder words in another way.
 fn converted(why: &str) -> Option<String> {
     let (found, rest) = why.strip_prefix("json: cannot unmarshal ")?.split_once(" into Go ")?;
     let (_, wanted) = rest.rsplit_once(" of type ")?;

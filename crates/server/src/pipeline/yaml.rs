@@ -13,6 +13,8 @@ use listwatch_wire::json::Value;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Error, Options, Spanned};
 
+use crate::files::yaml_tree;
+
 /// A parsed document with its duplicate keys.
 #[derive(Debug)]
 pub(crate) struct YamlDocument {
@@ -35,7 +37,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<YamlDocument, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
     let text = first_document(text);
     let failed = |error: Error| format!("yaml: {error}");
-    match serde_saphyr::from_str(text) {
+    match yaml_tree(text) {
         Ok(value) => Ok(YamlDocument { value, repeated: Vec::new() }),
         Err(error) if is_repetition(&error) => {
             let value = serde_saphyr::from_str_with_options(text, lenient()).map_err(failed)?;
@@ -50,10 +52,12 @@ pub(crate) fn unmarshal_errors(repeated: &[String]) -> String {
     format!("yaml: unmarshal errors:\n  {}", repeated.join("\n  "))
 }
 
+/// Of duplicate keys the last wins, as in kube-apiserver.
 fn lenient() -> Options {
     serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins }
 }
 
+/// Every other error is final.
 fn is_repetition(error: &Error) -> bool {
     matches!(error.without_snippet(), Error::DuplicateMappingKey { .. })
 }
@@ -68,6 +72,7 @@ fn first_document(text: &str) -> &str {
     }
 }
 
+/// Reads the document once more, for the lines of its duplicate keys.
 fn repeated(text: &str) -> Result<Vec<String>, Error> {
     let found = RefCell::new(Vec::new());
     serde_saphyr::with_deserializer_from_str_with_options(text, lenient(), |yaml| {
@@ -81,6 +86,7 @@ fn repeated(text: &str) -> Result<Vec<String>, Error> {
 struct DuplicateKeyFinder<'a>(&'a RefCell<Vec<String>>);
 
 impl DuplicateKeyFinder<'_> {
+    /// Keeps the first of them, up to the bound.
     fn note(self, key: &Spanned<String>) {
         let mut found = self.0.borrow_mut();
         if found.len() < MAX_REPEATED {

@@ -38,6 +38,7 @@ struct Generations {
     young_bytes: usize,
 }
 
+/// By storage key.
 type Trees = HashMap<Arc<str>, RecentTree, foldhash::fast::RandomState>;
 
 /// A tree and how it was written.
@@ -49,6 +50,7 @@ pub(crate) struct WrittenTree {
     pub(crate) spans: Arc<Spans>,
 }
 
+/// A tree and the revision that it was stored with. Another revision in the store makes it useless.
 #[derive(Debug)]
 struct RecentTree {
     revision: Revision,

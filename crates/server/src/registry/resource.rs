@@ -87,6 +87,7 @@ pub struct Resource {
 #[derive(Clone)]
 pub struct Presenter(Arc<Present>);
 
+/// Changes the bytes of an object on their way out.
 type Present = dyn Fn(&Object) -> Option<Bytes> + Send + Sync;
 
 impl Presenter {

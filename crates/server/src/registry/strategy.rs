@@ -175,6 +175,7 @@ impl Builtin {
         (self.kind.group, self.kind.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition")
     }
 
+    /// The schema of the kind. Every kind of the table has one; the error is for one that was added without.
     fn node(&self) -> Result<Node, Status> {
         self.node.ok_or_else(|| Status::internal(format!("no schema for kind {}", self.kind.kind)))
     }

@@ -37,26 +37,33 @@ struct YamlWriter {
 }
 
 impl YamlWriter {
+    /// Writes text without a line break in it. Columns are counted in characters, as libyaml does.
     fn put(&mut self, text: &str) {
         self.out.push_str(text);
         self.column += text.chars().count();
     }
 
+    /// Ends the line.
     fn line(&mut self) {
         self.out.push('\n');
         self.column = 0;
     }
 
+    /// Begins a line with so many spaces.
     fn indent(&mut self, depth: usize) {
         self.out.extend(std::iter::repeat_n(' ', depth));
         self.column = depth;
     }
 
+    /// Goes on in the next line, indented.
     fn break_line(&mut self, depth: usize) {
         self.line();
         self.indent(depth);
     }
 
+    /// The entries of a map. The first begins where the writer stands: after a dash or on a line of its own.
+    ///
+    /// Keys are sorted once more, because the order of sigs.k8s.io/yaml is not that of JSON (see [`natural`]).
     fn map(&mut self, map: &Map, depth: usize) {
         let mut fields: Vec<(&str, &Value)> = map.iter().map(|(key, value)| (key.as_str(), value)).collect();
         fields.sort_by(|(a, _), (b, _)| natural(a, b));
@@ -89,6 +96,7 @@ impl YamlWriter {
         }
     }
 
+    /// The elements of a list. Lists and maps in it begin behind the dash.
     fn list(&mut self, items: &[Value], depth: usize) {
         for (index, item) in items.iter().enumerate() {
             if index > 0 {
@@ -116,6 +124,7 @@ impl YamlWriter {
         }
     }
 
+    /// A value on one line, or text in the style that fits it. Maps and lists are empty here.
     fn scalar(&mut self, value: &Value, depth: usize) {
         match value {
             Value::String(text) => self.text(text, depth),
@@ -125,6 +134,7 @@ impl YamlWriter {
         }
     }
 
+    /// A string in the first style of libyaml that can hold it.
     fn text(&mut self, text: &str, depth: usize) {
         match YamlTextForm::of(text).style(text) {
             TextStyle::Plain => self.folded(text, depth, |out, character| out.push(character)),
@@ -183,6 +193,7 @@ impl YamlWriter {
         self.put("\"");
     }
 
+    /// A character between double quotes: as itself if it can be printed, by its short escape, or by its number.
     fn escaped(&mut self, character: char) {
         let short = match character {
             '\0' => "\\0",
@@ -241,6 +252,8 @@ impl YamlWriter {
 }
 
 /// The styles of libyaml, in the order of preference.
+///
+/// `Literal` is a block after `|`, which keeps lines as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextStyle {
     Plain,
@@ -258,6 +271,7 @@ struct YamlTextForm {
 }
 
 impl YamlTextForm {
+    /// Looks at a text once, as `yaml_emitter_analyze_scalar` of libyaml does.
     fn of(text: &str) -> Self {
         let edge = |c: char| matches!(c, ' ' | '\n' | '\r');
         let edges = text.starts_with(edge) || text.ends_with(edge);
@@ -270,6 +284,8 @@ impl YamlTextForm {
         }
     }
 
+    /// The style of a text with these characters. What reads as another type unquoted, such as `yes` or `1e3`, is
+    /// quoted.
     fn style(self, text: &str) -> TextStyle {
         match text {
             _ if text.contains('\n') && self.literal => TextStyle::Literal,
@@ -286,6 +302,7 @@ fn is_written(character: char) -> bool {
     matches!(character, '\n') || is_printable(character)
 }
 
+/// The characters that YAML 1.1 prints, without the byte order mark and the Unicode line breaks.
 fn is_printable(character: char) -> bool {
     matches!(character, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
         && !matches!(character, '\u{feff}' | '\u{2028}' | '\u{2029}')

@@ -105,6 +105,7 @@ fn time(second: i64) -> String {
     seconds(Timestamp::from_second(second).unwrap_or(Timestamp::MAX))
 }
 
+/// The name may be left out of the body; another one than that of the path is a mistake.
 fn check_name(asked: &Value, name: &str) -> Result<(), Status> {
     let given = asked.at("metadata").text("name");
     if given.is_empty() || given == name {
@@ -114,6 +115,7 @@ fn check_name(asked: &Value, name: &str) -> Result<(), Status> {
     Err(Status::invalid(GROUP, KIND, name, &[FieldError::invalid("metadata.name", given, detail)]))
 }
 
+/// The same for the namespace.
 fn check_namespace(asked: &Value, name: &str, namespace: &str) -> Result<(), Status> {
     let given = asked.at("metadata").text("namespace");
     if given.is_empty() || given == namespace {

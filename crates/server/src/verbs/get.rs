@@ -58,6 +58,7 @@ fn is_copied(form: ResponseForm) -> bool {
     form.encoding == Encoding::Json && !form.pretty && !matches!(form.shape, ResponseShape::Table(_))
 }
 
+/// The response with an object, in the negotiated form and compressed if it is worth it.
 fn show(
     api: &Api,
     request: &Request,

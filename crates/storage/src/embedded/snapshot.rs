@@ -32,6 +32,7 @@ pub(super) struct ReadTransaction<'c> {
     pub(super) upto: Revision,
 }
 
+/// Keys that changed since the index was read, which count before what is on disk.
 type RecentKeys = Vec<(Arc<str>, KeyHead)>;
 
 impl ReadTransaction<'_> {
@@ -40,6 +41,7 @@ impl ReadTransaction<'_> {
         self.find(key, recent).map_err(|error| self.failed(&error))
     }
 
+    /// Names the key of a damaged value, where it can be found.
     fn failed(&self, error: &rusqlite::Error) -> Error {
         self.shared.failed_read(error, |key| self.head(key, None).ok().flatten())
     }
@@ -107,6 +109,7 @@ impl ReadTransaction<'_> {
         statement.query_row(params![sql(at), key], |row| row.get(0).map(revision)).optional()
     }
 
+    /// One key at the revision of the transaction.
     fn find(&self, key: &Arc<str>, recent: Option<KeyHead>) -> Sql<Option<KeyValue>> {
         let head = self.head(key, recent)?;
         let Some(at) = head.map(|head| self.resolve(head)).transpose()?.flatten() else { return Ok(None) };
@@ -261,6 +264,7 @@ fn verified(
     Ok(value.map(Bytes::copy_from_slice))
 }
 
+/// The newest version of a key, as the file has it.
 fn stored_head(row: &rusqlite::Row<'_>, column: usize) -> Sql<KeyHead> {
     let live = row.get(column + 1)?;
     Ok(KeyHead { revision: revision(row.get(column)?), live, stored: live })
@@ -268,6 +272,7 @@ fn stored_head(row: &rusqlite::Row<'_>, column: usize) -> Sql<KeyHead> {
 
 type KeyEntry = Option<(Arc<str>, KeyHead)>;
 
+/// The next row of a range.
 fn next_stored(rows: &mut rusqlite::Rows<'_>) -> Sql<KeyEntry> {
     rows.next()?.map(|row| Ok((row.get(0)?, stored_head(row, 1)?))).transpose()
 }

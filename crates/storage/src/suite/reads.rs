@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{listing, remove, set, value};
 use crate::{Engine, Error, Range, VersionRange};
 
+/// Keys come in the order of their bytes; the end is not part of a range.
 pub(super) async fn range_is_ordered_and_half_open(engine: &Arc<dyn Engine>) {
     for key in ["/c", "/a", "/b", "/d"] {
         set(engine, key, "v").await;
@@ -21,6 +22,7 @@ pub(super) async fn range_is_ordered_and_half_open(engine: &Arc<dyn Engine>) {
     }
 }
 
+/// A page says how many there are in all, for `remainingItemCount`.
 pub(super) async fn limit_bounds_items_but_not_count(engine: &Arc<dyn Engine>) {
     for n in 0..10 {
         set(engine, &format!("/k/{n}"), "v").await;
@@ -35,6 +37,7 @@ pub(super) async fn limit_bounds_items_but_not_count(engine: &Arc<dyn Engine>) {
     }
 }
 
+/// Pages at one revision do not see writes in between.
 pub(super) async fn pages_follow_each_other(engine: &Arc<dyn Engine>) {
     for n in 0..25 {
         set(engine, &format!("/k/{n:02}"), "old").await;
@@ -61,6 +64,7 @@ pub(super) async fn pages_follow_each_other(engine: &Arc<dyn Engine>) {
     assert_eq!(seen, expected);
 }
 
+/// Every revision within history can be read again.
 pub(super) async fn older_revisions_stay_as_they_were(engine: &Arc<dyn Engine>) {
     let mut history = Vec::new();
     for n in 0..10 {
@@ -72,6 +76,7 @@ pub(super) async fn older_revisions_stay_as_they_were(engine: &Arc<dyn Engine>) 
     }
 }
 
+/// A deletion hides a key from its own revision on.
 pub(super) async fn older_ranges_show_what_is_deleted_now(engine: &Arc<dyn Engine>) {
     set(engine, "/k/a", "1").await;
     let both = set(engine, "/k/b", "2").await;
@@ -84,6 +89,7 @@ pub(super) async fn older_ranges_show_what_is_deleted_now(engine: &Arc<dyn Engin
     assert_eq!(value(engine, "/k/a", Some(one)).await, None);
 }
 
+/// A revision that was not reached is no empty state.
 pub(super) async fn future_is_an_error(engine: &Arc<dyn Engine>) {
     set(engine, "/a", "1").await;
     let current = engine.current().await.expect("a revision");
@@ -94,6 +100,7 @@ pub(super) async fn future_is_an_error(engine: &Arc<dyn Engine>) {
     assert!(matches!(read, Err(Error::Future { .. })), "{read:?}");
 }
 
+/// A prefix ends with its slash: `/a` does not mean `/ab`.
 pub(super) async fn neighbours_of_a_prefix_stay_out(engine: &Arc<dyn Engine>) {
     for key in ["/a", "/a/", "/a/1", "/ab/1", "/a0", "/A/1"] {
         set(engine, key, "v").await;
@@ -111,6 +118,7 @@ async fn versions(engine: &Arc<dyn Engine>, key: &str, range: VersionRange) -> V
 
 const ALL: VersionRange = VersionRange { before: None, limit: 100, bytes: usize::MAX };
 
+/// The history of one key, read backwards.
 pub(super) async fn versions_come_newest_first_and_in_pages(engine: &Arc<dyn Engine>) {
     let mut expected = Vec::new();
     for n in 0..7 {
@@ -135,6 +143,7 @@ pub(super) async fn versions_come_newest_first_and_in_pages(engine: &Arc<dyn Eng
     assert!(versions(engine, "/k/none", ALL).await.is_empty());
 }
 
+/// Compaction takes old versions away and never the current one.
 pub(super) async fn versions_end_where_history_begins(engine: &Arc<dyn Engine>) {
     set(engine, "/k/a", "0").await;
     let current = set(engine, "/k/a", "1").await;

@@ -40,6 +40,7 @@ pub enum EditOp<'a> {
 }
 
 impl EditOp<'_> {
+    /// The bytes that an operation carries.
     fn bytes(&self) -> usize {
         match self {
             Self::AddMember(value) | Self::AddElement(value) | Self::Replace(value) => value.len(),
@@ -49,6 +50,7 @@ impl EditOp<'_> {
 }
 
 impl Edit<'_> {
+    /// An estimate of the encoded size, by which a patch is given up for the whole object.
     fn cost(&self) -> usize {
         EDIT_BYTES + self.path.len() + self.op.bytes()
     }
@@ -95,6 +97,7 @@ struct OpenContainer {
     index: usize,
 }
 
+/// The kinds of tokens that a comparison can begin at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TokenKind {
     Key,
@@ -112,6 +115,7 @@ struct ComparedToken {
     end: usize,
 }
 
+/// Reads two versions side by side. Equal stretches are skipped by bytes, without parsing.
 struct Comparison<'a, 'b> {
     a: &'b [u8],
     b: &'a [u8],
@@ -193,6 +197,7 @@ impl<'a> Comparison<'a, '_> {
         self.go_to(end, other_end)
     }
 
+    /// Goes on at matching places of both versions.
     fn go_to(&mut self, at: usize, other: usize) -> Option<()> {
         self.at = at;
         self.shift = isize::try_from(other).ok()? - isize::try_from(at).ok()?;
@@ -316,6 +321,7 @@ pub(super) fn shorten<'a>(
     }
 }
 
+/// True unless the byte separates or ends.
 fn begins_value(byte: u8) -> bool {
     !matches!(byte, b',' | b':' | b'}' | b']')
 }

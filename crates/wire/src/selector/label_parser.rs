@@ -12,6 +12,7 @@ use super::label::{Operator, Requirement};
 use crate::names::label_key_errors;
 use crate::status::FieldError;
 
+/// A token of the grammar. `Error` is text that can be part of no selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SelectorToken {
     Error,
@@ -30,6 +31,7 @@ enum SelectorToken {
     OpenPar,
 }
 
+/// A part of a selector, or the words of the error.
 type ParsedSelector<T> = Result<T, String>;
 
 /// Parses a selector with one token of lookahead, like `labels.Parse` of apimachinery, whose errors it reproduces.
@@ -54,12 +56,14 @@ pub(super) fn parse(text: &str) -> ParsedSelector<Vec<Requirement>> {
     }
 }
 
+/// The tokens of a selector and the position in them. Beyond the last token stands [`SelectorToken::End`].
 struct SelectorParser {
     tokens: Vec<(SelectorToken, String)>,
     at: usize,
 }
 
 impl SelectorParser {
+    /// The next token where an operator may stand: `in` and `notin` are operators there.
     fn raw(&self) -> (SelectorToken, String) {
         self.tokens.get(self.at).cloned().unwrap_or((SelectorToken::End, String::new()))
     }
@@ -77,18 +81,21 @@ impl SelectorParser {
         )
     }
 
+    /// Consumes a name, a value or a separator.
     fn take(&mut self) -> (SelectorToken, String) {
         let next = self.peek();
         self.at += 1;
         next
     }
 
+    /// Consumes an operator.
     fn take_operator(&mut self) -> (SelectorToken, String) {
         let next = self.raw();
         self.at += 1;
         next
     }
 
+    /// A comma at the end is an error, although the empty selector is none.
     fn expect_requirement_after_comma(&self) -> ParsedSelector<()> {
         match self.peek() {
             (SelectorToken::Identifier | SelectorToken::Not, _) => Ok(()),
@@ -96,10 +103,12 @@ impl SelectorParser {
         }
     }
 
+    /// A requirement, with the words that apimachinery puts before its errors.
     fn requirement_in_context(&mut self) -> ParsedSelector<Requirement> {
         self.requirement().map_err(|e| format!("unable to parse requirement: {e}"))
     }
 
+    /// A key alone asks for the presence of the label, `!key` for its absence.
     fn requirement(&mut self) -> ParsedSelector<Requirement> {
         let (key, negated) = self.key()?;
         let unary = matches!(self.peek().0, SelectorToken::End | SelectorToken::Comma);
@@ -129,6 +138,7 @@ impl SelectorParser {
         Ok((literal, negated))
     }
 
+    /// The operator behind a key and what it compares with. Equality takes one value, `in` and `notin` a list.
     fn operator_and_values(&mut self) -> ParsedSelector<(Operator, Vec<String>)> {
         let (token, literal) = self.take_operator();
         let operator = match token {
@@ -144,6 +154,7 @@ impl SelectorParser {
         Ok((operator, vec![self.exact_value()?]))
     }
 
+    /// The value of a comparison. Nothing before a comma or the end is the empty value.
     fn exact_value(&mut self) -> ParsedSelector<String> {
         if matches!(self.peek().0, SelectorToken::End | SelectorToken::Comma) {
             return Ok(String::new());
@@ -206,6 +217,7 @@ impl SelectorParser {
     }
 }
 
+/// Splits a text into tokens. Linear: each character is looked at once.
 fn tokens(text: &str) -> Vec<(SelectorToken, String)> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -219,10 +231,12 @@ fn tokens(text: &str) -> Vec<(SelectorToken, String)> {
     }
 }
 
+/// Characters that end a word and are tokens, or begin one.
 fn is_special(c: char) -> bool {
     matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
 }
 
+/// A key, a value or an operator of letters, up to a blank or a special character.
 fn word(text: &str) -> (SelectorToken, usize) {
     let end = text.find(|c| is_special(c) || matches!(c, ' ' | '\t' | '\r' | '\n')).unwrap_or(text.len());
     let token = match text.get(..end) {

@@ -16,11 +16,13 @@ pub(crate) const DELAYED: u64 = 4;
 /// Was unused when last looked at, and is in the list of those to be forgotten.
 pub(crate) const LEAVING: u64 = 8;
 
+/// The positions of the parts in the word; the flags are below them.
 const PRIORITY_SHIFT: u32 = 4;
 const DELAYED_PRIORITY_SHIFT: u32 = 6;
 const PRIORITY_BITS: u64 = 3;
 const DUE_SHIFT: u32 = 8;
 
+/// Everything about one key, in one aligned piece, so that handling a key touches one line of the cache.
 #[derive(Debug)]
 #[repr(align(32))]
 pub(crate) struct KeyRecord<K, R> {
@@ -37,6 +39,7 @@ pub(crate) struct KeyRecord<K, R> {
     pub(crate) delayed_reason: R,
 }
 
+/// Two bits, of which the fourth value is not used.
 #[inline]
 fn priority_of(bits: u64) -> Priority {
     match bits & PRIORITY_BITS {
@@ -47,6 +50,7 @@ fn priority_of(bits: u64) -> Priority {
 }
 
 impl<K, R> KeyRecord<K, R> {
+    /// True if a flag is set: dirty, processing, delayed, leaving.
     #[inline]
     pub(crate) fn is(&self, flag: u64) -> bool {
         self.state & flag != 0
@@ -68,6 +72,7 @@ impl<K, R> KeyRecord<K, R> {
         self.is(DIRTY | PROCESSING | DELAYED)
     }
 
+    /// The priority it is queued with, or was last.
     #[inline]
     pub(crate) fn priority(&self) -> Priority {
         priority_of(self.state >> PRIORITY_SHIFT)
@@ -84,6 +89,7 @@ impl<K, R> KeyRecord<K, R> {
         (self.state >> DUE_SHIFT, priority_of(self.state >> DELAYED_PRIORITY_SHIFT))
     }
 
+    /// Both parts of the delayed occurrence. A key has at most one, the earliest.
     #[inline]
     pub(crate) fn set_delay(&mut self, due: u64, priority: Priority) {
         let others = self.state & ((1 << DELAYED_PRIORITY_SHIFT) - 1);

@@ -10,6 +10,7 @@
 
 use super::slab::Slot;
 
+/// Six slots of four bytes and their tags make half a cache line.
 const CELLS: usize = 6;
 
 /// At most six keys per line on the average: then at most one half in thirty overflows, and one line in a hundred.
@@ -29,6 +30,7 @@ const ONES: u64 = 0x0101_0101_0101;
 const LOW_BITS: u64 = 0x7f * ONES;
 const HIGH_BITS: u64 = 0x80 * ONES;
 
+/// Half a cache line: the unit that a key is looked for in first.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct Half {
@@ -53,11 +55,13 @@ enum LaneCount {
 struct IndexCells(u64);
 
 impl IndexCells {
+    /// The lowest cell of the set.
     #[inline]
     fn first(self) -> Option<u32> {
         (self.0 != 0).then(|| self.0.trailing_zeros() / 8)
     }
 
+    /// Clears the lowest set bit, which is one instruction.
     #[inline]
     fn without_first(self) -> Self {
         Self(self.0 & self.0.wrapping_sub(1))
@@ -65,6 +69,7 @@ impl IndexCells {
 }
 
 impl Half {
+    /// The cells whose tag may be this one, all compared at once in one word.
     #[inline]
     fn tagged(&self, tag: u8) -> IndexCells {
         // A lane is zero where the tags agree. Adding 0x7f to its lower bits then leaves its high bit clear, otherwise
@@ -112,17 +117,21 @@ impl Half {
         self.word ^= u64::from(tag) << (8 * cell);
     }
 
+    /// A count that has reached 255 is not exact any more.
     #[inline]
     fn count(&self, count: LaneCount) -> u8 {
         (self.word >> count as u32) as u8
     }
 
+    /// Counts saturate: a line that is passed 255 times keeps being searched through until the table is rebuilt.
     fn increase(&mut self, count: LaneCount) {
         if self.count(count) != u8::MAX {
             self.word += 1 << count as u32;
         }
     }
 
+    /// The opposite of [`Self::increase`]. A saturated count stays, because it is not known by how much it is too
+    /// small.
     fn decrease(&mut self, count: LaneCount) {
         if self.count(count) != u8::MAX {
             self.word -= 1 << count as u32;
@@ -130,6 +139,7 @@ impl Half {
     }
 }
 
+/// Sixty-four bytes that the processor fetches together.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 struct IndexLine([Half; 2]);
@@ -142,6 +152,7 @@ impl IndexLine {
         &self.0[(hash & 1) as usize]
     }
 
+    /// The same for writing.
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "one bit, two halves")]
     fn half_mut(&mut self, hash: u32) -> &mut Half {
@@ -154,20 +165,24 @@ impl IndexLine {
         found.or_else(|| self.half(!hash).find(tag(hash), &is_key)).map(|(_, slot)| slot)
     }
 
+    /// Puts a slot into the half of its hash, or else into the other. False if both are full.
     fn put(&mut self, hash: u32, slot: Slot) -> bool {
         self.half_mut(hash).put(tag(hash), slot) || self.half_mut(!hash).put(tag(hash), slot)
     }
 
+    /// Removes a slot from the half that has it.
     fn clear(&mut self, hash: u32, slot: Slot) -> bool {
         self.half_mut(hash).clear(tag(hash), slot) || self.half_mut(!hash).clear(tag(hash), slot)
     }
 
+    /// The number of keys that went on to a later line because this one was full. A search may end where it is zero.
     #[inline]
     fn passed(&self) -> u8 {
         self.half(0).count(LaneCount::Passed)
     }
 }
 
+/// Finds the slot of a key by its hash. It holds no keys: the caller compares.
 #[derive(Debug)]
 pub(crate) struct KeyIndex {
     /// A power of two.
@@ -176,6 +191,7 @@ pub(crate) struct KeyIndex {
 }
 
 impl KeyIndex {
+    /// One line. It grows by doubling, when the keys are too many for their lines.
     pub(crate) fn new() -> Self {
         Self { lines: vec![IndexLine::default()], len: 0 }
     }
@@ -191,6 +207,7 @@ impl KeyIndex {
         }
     }
 
+    /// Looks in its first line and in those after it, as long as keys were passed on.
     #[cold]
     fn find_strayed(&self, hash: u32, is_key: impl Fn(Slot) -> bool) -> Option<Slot> {
         let mut at = self.home(hash);
@@ -266,6 +283,7 @@ impl KeyIndex {
         }
     }
 
+    /// Removes a key that is not in its first line, and takes back the marks that lead to it.
     #[cold]
     fn remove_strayed(&mut self, hash: u32, slot: Slot) {
         let mut at = self.home(hash);
@@ -303,12 +321,14 @@ impl KeyIndex {
         }
     }
 
+    /// The line that a key is looked for in first.
     #[inline]
     fn home(&self, hash: u32) -> usize {
         // The lowest bit tells the half.
         (hash >> 1) as usize & (self.lines.len() - 1)
     }
 
+    /// The next line, around the end.
     #[inline]
     fn after(&self, at: usize) -> usize {
         (at + 1) & (self.lines.len() - 1)

@@ -30,6 +30,7 @@ pub(crate) struct QueueMeter {
     started: u128,
 }
 
+/// The times of one key, and its neighbours among those that are processed, from the oldest to the newest.
 #[derive(Debug, Clone, Copy)]
 struct Times {
     /// The time at which the key became dirty.
@@ -58,6 +59,7 @@ impl QueueMeter {
         }
     }
 
+    /// A key became dirty. The time may be unknown: it is measured for some additions only.
     #[inline]
     pub(crate) fn added(&mut self, slot: Slot, at: Stamp) {
         self.adds += 1;
@@ -67,10 +69,12 @@ impl QueueMeter {
         self.edit(slot, |times| times.queued_at = at);
     }
 
+    /// Counts an addition by a rate limiter.
     pub(crate) fn retried(&mut self) {
         self.retries += 1;
     }
 
+    /// A key was handed out. The clock is read only if the time it waited is known.
     #[inline]
     pub(crate) fn taken(&mut self, slot: Slot, now: impl FnOnce(bool) -> Stamp) {
         let queued_at = self.at(slot).queued_at;
@@ -88,6 +92,7 @@ impl QueueMeter {
         self.started += u128::from(now.nanos());
     }
 
+    /// A key is done: it leaves the list of those that are processed.
     #[inline]
     pub(crate) fn done(&mut self, slot: Slot, now: impl FnOnce(bool) -> Stamp) {
         let Times { started_at, older, newer, .. } = self.at(slot);
@@ -122,6 +127,7 @@ impl QueueMeter {
         self.times = Vec::new();
     }
 
+    /// Adds what only this knows: distributions, the oldest and the sum of what is unfinished.
     pub(crate) fn fill(&mut self, stats: &mut Stats, now: u64) {
         let unfinished = (u128::from(now) * u128::from(self.count)).saturating_sub(self.started);
         let oldest = if self.oldest == NONE { now } else { self.started_at(self.oldest) };
@@ -156,6 +162,7 @@ struct Sampled {
 }
 
 impl Sampled {
+    /// Counts a duration, or that there was one which was not measured.
     #[inline]
     fn observe(&mut self, from: Stamp, to: Stamp) {
         if !(from.is_exact() && to.is_exact()) {

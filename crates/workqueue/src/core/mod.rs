@@ -218,11 +218,13 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         self.paused = paused && !self.closed;
     }
 
+    /// Compares the key itself, since hashes are halves.
     #[inline(always)]
     fn find(&self, hash: u32, key: &K) -> Option<Slot> {
         self.index.find(hash, |slot| self.slab.at(slot).key.as_ref() == Some(key))
     }
 
+    /// A key that is dirty already stays where it is, with the reasons merged and the higher priority.
     #[inline]
     fn mark_dirty(&mut self, slot: Slot, reason: R, priority: Priority, at: Stamp) {
         let entry = self.slab.at_mut(slot);
@@ -242,6 +244,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         }
     }
 
+    /// Counts the key as waiting, once until it is taken.
     #[inline]
     fn become_dirty(&mut self, slot: Slot, at: Stamp) {
         self.slab.at_mut(slot).set(DIRTY);
@@ -251,6 +254,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         }
     }
 
+    /// Moves a waiting key to a higher priority. One that is processed waits until it is done.
     fn raise(&mut self, slot: Slot, priority: Priority) {
         let waits = self.slab.at(slot).is(PROCESSING);
         if !waits {
@@ -262,6 +266,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         }
     }
 
+    /// Queues a key, in order or by tenants.
     #[inline(always)]
     fn push_ready(&mut self, slot: Slot, priority: Priority) {
         self.slab.at_mut(slot).place = match self.tenant_of {
@@ -270,12 +275,14 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         };
     }
 
+    /// Asks the user's function for the tenant of the key, under the lock: it must be quick.
     #[cold]
     fn push_fair(&mut self, slot: Slot, priority: Priority) -> u32 {
         let tenant = self.tenant_of.as_ref().zip(self.slab.at(slot).key.as_ref()).map(|(of, key)| of(key));
         self.ready.push_fair(priority, slot, tenant.unwrap_or(0))
     }
 
+    /// Forgets a key that is neither waiting, processed nor delayed.
     #[inline(always)]
     fn forget_if_unused(&mut self, slot: Slot) {
         let entry = self.slab.at_mut(slot);
@@ -293,6 +300,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         }
     }
 
+    /// Removes a key from the table and frees its slot.
     #[inline(always)]
     fn forget(&mut self, slot: Slot) {
         self.index.remove(self.slab.at(slot).hash, slot);
@@ -314,6 +322,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         }
     }
 
+    /// An empty queue after a burst keeps little more than it began with.
     #[cold]
     fn give_back_memory(&mut self) {
         if !self.slab.shrink() {

@@ -21,6 +21,9 @@ const ROOM_KEPT: usize = 8192;
 /// The room that a ring begins with.
 const ROOM_FIRST: usize = 16;
 
+/// Keys in the order of their addition, with gaps where one was taken out of the middle.
+///
+/// A key remembers its place, so that removing it is a write and not a search.
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
     /// As many as there is room for: none, or a power of two, so that a place becomes an index by a mask.
@@ -38,16 +41,19 @@ impl Ring {
         self.end.wrapping_sub(self.first)
     }
 
+    /// The number of keys, without the gaps.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         (self.span() - self.gaps) as usize
     }
 
+    /// The first place is never a gap, so equal ends mean that there is nothing.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.first == self.end
     }
 
+    /// Places are masked, because they count on around the ring.
     #[inline]
     fn at(&self, place: u32) -> Option<Slot> {
         self.slots.get(place as usize & self.slots.len().wrapping_sub(1)).copied()
@@ -73,6 +79,7 @@ impl Ring {
         place
     }
 
+    /// Doubles the room. Places stay valid: they are masked anew.
     #[cold]
     fn grow(&mut self) {
         let room = (2 * self.slots.len()).max(ROOM_FIRST);
@@ -81,6 +88,7 @@ impl Ring {
         *self = larger;
     }
 
+    /// Takes the first key.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Slot> {
         if self.is_empty() {
@@ -94,6 +102,7 @@ impl Ring {
         slot
     }
 
+    /// Keeps the first place a key, and gives back the memory of a ring that was large and is empty.
     #[cold]
     fn tidy(&mut self) {
         self.skip_gaps();
@@ -107,6 +116,7 @@ impl Ring {
         if self.is_empty() { None } else { self.at(self.first) }
     }
 
+    /// All places from the first key to the last, gaps included.
     fn taken(&self) -> impl Iterator<Item = u32> + use<> {
         let (first, span) = (self.first, self.span());
         (0..span).map(move |n| first.wrapping_add(n))
@@ -136,6 +146,7 @@ impl Ring {
         }
     }
 
+    /// Moves the keys together and reports their new places.
     fn close_gaps(&mut self, mut moved: impl FnMut(Slot, u32)) {
         let taken = self.taken();
         (self.end, self.gaps) = (self.first, 0);

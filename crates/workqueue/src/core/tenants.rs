@@ -24,6 +24,7 @@ const LEVELS: usize = Priority::ALL.len();
 /// The most hand-outs that a tenant may save up: a burst of so many keys counts as within its share. Also where everyone starts.
 const SAVINGS_MAX: f64 = 32.0;
 
+/// Where the turn of a tenant is at one level of priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum TenantPlace {
     /// Has no turn coming: nothing queued.
@@ -34,12 +35,14 @@ enum TenantPlace {
     Capped,
 }
 
+/// The waiting keys of a tenant at one level.
 #[derive(Debug, Default)]
 struct TenantLine {
     keys: Ring,
     place: TenantPlace,
 }
 
+/// A tenant that has keys waiting or in flight. Forgotten when it has neither.
 #[derive(Debug)]
 struct Tenant {
     id: u64,
@@ -58,12 +61,14 @@ impl Tenant {
     }
 }
 
+/// Tenants that have a turn at a level: those within their share first.
 #[derive(Debug, Default)]
 struct Turns {
     within_share: VecDeque<u32>,
     beyond: VecDeque<u32>,
 }
 
+/// Fair order among tenants: each gets its turn, whatever the others have queued.
 #[derive(Debug)]
 pub(crate) struct Tenants {
     by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
@@ -82,6 +87,7 @@ pub(crate) struct Tenants {
 }
 
 impl Tenants {
+    /// `in_flight_max` bounds the keys of one tenant that are processed at a time.
     pub(crate) fn new(in_flight_max: u32) -> Self {
         Self {
             by_id: HashMap::default(),
@@ -110,6 +116,7 @@ impl Tenants {
         place
     }
 
+    /// Remembers the tenant of a slot, so that the user's function is asked once.
     fn note_tenant(&mut self, slot: Slot, tenant: u32) {
         if self.of_slot.len() <= slot as usize {
             self.of_slot.resize(slot as usize + 1, 0);
@@ -235,11 +242,13 @@ impl Tenants {
         }
     }
 
+    /// The tenant that is next at a level.
     fn next_turn(&mut self, level: usize) -> Option<u32> {
         let turns = self.turns(level);
         turns.within_share.pop_front().or_else(|| turns.beyond.pop_front())
     }
 
+    /// The turns a tenant has earned and not used, bounded. One that is new to the present rush has the most.
     fn savings(&self, tenant: u32) -> f64 {
         let Some(entry) = self.tenants.get(tenant as usize) else { return 0.0 };
         if entry.counted_at <= self.rush_began {

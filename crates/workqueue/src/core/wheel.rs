@@ -48,6 +48,7 @@ pub(crate) struct Timer {
     pub(crate) slot: Slot,
 }
 
+/// Delays in a hierarchical timing wheel: adding and removing one is constant time, whatever waits.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     /// All timers due before this tick have been popped. Never moves back, so a clock that does is harmless.
@@ -181,6 +182,7 @@ impl Wheel {
         Some(self.first_of(level, *bits))
     }
 
+    /// The first occupied bucket of a level, and when it begins.
     fn first_of(&self, level: u32, occupied: u64) -> NextTimers {
         let position = occupied.trailing_zeros();
         let shift = level * LEVEL_BITS;
@@ -190,6 +192,7 @@ impl Wheel {
     }
 }
 
+/// The level whose buckets tell `due` from now.
 fn level_of(elapsed: u64, due: u64) -> u32 {
     let differing = (elapsed ^ due) | u64::from(BUCKETS - 1);
     ((u64::BITS - 1 - differing.leading_zeros()) / LEVEL_BITS).min(LEVELS - 1)

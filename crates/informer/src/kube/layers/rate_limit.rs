@@ -85,6 +85,7 @@ impl<S> fmt::Debug for RateLimited<S> {
     }
 }
 
+/// A watch by its query: it is one request, however long it lasts.
 fn is_watch<B>(request: &http::Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))

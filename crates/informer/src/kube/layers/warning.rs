@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use futures::future::BoxFuture;
 use tower::{Layer, Service};
 
+/// Called for each `Warning` header, such as for a deprecated version.
 type WarningHook = dyn Fn(&str) + Send + Sync;
 
 /// Calls a hook with the text of each warning.

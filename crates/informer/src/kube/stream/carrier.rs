@@ -1,4 +1,11 @@
-//! [`Carrier`]: the task of the connection: passes subscriptions on to the server, and events on to their sources.
+//! [`Carrier`]: the task of a shared connection: passes subscriptions on to the server, and events on to their sources.
+//!
+//! It owns the connection and everything said on it; handles talk to it by messages, and dropping the last of them ends
+//! it. It knows nothing of objects: an event is a line of bytes for the decoder of its source. Opening the connection
+//! and telling the server of changes are requests (`connect`); the frames that come back are `frames`.
+//!
+//! Every wait is bounded: a source that does not read is cut off rather than holding up the others, and a server that
+//! does not answer is given up, after which the sources go on with watches of their own.
 
 use std::time::Duration;
 
@@ -94,6 +101,8 @@ impl Carrier {
         true
     }
 
+    /// Opens the stream with what has been asked for so far, which saves a second request in most programs: informers
+    /// start together.
     async fn open(&mut self) -> Result<(String, Frames), NoStream> {
         discover(&self.client).await?;
         self.take_all();
@@ -155,6 +164,7 @@ impl Carrier {
         }
     }
 
+    /// Notes a request in the next message. Of several bookmarks the newest counts.
     fn take(&mut self, request: CarrierRequest) {
         match request {
             CarrierRequest::Subscribe(new) => self.subscribe(*new),
@@ -167,6 +177,8 @@ impl Carrier {
         }
     }
 
+    /// Adds a subscription under a number of its own. Beyond the server's limit its source opens an ordinary watch at
+    /// once.
     fn subscribe(&mut self, new: NewSubscription) {
         let NewSubscription { mut asked, begun, lines, reader } = new;
         let carried = Carried { lines, beginning: Some((begun, reader)) };
@@ -180,6 +192,7 @@ impl Carrier {
         self.heard = Instant::now();
     }
 
+    /// Forgets a subscription, and tells the server unless it ended there.
     fn unsubscribe(&mut self, id: String) {
         // What has ended by itself needs no end.
         if self.subscriptions.remove(&id).is_some() {
@@ -211,6 +224,7 @@ impl Carrier {
         Ok(())
     }
 
+    /// Hands the reader to the source that waits for it.
     fn started(&mut self, id: &str, start: SubscriptionStart) {
         let Some(carried) = self.subscriptions.get_mut(id) else { return };
         let Some((begun, lines)) = carried.beginning.take() else { return };
@@ -248,12 +262,15 @@ impl Carrier {
         }
     }
 
+    /// Passes a batch on, if there is one.
     async fn deliver(&mut self, batch: LineBatch) {
         if !batch.lines.is_empty() {
             self.pass_on(batch.subscription, batch.lines.freeze()).await;
         }
     }
 
+    /// Sends lines to the source of a subscription. Waits at most [`SLOW_SOURCE`] for room, and the whole connection
+    /// with it.
     async fn pass_on(&mut self, id: String, lines: Bytes) {
         let Some(carried) = self.subscriptions.get(&id) else { return };
         match timeout(SLOW_SOURCE, carried.lines.send(Ok(lines))).await {
@@ -306,6 +323,7 @@ impl LineBatch {
         self.lines.is_empty() || same
     }
 
+    /// Adds an event in the form of a line of an ordinary watch.
     fn push(&mut self, subscription: String, event: &[u8]) {
         self.subscription = subscription;
         self.lines.reserve(event.len() + SUFFIX.len());

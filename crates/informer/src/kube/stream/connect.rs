@@ -1,4 +1,7 @@
-//! Opening a stream and changing its subscriptions: the requests.
+//! Opening a stream and changing its subscriptions: the requests, and what their failures mean.
+//!
+//! A server without streams answers as for any unknown path, and is remembered as one ([`NoStream::NotOffered`]);
+//! everything else may work the next time. What comes over an open stream is `frames`, who asks is `carrier`.
 
 use std::time::Duration;
 
@@ -29,12 +32,14 @@ pub(super) enum NoStream {
     Failed,
 }
 
+/// The document that a server with extensions offers; unknown fields are of later versions.
 #[derive(Deserialize)]
 struct FeatureList {
     #[serde(default)]
     features: Vec<Feature>,
 }
 
+/// One extension, by name.
 #[derive(Deserialize)]
 struct Feature {
     #[serde(default)]

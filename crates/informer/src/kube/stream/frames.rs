@@ -1,4 +1,7 @@
 //! [`Frames`]: the frames of an open stream, as they come.
+//!
+//! Pairs the chunks of a body with the decoder of `listwatch_wire::stream`, which bounds the length of a frame. Knows
+//! no subscriptions: those are the business of `carrier`.
 
 use listwatch_wire::stream::{FrameDecoder, StreamFrame};
 
@@ -12,6 +15,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
+    /// Frames of a body, with what the decoder has already taken of it.
     pub(super) fn new(chunks: Chunks, decoder: FrameDecoder) -> Self {
         Self { chunks, decoder }
     }

@@ -1,4 +1,9 @@
 //! The checks of the baseline level: known ways to gain privileges on the node.
+//!
+//! Each function is one control of the Pod Security Standards and returns its violation, worded as kube-apiserver's Pod
+//! Security admission does: the reason first, then the containers and values. A field that is absent is never a
+//! violation here; the restricted level (`restricted`) asks for fields. The versions of the standards that a check
+//! belongs to are in `checks`, the parts of a Pod in `pod`.
 
 use std::collections::BTreeSet;
 
@@ -8,6 +13,9 @@ use listwatch_wire::json::Value;
 use super::checks::PodViolation;
 use super::pod::{Pod, named, plural, quoted, setters, texts};
 
+/// Profiles other than `RuntimeDefault` and `Localhost`, in fields or in the annotations from before there were fields.
+///
+/// Without a profile the runtime applies its own, so only an explicit `Unconfined` weakens the Pod.
 pub(super) fn app_armor(pod: &Pod<'_>) -> Option<PodViolation> {
     const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
     let (mut setters, values) = pod.forbidden_profiles("appArmorProfile");
@@ -39,6 +47,7 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<PodViolation> {
     ))
 }
 
+/// The capabilities that container runtimes grant by default: adding one of them again gives nothing new.
 const DEFAULT_CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
@@ -67,21 +76,25 @@ pub(super) fn added_capabilities(pod: &Pod<'_>, allowed: &[&str]) -> (Vec<String
     (containers, added)
 }
 
+/// The wording that both levels share; capabilities are sorted, as in kube-apiserver.
 pub(super) fn added_detail(containers: &[String], added: &BTreeSet<String>) -> String {
     format!("{} must not include {} in securityContext.capabilities.add", named(containers), quoted(added))
 }
 
+/// Capabilities beyond the defaults of the runtimes, such as `SYS_ADMIN`, are ways to the node.
 pub(super) fn baseline_capabilities(pod: &Pod<'_>) -> Option<PodViolation> {
     let (containers, added) = added_capabilities(pod, &DEFAULT_CAPABILITIES);
     (!containers.is_empty()).then(|| ("non-default capabilities", added_detail(&containers, &added)))
 }
 
+/// The network, process and IPC namespaces of the node show and reach what other Pods do there.
 pub(super) fn host_namespaces(pod: &Pod<'_>) -> Option<PodViolation> {
     let used = ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|key| pod.spec.flag(key));
     let used: Vec<String> = used.map(|key| format!("{key}=true")).collect();
     (!used.is_empty()).then(|| ("host namespaces", used.join(", ")))
 }
 
+/// A directory of the node is a way out of the container, whatever the rest of the Pod forbids.
 pub(super) fn host_path_volumes(pod: &Pod<'_>) -> Option<PodViolation> {
     let volumes = pod.spec.list("volumes").iter().filter(|volume| volume.has("hostPath"));
     let names: Vec<&str> = volumes.map(|volume| volume.text("name")).collect();
@@ -89,6 +102,7 @@ pub(super) fn host_path_volumes(pod: &Pod<'_>) -> Option<PodViolation> {
     (!names.is_empty()).then(|| ("hostPath volumes", detail()))
 }
 
+/// Ports of the node. Zero means none and is no violation.
 pub(super) fn host_ports(pod: &Pod<'_>) -> Option<PodViolation> {
     let (mut containers, mut ports) = (Vec::new(), BTreeSet::new());
     for container in pod.containers() {
@@ -110,6 +124,9 @@ pub(super) fn host_ports(pod: &Pod<'_>) -> Option<PodViolation> {
     ))
 }
 
+/// Hosts in probes and lifecycle hooks: the kubelet connects to them from the node, past network policies.
+///
+/// An empty host is the Pod itself. The check exists since version 1.34 of the standards.
 pub(super) fn hosts_of_probes(pod: &Pod<'_>) -> Option<PodViolation> {
     let (mut containers, mut hosts) = (BTreeSet::new(), BTreeSet::new());
     for container in pod.containers() {
@@ -134,12 +151,16 @@ pub(super) fn hosts_of_probes(pod: &Pod<'_>) -> Option<PodViolation> {
     Some(("probe or lifecycle host", format!("{} {uses} {what} {}", named(&containers), quoted(hosts))))
 }
 
+/// A privileged container has every device and capability of the node.
 pub(super) fn privileged(pod: &Pod<'_>) -> Option<PodViolation> {
     let containers = pod.bad(|context| context.flag("privileged"));
     let detail = || format!("{} must not set securityContext.privileged=true", named(&containers));
     (!containers.is_empty()).then(|| ("privileged", detail()))
 }
 
+/// Mounts of `/proc` other than `Default`, which shows parts of the node that are otherwise masked.
+///
+/// Pods in a user namespace may have it: the caller decides.
 pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<PodViolation> {
     let mut kinds = BTreeSet::new();
     let containers = pod.bad(|context| {
@@ -155,6 +176,7 @@ pub(super) fn proc_mount(pod: &Pod<'_>) -> Option<PodViolation> {
     (!containers.is_empty()).then(|| ("procMount", detail()))
 }
 
+/// Types beyond `allowed`, which grew over the versions of the standards, and any user or role of SELinux.
 pub(super) fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<PodViolation> {
     let (mut types, mut user, mut role) = (BTreeSet::new(), false, false);
     let mut is_bad = |context: &Value| {
@@ -193,6 +215,7 @@ pub(super) fn se_linux(pod: &Pod<'_>, allowed: &[&str]) -> Option<PodViolation> 
     Some(("seLinuxOptions", detail))
 }
 
+/// The annotations that named profiles before Kubernetes 1.19. They count for versions of the standards up to that one.
 pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<PodViolation> {
     let names = pod.containers().map(|container| container.text("name"));
     let keys = names.map(|name| format!("container.seccomp.security.alpha.kubernetes.io/{name}"));
@@ -208,6 +231,8 @@ pub(super) fn seccomp_annotations(pod: &Pod<'_>) -> Option<PodViolation> {
     (!forbidden.is_empty()).then(|| ("seccompProfile", format!("forbidden {word} {}", list())))
 }
 
+/// Profiles other than `RuntimeDefault` and `Localhost`. No profile at all is allowed here and a violation of the
+/// restricted level.
 pub(super) fn seccomp(pod: &Pod<'_>) -> Option<PodViolation> {
     let (setters, values) = pod.forbidden_profiles("seccompProfile");
     let detail = || {
@@ -235,12 +260,15 @@ const SYSCTLS: [&str; 14] = [
     "net.ipv4.tcp_notsent_lowat",
 ];
 
+/// Kernel parameters outside the first `safe` of the list. Those that a version of the standards did not know are
+/// refused by it.
 pub(super) fn sysctls(pod: &Pod<'_>, safe: usize) -> Option<PodViolation> {
     let names = pod.context().list("sysctls").iter().map(|sysctl| sysctl.text("name"));
     let forbidden: Vec<&str> = names.filter(|name| !SYSCTLS.iter().take(safe).any(|s| s == name)).collect();
     (!forbidden.is_empty()).then(|| ("forbidden sysctls", forbidden.join(", ")))
 }
 
+/// Containers that run as processes of a Windows node have all its rights.
 pub(super) fn windows_host_process(pod: &Pod<'_>) -> Option<PodViolation> {
     let is_bad = |context: &Value| context.at("windowsOptions").flag("hostProcess");
     let setters = setters(is_bad(pod.context()), &pod.bad(is_bad));

@@ -29,6 +29,8 @@ use crate::registry::Resource;
 const CHECKED_PODS: usize = 3000;
 const ANNOTATION: &str = "pod-security.kubernetes.io/";
 
+/// kube-apiserver's plugin PodSecurity: holds Pods against the Pod Security Standards that their namespace names by
+/// labels.
 #[derive(Debug)]
 pub(super) struct PodSecurity;
 
@@ -92,6 +94,7 @@ fn template_of<'a>(resource: &Resource, object: &'a Value) -> Option<&'a Value> 
 /// Violations by standard, so that none is evaluated twice.
 type Results = BTreeMap<Standard, Violations>;
 
+/// Evaluates each level and version once per request, since enforce, audit and warn mostly name the same.
 fn violations<'r>(results: &'r mut Results, standard: Standard, pod: &Pod<'_>) -> &'r Violations {
     results.entry(standard).or_insert_with(|| checks::evaluate(standard, pod))
 }
@@ -114,6 +117,7 @@ fn check_pod(request: &Attributes<'_>, object: &Value, policy: &NamespacePolicy)
     Err(Status::forbidden("", "pods", request.name, &why))
 }
 
+/// Adds what would be violated to the audit event.
 fn audit(request: &Attributes<'_>, pod: &Pod<'_>, policy: &NamespacePolicy, results: &mut Results) {
     let violated = violations(results, policy.audit, pod);
     if !violated.is_empty() {
@@ -122,6 +126,7 @@ fn audit(request: &Attributes<'_>, pod: &Pod<'_>, policy: &NamespacePolicy, resu
     }
 }
 
+/// Templates are never refused: their Pods are. The author is warned.
 fn audit_and_warn(request: &Attributes<'_>, pod: &Pod<'_>, policy: &NamespacePolicy, results: &mut Results) {
     audit(request, pod, policy, results);
     let violated = violations(results, policy.warn, pod);

@@ -1,4 +1,7 @@
 //! [`Pod`]: the parts of a Pod that checks look at, and the words of violations that they share.
+//!
+//! Templates of workloads are read the same way, since their Pods would be refused later. Nothing is checked here:
+//! `baseline` and `restricted` have the controls. The words are those of kube-apiserver, which users match on.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +20,12 @@ impl<'a> Pod<'a> {
         Self { annotations: object.at("metadata").at("annotations"), spec: object.at("spec") }
     }
 
+    /// The security context of the Pod, which containers inherit some fields of.
     pub(super) fn context(&self) -> &'a Value {
         self.spec.at("securityContext")
     }
 
+    /// All containers: init containers first, ephemeral ones last, the order in which kube-apiserver names them.
     pub(super) fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
         ["initContainers", "containers", "ephemeralContainers"]
             .into_iter()
@@ -52,6 +57,7 @@ impl<'a> Pod<'a> {
         (setters(own, &containers), values)
     }
 
+    /// Windows has no counterpart of most controls; the restricted level skips them since version 1.25.
     pub(super) fn is_windows(&self) -> bool {
         self.spec.at("os").text("name") == "windows"
     }
@@ -62,15 +68,18 @@ impl<'a> Pod<'a> {
     }
 }
 
+/// The form of a word for a count.
 pub(super) fn plural<'t>(one: &'t str, many: &'t str, count: usize) -> &'t str {
     if count == 1 { one } else { many }
 }
 
+/// Values between quotes, with commas.
 pub(super) fn quoted(items: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| format!("\"{}\"", item.as_ref())).collect();
     items.join(", ")
 }
 
+/// `container "a"` or `containers "a", "b"`.
 pub(super) fn named(containers: &[String]) -> String {
     format!("{} {}", plural("container", "containers", containers.len()), quoted(containers))
 }
@@ -81,6 +90,7 @@ pub(super) fn setters(pod: bool, containers: &[String]) -> Vec<String> {
     pod.then(|| "pod".to_owned()).into_iter().chain(containers).collect()
 }
 
+/// The strings of a list.
 pub(super) fn texts<'v>(values: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
     values.list(key).iter().filter_map(Value::as_str)
 }

@@ -1,4 +1,8 @@
 //! The checks of the restricted level: hardening that well-behaved Pods can be asked for.
+//!
+//! Unlike those of `baseline`, these find fault with fields that are absent, because the defaults of Kubernetes are not
+//! restricted. A setting of the Pod counts for its containers where Kubernetes says so. Which checks hold in which
+//! version, and the exemptions of Windows and of user namespaces, are in `checks`.
 
 use std::collections::BTreeSet;
 
@@ -9,6 +13,7 @@ use super::baseline::{added_capabilities, added_detail, seccomp};
 use super::checks::PodViolation;
 use super::pod::{Pod, named, plural, quoted, setters, texts};
 
+/// All capabilities are dropped, and at most `NET_BIND_SERVICE` is added again. Both halves are reported together.
 pub(super) fn restricted_capabilities(pod: &Pod<'_>) -> Option<PodViolation> {
     let keeping = pod.bad(|context| !texts(context.at("capabilities"), "drop").any(|drop| drop == "ALL"));
     let (adding, added) = added_capabilities(pod, &["NET_BIND_SERVICE"]);
@@ -22,12 +27,15 @@ pub(super) fn restricted_capabilities(pod: &Pod<'_>) -> Option<PodViolation> {
     (!details.is_empty()).then(|| ("unrestricted capabilities", details.join("; ")))
 }
 
+/// `allowPrivilegeEscalation` must be false in each container: the default of the field is true.
 pub(super) fn privilege_escalation(pod: &Pod<'_>) -> Option<PodViolation> {
     let containers = pod.bad(|context| context.at("allowPrivilegeEscalation").as_bool() != Some(false));
     let detail = || format!("{} must set securityContext.allowPrivilegeEscalation=false", named(&containers));
     (!containers.is_empty()).then(|| ("allowPrivilegeEscalation != false", detail()))
 }
 
+/// Volumes whose content comes from the API or from a driver. `hostPath` and the in-tree drivers of networks are none
+/// of them.
 const SAFE_VOLUMES: [&str; 9] = [
     "configMap",
     "csi",
@@ -40,6 +48,7 @@ const SAFE_VOLUMES: [&str; 9] = [
     "secret",
 ];
 
+/// Volumes of other types. A volume without any known type is reported as `unknown`: it may be of a newer release.
 pub(super) fn restricted_volumes(pod: &Pod<'_>) -> Option<PodViolation> {
     let (mut names, mut kinds) = (Vec::new(), BTreeSet::new());
     for volume in pod.spec.list("volumes") {
@@ -59,6 +68,8 @@ pub(super) fn restricted_volumes(pod: &Pod<'_>) -> Option<PodViolation> {
     Some(("restricted volume types", detail))
 }
 
+/// `runAsNonRoot` must be true, in the Pod or in each container. An explicit false is reported alone, since setting the
+/// Pod's would not help.
 pub(super) fn run_as_non_root(pod: &Pod<'_>) -> Option<PodViolation> {
     const REASON: &str = "runAsNonRoot != true";
     let setting = |context: &Value| context.at("runAsNonRoot").as_bool();
@@ -74,6 +85,7 @@ pub(super) fn run_as_non_root(pod: &Pod<'_>) -> Option<PodViolation> {
     (!unset.is_empty()).then(|| (REASON, detail()))
 }
 
+/// User 0 by number. A Pod in a user namespace is exempt: the caller decides.
 pub(super) fn run_as_user(pod: &Pod<'_>) -> Option<PodViolation> {
     let is_root = |context: &Value| context.int("runAsUser") == Some(0);
     let setters = setters(is_root(pod.context()), &pod.bad(is_root));

@@ -216,6 +216,7 @@ pub(crate) fn document(amounts: &Amounts) -> Value {
     Value::Object(list)
 }
 
+/// The usage after a request.
 fn sum(used: &Amounts, cost: &Amounts) -> Amounts {
     let mut after = used.clone();
     super::pod_resources::add(&mut after, cost);

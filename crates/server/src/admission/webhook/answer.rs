@@ -57,6 +57,7 @@ impl ReviewAnswer {
         Ok(answer)
     }
 
+    /// Checks the envelope: the version and uid of the request, and a patch only where one is allowed.
     fn verify(&self, review: &Value, version: &str, uid: &str, mutating: bool) -> Result<(), String> {
         let Self { response, patch } = self;
         if response.is_null() {
@@ -207,6 +208,7 @@ const STATUS: [(&str, &str); 5] = [
     ("code", "int32"),
 ];
 
+/// Types of the fields, with the errors of Go's decoder, which operators search for.
 fn check_types(review: &Value, version: &str) -> Result<(), String> {
     let package = version.rsplit('/').next().unwrap_or_default();
     let response = review.at("response");
@@ -235,6 +237,7 @@ fn check_types(review: &Value, version: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Go's words for a value of another type.
 fn mismatch(found: &str, place: &str, expected: &str) -> String {
     format!("json: cannot unmarshal {found} into Go struct field {place} of type {expected}")
 }

@@ -62,6 +62,7 @@ impl Mode {
         }
     }
 
+    /// The name in verbs and audit annotations.
     fn name(self) -> &'static str {
         match self {
             Self::AssociatedNode => "associated-node",
@@ -72,6 +73,8 @@ impl Mode {
         }
     }
 
+    /// The verb that the user who impersonates needs. Constrained modes have one each, so that they can be granted
+    /// apart.
     fn verb(self) -> String {
         match self {
             Self::Legacy => "impersonate".to_owned(),
@@ -79,6 +82,7 @@ impl Mode {
         }
     }
 
+    /// The legacy verb allows everything that the other user may do.
     fn is_constrained(self) -> bool {
         self != Self::Legacy
     }
@@ -151,6 +155,7 @@ impl ModeCheck<'_> {
         self.extra(&verb)
     }
 
+    /// Asks the authorizers about the user who impersonates.
     fn may(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         self.authorizer.require(self.requester, attributes)
     }
@@ -239,6 +244,7 @@ fn extra_error(key: &str, values: &[String]) -> Option<String> {
         .then(|| "impersonating the empty string value in extra is not allowed".to_owned())
 }
 
+/// The characters of a path segment that need no escape, after RFC 3986.
 fn is_path(c: char) -> bool {
     c.is_ascii_alphanumeric() || "/-._~!$&'()*+,;=:@%".contains(c)
 }

@@ -100,22 +100,26 @@ impl NodeAuthorizer {
         self.related(node, kind, wanted)
     }
 
+    /// A single object that a Pod on the node refers to. Lists would show those of others.
     fn get(&self, node: &str, kind: NodeObjectKind, wanted: &Attributes<'_>) -> Result<(), String> {
         only_get(wanted)?;
         self.related(node, kind, wanted)
     }
 
+    /// A PersistentVolume that a claim of a Pod on the node is bound to.
     fn get_volume(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
         only_get(wanted)?;
         check(!wanted.name.is_empty(), "No Object name found")?;
         if self.graph.read().needs_volume(node, wanted.name) { Ok(()) } else { unrelated(node) }
     }
 
+    /// Kubelets write the status of claims when they have expanded a file system.
     fn claim_status(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
         check(matches!(wanted.verb, "update" | "patch"), "can only get/update/patch this type")?;
         self.related(node, NodeObjectKind::PersistentVolumeClaim, wanted)
     }
 
+    /// Kubelets create tokens for the service accounts of their Pods, which they project into them.
     fn service_account(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
         if wanted.verb == "get" && wanted.subresource.is_empty() {
             return self.read(node, NodeObjectKind::ServiceAccount, wanted);
@@ -141,6 +145,8 @@ impl NodeAuthorizer {
         }
     }
 
+    /// Drivers of devices publish through the kubelet. Creation is limited to the own node by NodeRestriction, which
+    /// sees the body.
     fn slice(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
         check(wanted.subresource.is_empty(), "cannot authorize ResourceSlice subresources")?;
         match wanted.verb {
@@ -158,6 +164,7 @@ impl NodeAuthorizer {
         }
     }
 
+    /// Requests for certificates of Pods. The signer writes the status, never a kubelet.
     fn certificate_request(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
         let plain = wanted.subresource.is_empty();
         check(plain, "nodes may not access the status subresource of PodCertificateRequests")?;
@@ -207,18 +214,22 @@ impl Authorizer for NodeAuthorizer {
     }
 }
 
+/// Leaves the decision to the next authorizer, with the reason that the 403 shows if none allows it.
 fn refuse(why: &str) -> Result<(), String> {
     Err(why.to_owned())
 }
 
+/// Refuses unless a condition holds.
 fn check(holds: bool, why: &str) -> Result<(), String> {
     if holds { Ok(()) } else { refuse(why) }
 }
 
+/// The same words for an object that does not exist.
 fn unrelated(node: &str) -> Result<(), String> {
     Err(format!("no relationship found between node '{node}' and this object"))
 }
 
+/// The one verb for objects that are never listed by kubelets.
 fn only_get(wanted: &Attributes<'_>) -> Result<(), String> {
     check(wanted.verb == "get", "can only get individual resources of this type")?;
     check(wanted.subresource.is_empty(), "cannot get subresource")
@@ -247,6 +258,7 @@ fn own_node(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
     }
 }
 
+/// The heartbeat of the node. Its name is known only from the body when it is created.
 fn own_lease(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
     check(OWN.contains(&wanted.verb), "can only get, create, update, patch, or delete a node lease")?;
     let here = wanted.namespace == LEASES;
@@ -255,6 +267,7 @@ fn own_lease(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
     check(own, "can only access node lease with the same name as the requesting node")
 }
 
+/// The drivers that are registered on the node, under the name of the node.
 fn own_csi_node(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
     match wanted.subresource {
         "" => check(OWN.contains(&wanted.verb), "can only get, create, update, patch, or delete a CSINode")?,
@@ -265,6 +278,7 @@ fn own_csi_node(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
     check(own, "can only access CSINode with the same name as the requesting node")
 }
 
+/// What every kubelet may do. Others decide about the rest.
 fn general(wanted: &Attributes<'_>) -> Result<(), String> {
     let allowed = wanted.subresource.is_empty()
         && GENERAL.iter().any(|(group, resource, verbs)| {

@@ -37,6 +37,7 @@ struct OidcKey {
     material: Material,
 }
 
+/// A public key in the form that ring takes.
 #[derive(Debug)]
 enum Material {
     Rsa {
@@ -92,12 +93,14 @@ impl KeySet {
         self.candidates(id).next().is_some()
     }
 
+    /// A token without a key id is tried with all keys.
     fn candidates<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a OidcKey> {
         self.keys.iter().filter(move |key| id.is_empty() || key.id == id)
     }
 }
 
 impl OidcKey {
+    /// `None` for keys that are not for signatures or of a kind that is not supported.
     fn new(key: WebKey) -> Option<Self> {
         if key.usage.is_some_and(|usage| usage != "sig") {
             return None;
@@ -132,6 +135,7 @@ impl OidcKey {
     }
 }
 
+/// The verification of an RSA algorithm. Keys below 2048 bits are refused by the parameters.
 fn rsa(algorithm: &str) -> Option<&'static RsaParameters> {
     Some(match algorithm {
         "RS256" => &RSA_PKCS1_2048_8192_SHA256,
@@ -144,6 +148,7 @@ fn rsa(algorithm: &str) -> Option<&'static RsaParameters> {
     })
 }
 
+/// A big number in base64url, without leading zeros.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()?;
     // Numbers have no leading zeros here; some issuers write them.

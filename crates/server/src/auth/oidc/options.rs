@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::keys::ALGORITHMS;
+use crate::files;
 
 /// An issuer of OpenID Connect tokens, and how they are read.
 #[doc(alias = "JWTAuthenticator")]
@@ -112,7 +113,7 @@ impl OidcIssuer {
     /// # Errors
     /// The problem with the configuration. Expressions are not supported; they are refused rather than ignored.
     pub fn parse_configuration(text: &str) -> Result<Vec<Self>, String> {
-        let read: Configuration = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let read: Configuration = files::parse_yaml(text)?;
         if read.kind != "AuthenticationConfiguration"
             || !read.api_version.starts_with("apiserver.config.k8s.io/v1")
         {
@@ -133,6 +134,7 @@ struct Configuration {
     jwt: Vec<Jwt>,
 }
 
+/// One issuer of the file with its rules.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Jwt {
@@ -142,6 +144,7 @@ struct Jwt {
     claim_mappings: Mappings,
 }
 
+/// `audienceMatchPolicy` must be given as soon as there are several audiences.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Issuer {
@@ -154,6 +157,7 @@ struct Issuer {
     audience_match_policy: Option<String>,
 }
 
+/// A claim that a token must have. The CEL form is an error.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ClaimRule {
@@ -162,6 +166,7 @@ struct ClaimRule {
     required_value: String,
 }
 
+/// The claims that become the user.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Mappings {
@@ -178,6 +183,7 @@ struct Prefixed {
     prefix: String,
 }
 
+/// A claim without a prefix.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Claim {
@@ -218,7 +224,7 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n\
-        - issuer: {url: https://a, audiences: [x, y], audienceMatchPolicy: MatchAny}\n\
+        - issuer: {url: https://a, audiences: [x, z], audienceMatchPolicy: MatchAny}\n\
         \x20 claimValidationRules: [{claim: hd, requiredValue: example.com}]\n\
         \x20 claimMappings:\n\
         \x20   username: {claim: email, prefix: \"\"}\n\
@@ -229,7 +235,7 @@ mod tests {
     fn a_configuration_names_issuers() {
         let issuers = OidcIssuer::parse_configuration(GOOD).unwrap();
         let [issuer] = issuers.as_slice() else { panic!("{issuers:?}") };
-        assert_eq!((issuer.url.as_str(), issuer.audiences.join(",")), ("https://a", "x,y".to_owned()));
+        assert_eq!((issuer.url.as_str(), issuer.audiences.join(",")), ("https://a", "x,z".to_owned()));
         assert_eq!((issuer.username_claim.as_str(), issuer.groups_prefix.as_str()), ("email", "a:"));
         assert_eq!(issuer.required_claims["hd"], "example.com");
     }

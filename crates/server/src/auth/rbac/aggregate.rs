@@ -23,6 +23,7 @@ pub(super) struct ClusterRole {
 }
 
 impl ClusterRole {
+    /// A role whose rules are joined on first use: most are never asked about.
     fn new(role: Arc<Role>, members: OrdSet<Arc<str>>) -> Arc<Self> {
         Arc::new(Self { role, members, parts: OnceLock::new() })
     }

@@ -69,6 +69,7 @@ pub(super) struct Aggregation {
 #[derive(Clone, Debug)]
 pub(super) struct RoleSelector(pub(super) Option<LabelSelector>);
 
+/// A label selector of an aggregated ClusterRole, as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct SelectorText {
@@ -77,6 +78,7 @@ struct SelectorText {
     match_expressions: Vec<SelectorExpression>,
 }
 
+/// One requirement of it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct SelectorExpression {
@@ -124,6 +126,7 @@ impl SelectorExpression {
 }
 
 impl RbacMetadata {
+    /// A label of the role, for selectors of aggregation.
     pub(super) fn label(&self, key: &str) -> Option<&str> {
         self.labels.as_ref()?.get(key).map(String::as_str)
     }
@@ -183,6 +186,7 @@ impl RbacSubject {
         }
     }
 
+    /// A ServiceAccount without a namespace is one of the namespace of the binding.
     fn account_namespace<'a>(&'a self, binding_namespace: &'a str) -> &'a str {
         if self.namespace.is_empty() { binding_namespace } else { &self.namespace }
     }

@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use crate::files;
 use crate::outbound::{ClientIdentity, Remote};
 
 /// Unknown fields are ignored, unlike in other configuration files: kubeconfigs carry extensions of many tools.
@@ -22,6 +23,7 @@ struct WebhookKubeconfig {
     current_context: String,
 }
 
+/// An address under the name that contexts use.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NamedCluster {
@@ -29,6 +31,7 @@ struct NamedCluster {
     cluster: KubeconfigCluster,
 }
 
+/// Data in the file counts more than a path to it.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 struct KubeconfigCluster {
@@ -38,6 +41,7 @@ struct KubeconfigCluster {
     insecure_skip_tls_verify: bool,
 }
 
+/// Credentials under the name that contexts use.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NamedUser {
@@ -45,6 +49,7 @@ struct NamedUser {
     user: Credentials,
 }
 
+/// A client certificate with its key, or a bearer token. Others, such as commands to run, are not supported.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 struct Credentials {
@@ -55,6 +60,7 @@ struct Credentials {
     token: Option<String>,
 }
 
+/// A cluster and a user under one name.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NamedContext {
@@ -77,7 +83,7 @@ pub(super) fn remote(path: &Path) -> Result<Remote, String> {
     let text = file(path)?;
     // What a parser says may quote the line, and the line may be a key.
     let config: WebhookKubeconfig =
-        serde_saphyr::from_str(&text).map_err(|_| format!("{} is no kubeconfig", path.display()))?;
+        files::parse_yaml(&text).map_err(|_| format!("{} is no kubeconfig", path.display()))?;
     let beside = path.parent().unwrap_or(Path::new("."));
     let context = config.contexts.iter().find(|context| context.name == config.current_context);
     let context = &context.ok_or("the kubeconfig has no current context")?.context;
@@ -96,6 +102,7 @@ pub(super) fn remote(path: &Path) -> Result<Remote, String> {
     Remote::new(&cluster.server, &ca.unwrap_or_default(), &identity)
 }
 
+/// The credentials of a user, with the files that they name.
 fn identity(beside: &Path, user: &Credentials) -> Result<ClientIdentity, String> {
     let chain = part(beside, user.client_certificate.as_deref(), user.client_certificate_data.as_deref())?;
     let key = part(beside, user.client_key.as_deref(), user.client_key_data.as_deref())?;
@@ -116,6 +123,7 @@ fn part(beside: &Path, path: Option<&Path>, data: Option<&str>) -> Result<Option
     }
 }
 
+/// Reads a file; the error names it and nothing of what is in it.
 fn file(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }

@@ -78,6 +78,7 @@ impl std::str::FromStr for TokenReviewVersion {
 }
 
 impl TokenReviewVersion {
+    /// The version of TokenReview that is sent and must come back.
     fn api_version(self) -> &'static str {
         match self {
             Self::V1 => "authentication.k8s.io/v1",
@@ -109,12 +110,14 @@ pub(crate) struct TokenWebhook {
     answers: Answers,
 }
 
+/// The part of the answer that is read; the rest is ignored.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct TokenReview {
     status: ReviewStatus,
 }
 
+/// Without `authenticated` the user is not looked at.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ReviewStatus {
@@ -124,6 +127,7 @@ struct ReviewStatus {
     error: String,
 }
 
+/// The user as the webhook names it, prefixes and all.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ReviewUser {

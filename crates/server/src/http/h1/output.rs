@@ -48,6 +48,7 @@ pub(crate) async fn write_chunk<S: AsyncWrite + Unpin>(io: &mut S, frames: &[Byt
 /// The chunk of length zero that ends a chunked body, without trailers.
 pub(crate) const END: &[u8] = b"0\r\n\r\n";
 
+/// The length of a chunk in hexadecimal, written into a buffer on the stack.
 fn chunk_head(space: &mut [u8; 18], length: usize) -> &[u8] {
     use std::io::Write;
     let mut rest = &mut space[..];

@@ -34,6 +34,7 @@ pub fn v2_protobuf(served: &Served, extensions: &[&[u8]]) -> Vec<u8> {
     openapi::v2_protobuf(&custom(served), extensions)
 }
 
+/// The custom resources that are served, in the form that the document is written from.
 fn custom(served: &Served) -> Vec<CustomResource<'_>> {
     served
         .resources()
@@ -43,6 +44,7 @@ fn custom(served: &Served) -> Vec<CustomResource<'_>> {
         .collect()
 }
 
+/// A resource without a schema is described as one with any fields.
 fn describe(resource: &Resource) -> CustomResource<'_> {
     static NOTHING: LazyLock<Value> = LazyLock::new(|| json!({}));
     let version = resource.custom.as_ref();

@@ -45,6 +45,7 @@ pub(super) fn errors(kind: &str, object: &Value, changed: bool) -> Vec<FieldErro
     errors
 }
 
+/// The expressions of a claim: those of its requests and of their alternatives.
 fn claim(env: &Env, spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for (index, request) in spec.at("devices").list("requests").iter().enumerate() {
         let path = format!("{path}.devices.requests[{index}]");
@@ -55,6 +56,7 @@ fn claim(env: &Env, spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// Compiles each expression and reports what kube-apiserver reports.
 fn selectors(env: &Env, holder: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for (index, selector) in holder.list("selectors").iter().enumerate() {
         let path = format!("{path}.selectors[{index}].cel.expression");

@@ -47,6 +47,7 @@ pub(crate) struct CompiledExpression {
 }
 
 impl CompiledExpression {
+    /// An expression that cannot be compiled keeps its error, which is reported when it should run.
     pub(crate) fn new(env: &Env, source: &str) -> Self {
         let source = source.trim().to_owned();
         let program = match env.compile(&source) {

@@ -30,6 +30,7 @@ pub(super) struct ListPartWriter {
 }
 
 impl ListPartWriter {
+    /// The text before the first item.
     fn head(&self, metadata: &[u8]) -> BytesMut {
         let mut out = BytesMut::with_capacity(1024);
         let (kind, version) = match self.shape {
@@ -73,6 +74,7 @@ impl ListPartWriter {
         out
     }
 
+    /// One item in the shape of the response.
     fn item(&self, object: &Arc<Object>, out: &mut BytesMut) {
         let object = self.resource.present(object);
         match self.shape {
@@ -105,6 +107,7 @@ pub(super) struct ListPieces {
 }
 
 impl ListPieces {
+    /// A list that is written while it is sent, in pieces of about `piece_bytes`.
     pub(super) fn new(
         writer: ListPartWriter,
         metadata: &[u8],
@@ -145,6 +148,7 @@ impl ListPieces {
         Ok(out.freeze())
     }
 
+    /// The head, once.
     fn begin(&mut self) -> BytesMut {
         match (self.head.take(), &mut self.text) {
             (None, _) => BytesMut::new(),
@@ -179,6 +183,7 @@ pub(super) struct OffloadedList {
 }
 
 impl OffloadedList {
+    /// The next piece. Large objects are written in the blocking pool, so that they hold up no other connection.
     async fn next(self) -> Result<(Self, Bytes), Broken> {
         let Self { mut pieces, blocking } = self;
         let large = pieces.objects.largest_ready().await.map_err(|status| Broken(status.message))?;

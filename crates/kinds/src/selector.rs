@@ -1,17 +1,14 @@
-//! Validation and evaluation of `LabelSelector` structs inside objects (`matchLabels`, `matchExpressions`).
+//! `LabelSelector` structs inside objects (`matchLabels`, `matchExpressions`): which labels they match.
 //!
 //! They are not the text form of the query parameter, which is `listwatch_wire::selector`. Validity and matching are
-//! apart: a stored selector that is not usable must still be handled, and matches nothing it cannot evaluate. `matches`
-//! is public because the server evaluates selectors of policies and disruption budgets with it.
+//! apart: a stored selector that is not usable must still be handled, and matches nothing it cannot evaluate. Field errors about
+//! selectors are rows of the tables in `rules`. [`matches`] is public because the server evaluates selectors of policies and
+//! disruption budgets with it.
 
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_key_errors, label_value_errors};
 
-use crate::field::Errors;
-use crate::rules::{At, Check};
 use crate::tree::Tree;
-
-pub(super) const CHECKS: &[(&str, Check)] = checks![selector_is_usable];
 
 /// Returns true if a `LabelSelector` matches the labels; the empty one matches all.
 ///
@@ -35,13 +32,8 @@ fn expression_matches(term: &Value, labels: &Value) -> bool {
     }
 }
 
-/// True if the selector takes everything.
-pub(super) fn is_empty(selector: &Value) -> bool {
-    selector.count("matchLabels") == 0 && selector.count("matchExpressions") == 0
-}
-
 /// True if the selector can be evaluated at all. No selector is one that takes nothing.
-pub(super) fn is_usable(selector: &Value) -> bool {
+pub(crate) fn is_usable(selector: &Value) -> bool {
     let mut labels = selector.entries("matchLabels");
     let well_formed =
         |key: &str, value: &str| label_key_errors(key).is_empty() && label_value_errors(value).is_empty();
@@ -57,12 +49,6 @@ pub(super) fn is_usable(selector: &Value) -> bool {
             }
             _ => false,
         })
-}
-
-fn selector_is_usable(at: &At<'_>, errors: &mut Errors) {
-    if !is_usable(at.value) {
-        errors.invalid(at.path, at.value.clone(), "invalid label selector.");
-    }
 }
 
 #[cfg(test)]
