@@ -15,6 +15,7 @@ use crate::{Columns, Rules, Schema, structural};
 
 mod check;
 mod condition;
+mod conversion;
 mod parts;
 mod warnings;
 

@@ -20,13 +20,27 @@ const MOST_ADDED: usize = 8 << 20;
 /// Costs as much as the object and its schema have in common, plus what is added. Called for requests, for objects
 /// that are read from the store, and for defaults themselves.
 pub fn fill(schema: &Schema, value: &mut Value) {
-    Filler { room: MOST_ADDED }.fill(schema, value);
+    Filler { room: MOST_ADDED, nulls: Nulls::Dropped }.fill(schema, value);
+}
+
+/// The same for an object that was applied: there a `null` is a value, which validation refuses where it may not be, and only a
+/// default takes its place.
+pub fn fill_applied(schema: &Schema, value: &mut Value) {
+    Filler { room: MOST_ADDED, nulls: Nulls::Kept }.fill(schema, value);
+}
+
+/// The treatment of nulls where a schema does not allow them and has no default.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nulls {
+    Dropped,
+    Kept,
 }
 
 /// Fills in defaults.
 struct Filler {
     /// The bytes that may still be added.
     room: usize,
+    nulls: Nulls,
 }
 
 impl Filler {
@@ -44,7 +58,9 @@ impl Filler {
 
     /// Nulls go first, so that a null which is dropped is an absent field when its default is looked for.
     fn fill_fields(&mut self, schema: &Schema, fields: &mut Map) {
-        fields.retain(|name, value| !value.is_null() || keeps_null(schema, name));
+        let kept = self.nulls == Nulls::Kept;
+        let stays = |name: &str| keeps_null(schema, name) || (kept && !has_default(schema, name));
+        fields.retain(|name, value| !value.is_null() || stays(name));
         for (name, property) in &schema.properties {
             match fields.get_mut(name) {
                 Some(value) => self.fill(property, value),
@@ -91,6 +107,10 @@ fn keeps_null(schema: &Schema, name: &str) -> bool {
     schema.field(name).is_none_or(|field| field.nullable)
 }
 
+fn has_default(schema: &Schema, name: &str) -> bool {
+    schema.field(name).is_some_and(|field| field.default.is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +142,16 @@ mod tests {
             "maydef": {"type": "string", "nullable": true, "default": "d"}}});
         let value = filled(schema, json!({"may": null, "not": null, "def": null, "maydef": null}));
         assert_eq!(value, json!({"may": null, "def": "d", "maydef": null}));
+    }
+
+    /// A null that was applied disappeared, and the object was accepted.
+    #[test]
+    fn an_applied_null_stays_to_be_refused() {
+        let described = schema(json!({"type": "object", "properties": {
+            "not": {"type": "string"}, "def": {"type": "string", "default": "d"}}}));
+        let mut value = json!({"not": null, "def": null});
+        fill_applied(&described, &mut value);
+        assert_eq!(value, json!({"not": null, "def": "d"}));
     }
 
     #[test]

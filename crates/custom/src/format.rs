@@ -37,7 +37,7 @@ pub(crate) fn is_valid(format: &str, text: &str) -> bool {
         "hostname" => is_hostname(text),
         "uri" => text.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme)) || text.starts_with('/'),
         "byte" => is_base64(text),
-        "duration" => DURATION.as_ref().is_some_and(|regex| regex.is_match(text)),
+        "duration" => is_duration(text),
         _ => true,
     }
 }
@@ -52,10 +52,38 @@ static DATE: LazyLock<Option<Regex>> =
 static UUID: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$").ok()
 });
-/// Go's units and English words, as `strfmt` accepts them.
-static DURATION: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^-?(\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|h|d|w|seconds?|minutes?|hours?|days?|weeks?)\s*)+$").ok()
-});
+/// A duration as Go writes it.
+static DURATION: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"^[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)$").ok());
+/// A number with a unit, anywhere in a text.
+static AMOUNT_OF_TIME: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(\d+)\s*([A-Za-zµ]+)").ok());
+
+/// Units of time; a word that begins with the last of a row counts, too.
+const UNITS: [&[&str]; 8] = [
+    &["ns", "nano"],
+    &["us", "µs", "micro"],
+    &["ms", "milli"],
+    &["s", "sec"],
+    &["m", "min"],
+    &["h", "hr", "hour"],
+    &["d", "day"],
+    &["w", "wk", "week"],
+];
+
+/// Besides what Go writes, any text in which something looks like an amount of time, as kube-apiserver reads it.
+fn is_duration(text: &str) -> bool {
+    if DURATION.as_ref().is_some_and(|regex| regex.is_match(text)) {
+        return true;
+    }
+    let Some(amounts) = AMOUNT_OF_TIME.as_ref() else { return false };
+    let mut units = amounts.captures_iter(text).filter_map(|found| found.get(2));
+    units.any(|unit| {
+        let unit = unit.as_str().to_lowercase();
+        UNITS
+            .iter()
+            .any(|row| row.contains(&unit.as_str()) || row.last().is_some_and(|last| unit.starts_with(last)))
+    })
+}
 
 static SSN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$").ok());
 /// The ranges of the large issuers; the checksum is not computed, as in govalidator.
@@ -183,6 +211,7 @@ mod tests {
             ("hostname", "a.example", "-a"),
             ("byte", "YWJj", "YW"),
             ("duration", "1h30m", "soon"),
+            ("duration", "P1D", "1 fortnight"),
             ("uuid4", "0e37df36-f698-41e6-8dd4-cb9ced3df976", "0e37df36-f698-11e6-8dd4-cb9ced3df976"),
             ("bsonobjectid", "507f1f77bcf86cd799439011", "x"),
             ("isbn", "3836221195", "3836221194"),

@@ -37,7 +37,7 @@ pub use definition::{
     ConversionWebhook, Definition, NameConflict, Names, Scope, Version, begin, name_conflicts,
     remember_version, set_condition, validate_create, validate_update, warnings,
 };
-pub use fill::fill;
+pub use fill::{fill, fill_applied};
 pub use prune::prune;
 pub use rules::Rules;
 pub use schema::{Additional, Allowed, Pattern, Schema};

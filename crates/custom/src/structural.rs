@@ -63,7 +63,12 @@ pub fn check(schema: &Schema, json: &Value, rules: &Rules, path: &str) -> Vec<Fi
             "must be object at the root",
         );
         let missing = FieldError::required(format!("{path}.type"), "must not be empty at the root");
-        errors.push(if schema.type_name.is_empty() { missing } else { wrong });
+        match schema.type_name.as_str() {
+            // A root of which nothing is said but that it is kept.
+            "" if schema.preserve_unknown || schema.int_or_string => {}
+            "" => errors.push(missing),
+            _ => errors.push(wrong),
+        }
     }
     node(schema, path, 0, &mut errors);
     errors.extend(keywords::check(json, path));
@@ -100,7 +105,7 @@ fn node(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>)
 /// Requires a type wherever a value is specified: without one, pruning and defaulting would not know what to do.
 fn types(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>) {
     let field = format!("{path}.type");
-    let may_be_empty = schema.int_or_string || schema.preserve_unknown || depth == 0;
+    let may_be_empty = schema.int_or_string || schema.preserve_unknown || schema.embedded || depth == 0;
     match schema.type_name.as_str() {
         "" if may_be_empty => {}
         "" => {
@@ -114,11 +119,11 @@ fn types(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>
         errors.push(FieldError::required(format!("{path}.items"), "must be specified"));
     }
     if schema.embedded && schema.type_name != "object" {
-        errors.push(FieldError::invalid(
-            format!("{path}.type"),
-            schema.type_name.clone(),
-            "must be object if x-kubernetes-embedded-resource is true",
-        ));
+        let detail = "must be object if x-kubernetes-embedded-resource is true";
+        errors.push(match schema.type_name.as_str() {
+            "" => FieldError::required(format!("{path}.type"), detail),
+            found => FieldError::invalid(format!("{path}.type"), found, detail),
+        });
     }
 }
 
@@ -145,7 +150,13 @@ fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
             other,
             "must be map if x-kubernetes-list-map-keys is non-empty",
         )),
-        other => errors.push(FieldError::not_supported(field, other, &["atomic", "set", "map"])),
+        other => {
+            errors.push(FieldError::not_supported(field.as_str(), other, &["atomic", "set", "map"]));
+            if !schema.list_map_keys.is_empty() {
+                let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
+                errors.push(FieldError::invalid(field, other, detail));
+            }
+        }
     }
     if !matches!(schema.map_type.as_str(), "" | "atomic" | "granular") {
         let field = format!("{path}.x-kubernetes-map-type");
@@ -174,6 +185,10 @@ fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::invalid(field, schema.list_map_keys.clone(), detail));
     }
     for key in distinct {
+        if items.properties.get(*key).is_some_and(|property| property.nullable) {
+            let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            errors.push(FieldError::forbidden(format!("{path}.items.properties[{key}].nullable"), detail));
+        }
         let field = format!("{path}.x-kubernetes-list-map-keys");
         match items.properties.get(*key) {
             None => {
@@ -254,6 +269,20 @@ mod tests {
         assert_eq!(errors(root), ["s.default.apiVersion Required", "s.default.kind Required"]);
         let set = json!({"type": "array", "default": [1, 1], "items": {"type": "integer"}, "x-kubernetes-list-type": "set"});
         assert!(errors(json!({"type": "object", "properties": {"a": set}})).is_empty());
+    }
+
+    /// Empty words passed, and so did a key that may be null.
+    #[test]
+    fn keywords_of_lists_and_maps_have_a_value() {
+        let one = |field: Value| errors(json!({"type": "object", "properties": {"a": field}}));
+        let list = json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": ""});
+        assert_eq!(one(list), ["s.properties[a].x-kubernetes-list-type NotSupported"]);
+        let map = json!({"type": "object", "x-kubernetes-map-type": ""});
+        assert_eq!(one(map), ["s.properties[a].x-kubernetes-map-type NotSupported"]);
+        let items = json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "string", "nullable": true}}});
+        let keyed = json!({"type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]});
+        assert_eq!(one(keyed), ["s.properties[a].items.properties[k].nullable Forbidden"]);
+        assert_eq!(errors(json!({"x-kubernetes-preserve-unknown-fields": true})), [""; 0]);
     }
 
     #[test]

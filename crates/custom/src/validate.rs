@@ -87,9 +87,6 @@ impl ValidateWalk {
         // A value of another type is held to the rules of the type that it has, as kube-apiserver does it.
         self.check_type(schema, value);
         self.combinations(schema, value);
-        if value.is_null() {
-            return;
-        }
         match value {
             Value::String(text) => self.string(schema, text),
             Value::Number(number) => self.number(schema, number.as_f64().unwrap_or_default(), value),

@@ -24,6 +24,7 @@
 //! is quadratic in the length of a list.
 
 pub mod age;
+pub mod amounts;
 pub mod columns;
 pub mod convert;
 pub mod cron;

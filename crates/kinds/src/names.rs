@@ -9,6 +9,8 @@ use listwatch_wire::names::{label_errors, pattern_error, subdomain_errors};
 
 use crate::NameRule;
 
+/// Characters of a DNS label.
+const MAX_LABEL: usize = 63;
 const LABEL_1035_TEXT: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
     alphabetic character, and end with an alphanumeric character";
 const CONFIG_KEY_TEXT: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
@@ -45,8 +47,13 @@ impl NameRule {
 /// ```
 #[must_use]
 pub fn label_1035_errors(name: &str) -> Vec<String> {
-    let mut found = label_errors(name);
-    if found.is_empty() && name.starts_with(|first: char| first.is_ascii_digit()) {
+    let mut found = Vec::new();
+    if name.len() > MAX_LABEL {
+        found.push(format!("must be no more than {MAX_LABEL} characters"));
+    }
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let begins = name.bytes().next().is_some_and(|first| first.is_ascii_lowercase());
+    if !begins || name.ends_with('-') || !name.bytes().all(inner) {
         found.push(pattern_error(LABEL_1035_TEXT, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"]));
     }
     found

@@ -204,3 +204,31 @@ async fn an_address_is_an_object_that_names_its_service() {
     second.shutdown().await;
     first.shutdown().await;
 }
+
+/// A name server got two node ports, and one that asked for the same twice was refused.
+#[tokio::test]
+async fn ports_of_one_number_share_a_node_port() {
+    let (first, _second) = two_servers().await;
+    let mut client = Client::new(&first).await;
+    let ports = |tcp: Value, udp: Value| {
+        let mut ports = json!([{"name": "t", "port": 53, "protocol": "TCP"}, {"name": "u", "port": 53, "protocol": "UDP"}]);
+        ports[0]["nodePort"] = tcp;
+        ports[1]["nodePort"] = udp;
+        json!({"type": "NodePort", "ports": ports})
+    };
+    let node_ports = |answer: Answer| {
+        let made = answer.json();
+        [made["spec"]["ports"][0]["nodePort"].as_i64(), made["spec"]["ports"][1]["nodePort"].as_i64()]
+    };
+    let [one, other] = node_ports(create(&mut client, "any", ports(json!(null), json!(null))).await);
+    assert!(one.is_some() && one == other, "{one:?} {other:?}");
+    for (name, tcp, udp) in [
+        ("a", json!(30_001), json!(null)),
+        ("b", json!(null), json!(30_002)),
+        ("c", json!(30_003), json!(30_003)),
+    ] {
+        let [one, other] = node_ports(create(&mut client, name, ports(tcp, udp)).await);
+        assert!(one.is_some() && one == other, "{name}: {one:?} {other:?}");
+    }
+    assert!(says(&create(&mut client, "d", ports(json!(30_001), json!(null))).await, "already allocated"));
+}

@@ -51,6 +51,7 @@ pub mod options;
 pub mod selector;
 pub mod status;
 pub mod stream;
+pub mod webhook_url;
 
 pub use listwatch_json::{self as json, go, skip_scalars};
 

@@ -2,8 +2,8 @@
 //!
 //! Messages, field paths and their order are those of apiextensions-apiserver. Names and scope are immutable once the
 //! definition is established, because stored objects are found by them. Every version must have a structural schema,
-//! and exactly one is stored. Conversion, columns, subresources and selectable fields are in `parts`; schemas in
-//! `structural`.
+//! and exactly one is stored. Columns, subresources and selectable fields are in `parts`, conversion in `conversion`,
+//! schemas in `structural`.
 
 use std::collections::HashSet;
 
@@ -174,10 +174,10 @@ fn names(names: &Value) -> Vec<FieldError> {
 }
 
 /// The text of apimachinery's `IsDNS1035Label`, including its two spaces.
-const LABEL_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+pub(super) const LABEL_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
 /// At most 63 bytes, since kinds and versions become DNS labels in generated names.
-fn is_label(text: &str) -> bool {
+pub(super) fn is_label(text: &str) -> bool {
     text.len() <= 63
         && text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())

@@ -1,15 +1,14 @@
-//! Validation of the parts of a definition beside its schemas: columns, subresources, selectable fields, conversion,
-//! deprecation.
+//! Validation of the parts of a definition beside its schemas: columns, subresources, selectable fields, deprecation.
+//! Conversion is in `conversion`.
 //!
 //! Most parts may differ between versions, but kube-apiserver's internal form has a part that all versions share only
 //! once, at its old place in the spec. Errors are reported where that representation has the part ([`places`]). Paths
 //! into objects (`jsonPath`) are checked for their form, and those of selectable fields also against the schema.
 
 use listwatch_wire::json::{Map, Value};
-use listwatch_wire::names::subdomain_errors;
 use listwatch_wire::status::FieldError;
 
-use super::text;
+use super::{conversion, text};
 use crate::structural::keywords::find;
 
 /// The most fields of one version that selectors may name.
@@ -47,7 +46,7 @@ pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.push(FieldError::invalid("spec.preserveUnknownFields", true, detail));
     }
-    conversion(spec.get("conversion").unwrap_or(&Value::Null), &mut errors);
+    conversion::check(spec.get("conversion").unwrap_or(&Value::Null), &mut errors);
     errors
 }
 
@@ -67,7 +66,7 @@ pub(super) fn places<'a>(versions: &'a [Value], part: &str, shared: &str) -> Vec
     }
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+pub(super) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
@@ -147,8 +146,12 @@ fn column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
 /// A path that the schema does not have is an error, unlike that of a column: a selector that never matches would
 /// look like an empty list.
 fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let empty = Value::Null;
-    let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&empty);
+    let Some(schema) = version.pointer("/schema/openAPIV3Schema") else {
+        if !list(version, "selectableFields").is_empty() {
+            errors.push(FieldError::invalid(path, "", "may only be set when validations.schema is included"));
+        }
+        return;
+    };
     let mut seen = std::collections::BTreeSet::new();
     for (index, selected) in list(version, "selectableFields").iter().enumerate() {
         let field = format!("{path}[{index}].jsonPath");
@@ -179,88 +182,6 @@ fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
     if seen.len() > MAX_SELECTABLE {
         errors.push(FieldError::too_many(path, seen.len(), MAX_SELECTABLE));
-    }
-}
-
-/// Validation of the conversion between versions, reported under the names that the fields had before they were grouped.
-///
-/// The order of checks matters: a strategy that is not `Webhook` makes the webhook's fields an error by their
-/// presence.
-fn conversion(conversion: &Value, errors: &mut Vec<FieldError>) {
-    const CLIENT: &str = "spec.conversion.webhookClientConfig";
-    const VERSIONS: &str = "spec.conversion.conversionReviewVersions";
-    let webhook = conversion.get("webhook").unwrap_or(&Value::Null);
-    let (client, reviews) = (webhook.get("clientConfig"), list(webhook, "conversionReviewVersions"));
-    match text(conversion, "strategy") {
-        None if conversion.is_null() => {}
-        None | Some("") => errors.push(FieldError::required("spec.conversion.strategy", "")),
-        Some("Webhook") => {
-            let exact = |client: &Value| client.get("url").is_some() != client.get("service").is_some();
-            match client {
-                None => errors.push(FieldError::required(CLIENT, "required when strategy is set to Webhook")),
-                Some(client) if !exact(client) => {
-                    errors.push(FieldError::required(CLIENT, "exactly one of url or service is required"));
-                }
-                Some(client) => {
-                    errors.extend(webhook_url(client, CLIENT));
-                    if let Some(service) = client.get("service") {
-                        webhook_service(service, &format!("{CLIENT}.service"), errors);
-                    }
-                }
-            }
-            if reviews.is_empty() {
-                errors.push(FieldError::required(VERSIONS, ""));
-            } else if !reviews.iter().any(|version| version == "v1" || version == "v1beta1") {
-                let detail = "must include at least one of v1, v1beta1";
-                errors.push(FieldError::invalid(VERSIONS, reviews.to_vec(), detail));
-            }
-        }
-        Some("None") => {
-            let detail = "should not be set when strategy is not set to Webhook";
-            errors.extend(client.map(|_| FieldError::forbidden(CLIENT, detail)));
-            errors.extend((!reviews.is_empty()).then(|| FieldError::forbidden(VERSIONS, detail)));
-        }
-        Some(other) => {
-            errors.push(FieldError::not_supported("spec.conversion.strategy", other, &["None", "Webhook"]));
-        }
-    }
-}
-
-/// The words of kube-apiserver for a URL that is not `https`.
-fn webhook_url(client: &Value, path: &str) -> Option<FieldError> {
-    let url = text(client, "url").filter(|url| !url.starts_with("https://"))?;
-    Some(FieldError::invalid(format!("{path}.url"), url, "'https' is the only allowed URL scheme"))
-}
-
-/// The same rules as for admission webhooks, with other words for some of them.
-fn webhook_service(service: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    for (key, what) in [("name", "service name is required"), ("namespace", "service namespace is required")]
-    {
-        if text(service, key).is_none_or(str::is_empty) {
-            errors.push(FieldError::required(format!("{path}.{key}"), what));
-        }
-    }
-    if let Some(port) =
-        service.get("port").and_then(Value::as_i64).filter(|port| !(1..=65_535).contains(port))
-    {
-        let detail = "port is not valid: must be between 1 and 65535, inclusive";
-        errors.push(FieldError::invalid(format!("{path}.port"), port, detail));
-    }
-    let Some(at) = text(service, "path").filter(|at| !at.is_empty()) else { return };
-    let field = format!("{path}.path");
-    if !at.starts_with('/') {
-        errors.push(FieldError::invalid(field.clone(), at, "must start with a '/'"));
-    }
-    let inside = at.get(1..).unwrap_or_default();
-    let inside = inside.strip_suffix('/').unwrap_or(inside);
-    for (index, segment) in inside.split('/').enumerate().filter(|_| at != "/") {
-        if segment.is_empty() {
-            let detail = format!("segment[{index}] may not be empty");
-            errors.push(FieldError::invalid(field.clone(), at, detail));
-        }
-        for why in subdomain_errors(segment).into_iter().filter(|_| !segment.is_empty()) {
-            errors.push(FieldError::invalid(field.clone(), at, format!("segment[{index}]: {why}")));
-        }
     }
 }
 
@@ -347,6 +268,14 @@ mod tests {
             (json!({"strategy": "None"}), vec![]),
             (json!({"strategy": "Webhook", "webhook": webhook}), vec![]),
             (json!({"strategy": "Magic"}), vec!["spec.conversion.strategy NotSupported"]),
+            (
+                json!({"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://u@x/?q"}, "conversionReviewVersions": ["v1", "v1"]}}),
+                vec![
+                    "spec.conversion.webhookClientConfig.url Invalid",
+                    "spec.conversion.webhookClientConfig.url Invalid",
+                    "spec.conversion.conversionReviewVersions[1] Invalid",
+                ],
+            ),
             (
                 json!({"strategy": "Webhook"}),
                 vec![

@@ -108,10 +108,12 @@ fn node(schema: &Value, path: &str, place: SchemaPlace, errors: &mut Vec<FieldEr
         let field = format!("{path}.x-kubernetes-preserve-unknown-fields");
         errors.push(FieldError::invalid(field, false, "must be true or undefined"));
     }
+    empty_words(schema, path, errors);
     fitting_type(schema, path, errors);
     own_fields(schema, path, place, errors);
     validations(schema, path, errors);
-    alternatives(schema, schema, path, path, errors);
+    let root = (place.depth == 0).then_some(schema);
+    alternatives(schema, root.map(|root| (root, path)), true, path, errors);
     for (step, name, child) in children(schema) {
         let own_meta = place.depth == 0 && name.is_some_and(|name| META_FIELDS.contains(&name));
         let below = SchemaPlace { depth: place.depth + 1, no_defaults: place.no_defaults || own_meta };
@@ -138,12 +140,25 @@ fn unsupported(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
         }
     }
     if text(schema, "type") == "null" {
+        errors.push(FieldError::not_supported(format!("{path}.type"), "null", &super::TYPES));
         let detail = "type cannot be set to null, use nullable as an alternative";
         errors.push(FieldError::forbidden(format!("{path}.type"), detail));
     }
     if schema.get("items").is_some_and(Value::is_array) {
         let detail = "items must be a schema object and not an array";
         errors.push(FieldError::forbidden(format!("{path}.items"), detail));
+    }
+}
+
+/// Keywords that are there have a value.
+fn empty_words(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (key, words) in [
+        ("x-kubernetes-list-type", ["atomic", "set", "map"].as_slice()),
+        ("x-kubernetes-map-type", &["atomic", "granular"]),
+    ] {
+        if schema.get(key).and_then(Value::as_str) == Some("") {
+            errors.push(FieldError::not_supported(format!("{path}.{key}"), "", words));
+        }
     }
 }
 
@@ -209,75 +224,73 @@ fn own_fields(schema: &Value, path: &str, place: SchemaPlace, errors: &mut Vec<F
 
 /// Alternatives may restrict what the structure describes, and describe nothing by themselves.
 ///
-/// Recursion follows the alternatives of alternatives; its depth is bounded by that of the parsed JSON.
+/// `value` `describes` structure or is itself an alternative. Recursion follows the alternatives of alternatives; its depth is
+/// bounded by that of the parsed JSON.
 fn alternatives(
     value: &Value,
-    structure: &Value,
+    structure: Option<(&Value, &str)>,
+    describes: bool,
     path: &str,
-    structure_path: &str,
     errors: &mut Vec<FieldError>,
 ) {
-    let of_structure = std::ptr::eq(value, structure);
     let either = json!([{"type": "integer"}, {"type": "string"}]);
     for key in ["allOf", "anyOf", "oneOf"] {
         let list = value.get(key).and_then(Value::as_array).into_iter().flatten();
         for (index, alternative) in list.enumerate() {
             // Both ways to say "integer or string" are older than the keyword that says it.
-            let says_it_again = of_structure
+            let says_it_again = describes
                 && match key {
                     "anyOf" => value.get("anyOf") == Some(&either),
                     "allOf" => index == 0 && alternative.get("anyOf") == Some(&either),
                     _ => false,
                 };
             if !says_it_again {
-                restriction(
-                    alternative,
-                    Some(structure),
-                    &format!("{path}.{key}[{index}]"),
-                    structure_path,
-                    errors,
-                );
+                restriction(alternative, structure, &format!("{path}.{key}[{index}]"), errors);
             }
         }
     }
     if let Some(not) = value.get("not") {
-        restriction(not, Some(structure), &format!("{path}.not"), structure_path, errors);
+        restriction(not, structure, &format!("{path}.not"), errors);
     }
 }
 
-/// Checks a schema inside `allOf`, `anyOf`, `oneOf` or `not`. It may restrict values but not define structure, and each
-/// field it names must be defined in the structural part.
+/// Checks a schema inside `allOf`, `anyOf`, `oneOf` or `not`. It may restrict values but not define structure.
 ///
-/// `structure` is the node that describes the same value, and `None` if there is none, which is the error that is
-/// reported.
-fn restriction(
-    value: &Value,
-    structure: Option<&Value>,
-    path: &str,
-    structure_path: &str,
-    errors: &mut Vec<FieldError>,
-) {
-    let Some(structure) = structure else {
-        errors.push(FieldError::required(structure_path, format!("because it is defined in {path}")));
-        return;
-    };
+/// `structure` is the node that describes the same value and its path, for alternatives at the root: each field that those
+/// name must be described. kube-apiserver asks that of no others.
+fn restriction(value: &Value, structure: Option<(&Value, &str)>, path: &str, errors: &mut Vec<FieldError>) {
     for key in STRUCTURE {
         if value.get(key).is_some_and(|said| said != &Value::Bool(false)) {
             let detail = "must be empty to be structural";
             errors.push(FieldError::forbidden(format!("{path}.{key}"), detail));
         }
     }
-    let named = value.get("properties").and_then(Value::as_object).into_iter().flatten();
-    for (name, below) in named {
-        let step = format!(".properties[{name}]");
-        let there = structure.get("properties").and_then(|p| p.get(name));
-        restriction(below, there, &format!("{path}{step}"), &format!("{structure_path}{step}"), errors);
+    if !matches!(text(value, "type"), "" | "null") && !super::TYPES.contains(&text(value, "type")) {
+        let found = text(value, "type");
+        errors.push(FieldError::not_supported(format!("{path}.type"), found, &super::TYPES));
+    }
+    let mut below = |value: &Value, there: Option<&Value>, step: &str| {
+        let path = format!("{path}{step}");
+        match (structure, there) {
+            (None, _) => restriction(value, None, &path, errors),
+            (Some((_, at)), Some(there)) => {
+                restriction(value, Some((there, &format!("{at}{step}"))), &path, errors);
+            }
+            (Some((_, at)), None) => {
+                let detail = format!("because it is defined in {path}");
+                errors.push(FieldError::required(format!("{at}{step}"), detail));
+            }
+        }
+    };
+    let structural = structure.map(|(structure, _)| structure);
+    for (name, inner) in value.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let there = structural.and_then(|node| node.get("properties")?.get(name));
+        below(inner, there, &format!(".properties[{name}]"));
     }
     if let Some(items) = value.get("items").filter(|items| items.is_object()) {
-        let there = structure.get("items");
-        restriction(items, there, &format!("{path}.items"), &format!("{structure_path}.items"), errors);
+        below(items, structural.and_then(|node| node.get("items")), ".items");
     }
-    alternatives(value, structure, path, structure_path, errors);
+    alternatives(value, structure, false, path, errors);
 }
 
 /// Checks of expression rules that need no parser.
@@ -287,7 +300,7 @@ fn validations(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
         let path = format!("{path}.x-kubernetes-validations[{index}]");
         rule_texts(rule, &path, errors);
         let reason = text(rule, "reason");
-        if !reason.is_empty() && !REASONS.contains(&reason) {
+        if rule.get("reason").is_some_and(Value::is_string) && !REASONS.contains(&reason) {
             errors.push(FieldError::not_supported(format!("{path}.reason"), reason, &REASONS));
         }
         let field = text(rule, "fieldPath");
@@ -403,7 +416,10 @@ mod tests {
         let typed = json!({"type": "string", "anyOf": [{"type": "string"}]});
         assert_eq!(errors(typed), ["s.properties[f].anyOf[0].type Forbidden"]);
         let undescribed = json!({"type": "object", "not": {"properties": {"z": {"minimum": 1}}}});
-        assert_eq!(errors(undescribed), ["s.properties[f].properties[z] Required"]);
+        let at_root = check(&undescribed, "s").into_iter().map(|error| error.field);
+        assert_eq!(at_root.collect::<Vec<_>>(), ["s.properties[z]"]);
+        // Only the alternatives of the root are held against what is described.
+        assert_eq!(errors(undescribed), [""; 0]);
         let either =
             json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]});
         assert_eq!(errors(either), [""; 0]);

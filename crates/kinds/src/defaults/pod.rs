@@ -183,6 +183,9 @@ fn field_source(source: &mut Map) {
     if let Some(resource) = source.inner("resourceFieldRef") {
         resource.fill("divisor", "0");
     }
+    if let Some(file) = source.inner("fileKeyRef") {
+        file.fill("optional", false);
+    }
 }
 
 /// A volume without any source is an `emptyDir`; other sources get file modes and API versions.

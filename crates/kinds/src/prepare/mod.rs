@@ -140,6 +140,13 @@ pub(crate) fn add_namespace_finalizer(object: &mut Value) {
     spec.put("finalizers", finalizers);
 }
 
+/// A status that says nothing is that of a namespace in use.
+pub(crate) fn update_namespace_status(new: &mut Value, _old: &Value) {
+    if let Some(status) = new.inner_or_new("status") {
+        status.fill_text("phase", "Active");
+    }
+}
+
 /// A Job finds its Pods by its own uid, unless it was asked not to.
 /// Labels are added to the template under old and new names, because controllers of older versions look for the old
 /// ones.

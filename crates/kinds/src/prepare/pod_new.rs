@@ -2,10 +2,9 @@
 //!
 //! None of this is a default, because templates of Pods do not have it, and because admission has changed the Pod before.
 
-use std::collections::HashMap;
-
 use listwatch_wire::json::{Map, Value, json};
 
+use crate::amounts::{is_of_pods, of_containers};
 use crate::quantity::{self, Quantity};
 use crate::tree::Tree;
 
@@ -21,7 +20,7 @@ pub(crate) fn create(pod: &mut Value) {
     let Some(spec) = pod.inner("spec") else { return };
     profiles(spec, meta.at("annotations"));
     label_keys(spec, meta.at("labels"));
-    pod_requests(spec);
+    pod_amounts(spec);
 }
 
 /// Profiles of AppArmor that annotations name become fields.
@@ -95,74 +94,41 @@ fn select_labels(term: &mut Map, labels: &Value) {
     }
 }
 
-/// A Pod with limits of its own asks for what its containers ask for, or for its limits where they ask for nothing.
-fn pod_requests(spec: &mut Map) {
-    if spec.at("resources").count("limits") == 0 {
+/// Completes what a Pod as a whole asks for, if it asks for something: with limits of its own it asks for what its containers ask
+/// for, or for its limits where they ask for nothing.
+///
+/// Huge pages cannot be overcommitted: their limit is that of the containers, and the request follows the limit.
+fn pod_amounts(spec: &mut Map) {
+    let (asked, most) = (of_containers(spec, "requests"), of_containers(spec, "limits"));
+    let is_huge = |name: &str| name.starts_with("hugepages-");
+    let Some(resources) = spec.inner("resources") else { return };
+    if resources.count("limits") == 0 && resources.count("requests") == 0 {
         return;
     }
-    let asked = container_requests(spec);
-    let Some(resources) = spec.inner("resources") else { return };
-    let limits = resources.at("limits").as_object().cloned().unwrap_or_default();
+    let mut limits = resources.at("limits").as_object().cloned().unwrap_or_default();
     let mut requests = resources.at("requests").as_object().cloned().unwrap_or_default();
-    for (name, amount) in asked.into_iter().filter(|(name, _)| !name.starts_with("hugepages-")) {
-        requests.fill(&name, amount);
+    for (name, amount) in most.into_iter().filter(|(name, _)| is_huge(name) && !requests.has(name)) {
+        limits.fill(&name, canonical(amount));
     }
-    for (name, limit) in limits.iter().filter(|(name, _)| is_pod_level(name)) {
+    if limits.is_empty() {
+        return;
+    }
+    for (name, amount) in asked.into_iter().filter(|(name, _)| is_of_pods(name) && !is_huge(name)) {
+        requests.fill(&name, canonical(amount));
+    }
+    for (name, limit) in limits.iter().filter(|(name, _)| is_of_pods(name)) {
         requests.fill(name, limit.clone());
     }
+    resources.put("limits", limits);
     if !requests.is_empty() {
         resources.put("requests", requests);
     }
 }
 
-/// The resources that a Pod may ask for as a whole.
-fn is_pod_level(resource: &str) -> bool {
-    matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
-}
-
-/// The requests of all containers together: the sum of those that run side by side, or what one that runs before them needs.
-fn container_requests(spec: &Map) -> HashMap<String, String> {
-    let mut beside: HashMap<String, Quantity> = HashMap::new();
-    let mut most: HashMap<String, Quantity> = HashMap::new();
-    for container in spec.list("initContainers") {
-        let sidecar = container.text("restartPolicy") == "Always";
-        for (name, amount) in requests_of(container) {
-            let with = beside.get(&name).map_or(amount, |running| running.plus(amount));
-            if sidecar {
-                beside.insert(name.clone(), with);
-            }
-            keep_larger(&mut most, name, with);
-        }
-    }
-    for container in spec.list("containers") {
-        for (name, amount) in requests_of(container) {
-            let with = beside.get(&name).map_or(amount, |running| running.plus(amount));
-            beside.insert(name, with);
-        }
-    }
-    for (name, amount) in beside {
-        keep_larger(&mut most, name, amount);
-    }
-    let text = |(name, amount): (String, Quantity)| {
-        let amount = amount.to_string();
-        (name, quantity::canonical(&amount).map(Into::into).unwrap_or(amount))
-    };
-    most.into_iter().map(text).collect()
-}
-
-/// Amounts that cannot be read are left out; validation reports them.
-fn requests_of(container: &Value) -> impl Iterator<Item = (String, Quantity)> {
-    let requests = container.at("resources").at("requests").as_object().into_iter().flatten();
-    requests
-        .filter(|(name, _)| is_pod_level(name))
-        .filter_map(|(name, amount)| Some((name.to_string(), Quantity::parse(amount.as_str()?).ok()?)))
-}
-
-fn keep_larger(most: &mut HashMap<String, Quantity>, name: String, amount: Quantity) {
-    let known = most.entry(name).or_insert(amount);
-    if amount > *known {
-        *known = amount;
-    }
+/// An amount as the server writes it.
+fn canonical(amount: Quantity) -> String {
+    let amount = amount.to_string();
+    quantity::canonical(&amount).map(Into::into).unwrap_or(amount)
 }
 
 #[cfg(test)]
@@ -206,5 +172,15 @@ mod tests {
             "resources": {"limits": {"cpu": "2", "memory": "2Gi"}}
         }));
         assert_eq!(spec.at("resources").at("requests"), &json!({"cpu": "200m", "memory": "2Gi"}));
+    }
+
+    /// Huge pages of containers did not count for their Pod.
+    #[test]
+    fn huge_pages_of_the_pod_are_those_of_its_containers() {
+        let container = json!({"name": "c", "resources": {"limits": {"hugepages-2Mi": "4Mi"}}});
+        let spec = created(json!({"containers": [container], "resources": {"requests": {"cpu": "1"}}}));
+        let expected =
+            json!({"limits": {"hugepages-2Mi": "4Mi"}, "requests": {"cpu": "1", "hugepages-2Mi": "4Mi"}});
+        assert_eq!(spec.at("resources"), &expected);
     }
 }

@@ -114,8 +114,8 @@ fn assign_families(spec: &mut Value, [own, other]: [&str; 2]) {
 pub(crate) fn update(new: &mut Value, old: &Value) {
     let before = old.at("spec");
     let Some(spec) = new.inner("spec") else { return };
-    match_addresses(spec, before);
     keep_allocated(spec, before);
+    match_addresses(spec, before);
     drop_unused(spec, before);
     if spec.text("type") != "LoadBalancer"
         && let Some(status) = new.inner("status")
@@ -278,10 +278,13 @@ mod tests {
     #[test]
     fn an_address_changed_in_one_place_is_changed_in_both() {
         let old = json!({"spec": {"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}});
-        let mut new =
-            json!({"spec": {"type": "ClusterIP", "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.1"]}});
-        update(&mut new, &old);
-        assert_eq!(new.at("spec").at("clusterIPs"), &json!(["10.0.0.9"]));
+        // A list that is left out is the stored one.
+        for listed in [json!(["10.0.0.1"]), json!(null)] {
+            let mut new =
+                json!({"spec": {"type": "ClusterIP", "clusterIP": "10.0.0.9", "clusterIPs": listed}});
+            update(&mut new, &old);
+            assert_eq!(new.at("spec").at("clusterIPs"), &json!(["10.0.0.9"]));
+        }
     }
 
     #[test]

@@ -61,6 +61,12 @@ pub(crate) fn canonical_cidr(text: &str) -> Vec<String> {
     told(canonical != text, &format!("must be in canonical form (\"{canonical}\")"))
 }
 
+/// An address with the length of its network's prefix, as an interface has it.
+pub(super) fn interface(text: &str) -> Vec<String> {
+    let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
+    told(!names::is_cidr(text), detail)
+}
+
 /// A range without bits beyond its length.
 pub(super) fn cidr(text: &str) -> Vec<String> {
     if !names::is_cidr(text) {

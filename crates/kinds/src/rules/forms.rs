@@ -248,6 +248,12 @@ pub(super) fn form(name: &str) -> Option<TextForm> {
         "endpoint-ip" => TextForm::Text(addresses::endpoint_ip),
         "trimmed-cidr" => TextForm::Text(|text| addresses::cidr(text.trim())),
         "cidr" => TextForm::Text(addresses::cidr),
+        "interface-address" => TextForm::Text(addresses::interface),
+        "resource-version" => TextForm::Text(|text| {
+            let whole =
+                text == "0" || !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
+            told(!whole, &format!("resource version is not well formed: {text}"))
+        }),
         "any-cidr" => TextForm::Text(|text| told(!names::is_cidr(text), names::CIDR)),
         "env-name" => TextForm::Text(names::env_name),
         "config-key" => TextForm::Text(names::config_key),

@@ -93,6 +93,7 @@ pub(super) const KINDS: &[Kind] = &[
             initial_status: Some(|_| json!({"phase": "Active"})),
             create: prepare::add_namespace_finalizer,
             update: prepare::update_namespace,
+            status_update: prepare::update_namespace_status,
             columns: columns::cluster::NAMESPACE,
             ..KindStrategy::PLAIN
         }),
@@ -104,6 +105,7 @@ pub(super) const KINDS: &[Kind] = &[
             defaults: defaults::cluster::node,
             initial_status: None,
             disabled: &["spec.configSource"],
+            warnings: warnings::objects::node,
             columns: columns::node::NODE,
             ..KindStrategy::PLAIN
         }),
@@ -117,6 +119,7 @@ pub(super) const KINDS: &[Kind] = &[
             create: prepare::create_claim,
             update: prepare::update_data_sources,
             status_update: prepare::update_volume_status,
+            warnings: warnings::objects::claim,
             columns: columns::storage::PERSISTENT_VOLUME_CLAIM,
             ..KindStrategy::PLAIN
         }),
@@ -212,6 +215,7 @@ pub(super) const KINDS: &[Kind] = &[
         .sub(&[Sub::other("token", "TokenRequest", CREATE_ONLY).of("authentication.k8s.io", "v1")])
         .strategy(KindStrategy {
             create: prepare::name_secrets,
+            update: |new, _| prepare::name_secrets(new),
             columns: columns::cluster::SERVICE_ACCOUNT,
             ..KindStrategy::PLAIN
         }),

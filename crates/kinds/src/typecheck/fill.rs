@@ -79,7 +79,7 @@ fn structure(id: StructId, map: &mut Map, before: Option<&Value>) {
 /// The zero value of a type as Go writes it.
 pub(super) fn zero(ty: Type) -> Value {
     match ty {
-        Type::String => Value::String(Text::default()),
+        Type::String | Type::Bytes => Value::String(Text::default()),
         Type::Bool => Value::Bool(false),
         Type::Int32 | Type::Int64 | Type::Double | Type::IntOrString => number(0),
         Type::Quantity => "0".into(),

@@ -188,9 +188,10 @@ impl TypeWalk {
         }
     }
 
-    /// JSON schemas may stand where a list, a bool or names may stand; what is neither is ignored, as kube-apiserver does.
+    /// JSON schemas may stand where a list, a bool or names may stand; what is neither is ignored, as kube-apiserver does,
+    /// and unknown fields in it are dropped without a word: its decoder does not look into these.
     fn schema_or(&mut self, ty: Type, value: &mut Value, place: ValuePlace<'_>) {
-        let props = self.schema.schema_props();
+        let (props, told) = (self.schema.schema_props(), self.report.unknown.len());
         match (ty, &mut *value) {
             (_, Value::Object(map)) => self.structure(props, map, place.path, None),
             (Type::SchemaOrArray, Value::Array(items)) => self.list(Type::Struct(props), items, place, None),
@@ -199,6 +200,7 @@ impl TypeWalk {
             (Type::SchemaOrBool, _) => self.refuse("boolean or JSON schema expected".to_owned()),
             _ => *value = Value::Null,
         }
+        self.report.unknown.truncate(told);
     }
 
     /// The error of a scalar: of another type, or of no readable form.

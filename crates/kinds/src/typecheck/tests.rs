@@ -169,7 +169,7 @@ fn json_schemas_hold_schemas_bools_and_any_value() {
         "type": "object", "properties": {"a": {"default": {"x": [1, null]}, "additionalProperties": true,
             "items": {"type": "string", "bogus": 1}}}}}}]}});
     let (object, report) = decoded("apiextensions.k8s.io", "CustomResourceDefinition", schema);
-    assert_eq!(report.unknown, ["spec.versions[0].schema.openAPIV3Schema.properties.a.items.bogus"]);
+    assert_eq!(report.unknown, [""; 0]);
     let a = &object["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["a"];
     assert_eq!(a["default"], json!({"x": [1, null]}));
     assert_eq!(a["additionalProperties"], json!(true));
@@ -261,4 +261,23 @@ fn kind_and_api_version_are_fields_of_every_object() {
         let report = decode(node(kind.group, kind.version, kind.kind).unwrap(), &mut object, None);
         assert_eq!((report, object), (TypeReport::default(), given));
     }
+}
+
+/// Unknown keywords inside of `items` and `additionalProperties` made a strict write fail.
+#[test]
+fn unknown_keywords_of_nested_schemas_are_dropped_without_a_word() {
+    let schema = json!({"type": "array", "items": {"type": "string", "odd": 1}, "even": 2});
+    let definition = json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}});
+    let (object, report) = decoded("apiextensions.k8s.io", "CustomResourceDefinition", definition);
+    assert_eq!(report.unknown, ["spec.versions[0].schema.openAPIV3Schema.even"]);
+    assert_eq!(
+        object.pointer("/spec/versions/0/schema/openAPIV3Schema/items"),
+        Some(&json!({"type": "string"}))
+    );
+}
+
+/// A null in a map of bytes stayed null.
+#[test]
+fn bytes_that_are_null_are_empty() {
+    assert_eq!(decoded("", "Secret", json!({"data": {"a": null}})).0, json!({"data": {"a": ""}}));
 }

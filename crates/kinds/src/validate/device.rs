@@ -8,46 +8,128 @@
 use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::subdomain_errors;
+use listwatch_wire::names::{label_errors, label_key_errors, subdomain_errors};
 
 use crate::field::{Errors, Path};
+use crate::names;
 use crate::rules::{self, At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![claim_names_its_requests, attribute_is_fully_named];
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    claim_names_its_requests,
+    attribute_is_fully_named,
+    parameters_are_an_object,
+    resource_is_extended,
+    allocation_is_of_the_claim
+];
 
 /// Characters of the domain before the slash: a driver's name.
 const MAX_DOMAIN: usize = 63;
 /// Characters of the name behind the slash.
 const MAX_ID: usize = 32;
 
-/// Constraints and configuration are about requests of the claim, or about their alternatives.
-fn claim_names_its_requests(at: &At<'_>, errors: &mut Errors) {
-    let mut known: HashMap<&str, HashSet<&str>> = HashMap::new();
-    for request in at.value.list("requests") {
-        let alternatives = request.list("firstAvailable").iter().map(|option| option.text("name"));
-        known.insert(request.text("name"), alternatives.collect());
+/// The requests of a claim by name, each with its alternatives.
+struct KnownRequests<'a>(HashMap<&'a str, HashSet<&'a str>>);
+
+impl<'a> KnownRequests<'a> {
+    fn of(devices: &'a Value) -> Self {
+        let named = devices.list("requests").iter().map(|request| {
+            let alternatives = request.list("firstAvailable").iter().map(|option| option.text("name"));
+            (request.text("name"), alternatives.collect())
+        });
+        Self(named.collect())
     }
-    let is_known = |name: &str| match name.split_once('/') {
-        None => known.contains_key(name),
-        Some((request, option)) => known.get(request).is_some_and(|options| options.contains(option)),
-    };
-    for list in ["constraints", "config"] {
-        let path = at.path.child(list);
-        for (index, item) in at.value.list(list).iter().enumerate() {
-            let path = path.index(index);
-            names_requests(item, &path.child("requests"), &is_known, errors);
+
+    fn has(&self, name: &str) -> bool {
+        match name.split_once('/') {
+            None => self.0.contains_key(name),
+            Some((request, option)) => self.0.get(request).is_some_and(|options| options.contains(option)),
         }
     }
 }
 
-/// Unknown names are errors and not warnings: a constraint that matches nothing would silently not constrain.
-fn names_requests(item: &Value, path: &Path<'_>, is_known: &dyn Fn(&str) -> bool, errors: &mut Errors) {
-    for (index, name) in item.list("requests").iter().filter_map(Value::as_str).enumerate() {
-        if !is_known(name) {
-            let detail = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
-            errors.invalid(&path.index(index), name, detail);
+/// Constraints and configuration are about requests of the claim, or about their alternatives.
+fn claim_names_its_requests(at: &At<'_>, errors: &mut Errors) {
+    let known = KnownRequests::of(at.value);
+    for list in ["constraints", "config"] {
+        let path = at.path.child(list);
+        for (index, item) in at.value.list(list).iter().enumerate() {
+            names_requests(item, &path.index(index).child("requests"), &known, errors);
         }
+    }
+}
+
+/// Devices are allocated for requests of the claim, and only about those that are there is something to say.
+fn allocation_is_of_the_claim(at: &At<'_>, errors: &mut Errors) {
+    let allocated = at.value.at("allocation").at("devices");
+    let mut given = HashSet::new();
+    for result in allocated.list("results") {
+        given.insert(["driver", "pool", "device", "shareID"].map(|key| result.text(key)));
+    }
+    let path = at.path.child("devices");
+    for (index, device) in at.value.list("devices").iter().enumerate() {
+        if !given.contains(&["driver", "pool", "device", "shareID"].map(|key| device.text(key))) {
+            let detail = "must be an allocated device in the claim";
+            errors.invalid(&path.index(index), device.clone(), detail);
+        }
+    }
+    if at.old.is_some_and(|old| old.has("allocation")) {
+        return;
+    }
+    let known = KnownRequests::of(at.top.at("spec").at("devices"));
+    let path = at.path.child("allocation");
+    let path = path.child("devices");
+    let results = path.child("results");
+    for (index, result) in allocated.list("results").iter().enumerate() {
+        names_request(result.text("request"), &results.index(index).child("request"), &known, errors);
+    }
+    let config = path.child("config");
+    for (index, item) in allocated.list("config").iter().enumerate() {
+        names_requests(item, &config.index(index).child("requests"), &known, errors);
+    }
+}
+
+/// Unknown names are errors and not warnings: a constraint that matches nothing would silently not constrain.
+fn names_requests(item: &Value, path: &Path<'_>, known: &KnownRequests<'_>, errors: &mut Errors) {
+    for (index, name) in item.list("requests").iter().filter_map(Value::as_str).enumerate() {
+        names_request(name, &path.index(index), known, errors);
+    }
+}
+
+/// Each part of the name has its own errors beside the one that the whole is not known.
+fn names_request(name: &str, path: &Path<'_>, known: &KnownRequests<'_>, errors: &mut Errors) {
+    if name.matches('/').count() < 2 {
+        for part in name.split('/') {
+            errors.invalid_all(path, part, label_errors(part));
+        }
+    }
+    if !known.has(name) {
+        let detail = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+        errors.invalid(path, name, detail);
+    }
+}
+
+/// Settings of a driver are an object, whatever is in it.
+fn parameters_are_an_object(at: &At<'_>, errors: &mut Errors) {
+    if at.value.is_null() {
+        errors.required(at.path, "");
+    } else if !at.value.is_object() {
+        errors.invalid(at.path, "<value omitted>", "must be a valid JSON object");
+    }
+}
+
+/// A class can stand for a resource of the older kind, which has a domain.
+fn resource_is_extended(at: &At<'_>, errors: &mut Errors) {
+    let Some(name) = at.value.as_str() else { return };
+    if !name.contains('/') {
+        let detail = "a name must be a domain-prefixed path, such as 'example.com/my-prop'";
+        errors.invalid(at.path, name, detail);
+    }
+    let found = label_key_errors(name);
+    let well_formed = found.is_empty() && name.contains('/');
+    errors.invalid_all(at.path, name, found);
+    if well_formed && !names::is_extended_resource(name) {
+        errors.invalid(at.path, name, "must be a valid extended resource name");
     }
 }
 
@@ -55,13 +137,9 @@ fn names_requests(item: &Value, path: &Path<'_>, is_known: &dyn Fn(&str) -> bool
 fn attribute_is_fully_named(at: &At<'_>, errors: &mut Errors) {
     let Some(name) = at.value.as_str() else { return };
     let Some((domain, id)) = name.split_once('/') else {
-        let found = if name.is_empty() { "name required" } else { "must include a domain" };
-        if name.is_empty() {
-            errors.required(at.path, found);
-        } else {
-            identifier(name, at.path, errors);
-            errors.invalid(at.path, name, found);
-        }
+        identifier(name, at.path, errors);
+        let detail = "a fully qualified name must be a domain and a name separated by a slash";
+        errors.invalid(at.path, name, detail);
         return;
     };
     if domain.is_empty() {
@@ -84,4 +162,54 @@ fn identifier(id: &str, path: &Path<'_>, errors: &mut Errors) {
         errors.too_long(path, MAX_ID);
     }
     errors.invalid_all(path, id, rules::form_errors("c-identifier", id));
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+    use crate::{by_kind, validate};
+
+    fn claim(status: Value) -> Value {
+        json!({
+            "metadata": {"name": "c", "namespace": "n", "resourceVersion": "1"},
+            "spec": {"devices": {"requests": [{"name": "q", "exactly": {"deviceClassName": "c"}}]}},
+            "status": status,
+        })
+    }
+
+    fn allocated(request: &str) -> Value {
+        json!({"devices": {"results": [{"request": request, "driver": "a.b", "pool": "p", "device": "d"}]}})
+    }
+
+    fn fields(status: Value) -> Vec<String> {
+        let kind = by_kind("resource.k8s.io", "v1", "ResourceClaim").unwrap();
+        let errors = validate::status_update(kind, &claim(status), &claim(json!({})));
+        errors.into_iter().map(|error| error.field).collect()
+    }
+
+    /// Any device could be reported for a claim, and any request named.
+    #[test]
+    fn devices_of_a_claim_are_those_allocated_for_its_requests() {
+        let device = |name: &str| json!([{"driver": "a.b", "pool": "p", "device": name}]);
+        assert_eq!(fields(json!({"allocation": allocated("q"), "devices": device("d")})), [""; 0]);
+        let other = fields(json!({"allocation": allocated("q"), "devices": device("e")}));
+        assert_eq!(other, ["status.devices[0]"]);
+        let unknown = fields(json!({"allocation": allocated("r")}));
+        assert_eq!(unknown, ["status.allocation.devices.results[0].request"]);
+    }
+
+    #[test]
+    fn settings_are_objects_and_resources_have_a_domain() {
+        let kind = by_kind("resource.k8s.io", "v1", "DeviceClass").unwrap();
+        let fields = |parameters: Value, resource: &str| -> Vec<String> {
+            let class = json!({"metadata": {"name": "c"}, "spec": {"extendedResourceName": resource,
+                "config": [{"opaque": {"driver": "a.b", "parameters": parameters}}]}});
+            validate::create(kind, &class).into_iter().map(|error| error.field).collect()
+        };
+        assert_eq!(fields(json!({}), "a.b/gpu"), [""; 0]);
+        assert_eq!(fields(json!("x"), "a.b/gpu"), ["spec.config[0].opaque.parameters"]);
+        assert_eq!(fields(json!({"x": 1}), "gpu"), ["spec.extendedResourceName"]);
+    }
 }

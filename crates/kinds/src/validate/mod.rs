@@ -48,6 +48,7 @@ mod storage_class;
 mod template;
 #[cfg(test)]
 mod tests;
+mod trust_bundle;
 mod volume;
 mod webhook;
 
@@ -65,7 +66,7 @@ pub use crate::selector::matches as selector_matches;
 pub(crate) fn all_checks() -> impl Iterator<Item = (&'static str, Check)> {
     checks_of! {
         certificate config container device flow job job_indexes network_policy node pod pod_change pod_status projected quota
-        registration resource_slice resources scheduling service_address slices storage storage_class template volume webhook
+        registration resource_slice resources scheduling service_address slices storage storage_class template trust_bundle volume webhook
     }
 }
 

@@ -5,6 +5,7 @@
 //! before are accepted again, so that an old object stays writable. The spec is the stored one and was validated when
 //! it was written.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use listwatch_wire::json::Value;
@@ -16,7 +17,7 @@ use crate::tree::Tree;
 
 const ONE_EACH: &str = "may specify no more than one IP for each IP family";
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![status_moves_on];
+pub(super) const CHECKS: &[(&str, Check)] = checks![status_moves_on, users_and_devices_are_known];
 
 /// Containers that have ended stay so, and addresses are of two families.
 fn status_moves_on(at: &At<'_>, errors: &mut Errors) {
@@ -30,6 +31,83 @@ fn status_moves_on(at: &At<'_>, errors: &mut Errors) {
     }
     addresses(now, was, "podIPs", &path.child("podIPs"), errors);
     host_addresses(now, was, &path.child("hostIPs"), errors);
+}
+
+/// The identity that a container runs with is one of its system, and devices in use are those that it asked for.
+fn users_and_devices_are_known(at: &At<'_>, errors: &mut Errors) {
+    let (spec, path) = (at.top.at("spec"), Path::root("status"));
+    for (list, containers) in [
+        ("containerStatuses", "containers"),
+        ("initContainerStatuses", "initContainers"),
+        ("ephemeralContainerStatuses", "ephemeralContainers"),
+    ] {
+        let path = path.child(list);
+        for (index, status) in at.value.list(list).iter().enumerate() {
+            let path = path.index(index);
+            user(status, spec, &path.child("user"), errors);
+            let named = |container: &&Value| container.text("name") == status.text("name");
+            let container = spec.list(containers).iter().find(named);
+            devices(status, container, &path.child("allocatedResourcesStatus"), errors);
+        }
+    }
+}
+
+/// A kubelet reports any user that the system has, and groups as they may be asked for.
+fn user(status: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (linux, path) = (status.at("user").at("linux"), path.child("linux"));
+    if linux.is_null() {
+        return;
+    }
+    if spec.at("os").text("name") == "windows" {
+        errors.forbidden(&path, "cannot be set for a windows pod");
+        return;
+    }
+    let mut one = |id: i64, most: i64, path: &Path<'_>| {
+        if !(0..=most).contains(&id) {
+            errors.invalid(path, id, format!("must be between 0 and {most}, inclusive"));
+        }
+    };
+    one(linux.int("uid").unwrap_or(0), i64::from(u32::MAX), &path.child("uid"));
+    one(linux.int("gid").unwrap_or(0), i64::from(i32::MAX), &path.child("gid"));
+    let groups = path.child("supplementalGroups");
+    for (index, group) in linux.list("supplementalGroups").iter().filter_map(Value::as_i64).enumerate() {
+        one(group, i64::from(i32::MAX), &groups.index(index));
+    }
+}
+
+/// Health of the devices of a container. One that the Pod does not have is passed over.
+fn devices(status: &Value, container: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
+    for (index, device) in status.list("allocatedResourcesStatus").iter().enumerate() {
+        let (path, name) = (path.index(index), device.text("name"));
+        if let Some(container) = container {
+            asked_for(name, container.at("resources"), &path.child("name"), errors);
+        }
+        let path = path.child("resources");
+        let mut seen = HashSet::new();
+        for (index, one) in device.list("resources").iter().enumerate() {
+            let path = path.index(index);
+            errors.one_of(&path.child("health"), one.text("health"), &["Healthy", "Unhealthy", "Unknown"]);
+            if !seen.insert(one.text("resourceID")) {
+                errors.duplicate(&path.child("resourceID"), one.text("resourceID"));
+            }
+        }
+    }
+}
+
+fn asked_for(name: &str, resources: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let (known, detail) = match name.strip_prefix("claim:") {
+        None => (resources.at("requests").has(name), "must match one of the container's resource requests"),
+        Some(claimed) => (
+            resources.list("claims").iter().any(|claim| match claim.text("request") {
+                "" => claimed == claim.text("name"),
+                request => claimed == format!("{}/{request}", claim.text("name")),
+            }),
+            "must match one of the container's resource claims as 'claim:<claimName>/<requestName>' when container.resources.claims[*].request is set or 'claim:<claimName>' when it is empty",
+        ),
+    };
+    if !known {
+        errors.invalid(path, name, detail);
+    }
 }
 
 /// A container that has ended and is not started again does not run any more.
@@ -104,4 +182,48 @@ fn host_addresses(now: &Value, was: &Value, path: &Path<'_>, errors: &mut Errors
         errors.invalid(&path.index(0).child("ip"), given, "must be equal to `hostIP`");
     }
     addresses(now, was, "hostIPs", path, errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+    use crate::{by_kind, validate};
+
+    fn fields(status: Value) -> Vec<String> {
+        let kind = by_kind("", "v1", "Pod").unwrap();
+        let requests = json!({"requests": {"a.b/gpu": "1"}, "claims": [{"name": "r"}]});
+        let pod = |status: Value| {
+            json!({
+                "metadata": {"name": "p", "namespace": "n", "resourceVersion": "1"},
+                "spec": {"resourceClaims": [{"name": "r"}], "containers": [{"name": "c", "resources": requests}]},
+                "status": status,
+            })
+        };
+        let errors = validate::status_update(kind, &pod(status), &pod(json!({})));
+        errors.into_iter().map(|error| error.field).collect()
+    }
+
+    #[test]
+    fn devices_in_use_are_those_asked_for() {
+        let status = |name: &str, health: &str| {
+            fields(json!({"containerStatuses": [{"name": "c", "allocatedResourcesStatus": [
+                {"name": name, "resources": [{"resourceID": "x", "health": health}]}]}]}))
+        };
+        let at = |rest: &str| vec![format!("status.containerStatuses[0].allocatedResourcesStatus[0].{rest}")];
+        assert_eq!(status("a.b/gpu", "Healthy"), [""; 0]);
+        assert_eq!(status("claim:r", "Unknown"), [""; 0]);
+        assert_eq!(status("a.b/tpu", "Healthy"), at("name"));
+        assert_eq!(status("claim:r", "Fine"), at("resources[0].health"));
+    }
+
+    #[test]
+    fn users_have_an_id_of_their_system_and_claims_a_name() {
+        let user = json!({"containerStatuses": [{"name": "c", "user": {"linux": {"uid": -1, "gid": 4_294_967_295_i64}}}]});
+        let at = "status.containerStatuses[0].user.linux";
+        assert_eq!(fields(user), [format!("{at}.uid"), format!("{at}.gid")]);
+        let claims = json!({"resourceClaimStatuses": [{"name": "s", "resourceClaimName": "x"}]});
+        assert_eq!(fields(claims), ["status.resourceClaimStatuses[0].name"]);
+    }
 }

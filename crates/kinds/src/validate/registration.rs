@@ -10,6 +10,7 @@ use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![api_service_is_named_after_its_version];
 
+/// The group and the version of a stored object can change only together with its name, and that cannot.
 fn api_service_is_named_after_its_version(at: &At<'_>, errors: &mut Errors) {
     let (spec, name) = (at.value.at("spec"), at.value.at("metadata").text("name"));
     let expected = format!("{}.{}", spec.text("version"), spec.text("group"));

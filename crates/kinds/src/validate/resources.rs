@@ -13,13 +13,15 @@ use listwatch_wire::names::label_errors;
 
 use super::container;
 use crate::field::{Errors, Path};
+use crate::quantity::{self, Quantity};
 use crate::rules::{self, At, Check};
 use crate::tree::Tree;
-use crate::{names, quantity};
+use crate::{amounts, names};
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![
     container_resources_are_valid,
     pod_resources_are_valid,
+    pod_resources_cover_containers,
     overhead_is_valid,
     resource_claims_are_named,
     resource_claims_are_used
@@ -28,15 +30,19 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![
 fn container_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
     requirements(at.value, "container-resource", at.path, errors);
     // Objects of before this rule may keep what they have.
-    if at.old.is_none() {
-        huge_pages_are_whole(at, errors);
+    let mut before = Errors::new();
+    if let Some(old) = at.old {
+        huge_pages_are_whole(old, at.path, &mut before);
+    }
+    if before.is_empty() {
+        huge_pages_are_whole(at.value, at.path, errors);
     }
 }
 
-fn huge_pages_are_whole(at: &At<'_>, errors: &mut Errors) {
+fn huge_pages_are_whole(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
     for key in ["limits", "requests"] {
-        let path = at.path.child(key);
-        for (name, amount) in at.value.entries(key) {
+        let path = path.child(key);
+        for (name, amount) in resources.entries(key) {
             let Some(page) = name.strip_prefix("hugepages-") else { continue };
             let amount = amount.as_str().unwrap_or_default();
             if !quantity::is_multiple(amount, page) {
@@ -59,6 +65,36 @@ fn pod_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
         }
     }
     requirements(at.value, "resource-name", at.path, errors);
+}
+
+/// What a Pod as a whole asks for is enough for its containers, and none of them may use more than the Pod.
+fn pod_resources_cover_containers(at: &At<'_>, errors: &mut Errors) {
+    let (own, path) = (at.value.at("resources"), at.path.child("resources"));
+    if own.is_null() || at.value.at("os").text("name") == "windows" {
+        return;
+    }
+    for list in ["requests", "limits"] {
+        let counts = |name: &str| list == "requests" || is_huge_pages(name);
+        for (name, needed) in amounts::of_containers(at.value, list) {
+            let given = own.at(list).text(&name);
+            if counts(&name) && Quantity::parse(given).is_ok_and(|given| needed > given) {
+                let detail =
+                    format!("must be greater than or equal to aggregate container {list} of {needed}");
+                errors.invalid(&path.child(list).key(&name), given, detail);
+            }
+        }
+    }
+    for (index, container) in at.value.list("containers").iter().enumerate() {
+        let path = path.child("containers");
+        let path = path.index(index);
+        for (name, limit) in container.at("resources").entries("limits") {
+            let (limit, most) = (limit.as_str().unwrap_or_default(), own.at("limits").text(name));
+            if quantity::compare(limit, most) == Ok(Ordering::Greater) {
+                let detail = format!("must be less than or equal to pod limits of {most}");
+                errors.invalid(&path.key(name).child("limits"), limit, detail);
+            }
+        }
+    }
 }
 
 /// Overhead is a plain list of amounts and is checked like limits.
@@ -178,4 +214,35 @@ fn resource_claims_are_used(at: &At<'_>, errors: &mut Errors) {
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+    use crate::{by_kind, validate};
+
+    /// The fields with errors of a Pod of two containers that ask for one CPU each, with pod-level resources.
+    fn fields(own: Value) -> Vec<String> {
+        let one = |name: &str| json!({"name": name, "image": "i", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}});
+        let mut pod = json!({
+            "metadata": {"name": "p", "namespace": "n"},
+            "spec": {"containers": [one("a"), one("b")], "resources": own},
+        });
+        let kind = by_kind("", "v1", "Pod").unwrap();
+        crate::defaults::apply(kind, &mut pod);
+        (kind.strategy.complete)(&mut pod);
+        validate::create(kind, &pod).into_iter().map(|error| error.field).collect()
+    }
+
+    #[test]
+    fn a_pod_asks_for_what_its_containers_need() {
+        assert_eq!(fields(json!({"requests": {"cpu": "2"}})), [""; 0]);
+        assert_eq!(fields(json!({"requests": {"cpu": "1500m"}})), ["spec.resources.requests[cpu]"]);
+        let limits = fields(json!({"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}));
+        assert_eq!(limits, [""; 0]);
+        let limits = fields(json!({"limits": {"cpu": "1"}}));
+        assert!(limits.contains(&"spec.resources.containers[0][cpu].limits".to_owned()), "{limits:?}");
+    }
 }

@@ -6,6 +6,7 @@
 //! them.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use listwatch_wire::json::Value;
 use listwatch_wire::names::label_key_errors;
@@ -20,7 +21,8 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![
     claim_changes_little,
     volume_changes_little,
     claimed_resources_are_known,
-    resize_statuses_are_known
+    resize_statuses_are_known,
+    topology_keys_are_unique
 ];
 
 fn claim_changes_little(at: &At<'_>, errors: &mut Errors) {
@@ -56,6 +58,16 @@ fn shrinking(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     if less && matches!(quantity::compare(wanted, held), Ok(Ordering::Less | Ordering::Equal)) {
         let path = path.child("resources.requests.storage");
         errors.forbidden(&path, "field can not be less than status.capacity");
+    }
+}
+
+/// Reported at the driver, as kube-apiserver does.
+fn topology_keys_are_unique(at: &At<'_>, errors: &mut Errors) {
+    let mut seen = HashSet::new();
+    for key in at.value.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if !seen.insert(key) {
+            errors.duplicate(at.path, key);
+        }
     }
 }
 
@@ -106,5 +118,61 @@ fn volume_changes_little(at: &At<'_>, errors: &mut Errors) {
     if set_back(at.value.at("spec"), old.at("spec"), &FREE) != *old.at("spec") {
         let detail = "spec.persistentvolumesource is immutable after creation";
         errors.forbidden(&at.path.child("spec.persistentvolumesource"), detail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+    use crate::{by_kind, validate};
+
+    fn fields(group: &str, kind: &str, spec: Value) -> Vec<String> {
+        let kind = by_kind(group, "v1", kind).unwrap();
+        let mut object = json!({"metadata": {"name": "x"}, "spec": spec});
+        if kind.is_namespaced() {
+            object["metadata"]["namespace"] = json!("n");
+        }
+        crate::defaults::apply(kind, &mut object);
+        validate::create(kind, &object).into_iter().map(|error| error.field).collect()
+    }
+
+    /// A volume inside of an attachment was not looked at.
+    #[test]
+    fn an_inline_volume_is_one_of_a_driver() {
+        let attached = |volume: Value| {
+            let spec = json!({"attacher": "a.b", "nodeName": "n", "source": {"inlineVolumeSpec": volume}});
+            fields("storage.k8s.io", "VolumeAttachment", spec)
+        };
+        let driver = json!({"driver": "a.b", "volumeHandle": "h"});
+        let inline = json!({"accessModes": ["ReadWriteOnce"], "csi": driver});
+        assert_eq!(attached(inline), [""; 0]);
+        let other = json!({"accessModes": ["ReadWriteOnce"], "nfs": {"server": "s", "path": "/"}, "capacity": {"storage": "1"}});
+        let at = "spec.source.inlineVolumeSpec";
+        assert_eq!(attached(other), [format!("{at}.capacity"), format!("{at}.csi")]);
+    }
+
+    #[test]
+    fn a_mode_for_one_pod_stands_alone_or_repeated() {
+        let claim = |modes: Value| {
+            let spec = json!({"accessModes": modes, "resources": {"requests": {"storage": "1Gi"}}});
+            fields("", "PersistentVolumeClaim", spec)
+        };
+        assert_eq!(claim(json!(["ReadWriteOncePod", "ReadWriteOncePod"])), [""; 0]);
+        assert_eq!(claim(json!(["ReadWriteOncePod", "ReadOnlyMany"])), ["spec.accessModes"]);
+    }
+
+    #[test]
+    fn topology_keys_are_named_once() {
+        let keys = |keys: Value| {
+            fields(
+                "storage.k8s.io",
+                "CSINode",
+                json!({"drivers": [{"name": "a.b", "nodeID": "n", "topologyKeys": keys}]}),
+            )
+        };
+        assert_eq!(keys(json!(["a/b", "a/c"])), [""; 0]);
+        assert_eq!(keys(json!(["a/b", "a/b"])), ["spec.drivers[0]"]);
     }
 }

@@ -15,6 +15,7 @@ use crate::{meta, selector};
 pub(super) const CHECKS: &[(&str, Check)] = checks![
     template_metadata_is_valid,
     template_metadata_is_plain,
+    template_labels_are_valid,
     template_matches_selector,
     daemon_template_matches_selector,
     controller_template_matches_selector,
@@ -28,6 +29,12 @@ fn template_metadata_is_valid(at: &At<'_>, errors: &mut Errors) {
     let meta = at.value.at("metadata");
     meta::validate_labels(meta, &at.path.child("labels"), errors);
     meta::validate_annotations(meta, &at.path.child("annotations"), errors);
+}
+
+/// The same, reported where they are.
+fn template_labels_are_valid(at: &At<'_>, errors: &mut Errors) {
+    meta::validate_labels(at.value, &at.path.child("labels"), errors);
+    meta::validate_annotations(at.value, &at.path.child("annotations"), errors);
 }
 
 /// A template of a claim has labels and annotations, and is given the rest.

@@ -25,12 +25,20 @@ fn volumes_and_mounts_agree(at: &At<'_>, errors: &mut Errors) {
 /// The claims of a StatefulSet are volumes of its Pods.
 fn claimed_volumes_and_mounts_agree(at: &At<'_>, errors: &mut Errors) {
     let claims = at.value.list("volumeClaimTemplates").iter();
-    let claimed: HashSet<&str> = claims.map(|claim| claim.at("metadata").text("name")).collect();
+    let mut claimed: HashSet<&str> = claims.map(|claim| claim.at("metadata").text("name")).collect();
     let path = at.path.child("template.spec");
-    if claimed.contains("") {
-        errors.required(&path.child("volumes[0].persistentVolumeClaim.claimName"), "");
-        errors.required(&path.child("volumes[0].name"), "");
+    // kube-apiserver puts the volumes of claims before the others, in no order.
+    let volumes = path.child("volumes");
+    for (index, name) in claimed.iter().enumerate() {
+        let volume = volumes.index(index);
+        if name.is_empty() {
+            errors.required(&volume.child("persistentVolumeClaim").child("claimName"), "");
+            errors.required(&volume.child("name"), "");
+        } else {
+            errors.invalid_all(&volume.child("name"), name, label_errors(name));
+        }
     }
+    claimed.retain(|name| !name.is_empty() && label_errors(name).is_empty());
     mounts(at.value.below("template.spec"), &claimed, &path, errors);
 }
 

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use listwatch_wire::json::Value;
 use listwatch_wire::names::subdomain_errors;
+use listwatch_wire::webhook_url;
 
 use crate::field::Errors;
 use crate::rules::{At, Check};
@@ -57,23 +58,8 @@ fn url_is_plain_https(at: &At<'_>, errors: &mut Errors) {
         errors.required(at.path, format!("url must be a valid URL: parse {url:?}: {why}{FORM}"));
         return;
     }
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    if !scheme.eq_ignore_ascii_case("https") {
-        errors.invalid(at.path, scheme, format!("'https' is the only allowed URL scheme{FORM}"));
-    }
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    if scheme.is_empty() || host.is_empty() {
-        errors.invalid(at.path, "", format!("host must be specified{FORM}"));
-    }
-    if let Some((user, _)) = host.rsplit_once('@') {
-        errors.invalid(at.path, user, "user information is not permitted in the URL");
-    }
-    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
-    if !fragment.is_empty() {
-        errors.invalid(at.path, fragment, "fragments are not permitted in the URL");
-    }
-    if let Some((_, query)) = rest.split_once('?').filter(|(_, query)| !query.is_empty()) {
-        errors.invalid(at.path, query, "query parameters are not permitted in the URL");
+    for (part, why) in webhook_url::findings(url) {
+        errors.invalid(at.path, part, why);
     }
 }
 

@@ -8,7 +8,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use listwatch_wire::json::Value;
 
-use super::spec_changes;
 use crate::field::Path;
 use crate::tree::Tree;
 
@@ -48,16 +47,72 @@ pub(crate) fn service(new: &Value, _old: Option<&Value>, found: &mut Vec<String>
 }
 
 /// Warnings about a PersistentVolume: the deprecated reclaim policy and volume sources.
-pub(crate) fn volume(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
-    if !spec_changes(new, old) {
-        return;
-    }
+pub(crate) fn volume(new: &Value, _old: Option<&Value>, found: &mut Vec<String>) {
+    const DEPRECATED: [(&str, &str, &str); 6] = [
+        ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+        ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+        ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+        ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+        ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+        ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+    ];
     let (spec, path) = (new.at("spec"), Path::root("spec"));
+    deprecated_annotations(new, &ANNOTATIONS, found);
     if spec.text("persistentVolumeReclaimPolicy") == "Recycle" {
         let place = path.child("persistentVolumeReclaimPolicy");
         found.push(format!("{place}: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."));
     }
-    super::pod::deprecated_sources(spec, &path, found);
+    for (source, shown, detail) in DEPRECATED {
+        if spec.has(source) {
+            found.push(format!("{}: {detail}", path.child(shown)));
+        }
+    }
+}
+
+/// The deprecated annotations of volumes and claims; a claim knows the first only.
+const ANNOTATIONS: [(&str, &str); 2] = [
+    (
+        "volume.beta.kubernetes.io/storage-class",
+        "deprecated since v1.8; use \"storageClassName\" attribute instead",
+    ),
+    (
+        "volume.beta.kubernetes.io/mount-options",
+        "deprecated since v1.31; use \"mountOptions\" attribute instead",
+    ),
+];
+
+fn deprecated_annotations(object: &Value, known: &[(&str, &str)], found: &mut Vec<String>) {
+    let path = Path::root("metadata");
+    let path = path.child("annotations");
+    for (key, detail) in known {
+        if object.at("metadata").at("annotations").has(key) {
+            found.push(format!("{}: {detail}", path.key(key)));
+        }
+    }
+}
+
+/// Warnings about a PersistentVolumeClaim: the deprecated annotation, and parts of bytes.
+pub(crate) fn claim(new: &Value, _old: Option<&Value>, found: &mut Vec<String>) {
+    deprecated_annotations(new, ANNOTATIONS.get(..1).unwrap_or_default(), found);
+    let path = Path::root("spec");
+    let path = path.child("resources");
+    for list in ["requests", "limits"] {
+        let amount = new.at("spec").at("resources").at(list).text("storage");
+        if !amount.is_empty() && amount.ends_with(['m', 'u', 'n']) {
+            let place = path.child(list);
+            found.push(format!(
+                "{}: fractional byte value {amount:?} is invalid, must be an integer",
+                place.key("storage")
+            ));
+        }
+    }
+}
+
+/// Warnings about a Node: a field that nothing reads any more.
+pub(crate) fn node(new: &Value, _old: Option<&Value>, found: &mut Vec<String>) {
+    if !new.at("spec").text("externalID").is_empty() {
+        found.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+    }
 }
 
 /// Warnings about an Ingress. The deprecated class annotation is only mentioned on creation.
@@ -89,5 +144,36 @@ pub(crate) fn secret(new: &Value, _old: Option<&Value>, found: &mut Vec<String>)
             found.push(format!("tls: failed to find any PEM data in {what} input"));
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    /// An update was silent, and two sources were warned of that kube-apiserver does not mention.
+    #[test]
+    fn volumes_warn_of_what_is_deprecated_on_every_write() {
+        let volume = |source: &str| json!({"spec": {"persistentVolumeReclaimPolicy": "Recycle", source: {}}});
+        let told = |source: &str| {
+            let mut found = Vec::new();
+            super::volume(&volume(source), Some(&volume(source)), &mut found);
+            found.len()
+        };
+        assert_eq!((told("rbd"), told("storageos"), told("flocker"), told("quobyte")), (2, 2, 1, 1));
+    }
+
+    #[test]
+    fn claims_are_for_whole_bytes() {
+        let claim =
+            json!({"spec": {"resources": {"requests": {"storage": "500m"}, "limits": {"storage": "1Gi"}}}});
+        let mut found = Vec::new();
+        super::claim(&claim, None, &mut found);
+        assert_eq!(
+            found,
+            [
+                "spec.resources.requests[storage]: fractional byte value \"500m\" is invalid, must be an integer"
+            ]
+        );
     }
 }

@@ -90,11 +90,19 @@ fn remember(object: &mut Value, config: &Value) {
         Some(())
     };
     annotations(&mut config);
-    let text = String::from_utf8(json::encode(&config)).unwrap_or_default() + "\n";
+    let text = written(&config);
     let place = object.get_mut("metadata").and_then(|meta| meta.get_mut("annotations"));
     if let Some(annotations) = place.and_then(Value::as_object_mut) {
         annotations.insert(ANNOTATION, text.into());
     }
+}
+
+/// The configuration as Go writes it, and with it kubectl: keys in order, and nothing that HTML could mistake for markup.
+fn written(config: &Value) -> String {
+    let mut bytes = Vec::new();
+    json::write_value(&mut bytes, config);
+    let text = String::from_utf8(bytes).unwrap_or_default() + "\n";
+    text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
 #[cfg(test)]
@@ -132,5 +140,9 @@ mod tests {
         assert_eq!(applied["data"], json!({"a": "9", "b": "2"}));
         let kept = applied["metadata"]["annotations"][ANNOTATION].as_str().unwrap();
         assert_eq!(Value::read(kept.as_bytes()).unwrap(), config(json!({"a": "9"})));
+        assert_eq!(
+            written(&config(json!({"a": "<"}))),
+            "{\"apiVersion\":\"v1\",\"data\":{\"a\":\"\\u003c\"},\"kind\":\"ConfigMap\"}\n"
+        );
     }
 }

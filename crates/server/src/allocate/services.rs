@@ -4,7 +4,7 @@
 //! under way were given. What the cache does not show yet, or another server gives out at the same moment, is found out when the
 //! Service is committed with its claims ([`super::claims`]); then something else is chosen.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
@@ -226,16 +226,11 @@ fn assign(
         }
     }
     let own: HashSet<i64> = node_ports(old).collect();
-    for (index, port) in needs.wanted_ports.iter().enumerate() {
-        if !own.contains(port) {
-            let path = format!("spec.ports[{index}].nodePort");
-            check_wanted_port(reservation, &taken, target, &path, *port)?;
-        }
-    }
-    let mut ports = Vec::with_capacity(needs.ports.len());
-    for position in needs.ports {
-        ports.push((position, free_port(reservation, &taken, target)?));
-    }
+    let ports = if old.is_null() {
+        first_ports(reservation, &taken, service.at("spec"), &needs.ports)?
+    } else {
+        further_ports(reservation, &taken, service.at("spec"), &needs.ports, &own)?
+    };
     let health = match needs.health {
         Some(0) => Some(free_port(reservation, &taken, target)?),
         Some(wanted) if !own.contains(&wanted) => {
@@ -251,6 +246,68 @@ fn assign(
         }
     }
     Ok(())
+}
+
+/// The node ports of a new Service, by their place among its ports.
+///
+/// Ports with the same number share one, as those of a name server do over TCP and UDP.
+fn first_ports(
+    reservation: &Reservation<'_>,
+    taken: &TakenByServices<'_>,
+    spec: &Value,
+    open: &[usize],
+) -> Result<Vec<(usize, i64)>, Status> {
+    let given = |port: &Value| port.int("nodePort").filter(|port| *port != 0);
+    let (mut chosen, mut shared) = (Vec::new(), HashMap::new());
+    for (index, port) in spec.list("ports").iter().enumerate() {
+        if given(port).is_none() && !open.contains(&index) {
+            continue;
+        }
+        let path = format!("spec.ports[{index}].nodePort");
+        let number = port.int("port").unwrap_or_default();
+        let own = match shared.get(&number).copied() {
+            Some(shared) if given(port).is_none_or(|given| given == shared) => shared,
+            Some(_) => {
+                let wanted = given(port).unwrap_or_default();
+                check_wanted_port(reservation, taken, taken.target, &path, wanted)?;
+                continue;
+            }
+            None => {
+                let mut same = spec.list("ports").iter().filter(|other| other.int("port") == Some(number));
+                match same.find_map(given) {
+                    Some(wanted) => {
+                        check_wanted_port(reservation, taken, taken.target, &path, wanted)?;
+                        wanted
+                    }
+                    None => free_port(reservation, taken, taken.target)?,
+                }
+            }
+        };
+        shared.insert(number, own);
+        if given(port).is_none() {
+            chosen.push((index, own));
+        }
+    }
+    Ok(chosen)
+}
+
+/// The node ports that a changed Service needs besides its own.
+fn further_ports(
+    reservation: &Reservation<'_>,
+    taken: &TakenByServices<'_>,
+    spec: &Value,
+    open: &[usize],
+    own: &HashSet<i64>,
+) -> Result<Vec<(usize, i64)>, Status> {
+    let mut reserved = HashSet::new();
+    for (index, port) in spec.list("ports").iter().enumerate() {
+        let wanted = port.int("nodePort").filter(|port| *port != 0 && !own.contains(port));
+        if let Some(wanted) = wanted.filter(|wanted| reserved.insert(*wanted)) {
+            let path = format!("spec.ports[{index}].nodePort");
+            check_wanted_port(reservation, taken, taken.target, &path, wanted)?;
+        }
+    }
+    open.iter().map(|index| Ok((*index, free_port(reservation, taken, taken.target)?))).collect()
 }
 
 /// Chooses what an updated Service additionally needs; it keeps what it has. A change that does not touch addresses

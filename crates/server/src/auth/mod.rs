@@ -24,6 +24,7 @@ mod oidc;
 pub mod rbac;
 mod recheck;
 pub mod review;
+mod review_check;
 mod roles;
 mod service_account;
 mod token_file;

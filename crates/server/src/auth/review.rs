@@ -3,17 +3,19 @@
 //!
 //! Nothing is stored. Reviews ask the same [`Authorizer`] and [`Authenticator`] as requests do, so their answers are
 //! what a request would get; SelfSubjectRulesReview may be incomplete, since not every authorizer works by rules, and
-//! says so. The caller is [`crate::subresources`], after decoding and admission.
+//! says so. What a question must look like is in `review_check`. The caller is [`crate::subresources`], after decoding and
+//! admission.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::selector::{FieldSelector, FieldTerm};
-use listwatch_wire::status::FieldError;
 
-use crate::auth::{Attributes, Authenticator, Authorizer, Decision, ISSUER, UNKNOWN_TOKEN, User};
+use crate::auth::{
+    Attributes, Authenticator, Authorizer, Decision, ISSUER, MASTERS, UNKNOWN_TOKEN, User, review_check,
+};
 
-const AUTHORIZATION: &str = "authorization.k8s.io";
+pub(super) const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
 /// Returns true if objects of this resource are reviews, which are answered rather than stored.
@@ -53,21 +55,10 @@ impl Reviewer<'_> {
         now: &str,
     ) -> Result<(), Status> {
         let spec = review.get("spec").cloned().unwrap_or_default();
-        check_metadata(plural, review.get("metadata").unwrap_or(&Value::Null))?;
+        review_check::check(plural, namespace, review)?;
         let status = match plural {
-            "selfsubjectaccessreviews" => {
-                check(attribute_errors(&spec))?;
-                self.access(self.user, &spec)
-            }
-            "subjectaccessreviews" => {
-                check(attribute_errors(&spec).into_iter().chain(subject_errors(&spec)).collect())?;
-                self.access(&subject(&spec), &spec)
-            }
-            "localsubjectaccessreviews" => {
-                check(attribute_errors(&spec).into_iter().chain(subject_errors(&spec)).collect())?;
-                check(local_errors(&spec, namespace.unwrap_or_default()))?;
-                self.access(&subject(&spec), &spec)
-            }
+            "selfsubjectaccessreviews" => self.access(self.user, &spec),
+            "subjectaccessreviews" | "localsubjectaccessreviews" => self.access(&subject(&spec), &spec),
             "selfsubjectrulesreviews" => self.rules(&spec)?,
             "selfsubjectreviews" => json!({"userInfo": self.user.info()}),
             "tokenreviews" => self.token(&spec)?,
@@ -115,7 +106,11 @@ impl Reviewer<'_> {
             Attributes { verb: asked.text("verb"), path: asked.text("path"), ..Attributes::default() }
         };
         let (allowed, reason) = match self.authorizer.authorize(user, &attributes) {
-            Decision::Allow => (true, self.authorizer.reason(user, &attributes).unwrap_or_default()),
+            Decision::Allow => match self.authorizer.reason(user, &attributes) {
+                // Paths that are open to every request are not thereby a right of anybody.
+                None if !attributes.path.is_empty() && !user.is_in(MASTERS) => (false, String::new()),
+                reason => (true, reason.unwrap_or_default()),
+            },
             Decision::NoOpinion(reason) => (false, reason),
         };
         if reason.is_empty() {
@@ -196,81 +191,5 @@ fn subject(spec: &Value) -> User {
         uid: spec.text("uid").to_owned(),
         groups: texts(spec.at("groups")),
         extra: extra.collect(),
-    }
-}
-
-fn subject_errors(spec: &Value) -> Option<FieldError> {
-    let nobody = spec.text("user").is_empty() && spec.count("groups") == 0;
-    nobody.then(|| FieldError::invalid("spec.user", "", "at least one of user or group must be specified"))
-}
-
-/// A question asks about one thing.
-fn attribute_errors(spec: &Value) -> Vec<FieldError> {
-    let path = spec.at("nonResourceAttributes");
-    let (resource, paths) = (spec.has("resourceAttributes"), spec.has("nonResourceAttributes"));
-    if resource != paths {
-        return selector_errors(spec.at("resourceAttributes"));
-    }
-    let asked = if paths { shown(path) } else { Value::Null };
-    let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-    vec![FieldError::invalid("spec", asked, detail)]
-}
-
-/// A selector is written in one of two ways.
-fn selector_errors(attributes: &Value) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    for key in ["fieldSelector", "labelSelector"].into_iter().filter(|key| attributes.has(key)) {
-        let (selector, path) = (attributes.at(key), format!("spec.resourceAttributes.{key}"));
-        let (raw, listed) = (selector.text("rawSelector"), selector.count("requirements") > 0);
-        if !raw.is_empty() && listed {
-            let detail = "may not specified at the same time as requirements";
-            errors.push(FieldError::invalid(format!("{path}.rawSelector"), raw, detail));
-        }
-        if raw.is_empty() && !listed {
-            let detail = format!("when {path} is specified, requirements or rawSelector is required");
-            errors.push(FieldError::required(format!("{path}.requirements"), detail));
-        }
-    }
-    errors
-}
-
-/// A local review speaks of its own namespace only.
-fn local_errors(spec: &Value, namespace: &str) -> Vec<FieldError> {
-    let path = spec.at("nonResourceAttributes");
-    if spec.has("nonResourceAttributes") {
-        let detail = "disallowed on this kind of request";
-        return vec![FieldError::invalid("spec.nonResourceAttributes", shown(path), detail)];
-    }
-    let asked = spec.at("resourceAttributes").text("namespace");
-    if asked == namespace {
-        return Vec::new();
-    }
-    let detail = "must match metadata.namespace";
-    vec![FieldError::invalid("spec.resourceAttributes.namespace", asked, detail)]
-}
-
-/// A path as the texts of kube-apiserver show it.
-fn shown(path: &Value) -> Value {
-    json!({"Path": path.text("path"), "Verb": path.text("verb")})
-}
-
-fn check(errors: Vec<FieldError>) -> Result<(), Status> {
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(AUTHORIZATION, "", "", &errors)) }
-}
-
-/// A question about rights has no identity of its own.
-fn check_metadata(plural: &str, metadata: &Value) -> Result<(), Status> {
-    let (allowed, detail): (&[&str], _) = match plural {
-        "localsubjectaccessreviews" => {
-            (&["managedFields", "namespace"], "must be empty except for namespace")
-        }
-        "selfsubjectaccessreviews" | "subjectaccessreviews" => (&["managedFields"], "must be empty"),
-        _ => return Ok(()),
-    };
-    match metadata.as_object() {
-        Some(fields) if fields.keys().any(|key| !allowed.contains(&key.as_str())) => {
-            check(vec![FieldError::invalid("metadata", metadata.clone(), detail)])
-        }
-        _ => Ok(()),
     }
 }

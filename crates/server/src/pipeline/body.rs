@@ -204,6 +204,14 @@ fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Re
     }
 }
 
+/// The text about a body that is no object, in which no type can be found.
+pub(crate) fn no_type(value: &Value) -> String {
+    format!(
+        "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        go::json_type(value)
+    )
+}
+
 /// The media type in lower case, without parameters.
 pub(crate) fn media_type(content_type: Option<&str>) -> Cow<'_, str> {
     let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -233,10 +241,7 @@ fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result
         ))
     };
     let Some(fields) = object.as_object_mut() else {
-        return Err(unrecognized(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            go::json_type(object)
-        )));
+        return Err(unrecognized(no_type(object)));
     };
     let text = |key: &str| match fields.get(key) {
         None | Some(Value::Null) => Ok(""),

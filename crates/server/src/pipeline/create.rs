@@ -20,6 +20,7 @@ use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected, place};
 use crate::pipeline::transaction::{CommitConflict, Done, insert};
 use crate::pipeline::{Answer, WriteRequest, body};
+use crate::registry::Resource;
 use crate::registry::view::View;
 
 /// Attempts with a generated name before giving up.
@@ -81,12 +82,13 @@ async fn admit_and_create(
 async fn create_object(
     change: &ObjectChange<'_>,
     dry_run: bool,
-    object: Value,
+    mut object: Value,
     warnings: &mut Vec<String>,
 ) -> Result<Done, Status> {
+    let resource = &change.request.resource;
+    name_limit_range(resource, &mut object);
     let meta = object.at("metadata");
     let (name, prefix) = (meta.text("name").to_owned(), meta.text("generateName").to_owned());
-    let resource = &change.request.resource;
     let exhausted = |name: &str| Status::generate_name_exhausted(&resource.group, &resource.plural, name);
     if !name.is_empty() || prefix.is_empty() {
         let result = create_named(change, dry_run, object, warnings).await;
@@ -112,6 +114,19 @@ async fn create_object(
             Err(status) if is_taken(&status) => return Err(exhausted(&prefix)),
             other => return other,
         }
+    }
+}
+
+/// A LimitRange without a name gets a unique one, as in kube-apiserver.
+fn name_limit_range(resource: &Resource, object: &mut Value) {
+    if &*resource.kind != "LimitRange" || !resource.group.is_empty() {
+        return;
+    }
+    if let Some(meta) = object.inner_or_new("metadata")
+        && meta.text("name").is_empty()
+        && meta.text("generateName").is_empty()
+    {
+        meta.put("name", uuid::Uuid::new_v4().to_string());
     }
 }
 

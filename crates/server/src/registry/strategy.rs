@@ -37,6 +37,11 @@ pub(crate) trait Strategy: Debug + Send + Sync {
     /// Fills in defaults, except in parts that are shared with `stored`.
     fn complete(&self, object: &mut Value, stored: Option<&Value>);
 
+    /// The same for an object that was applied, in which a null is a value where the kind says so.
+    fn complete_applied(&self, object: &mut Value, stored: Option<&Value>) {
+        self.complete(object, stored);
+    }
+
     /// Resets what clients may not set on a new object, such as `status` and `generation` (`PrepareForCreate`).
     fn prepare_create(&self, object: &mut Value);
 

@@ -119,8 +119,11 @@ async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Stat
     if &*resource.plural == "tokenreviews" {
         reviewer.prepare(&review).await;
     }
-    reviewer.answer(&resource.plural, request.namespace.as_deref(), &mut review, &now())?;
-    Ok(Answer::document(201, review).with_warnings(decoded.warnings))
+    let answered = reviewer.answer(&resource.plural, request.namespace.as_deref(), &mut review, &now());
+    if answered.is_err() {
+        decoded.warnings.iter().for_each(|warning| request.record.warn(warning.clone()));
+    }
+    answered.map(|()| Answer::document(201, review).with_warnings(decoded.warnings))
 }
 
 /// Puts a review into the namespace of the path; one that is asked of the whole cluster is in none.

@@ -14,6 +14,7 @@ use listwatch_kinds::validate::selector_matches;
 use listwatch_kinds::{field, schema};
 use listwatch_wire::Status;
 use listwatch_wire::json::{Map, Value, json};
+use listwatch_wire::names::subdomain_errors;
 use listwatch_wire::options::{DeleteOptions, FieldValidation, WriteKind, WriteOptions};
 use listwatch_wire::status::Outcome;
 
@@ -121,8 +122,10 @@ fn check_binding(binding: &Value, name: &str) -> Result<(), Status> {
     if !kind.is_empty() {
         errors.one_of(&path.child("kind"), kind, &["Node", "<empty>"]);
     }
-    if binding.at("target").text("name").is_empty() {
-        errors.required(&path.child("name"), "");
+    let node = binding.at("target").text("name");
+    match node {
+        "" => errors.required(&path.child("name"), ""),
+        node => errors.invalid_all(&path.child("name"), node, subdomain_errors(node)),
     }
     let errors = errors.into_vec();
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid("", "Binding", name, &errors)) }

@@ -223,8 +223,10 @@ async fn write(
         }
         let mut new = stored.value.clone();
         set(&mut new, &paths.spec, replicas.into());
-        request.resource.rules.track(&tracking, Some(&stored.value), &mut new);
-        keep_times(&mut new, &stored.value);
+        if is_owned(&stored.value, &paths.spec) {
+            request.resource.rules.track(&tracking, Some(&stored.value), &mut new);
+            keep_times(&mut new, &stored.value);
+        }
         Ok(Some(new))
     };
     let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: writing };
@@ -274,6 +276,18 @@ impl<F: Send + Sync> Scaling<'_, F> {
         }
         Ok(())
     }
+}
+
+/// True if somebody owns the replicas. kube-apiserver does not begin to record owners at a Scale.
+fn is_owned(object: &Value, path: &[String]) -> bool {
+    let mut entries = object.at("metadata").list("managedFields").iter();
+    entries.any(|entry| {
+        let mut fields = entry.at("fieldsV1");
+        for step in path {
+            fields = fields.at(&format!("f:{step}"));
+        }
+        !fields.is_null()
+    })
 }
 
 /// Takes away the times that managers of the scale have just got: in kube-apiserver a manager keeps the time it had, and
@@ -365,6 +379,16 @@ mod tests {
         let mut new = object(vec![entry("a", "", "1"), entry("b", "scale", "3"), entry("c", "scale", "3")]);
         keep_times(&mut new, &old);
         assert_eq!(new, object(vec![entry("c", "scale", ""), entry("a", "", "1"), entry("b", "scale", "2")]));
+    }
+
+    /// A scale of replicas that nobody had set made its author their owner.
+    #[test]
+    fn replicas_that_nobody_set_have_no_owner() {
+        let owned = |fields: Value| json!({"metadata": {"managedFields": [{"fieldsV1": fields}]}});
+        let path = ["spec".to_owned(), "replicas".to_owned()];
+        assert!(is_owned(&owned(json!({"f:spec": {"f:replicas": {}}})), &path));
+        assert!(!is_owned(&owned(json!({"f:spec": {"f:paused": {}}})), &path));
+        assert!(!is_owned(&json!({"metadata": {}}), &path));
     }
 
     #[test]

@@ -64,11 +64,14 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
         }
         _ => return Err(Status::unsupported_media_type(&[body::JSON, body::YAML, body::PROTOBUF])),
     };
+    if value.is_null() {
+        return Ok(DeleteOptions::default());
+    }
     if !value.is_object() {
-        let detail = "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct";
-        return Err(Status::bad_request(detail));
+        return Err(Status::bad_request(body::no_type(&value)));
     }
     let (kind, version) = (value.text("kind"), value.text("apiVersion"));
+    let version = if version.is_empty() { "meta.k8s.io/v1" } else { version };
     if !matches!(kind, "" | "DeleteOptions") {
         return Err(Status::bad_request(format!(
             "no kind {kind:?} is registered for version {version:?} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""

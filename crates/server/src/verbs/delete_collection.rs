@@ -6,6 +6,7 @@
 
 use listwatch_wire::Status;
 use listwatch_wire::options::ListOptions;
+use listwatch_wire::status::FieldError;
 
 use crate::api::Api;
 use crate::pipeline::collected::CollectedPage;
@@ -28,6 +29,12 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
     let listing = ListOptions::parse(&request.query)?;
     listing.check()?;
     let options = read_options(&request)?;
+    if options.ignore_store_read_error_with_cluster_breaking_potential == Some(true) {
+        let field = "ignoreStoreReadErrorWithClusterBreakingPotential";
+        let detail = "is not allowed with DELETECOLLECTION, try again after removing the option";
+        let refused = FieldError::invalid(field, true, detail);
+        return Err(Status::invalid_options("DeleteOptions", &[refused]));
+    }
     let listed = listed(api, &request, &listing).await?;
     for object in &listed.objects {
         let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());

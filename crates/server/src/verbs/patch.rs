@@ -54,8 +54,14 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
         reservation: Reservation::new(&api.allocator),
     };
     let mut work = PatchWork { change, target: &target, options: &options, parsed, told: Vec::new() };
-    let done = transaction::change(api, &target, options.is_dry_run(), &mut work).await?;
-    Ok(done.answer().with_warnings(work.told))
+    match transaction::change(api, &target, options.is_dry_run(), &mut work).await {
+        Ok(done) => Ok(done.answer().with_warnings(work.told)),
+        Err(status) => {
+            // What was odd about the patch is told although the write failed for another reason.
+            work.told.into_iter().for_each(|warning| request.record.warn(warning));
+            Err(status)
+        }
+    }
 }
 
 impl Decide for &mut PatchWork<'_> {
@@ -233,7 +239,7 @@ impl PatchWork<'_> {
         let force = self.options.force.unwrap_or(false);
         let mut new = rules.apply(&self.change.tracking, Some(&stored.value), &applied, force)?.object;
         refuse_wrong_types(rules.decode(&mut new, Some(&stored.value)).error)?;
-        rules.complete(&mut new, Some(&stored.value));
+        rules.complete_applied(&mut new, Some(&stored.value));
         carry_over(&mut new, &stored.value, told);
         self.change.update_owned(target, &mut new, stored, told).await
     }
@@ -257,7 +263,7 @@ impl PatchWork<'_> {
         let mut new = rules.apply(&self.change.tracking, None, &applied, true)?.object;
         refuse_wrong_types(rules.decode(&mut new, None).error)?;
         self.identify(&mut new)?;
-        rules.complete(&mut new, None);
+        rules.complete_applied(&mut new, None);
         self.change.create(target, new, told).await
     }
 

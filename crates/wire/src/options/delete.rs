@@ -83,7 +83,7 @@ impl DeleteOptions {
             preconditions: None,
             orphan_dependents: query.optional_flag("orphanDependents"),
             propagation_policy: query.first("propagationPolicy").map(str::to_owned),
-            dry_run: query.all("dryRun").filter(|v| !v.is_empty()).map(str::to_owned).collect(),
+            dry_run: query.all("dryRun").map(str::to_owned).collect(),
             ignore_store_read_error_with_cluster_breaking_potential: query
                 .optional_flag("ignoreStoreReadErrorWithClusterBreakingPotential"),
         })
@@ -130,7 +130,26 @@ impl DeleteOptions {
             errors.push(FieldError::not_supported("propagationPolicy", policy.as_str(), &supported));
         }
         errors.extend(dry_run_error(&self.dry_run));
+        self.validate_unreadable(&mut errors);
         errors
+    }
+
+    /// An object that cannot be read is removed without looking at it, so nothing that needs its contents goes with it.
+    fn validate_unreadable(&self, errors: &mut Vec<FieldError>) {
+        const FIELD: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+        if self.ignore_store_read_error_with_cluster_breaking_potential != Some(true) {
+            return;
+        }
+        let mut refuse = |is_set: bool, other: &str| {
+            if is_set {
+                let detail = format!("cannot be set together with .{other}");
+                errors.push(FieldError::invalid(FIELD, true, detail));
+            }
+        };
+        refuse(self.propagation_policy.is_some(), "propagationPolicy");
+        refuse(self.orphan_dependents.is_some(), "orphanDependents");
+        refuse(self.grace_period_seconds.is_some(), "gracePeriodSeconds");
+        refuse(self.preconditions.is_some(), "preconditions");
     }
 
     /// The query string of a request with these options; preconditions need a body.
@@ -166,6 +185,20 @@ mod tests {
             "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: \"Orphan\": orphanDependents \
              and deletionPropagation cannot be both set"
         );
+    }
+
+    /// An empty value of the parameter was overlooked, and the object deleted.
+    #[test]
+    fn a_dry_run_of_nothing_is_refused() {
+        let refused = DeleteOptions::parse(&Query::parse("dryRun=")).unwrap().check().unwrap_err();
+        assert!(refused.message.ends_with("dryRun: Unsupported value: [\"\"]: supported values: \"All\""));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_deleted_without_conditions() {
+        let check = |query| DeleteOptions::parse(&Query::parse(query)).unwrap().validate().len();
+        let ignore = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
+        assert_eq!((check(ignore), check(&format!("{ignore}&gracePeriodSeconds=0"))), (0, 1));
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl WriteOptions {
     #[must_use]
     pub fn parse(query: &Query<'_>) -> Self {
         Self {
-            dry_run: query.all("dryRun").filter(|v| !v.is_empty()).map(str::to_owned).collect(),
+            dry_run: query.all("dryRun").map(str::to_owned).collect(),
             field_manager: query.text("fieldManager").to_owned(),
             field_validation: query.text("fieldValidation").to_owned(),
             force: query.optional_flag("force"),

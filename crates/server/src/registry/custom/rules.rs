@@ -6,7 +6,7 @@
 //! conversion between versions is `stages.rs`, or a webhook called from `api/convert.rs`, since a strategy never
 //! waits.
 
-use listwatch_custom::{Definition, Scope, Version, fill, prune, validate};
+use listwatch_custom::{Definition, Scope, Version, fill, fill_applied, prune, validate};
 use listwatch_kinds::field::Errors;
 use listwatch_kinds::kind::NameRule;
 use listwatch_kinds::prepare::{bump_generation, keep};
@@ -76,11 +76,12 @@ impl Custom {
         CustomNode::Resource(&self.version.schema)
     }
 
-    /// The errors of the schema and of the expression rules. Rules rely on types and sizes, so they run only if those are right.
+    /// The errors of the metadata, of the schema and of the expression rules. Rules rely on types and sizes, so they run only if
+    /// those are right.
     ///
     /// Costs as much as the changed parts and the rules on them; the budget of rules bounds the rest.
-    fn judge(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut errors = validate(&self.version.schema, object, old);
+    fn judge(&self, object: &Value, old: Option<&Value>, mut errors: Vec<FieldError>) -> Vec<FieldError> {
+        errors.extend(validate(&self.version.schema, object, old));
         if self.version.rules.is_empty() {
             return errors;
         }
@@ -134,6 +135,10 @@ impl Strategy for Custom {
         fill(&self.version.schema, object);
     }
 
+    fn complete_applied(&self, object: &mut Value, _stored: Option<&Value>) {
+        fill_applied(&self.version.schema, object);
+    }
+
     fn prepare_create(&self, object: &mut Value) {
         if let Some(object) = object.as_object_mut().filter(|_| self.version.status) {
             object.remove("status");
@@ -171,9 +176,7 @@ impl Strategy for Custom {
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Errors::default();
         meta::validate_new(object.at("metadata"), self.namespaced, NameRule::Subdomain, &mut errors);
-        let mut errors = errors.into_vec();
-        errors.extend(self.judge(object, None));
-        errors
+        self.judge(object, None, errors.into_vec())
     }
 
     fn validate_update(&self, _view: View, new: &Value, old: &Value) -> Vec<FieldError> {
@@ -182,8 +185,7 @@ impl Strategy for Custom {
         let mut errors = errors.into_vec();
         // kube-apiserver checks the metadata of custom objects twice and names each error twice among the causes.
         errors.extend(errors.clone());
-        errors.extend(self.judge(new, Some(old)));
-        errors
+        self.judge(new, Some(old), errors)
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

@@ -1,0 +1,82 @@
+//! Lists of resources: the requests and limits of containers, read and added up.
+//!
+//! Containers run together and add up; init containers run one after the other and count by their maximum, except for
+//! sidecars (`restartPolicy: Always`), which keep running and add up with both. What a Pod as a whole asks for is
+//! compared with it in [`crate::validate`] and completed by it in [`crate::prepare`]; quotas and limits are the server's.
+
+use std::collections::BTreeMap;
+
+use listwatch_wire::json::Value;
+
+use crate::quantity::Quantity;
+use crate::tree::Tree;
+
+/// Quantities by resource name, such as `cpu` or `requests.storage`. Ordered, because error messages list them in
+/// order.
+pub type Amounts = BTreeMap<String, Quantity>;
+
+/// Reads a resource list. A value that is not a quantity counts as zero: validation reports it.
+#[must_use]
+pub fn amounts(list: &Value) -> Amounts {
+    let fields = list.as_object().into_iter().flatten();
+    fields.map(|(name, text)| (name.to_string(), quantity(text))).collect()
+}
+
+/// Reads a quantity; zero if there is none.
+#[must_use]
+pub fn quantity(value: &Value) -> Quantity {
+    value.as_str().and_then(|text| Quantity::parse(text).ok()).unwrap_or_default()
+}
+
+/// Adds the second list to the first.
+///
+/// Sums saturate in [`Quantity::plus`] and never wrap, so a huge request cannot become a small one.
+pub fn add(list: &mut Amounts, other: &Amounts) {
+    for (name, amount) in other {
+        let sum = list.get(name).map_or(*amount, |known| known.plus(*amount));
+        list.insert(name.clone(), sum);
+    }
+}
+
+/// Raises the amounts of the first list to those of the second.
+fn raise(list: &mut Amounts, other: &Amounts) {
+    for (name, amount) in other {
+        if list.get(name).is_none_or(|known| amount > known) {
+            list.insert(name.clone(), *amount);
+        }
+    }
+}
+
+/// Returns the sum over containers or the largest init container, whichever is more, for `requests` or `limits`.
+/// Init containers that keep running count with the containers.
+///
+/// kube-apiserver computes the same in `k8s.io/component-helpers/resource`.
+#[must_use]
+#[doc(alias = "AggregateContainerRequests")]
+pub fn of_containers<T: Tree + ?Sized>(spec: &T, which: &str) -> Amounts {
+    let own = |container: &Value| amounts(container.at("resources").at(which));
+    let mut total = Amounts::new();
+    for container in spec.list("containers") {
+        add(&mut total, &own(container));
+    }
+    let (mut sidecars, mut largest) = (Amounts::new(), Amounts::new());
+    for container in spec.list("initContainers") {
+        let mut needed = own(container);
+        if container.text("restartPolicy") == "Always" {
+            add(&mut total, &needed);
+            add(&mut sidecars, &needed);
+            needed = sidecars.clone();
+        } else {
+            add(&mut needed, &sidecars);
+        }
+        raise(&mut largest, &needed);
+    }
+    raise(&mut total, &largest);
+    total
+}
+
+/// True for resources that a Pod as a whole can ask for.
+#[must_use]
+pub fn is_of_pods(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}

@@ -1,0 +1,140 @@
+//! ClusterTrustBundles: certificates of authorities in PEM, and a name that begins with the signer's.
+
+use std::collections::HashMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use listwatch_wire::names::subdomain_errors;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
+
+use crate::field::Errors;
+use crate::rules::{At, Check};
+use crate::tree::Tree;
+
+pub(super) const CHECKS: &[(&str, Check)] =
+    checks![bundle_is_named_after_its_signer, bundle_is_made_of_anchors];
+
+/// Bytes of a bundle, as in kube-apiserver.
+const MAX_BUNDLE: usize = 1024 * 1024;
+
+/// `example.com/signer` has bundles `example.com:signer:NAME`. A bundle of no signer has no colon in its name.
+fn bundle_is_named_after_its_signer(at: &At<'_>, errors: &mut Errors) {
+    let (name, signer) = (at.value.at("metadata").text("name"), at.value.at("spec").text("signerName"));
+    let path = at.path.child("metadata");
+    let path = path.child("name");
+    if name.is_empty() {
+        return;
+    }
+    if signer.is_empty() {
+        let found = match name.contains(':') {
+            true => vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()],
+            false => subdomain_errors(name),
+        };
+        errors.invalid_all(&path, name, found);
+        return;
+    }
+    let prefix = format!("{}:", signer.replace('/', ":"));
+    match name.strip_prefix(&prefix) {
+        Some(rest) => errors.invalid_all(&path, name, subdomain_errors(rest)),
+        None => {
+            let detail =
+                format!("ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}");
+            errors.invalid(&path, name, detail);
+        }
+    }
+}
+
+/// Each block is the certificate of an authority, and none is there twice.
+fn bundle_is_made_of_anchors(at: &At<'_>, errors: &mut Errors) {
+    let text = at.value.as_str().unwrap_or_default();
+    if text.len() > MAX_BUNDLE {
+        errors.too_long(at.path, MAX_BUNDLE);
+        return;
+    }
+    let (mut places, mut wrong): (HashMap<Vec<u8>, Vec<usize>>, _) = (HashMap::new(), Vec::new());
+    for (index, block) in blocks(text).into_iter().enumerate() {
+        match block.anchor() {
+            Ok(der) => places.entry(der).or_default().push(index),
+            Err(why) => wrong.push(format!("entry {index} {why}")),
+        }
+    }
+    if wrong.is_empty() {
+        if places.is_empty() {
+            wrong.push("at least one trust anchor must be provided".to_owned());
+        }
+        let mut repeated: Vec<_> = places.into_values().filter(|indexes| indexes.len() > 1).collect();
+        repeated.sort();
+        for indexes in repeated {
+            let listed: Vec<String> = indexes.iter().map(usize::to_string).collect();
+            wrong.push(format!("duplicate trust anchor (indices [{}])", listed.join(" ")));
+        }
+    }
+    errors.invalid_all(at.path, "<value omitted>", wrong);
+}
+
+/// A block of PEM.
+struct PemBlock<'a> {
+    kind: &'a str,
+    body: &'a str,
+}
+
+impl PemBlock<'_> {
+    /// The bytes of the certificate, or what is wrong with the block.
+    fn anchor(&self) -> Result<Vec<u8>, String> {
+        if self.kind != "CERTIFICATE" {
+            return Err(format!("has bad block type: {}", self.kind));
+        }
+        if self.body.contains(':') {
+            return Err("has PEM block headers".to_owned());
+        }
+        let body: String = self.body.chars().filter(|letter| !letter.is_whitespace()).collect();
+        let unreadable = || "does not parse as X.509".to_owned();
+        let der = STANDARD.decode(body).map_err(|_| unreadable())?;
+        let (_, certificate) = X509Certificate::from_der(&der).map_err(|_| unreadable())?;
+        let is_authority = certificate
+            .basic_constraints()
+            .is_ok_and(|found| found.is_some_and(|constraints| constraints.value.ca));
+        if !is_authority {
+            return Err("does not have the CA bit set".to_owned());
+        }
+        Ok(der)
+    }
+}
+
+/// The blocks of a text. What is between them is for people.
+fn blocks(text: &str) -> Vec<PemBlock<'_>> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((_, begun)) = rest.split_once("-----BEGIN ") {
+        let block = begun.split_once("-----").and_then(|(kind, after)| {
+            let (body, after) = after.split_once("-----END ")?;
+            Some((PemBlock { kind, body }, after))
+        });
+        let Some((block, after)) = block else { break };
+        found.push(block);
+        rest = after;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Text between the right two lines is not yet a certificate.
+    #[test]
+    fn what_is_wrong_with_a_block_is_told() {
+        let told =
+            |text: &str| -> Vec<_> { blocks(text).iter().map(|block| block.anchor().unwrap_err()).collect() };
+        let block =
+            |kind: &str, body: &str| format!("-----BEGIN {kind}-----\n{body}\n-----END {kind}-----\n");
+        let text =
+            [block("X", "AA=="), block("CERTIFICATE", "A: b\n\nAA=="), block("CERTIFICATE", "AA==")].concat();
+        assert_eq!(
+            told(&text),
+            ["has bad block type: X", "has PEM block headers", "does not parse as X.509"]
+        );
+        assert!(blocks("-----BEGIN CERTIFICATE-----\nAA==").is_empty());
+    }
+}
