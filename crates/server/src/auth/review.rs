@@ -199,6 +199,7 @@ fn subject(spec: &Value) -> User {
     }
 }
 
+/// A review must be about somebody: a user, or groups.
 fn subject_errors(spec: &Value) -> Option<FieldError> {
     let nobody = spec.text("user").is_empty() && spec.count("groups") == 0;
     nobody.then(|| FieldError::invalid("spec.user", "", "at least one of user or group must be specified"))
@@ -254,6 +255,7 @@ fn shown(path: &Value) -> Value {
     json!({"Path": path.text("path"), "Verb": path.text("verb")})
 }
 
+/// Reviews have no names, so the status names none.
 fn check(errors: Vec<FieldError>) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(AUTHORIZATION, "", "", &errors)) }
 }

@@ -20,7 +20,7 @@ use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected, place};
 use crate::pipeline::transaction::{CommitConflict, Done, insert};
 use crate::pipeline::{Answer, WriteRequest, body};
-use crate::registry::view::View;
+use crate::registry::view::ObjectView;
 
 /// Attempts with a generated name before giving up.
 ///
@@ -52,7 +52,7 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, 
         request,
         options: RequestOptions::Create(&options),
         tracking,
-        view: View::Whole,
+        view: ObjectView::Whole,
         reservation: Reservation::new(&api.allocator),
     };
     let mut warnings = decoded.warnings;
@@ -115,6 +115,7 @@ async fn create_object(
     }
 }
 
+/// A generated name that exists is tried again with another.
 fn is_taken(status: &Status) -> bool {
     status.reason == StatusReason::AlreadyExists
 }
