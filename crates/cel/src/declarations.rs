@@ -84,17 +84,11 @@ pub(crate) fn ty(text: &'static str) -> Type {
     match text {
         "dyn" => Type::Dyn,
         "null" => Type::Null,
-        "bool" => Type::Bool,
-        "int" => Type::Int,
-        "uint" => Type::Uint,
-        "double" => Type::Double,
-        "string" => Type::String,
-        "bytes" => Type::Bytes,
         "timestamp" => Type::Timestamp,
         "duration" => Type::Duration,
         _ => match text.as_bytes() {
             [letter] if letter.is_ascii_uppercase() => Type::Param(char::from(*letter)),
-            _ => Type::Opaque(text),
+            _ => Type::scalar(text).unwrap_or(Type::Opaque(text)),
         },
     }
 }

@@ -153,12 +153,6 @@ fn builtin_type(name: &str) -> Option<Type> {
         "kubernetes.authorization.Decision",
     ];
     Some(match name {
-        "bool" => Type::Bool,
-        "int" => Type::Int,
-        "uint" => Type::Uint,
-        "double" => Type::Double,
-        "string" => Type::String,
-        "bytes" => Type::Bytes,
         "null_type" => Type::Null,
         "list" => Type::list(Type::Dyn),
         "map" => Type::map(Type::Dyn, Type::Dyn),
@@ -166,6 +160,9 @@ fn builtin_type(name: &str) -> Option<Type> {
         "optional_type" => Type::optional(Type::Dyn),
         "google.protobuf.Timestamp" => Type::Timestamp,
         "google.protobuf.Duration" => Type::Duration,
-        _ => return OPAQUE.iter().find(|known| **known == name).map(|known| Type::Opaque(known)),
+        _ => {
+            let opaque = || OPAQUE.iter().find(|known| **known == name).map(|known| Type::Opaque(known));
+            return Type::scalar(name).or_else(opaque);
+        }
     })
 }

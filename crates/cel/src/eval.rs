@@ -14,7 +14,7 @@ use crate::cost::runtime;
 use crate::error::EvalError;
 use crate::meter::Meter;
 use crate::plan::{EvalPlan, FoldOp, Op, OpId};
-use crate::value::{Map, OwnedMap, Struct, Value, compare};
+use crate::value::{Map, OwnedMap, StructValue, Value, compare};
 
 /// The values of the variables of an expression, after cel-go's `Activation`.
 ///
@@ -148,7 +148,7 @@ impl<'a> Evaluator<'_, 'a> {
             Op::Struct { name, fields } => {
                 let given = settle!(self.fields(fields));
                 self.meter.charge(runtime::STRUCT_COST)?;
-                Ok(Value::Struct(Arc::new(Struct { type_name: name.clone(), fields: given? })))
+                Ok(Value::Struct(Arc::new(StructValue { type_name: name.clone(), fields: given? })))
             }
             Op::Append { slot, item, cost } => {
                 let item = settle!(self.eval(*item));
@@ -247,27 +247,47 @@ impl<'a> Evaluator<'_, 'a> {
         }
     }
 
-    /// Reads a field. A selection on an optional yields an optional, so that a chain with one `?` needs no more of
-    /// them.
-    fn select(&mut self, operand: OpId, field: &str, optional: bool, cost: u64) -> EvalResult<'a> {
-        let operand = self.eval(operand)?;
-        let (operand, optional) = match operand {
-            Value::Optional(None) => {
-                self.meter.charge(cost - 1)?;
-                return Ok(Value::Optional(None));
-            }
-            Value::Optional(Some(inner)) => ((*inner).clone(), true),
-            other => (other, optional),
-        };
-        let found = settle!(field_of(&operand, field, self.meter));
+    /// Evaluates the operand of a selection, and says if the selection yields an optional. `None` for an optional without
+    /// a value: nothing is selected from it, and its cost has been charged.
+    fn operand(
+        &mut self,
+        operand: OpId,
+        optional: bool,
+        cost: u64,
+    ) -> Result<Option<(Value<'a>, bool)>, EvalError> {
+        match self.eval(operand)? {
+            Value::Optional(None) => self.meter.charge(cost - 1).map(|()| None),
+            Value::Optional(Some(inner)) => Ok(Some(((*inner).clone(), true))),
+            other => Ok(Some((other, optional))),
+        }
+    }
+
+    /// Charges for a selection and returns what it found. An absent value is an error unless it is optional, which costs one less.
+    fn selected(
+        &mut self,
+        found: Result<Option<Value<'a>>, EvalError>,
+        optional: bool,
+        cost: u64,
+        missing: impl FnOnce() -> String,
+    ) -> EvalResult<'a> {
         let absent = matches!(found, Ok(None));
         self.meter.charge(if optional && absent { cost - 1 } else { cost })?;
         match (found?, optional) {
             (Some(value), false) => Ok(value),
             (Some(value), true) => Ok(Value::some(value)),
             (None, true) => Ok(Value::Optional(None)),
-            (None, false) => Err(EvalError::new(format!("no such key: {field}"))),
+            (None, false) => Err(EvalError::new(missing())),
         }
+    }
+
+    /// Reads a field. A selection on an optional yields an optional, so that a chain with one `?` needs no more of
+    /// them.
+    fn select(&mut self, operand: OpId, field: &str, optional: bool, cost: u64) -> EvalResult<'a> {
+        let Some((operand, optional)) = self.operand(operand, optional, cost)? else {
+            return Ok(Value::Optional(None));
+        };
+        let found = settle!(field_of(&operand, field, self.meter));
+        self.selected(found, optional, cost, || format!("no such key: {field}"))
     }
 
     /// Tests for the presence of a field: the macro `has()`. Absence is no error; an operand that has no value is one.
@@ -283,29 +303,15 @@ impl<'a> Evaluator<'_, 'a> {
 
     /// Reads an element of a list or map; on an optional it yields an optional, as `select` does.
     fn index(&mut self, operand: OpId, index: OpId, optional: bool, cost: u64) -> EvalResult<'a> {
-        let operand = self.eval(operand)?;
-        let (operand, optional) = match operand {
-            Value::Optional(None) => {
-                self.meter.charge(cost - 1)?;
-                return Ok(Value::Optional(None));
-            }
-            Value::Optional(Some(inner)) => ((*inner).clone(), true),
-            other => (other, optional),
+        let Some((operand, optional)) = self.operand(operand, optional, cost)? else {
+            return Ok(Value::Optional(None));
         };
         let index = self.eval(index)?;
         let found = settle!(element_of(&operand, &index, self.meter));
-        let absent = matches!(found, Ok(None));
-        self.meter.charge(if optional && absent { cost - 1 } else { cost })?;
-        match (found?, optional) {
-            (Some(value), false) => Ok(value),
-            (Some(value), true) => Ok(Value::some(value)),
-            (None, true) => Ok(Value::Optional(None)),
-            (None, false) => {
-                let what =
-                    if matches!(operand, Value::List(_)) { "index out of bounds" } else { "no such key" };
-                Err(EvalError::new(format!("{what}: {}", compare::shown(&index))))
-            }
-        }
+        self.selected(found, optional, cost, || {
+            let what = if matches!(operand, Value::List(_)) { "index out of bounds" } else { "no such key" };
+            format!("{what}: {}", compare::shown(&index))
+        })
     }
 
     /// The value of an entry, or `None` if it is optional and absent.

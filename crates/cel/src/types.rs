@@ -85,6 +85,19 @@ impl ObjectType {
 }
 
 impl Type {
+    /// The scalar type of a name that declarations and expressions have in common.
+    pub(crate) fn scalar(name: &str) -> Option<Self> {
+        Some(match name {
+            "bool" => Self::Bool,
+            "int" => Self::Int,
+            "uint" => Self::Uint,
+            "double" => Self::Double,
+            "string" => Self::String,
+            "bytes" => Self::Bytes,
+            _ => return None,
+        })
+    }
+
     /// The type of a list whose elements have this type.
     #[must_use]
     pub fn list(element: Type) -> Self {

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use listwatch_wire::json::{Text, Value as Json};
 
 use crate::error::EvalError;
-use crate::library::authz::Check;
+use crate::library::authz::AccessCheck;
 use crate::library::cidr::Cidr;
 use crate::library::format::Format;
-use crate::library::quantity::Quantity;
+use crate::library::quantity::QuantityValue;
 use crate::library::semver::Semver;
 use crate::library::time::Timestamp;
 use crate::library::url::Url;
@@ -50,7 +50,7 @@ pub trait HostObject: fmt::Debug + Send + Sync {
 /// The checker has made sure that the fields exist and fit; hosts turn it into JSON or read the fields that they
 /// expect.
 #[derive(Clone, Debug)]
-pub struct Struct<'a> {
+pub struct StructValue<'a> {
     /// The name of its type.
     pub type_name: Text,
     /// The fields that were given, in the order of the expression.
@@ -89,7 +89,7 @@ pub enum Value<'a> {
     /// An optional value.
     Optional(Option<Arc<Value<'a>>>),
     /// A constructed object.
-    Struct(Arc<Struct<'a>>),
+    Struct(Arc<StructValue<'a>>),
     /// An object of the host.
     Host(&'a dyn HostObject),
     /// `kubernetes.URL`.
@@ -99,13 +99,13 @@ pub enum Value<'a> {
     /// `net.CIDR`.
     Cidr(Cidr),
     /// `kubernetes.Quantity`.
-    Quantity(Arc<Quantity>),
+    Quantity(Arc<QuantityValue>),
     /// `kubernetes.Semver`.
     Semver(Arc<Semver>),
     /// `kubernetes.NamedFormat`.
     Format(&'static Format),
     /// A part of the authorizer library.
-    Check(Arc<Check>),
+    Check(Arc<AccessCheck>),
     /// Data that no schema describes. It can be compared, nothing else.
     Preserved(&'a Json),
 }

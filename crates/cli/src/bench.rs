@@ -59,6 +59,7 @@ impl Latencies {
         self.failed += u64::from(!succeeded);
     }
 
+    /// Joins what several tasks measured.
     fn add(&mut self, other: &Self) {
         // Both have the same bounds, so that nothing is out of range.
         self.histogram.add(&other.histogram).ok();
@@ -160,6 +161,7 @@ struct LoadEnd {
 }
 
 impl LoadEnd {
+    /// True when the time is over or the user has had enough.
     fn is_reached(&self) -> bool {
         Instant::now() >= self.deadline || self.stop.load(Ordering::Relaxed)
     }

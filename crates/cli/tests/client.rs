@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use http::Method;
-use listwatch_testkit::{Raw, TestServer};
+use listwatch_testkit::{RawClient, TestServer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 struct Scene {
     _server: TestServer,
     directory: TempDir,
-    raw: Raw,
+    raw: RawClient,
 }
 
 impl Scene {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
-use listwatch_testkit::{Etcd, Raw};
+use listwatch_testkit::{Etcd, RawClient};
 use serde_json::{Value, json};
 
 const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -56,17 +56,17 @@ impl Running {
     }
 
     /// A client with the credentials of this server's kubeconfig, for the other one.
-    fn client_of(&self, other: &Self) -> Raw {
+    fn client_of(&self, other: &Self) -> RawClient {
         let mut config = self.config.clone();
         config.cluster_url = other.config.cluster_url.clone();
-        Raw::new(config).unwrap()
+        RawClient::new(config).unwrap()
     }
 
     /// A client with nothing but a token.
-    fn client_with(&self, token: &str) -> Raw {
+    fn client_with(&self, token: &str) -> RawClient {
         let mut config = self.config.clone();
         config.auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
-        Raw::new(config).unwrap()
+        RawClient::new(config).unwrap()
     }
 
     fn kill(&mut self) {
@@ -82,7 +82,7 @@ impl Drop for Running {
     }
 }
 
-async fn username(client: &Raw) -> String {
+async fn username(client: &RawClient) -> String {
     let (status, answer) = client.call(Method::POST, WHO, Some(&json!({}))).await.unwrap();
     assert_eq!(status, StatusCode::CREATED, "{answer}");
     answer["status"]["userInfo"]["username"].as_str().unwrap().to_owned()
@@ -90,7 +90,7 @@ async fn username(client: &Raw) -> String {
 
 /// A client that knows several servers: what one does not answer, the next is asked.
 struct Either {
-    clients: Vec<Raw>,
+    clients: Vec<RawClient>,
     at: usize,
 }
 

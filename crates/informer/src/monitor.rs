@@ -57,7 +57,7 @@ pub struct SourceStatus {
     pub last_problem: Option<LastProblem>,
 }
 
-/// What happened at one source. Plain atomics: the reflector writes, debug pages read.
+/// The figures of one source. Plain atomics: the reflector writes, debug pages read.
 #[derive(Default)]
 pub(crate) struct MonitorSource {
     namespace: Option<Arc<str>>,
@@ -174,7 +174,7 @@ impl Monitor {
     }
 
     /// Counts and reports every problem, and logs a bounded number of them.
-    fn tell(&self, source: &MonitorSource, problem: &Problem, response: Response) {
+    fn report(&self, source: &MonitorSource, problem: &Problem, response: Response) {
         let kind = kind_of(problem);
         let admitted = self.log.lock().admit(kind, Instant::now());
         if let Some(left_out) = admitted {
@@ -243,7 +243,7 @@ impl SourceMonitor {
     }
 
     pub(crate) fn problem(&self, problem: &Problem, response: Response) {
-        self.monitor.tell(&self.source, problem, response);
+        self.monitor.report(&self.source, problem, response);
     }
 }
 

@@ -37,9 +37,9 @@ use tokio::time::timeout;
 /// Of the paused clock: long enough for every backoff there is.
 const LONG: Duration = Duration::from_secs(600);
 
-type Answer = Response<StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
+type ScriptedAnswer = Response<StreamBody<BoxStream<'static, Result<Frame<Bytes>, Infallible>>>>;
 
-fn answer(code: u16, body: String, stays_open: bool) -> Answer {
+fn answer(code: u16, body: String, stays_open: bool) -> ScriptedAnswer {
     let data = stream::iter([Ok(Frame::data(Bytes::from(body)))]);
     let body = if stays_open { data.chain(stream::pending()).boxed() } else { data.boxed() };
     Response::builder().status(code).body(StreamBody::new(body)).unwrap()
@@ -94,7 +94,7 @@ impl Server {
         Client::new(service, "x")
     }
 
-    fn answer(&self, query: &str) -> Answer {
+    fn answer(&self, query: &str) -> ScriptedAnswer {
         if query.contains("sendInitialEvents=true") {
             return answer(422, status(422, "Invalid").to_string(), false);
         }

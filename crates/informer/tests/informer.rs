@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use listwatch::delta::{Form, QueueOptions};
-use listwatch::lister_watcher::{Answer, InMemory, Scripted, WatchEvent};
+use listwatch::lister_watcher::{InMemory, Scripted, ScriptedAnswer, WatchEvent};
 use listwatch::{InformerOptions, Revision};
 use listwatch_wire::status::Status;
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ async fn a_deletion_of_an_unknown_object_is_not_told() {
 async fn several_namespaces_make_one_cache_and_fail_apart() {
     let (one, two) = (Arc::new(InMemory::new(10)), Arc::new(Scripted::lists_only()));
     one.put(&json!({"metadata": {"namespace": "one", "name": "a"}})).unwrap();
-    two.on_list(Answer::Error(Status::internal("not yet").into()));
+    two.on_list(ScriptedAnswer::Error(Status::internal("not yet").into()));
     two.on_list(page(50, &[("two/b", 7)]));
     two.on_watch(events(vec![expired()]));
     two.on_list(page(60, &[("two/c", 55)]));

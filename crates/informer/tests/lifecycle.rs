@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use listwatch::lister_watcher::{Answer, InMemory, Scripted};
+use listwatch::lister_watcher::{InMemory, Scripted, ScriptedAnswer};
 use listwatch::processor::RunOn;
 use listwatch::{Event, HandlerOptions, InformerError, InformerOptions, Revision};
 use listwatch_wire::status::Status;
@@ -27,7 +27,7 @@ async fn stopping_is_immediate_whatever_it_waits_for() {
     // Waiting for an answer, for the end of a backoff, and for events.
     let silent = Scripted::default();
     let refusing = Scripted::lists_only();
-    refusing.on_list(Answer::Error(Status::too_many_requests("no", 3600).into()));
+    refusing.on_list(ScriptedAnswer::Error(Status::too_many_requests("no", 3600).into()));
     let open = Scripted::lists_only();
     open.on_list(page(10, &[]));
     open.on_watch(events(Vec::new()));

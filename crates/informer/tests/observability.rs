@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use listwatch::leader_election::{ElectionOptions, InMemoryLease, LeaderElection, Outcome};
-use listwatch::lister_watcher::{Answer, InMemory, Scripted, WatchEvent};
+use listwatch::lister_watcher::{InMemory, Scripted, ScriptedAnswer, WatchEvent};
 use listwatch::{Event, HandlerOptions, Problem, Revision};
 use listwatch_wire::status::Status;
 use serde_json::Value;
@@ -80,7 +80,7 @@ async fn metrics_and_the_debug_page_tell_lists_watches_problems_and_lag() {
 #[tokio::test(start_paused = true)]
 async fn the_debug_page_shows_each_namespace_apart() {
     let (one, two) = (InMemory::new(10), Scripted::lists_only());
-    two.on_list(Answer::Error(Status::forbidden("", "pods", "", "not yours").into()));
+    two.on_list(ScriptedAnswer::Error(Status::forbidden("", "pods", "", "not yours").into()));
     let sources = listwatch::Sources::per_namespace([
         ("one".to_owned(), Arc::new(one) as Arc<dyn listwatch::ListerWatcher>),
         ("two".to_owned(), Arc::new(two) as Arc<dyn listwatch::ListerWatcher>),

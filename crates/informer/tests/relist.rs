@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use listwatch::delta::{Form, QueueOptions};
-use listwatch::lister_watcher::{Answer, Page, Scripted, WatchEvent};
+use listwatch::lister_watcher::{Page, Scripted, ScriptedAnswer, WatchEvent};
 use listwatch::{Event, HandlerOptions, InformerOptions, Revision};
 use listwatch_wire::status::Status;
 use serde_json::{Value, json};
@@ -67,8 +67,9 @@ async fn content_that_a_restored_history_has_replaced_is_not_kept() {
             json!({"namespace": "x", "name": "a", "uid": "u", "resourceVersion": revision.to_string()});
         listwatch::Object::from_value(&json!({"metadata": metadata, "data": {"text": text}})).unwrap()
     };
-    let list =
-        |objects, revision| Answer::Page(Page { objects, revision: Revision(revision), ..Page::default() });
+    let list = |objects, revision| {
+        ScriptedAnswer::Page(Page { objects, revision: Revision(revision), ..Page::default() })
+    };
     let source = Scripted::lists_only();
     source.on_list(list(vec![version("lost", 20)], 50));
     source.on_watch(events(vec![WatchEvent::Bookmark { revision: Revision(30), initial_events_end: false }]));
@@ -109,7 +110,7 @@ async fn deleted_and_created_again_over_a_relist_is_a_deletion_and_an_addition()
     let source = Scripted::lists_only();
     let list = |revision, uid: &str| {
         let objects = vec![object_with("x/a", revision, uid)];
-        Answer::Page(Page { objects, revision: Revision(revision), ..Page::default() })
+        ScriptedAnswer::Page(Page { objects, revision: Revision(revision), ..Page::default() })
     };
     source.on_list(list(10, "first"));
     source.on_watch(events(vec![expired()]));
@@ -128,8 +129,8 @@ async fn a_list_that_expires_between_pages_is_begun_anew() {
     source.on_watch(events(vec![expired()]));
     let mut first = Page { objects: vec![object("x/a", 1)], revision: Revision(20), ..Page::default() };
     first.continue_token = Some("next".to_owned());
-    source.on_list(Answer::Page(first));
-    source.on_list(Answer::Error(Status::expired("the token is too old").into()));
+    source.on_list(ScriptedAnswer::Page(first));
+    source.on_list(ScriptedAnswer::Error(Status::expired("the token is too old").into()));
     source.on_list(page(30, &[("x/a", 1), ("x/b", 25)]));
     let source = Arc::new(source);
     let informer = Informer::new(Arc::clone(&source));

@@ -12,7 +12,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use listwatch::lister_watcher::{Answer, InMemory, Scripted};
+use listwatch::lister_watcher::{InMemory, Scripted, ScriptedAnswer};
 use listwatch::{Event, HandlerOptions, InformerOptions};
 use serde_json::Value;
 use support::informer::{Informer, Log, page, pod, settle, synced};
@@ -126,7 +126,9 @@ async fn resyncs_go_on_while_the_watch_flaps() {
     let source = Scripted::lists_only();
     source.on_list(page(10, &[("x/a", 1)]));
     for _ in 0..100 {
-        source.on_watch(Answer::Error(listwatch::lister_watcher::SourceError::Refused("flap".to_owned())));
+        source.on_watch(ScriptedAnswer::Error(listwatch::lister_watcher::SourceError::Refused(
+            "flap".to_owned(),
+        )));
     }
     let informer = Informer::new(source);
     let log = Log::default();

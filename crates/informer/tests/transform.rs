@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use listwatch::Revision;
-use listwatch::lister_watcher::{Answer, Scripted, WatchEvent};
+use listwatch::lister_watcher::{Scripted, ScriptedAnswer, WatchEvent};
 use serde_json::{Value, json};
 use support::informer::{Informer, Log, events, expired, page, settle};
 use support::object;
@@ -99,7 +99,7 @@ async fn the_store_stands_where_the_server_said_whatever_a_transformation_leaves
         (expired(), 15),
     ];
     for (event, _) in &steps {
-        source.on_watch(Answer::Events { events: vec![event.clone()], stay_open: false });
+        source.on_watch(ScriptedAnswer::Events { events: vec![event.clone()], stay_open: false });
     }
     source.on_list(page(20, &[("x/a", 11)]));
     let strip = |object: listwatch::Object<Value>| object.with_value(&json!({})).map_err(|e| e.to_string());

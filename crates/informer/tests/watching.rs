@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use listwatch::lister_watcher::{
-    Answer, InMemory, ListRequest, ListVersion, Page, Scripted, SourceError, WatchEvent,
+    InMemory, ListRequest, ListVersion, Page, Scripted, ScriptedAnswer, SourceError, WatchEvent,
 };
 use listwatch::pager::{OnExpired, Pager, PagerOptions};
 use listwatch::until::{UntilError, until, wait_for};
@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 use support::object;
 use tokio::time::{Instant, timeout};
 
-fn events(events: Vec<WatchEvent>, stay_open: bool) -> Answer {
-    Answer::Events { events, stay_open }
+fn events(events: Vec<WatchEvent>, stay_open: bool) -> ScriptedAnswer {
+    ScriptedAnswer::Events { events, stay_open }
 }
 
 fn modified(revision: u64) -> WatchEvent {
@@ -49,12 +49,12 @@ async fn a_retry_watcher_resumes_where_it_broke() {
     let source = Arc::new(Scripted::default());
     let bookmark = WatchEvent::Bookmark { revision: Revision(20), initial_events_end: false };
     source.on_watch(events(vec![modified(11), modified(12)], false));
-    source.on_watch(Answer::Error(SourceError::Refused("later".to_owned())));
+    source.on_watch(ScriptedAnswer::Error(SourceError::Refused("later".to_owned())));
     source.on_watch(events(
         vec![modified(13), bookmark, WatchEvent::Error(Box::new(Status::internal("oops")))],
         true,
     ));
-    source.on_watch(Answer::Error(Status::failure(504, StatusReason::Timeout, "slow").into()));
+    source.on_watch(ScriptedAnswer::Error(Status::failure(504, StatusReason::Timeout, "slow").into()));
     source.on_watch(events(vec![modified(21)], true));
     let mut watcher = RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10)).unwrap();
     for expected in [11, 12, 13, 21] {
@@ -69,10 +69,10 @@ async fn a_retry_watcher_resumes_where_it_broke() {
 async fn a_retry_watcher_ends_honestly_when_history_has() {
     let expired = || Status::expired("too old");
     let answers = [
-        Answer::Error(expired().into()),
+        ScriptedAnswer::Error(expired().into()),
         events(vec![WatchEvent::Error(Box::new(expired()))], true),
-        Answer::Error(Status::forbidden("", "pods", "", "no").into()),
-        Answer::Error(Status::unauthorized().into()),
+        ScriptedAnswer::Error(Status::forbidden("", "pods", "", "no").into()),
+        ScriptedAnswer::Error(Status::unauthorized().into()),
     ];
     for answer in answers {
         let source = Arc::new(Scripted::default());
@@ -89,9 +89,9 @@ async fn a_retry_watcher_ends_honestly_when_history_has() {
 async fn a_retry_watcher_is_paced_by_a_backoff_and_by_the_server() {
     let source = Arc::new(Scripted::default());
     for _ in 0..5 {
-        source.on_watch(Answer::Error(SourceError::Refused("nobody".to_owned())));
+        source.on_watch(ScriptedAnswer::Error(SourceError::Refused("nobody".to_owned())));
     }
-    source.on_watch(Answer::Error(Status::too_many_requests("no", 300).into()));
+    source.on_watch(ScriptedAnswer::Error(Status::too_many_requests("no", 300).into()));
     source.on_watch(events(vec![modified(11)], true));
     let started = Instant::now();
     let mut watcher = RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10)).unwrap();
@@ -106,7 +106,7 @@ async fn a_retry_watcher_is_paced_by_a_backoff_and_by_the_server() {
 async fn a_retry_watcher_gives_up_silent_streams_and_does_not_begin_at_zero() {
     let source = Arc::new(Scripted::default());
     assert!(RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision::ZERO).is_err());
-    source.on_watch(Answer::Silence);
+    source.on_watch(ScriptedAnswer::Silence);
     source.on_watch(events(vec![modified(11)], true));
     source.on_watch(events(vec![modified(12)], true));
     let mut watcher = RetryWatcher::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, Revision(10)).unwrap();
@@ -209,10 +209,10 @@ async fn own_writes_are_waited_for_object_by_object() {
     assert!(ended.is_err());
 }
 
-fn page(names: &[&str], token: Option<&str>) -> Answer {
+fn page(names: &[&str], token: Option<&str>) -> ScriptedAnswer {
     let objects = names.iter().map(|name| object(&format!("x/{name}"), 5)).collect();
     let continue_token = token.map(str::to_owned);
-    Answer::Page(Page { objects, revision: Revision(9), continue_token, unusable: Vec::new() })
+    ScriptedAnswer::Page(Page { objects, revision: Revision(9), continue_token, unusable: Vec::new() })
 }
 
 /// A continued list carries no version of its own; a real server refuses one.
@@ -238,7 +238,7 @@ async fn an_expired_list_goes_on_with_the_servers_replacement_token_or_fails() {
     for (on_expired, pages) in [(OnExpired::Continue, 2), (OnExpired::Fail, 1)] {
         let source = Arc::new(Scripted::default());
         source.on_list(page(&["a"], Some("1")));
-        source.on_list(Answer::Error(expired.clone().into()));
+        source.on_list(ScriptedAnswer::Error(expired.clone().into()));
         source.on_list(page(&["b"], None));
         let first = ListRequest::first(ListVersion::MostRecent, Some(1));
         let options = PagerOptions::default().on_expired(on_expired);

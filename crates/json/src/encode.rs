@@ -4,7 +4,7 @@
 //! finds the metadata, and the place of the resource version, without looking further. What an object shares with one that
 //! was encoded before can be copied from there; see [`super::spans`].
 
-use super::spans::{Spans, Written};
+use super::spans::{EarlierEncoding, Spans};
 use super::{MAX_DEPTH, Number, Text, Value};
 
 /// The fields that a reader of the bytes wants to meet early.
@@ -62,20 +62,20 @@ pub struct Encoded {
 /// The stored form of an object, taking from the bytes of another one what the two share.
 ///
 /// ```
-/// use listwatch_json::{Written, encode_after, encode_stored, json};
+/// use listwatch_json::{EarlierEncoding, encode_after, encode_stored, json};
 ///
 /// let old = json!({"metadata": {"name": "a"}, "spec": {"text": "long ".repeat(50)}});
 /// let written = encode_after(&old, None);
 /// let mut new = old.clone();
 /// new["metadata"]["name"] = "b".into();
-/// let before = Written { bytes: &written.bytes, spans: &written.spans };
+/// let before = EarlierEncoding { bytes: &written.bytes, spans: &written.spans };
 /// assert_eq!(encode_after(&new, Some(before)).bytes, encode_stored(&new));
 /// ```
 ///
 /// The cost is that of the parts that `before` does not have, and of one copy of the bytes. `before` must belong to a
 /// tree that is still alive, see [`Spans`].
 #[must_use]
-pub fn encode_after(object: &Value, before: Option<Written<'_>>) -> Encoded {
+pub fn encode_after(object: &Value, before: Option<EarlierEncoding<'_>>) -> Encoded {
     let mut encoder = JsonEncoder::new(before);
     encoder.object(object, |key| key != "resourceVersion");
     // What is stored stays in memory for as long as the object lives: without the slack it grew by. A copy, because an
@@ -96,7 +96,7 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value) {
 /// Writes a tree, copying what is unchanged from the bytes of before.
 struct JsonEncoder<'a> {
     out: Vec<u8>,
-    before: Option<Written<'a>>,
+    before: Option<EarlierEncoding<'a>>,
     spans: Spans,
     exact: bool,
     depth: usize,
@@ -107,7 +107,7 @@ struct JsonEncoder<'a> {
 }
 
 impl<'a> JsonEncoder<'a> {
-    fn new(before: Option<Written<'a>>) -> Self {
+    fn new(before: Option<EarlierEncoding<'a>>) -> Self {
         let room = before.map_or(1024, |before| before.bytes.len() + 256);
         Self {
             out: Vec::with_capacity(room),
@@ -307,7 +307,7 @@ mod tests {
             let old = object.clone();
             object["spec"]["c"] = json!([n, line]);
             object["metadata"]["generation"] = n.into();
-            let before = Written { bytes: &written.bytes, spans: &written.spans };
+            let before = EarlierEncoding { bytes: &written.bytes, spans: &written.spans };
             let next = encode_after(&object, Some(before));
             assert_eq!(next.bytes, encode_stored(&object), "{n}");
             drop(old);
@@ -322,7 +322,7 @@ mod tests {
         let old = json!({"metadata": {"name": "a"}, "deep": nested(300)});
         let written = encode_after(&old, None);
         assert_eq!((written.depth, encode_after(&json!({"metadata": {}}), None).depth), (301, 2));
-        let before = Written { bytes: &written.bytes, spans: &written.spans };
+        let before = EarlierEncoding { bytes: &written.bytes, spans: &written.spans };
         for (levels, depth) in [(100, 401), (250, 551)] {
             let deep = (0..levels).fold(old["deep"].clone(), |inner, _| Value::Array(vec![inner].into()));
             let object = Value::Object([("deep", deep)].into_iter().collect());

@@ -152,6 +152,13 @@ fn push_value(out: &mut String, value: &Value) {
 }
 
 /// The name that Go's JSON decoder has for the type of a value: `object`, `array`, `string`, `number`, `bool`, `null`.
+///
+/// ```
+/// use listwatch_json::{go, json};
+///
+/// assert_eq!(go::json_type(&json!([1])), "array");
+/// assert_eq!(go::json_type(&json!({})), "object");
+/// ```
 #[must_use]
 pub fn json_type(value: &Value) -> &'static str {
     match value {

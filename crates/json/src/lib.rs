@@ -23,7 +23,7 @@ pub use crate::__json as json;
 pub use encode::{Encoded, encode, encode_after, encode_stored, write_string, write_value};
 pub use parse::{MAX_DEPTH, ParseError, Parsed, check_syntax, parse};
 pub use serde_json::Number;
-pub use spans::{Spans, Written};
+pub use spans::{EarlierEncoding, Spans};
 pub use tree::{Entry, Iter, IterMut, List, Map, Text, Value, steps};
 
 #[doc(hidden)]

@@ -56,14 +56,14 @@ pub fn fields(bytes: &[u8], at: usize) -> Option<Fields<'_>> {
 
 /// A key and where its value is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct RawField {
     /// The key without its quotes, escapes untouched.
     pub key: Range<usize>,
     /// The value.
     pub value: Range<usize>,
 }
 
-impl Field {
+impl RawField {
     /// Returns true if the key is this one. Keys with escapes are compared by meaning.
     #[must_use]
     pub fn is(&self, bytes: &[u8], key: &str) -> bool {
@@ -131,13 +131,13 @@ impl Fields<'_> {
 }
 
 impl Iterator for Fields<'_> {
-    type Item = Field;
+    type Item = RawField;
 
-    fn next(&mut self) -> Option<Field> {
+    fn next(&mut self) -> Option<RawField> {
         let (key, start) = self.next_key()?;
         let end = skip_value(self.bytes, start)?;
         self.pass(end);
-        Some(Field { key, value: start..end })
+        Some(RawField { key, value: start..end })
     }
 }
 

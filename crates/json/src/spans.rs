@@ -68,14 +68,14 @@ impl Spans {
 /// The tree itself is not needed to copy, but must be kept alive by the holder of these bytes: an address that is
 /// used again by another container would name the wrong bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Written<'a> {
+pub struct EarlierEncoding<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
     /// The positions of its containers in them.
     pub spans: &'a Spans,
 }
 
-impl Written<'_> {
+impl EarlierEncoding<'_> {
     /// Copies the container at an address if it is written there already; its height if it was.
     pub(super) fn copy(&self, address: usize, out: &mut Vec<u8>, spans: &mut Spans) -> Option<usize> {
         let upto = self.spans.find(address).and_then(|place| self.spans.spans.get(..=place))?;

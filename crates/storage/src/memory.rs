@@ -68,6 +68,7 @@ impl MemoryEngine {
         Self { latest: Mutex::default(), tail: Arc::new(Tail::new(Revision::ZERO, bounds)) }
     }
 
+    /// The state now. Constant time: maps are shared.
     fn snapshot(&self) -> Result<(Revision, MemoryState), Error> {
         if self.tail.is_closed() { Err(Error::Closed) } else { Ok(self.latest.lock().clone()) }
     }
@@ -87,6 +88,7 @@ impl MemoryEngine {
         Ok((asked, state, Undo::of(&batches, asked, current)))
     }
 
+    /// The error of a read before the beginning of history.
     fn compacted_at(&self, asked: Revision) -> Error {
         Error::Compacted { asked, oldest: self.tail.floor() }
     }

@@ -171,6 +171,7 @@ impl Tail {
         if found.is_ok_and(|reached| !reached.closed) { Ok(()) } else { Err(Error::Closed) }
     }
 
+    /// The batches after a revision, or that they are not in memory any more.
     fn find(&self, after: Revision) -> TailRead {
         let recent = self.recent.read();
         if after < recent.floor {
@@ -226,6 +227,7 @@ impl RecentChanges {
         }
     }
 
+    /// Drops batches that have become older than history.
     fn forget(&mut self, upto: Revision) {
         while self.batches.front().is_some_and(|batch| batch.upto <= upto) {
             self.pop();
@@ -233,6 +235,7 @@ impl RecentChanges {
         self.floor = self.floor.max(upto);
     }
 
+    /// Drops the oldest batch; the engine has it still.
     fn pop(&mut self) -> bool {
         let Some(batch) = self.batches.pop_front() else { return false };
         self.changes -= batch.changes.len();

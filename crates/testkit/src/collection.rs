@@ -1,4 +1,4 @@
-//! [`Collection`]: one resource in one namespace, under its names in the API and in the store, and the truth about it.
+//! [`TestCollection`]: one resource in one namespace, under its names in the API and in the store, and the truth about it.
 //!
 //! The truth is read from the storage engine's log and not through the server, so that a fault of the watch cache
 //! cannot hide itself. It knows the layout `/registry/RESOURCE/NAMESPACE/NAME` of the server's keys for namespaced
@@ -12,18 +12,18 @@ use listwatch_wire::{ObjectKey, Revision};
 use serde_json::Value;
 
 use crate::history::{Seen, Truth};
-use crate::raw::{Raw, RawError};
+use crate::raw::{RawClient, RawError};
 
 /// A namespaced resource of the core group.
 ///
 /// Small and cloneable; it holds names and no connection.
 #[derive(Clone, Debug)]
-pub struct Collection {
+pub struct TestCollection {
     resource: String,
     namespace: String,
 }
 
-impl Collection {
+impl TestCollection {
     /// A resource of the core group in one namespace, for example `secrets` in `default`.
     #[must_use]
     pub fn core(resource: &str, namespace: &str) -> Self {
@@ -75,7 +75,7 @@ impl Collection {
     /// If the list fails.
     ///
     /// One unlimited list without a selector: for collections of tests, not for large ones.
-    pub async fn state(&self, raw: &Raw) -> Result<BTreeMap<ObjectKey, Seen>, RawError> {
+    pub async fn state(&self, raw: &RawClient) -> Result<BTreeMap<ObjectKey, Seen>, RawError> {
         let list = raw.done(Method::GET, &self.path(), None).await?;
         Ok(items(&list).into_iter().map(|seen| (seen.key.clone(), seen)).collect())
     }
@@ -103,10 +103,12 @@ impl Collection {
         Ok(items)
     }
 
+    /// Where the server stores the objects.
     fn prefix(&self) -> String {
         format!("/registry/{}/{}/", self.resource, self.namespace)
     }
 
+    /// The key of a stored path; `None` for another collection.
     fn key(&self, path: &str) -> Option<ObjectKey> {
         path.strip_prefix(&self.prefix()).map(|name| ObjectKey::namespaced(&self.namespace, name))
     }

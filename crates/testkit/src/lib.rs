@@ -22,13 +22,13 @@ pub mod raw;
 mod server;
 pub mod workload;
 
-pub use collection::Collection;
+pub use collection::TestCollection;
 #[cfg(feature = "etcd")]
 pub use etcd::Etcd;
 pub use held::DeltaBases;
 pub use proxy::Proxy;
-pub use raw::Raw;
-pub use server::{StartError, Store, TestServer};
+pub use raw::RawClient;
+pub use server::{StartError, TestServer, TestStore};
 pub use workload::Workload;
 
 /// True if tests with real parts are asked for: `LISTWATCH_REAL=1`.

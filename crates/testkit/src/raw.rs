@@ -1,4 +1,4 @@
-//! [`Raw`]: requests and watches as they go over the wire, without retries or decoding by a client library.
+//! [`RawClient`]: requests and watches as they go over the wire, without retries or decoding by a client library.
 //!
 //! Validators must see what the server sent: kube's client would retry, and an informer would repair. It shares the TLS
 //! and credentials of a `kube::Config` and nothing else. Watch frames are decoded with the decoder of `listwatch_wire`,
@@ -20,11 +20,11 @@ use crate::history::{Frame, Seen};
 ///
 /// Cloning shares the connections. Requests have no deadline of their own: tests bound what they wait for.
 #[derive(Clone)]
-pub struct Raw(kube::Client);
+pub struct RawClient(kube::Client);
 
-impl std::fmt::Debug for Raw {
+impl std::fmt::Debug for RawClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Raw")
+        f.write_str("RawClient")
     }
 }
 
@@ -47,7 +47,7 @@ pub enum RawError {
     Delta(String),
 }
 
-impl Raw {
+impl RawClient {
     /// Sends through this client; every failure is handed on, none retried.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Raw {
     /// The same, where anything but success is an error.
     ///
     /// # Errors
-    /// As [`Raw::call`], and [`RawError::Refused`].
+    /// As [`RawClient::call`], and [`RawError::Refused`].
     pub async fn done(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, RawError> {
         match self.call(method, path, body).await? {
             (status, value) if status.is_success() => Ok(value),
@@ -97,24 +97,25 @@ impl Raw {
     ///
     /// # Errors
     /// If the server refuses or cannot be reached.
-    pub async fn watch(&self, path: &str) -> Result<WatchStream, RawError> {
+    pub async fn watch(&self, path: &str) -> Result<RawWatch, RawError> {
         self.open_watch(path, JSON, None).await
     }
 
     /// Opens a watch that may send deltas of what is held; its frames show whole objects all the same.
     ///
     /// # Errors
-    /// As [`Raw::watch`].
-    pub async fn watch_deltas(&self, path: &str, held: DeltaBases) -> Result<WatchStream, RawError> {
+    /// As [`RawClient::watch`].
+    pub async fn watch_deltas(&self, path: &str, held: DeltaBases) -> Result<RawWatch, RawError> {
         self.open_watch(path, delta::ACCEPT, Some(held)).await
     }
 
+    /// A response that is no stream is an error with its status.
     async fn open_watch(
         &self,
         path: &str,
         accept: &str,
         held: Option<DeltaBases>,
-    ) -> Result<WatchStream, RawError> {
+    ) -> Result<RawWatch, RawError> {
         let response = self.send(Method::GET, path, accept, JSON, Vec::new()).await?;
         let status = response.status();
         if !status.is_success() {
@@ -122,9 +123,10 @@ impl Raw {
             return Err(RawError::Refused(status, serde_json::from_slice(&bytes).unwrap_or_default()));
         }
         let decoder = Decoder::new(DecoderOptions { deltas: held.is_some(), ..DecoderOptions::default() });
-        Ok(WatchStream { body: BodyStream::new(response.into_body()), decoder, held, deltas: Vec::new() })
+        Ok(RawWatch { body: BodyStream::new(response.into_body()), decoder, held, deltas: Vec::new() })
     }
 
+    /// One request, without retries: a test sees each answer.
     async fn send(
         &self,
         method: Method,
@@ -148,7 +150,7 @@ impl Raw {
 ///
 /// Dropping it hangs up, as a client that loses interest does.
 #[derive(Debug)]
-pub struct WatchStream {
+pub struct RawWatch {
     body: BodyStream<Body>,
     decoder: Decoder,
     /// The state that deltas change, if they were asked for.
@@ -156,7 +158,7 @@ pub struct WatchStream {
     deltas: Vec<Revision>,
 }
 
-impl WatchStream {
+impl RawWatch {
     /// The next frame; `None` when the stream ended in due form. Dropping the future loses nothing.
     ///
     /// # Errors
@@ -173,6 +175,7 @@ impl WatchStream {
         }
     }
 
+    /// Resolves a delta against what is held, so that the checks see whole objects.
     fn frame(&mut self, event: &Event) -> Result<Frame, RawError> {
         let Some(held) = &mut self.held else { return frame(event.event_type, &event.object) };
         if !event.is_delta {

@@ -13,11 +13,11 @@ use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, MemoryEngine};
 use listwatch_storage::{EtcdEngine, EtcdOptions};
 use tempfile::TempDir;
 
-use crate::raw::Raw;
+use crate::raw::RawClient;
 
 /// The storage of a [`TestServer`].
 #[derive(Clone, Debug, Default)]
-pub enum Store {
+pub enum TestStore {
     /// Memory: gone with the server.
     #[default]
     Memory,
@@ -51,7 +51,7 @@ pub struct TestServer {
     handle: Handle,
     engine: Arc<dyn Engine>,
     config: kube::Config,
-    store: Store,
+    store: TestStore,
     options: Options,
     /// Last, so that the files outlive whoever has them open.
     data: Option<TempDir>,
@@ -81,14 +81,14 @@ impl TestServer {
     /// # Errors
     /// See [`StartError`].
     pub async fn start() -> Result<Self, StartError> {
-        Self::on(Store::Memory).await
+        Self::on(TestStore::Memory).await
     }
 
     /// Starts one on a store.
     ///
     /// # Errors
     /// See [`StartError`].
-    pub async fn on(store: Store) -> Result<Self, StartError> {
+    pub async fn on(store: TestStore) -> Result<Self, StartError> {
         Self::with(store, Options::default()).await
     }
 
@@ -99,16 +99,16 @@ impl TestServer {
     ///
     /// The bind address of the default options is a free loopback port. Certificates of a server with a data
     /// directory are kept there, so that a restart has the same CA.
-    pub async fn with(store: Store, options: Options) -> Result<Self, StartError> {
-        let data = if matches!(store, Store::Embedded) { Some(tempfile::tempdir()?) } else { None };
+    pub async fn with(store: TestStore, options: Options) -> Result<Self, StartError> {
+        let data = if matches!(store, TestStore::Embedded) { Some(tempfile::tempdir()?) } else { None };
         // The future of a start is large, and would be part of that of every test.
         Box::pin(Self::open(store, options, data)).await
     }
 
-    async fn open(store: Store, mut options: Options, data: Option<TempDir>) -> Result<Self, StartError> {
+    async fn open(store: TestStore, mut options: Options, data: Option<TempDir>) -> Result<Self, StartError> {
         let engine: Arc<dyn Engine> = match (&store, &data) {
             #[cfg(feature = "etcd")]
-            (Store::Etcd(endpoint), _) => Arc::new(
+            (TestStore::Etcd(endpoint), _) => Arc::new(
                 EtcdEngine::connect(EtcdOptions {
                     endpoints: vec![endpoint.clone()],
                     ..EtcdOptions::default()
@@ -157,8 +157,8 @@ impl TestServer {
     ///
     /// # Errors
     /// If TLS cannot be set up.
-    pub fn raw(&self) -> Result<Raw, crate::raw::RawError> {
-        Raw::new(self.config())
+    pub fn raw(&self) -> Result<RawClient, crate::raw::RawError> {
+        RawClient::new(self.config())
     }
 
     /// The storage engine: the log of this engine is the truth that others are held against.

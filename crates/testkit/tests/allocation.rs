@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
-use listwatch_testkit::{Etcd, Store, TestServer};
+use listwatch_testkit::{Etcd, TestServer, TestStore};
 use serde_json::json;
 
 fn service(name: &str, address: Option<&str>, port: Option<i32>) -> Service {
@@ -20,8 +20,8 @@ fn service(name: &str, address: Option<&str>, port: Option<i32>) -> Service {
 #[tokio::test(flavor = "multi_thread")]
 async fn two_servers_on_one_etcd_give_nothing_twice() {
     let Some(etcd) = Etcd::if_wanted().await.unwrap() else { return };
-    let one = TestServer::on(Store::Etcd(etcd.endpoint())).await.unwrap();
-    let two = TestServer::on(Store::Etcd(etcd.endpoint())).await.unwrap();
+    let one = TestServer::on(TestStore::Etcd(etcd.endpoint())).await.unwrap();
+    let two = TestServer::on(TestStore::Etcd(etcd.endpoint())).await.unwrap();
     let services = |server: &TestServer| Api::<Service>::namespaced(server.client().unwrap(), "default");
     let (first, second) = (services(&one), services(&two));
     let create = PostParams::default();

@@ -25,7 +25,7 @@ use listwatch::{Deleted, Event, HandlerOptions, InformerOptions, Object, SharedI
 use listwatch_testkit::history::Seen;
 use listwatch_testkit::history::handler::{self, HandlerCall};
 use listwatch_testkit::proxy::{Odds, Plan, Proxy};
-use listwatch_testkit::{Collection, Raw, TestServer, with_real_parts};
+use listwatch_testkit::{RawClient, TestCollection, TestServer, with_real_parts};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
@@ -191,7 +191,7 @@ fn told(event: &Event<Value>) -> Option<HandlerCall> {
 }
 
 /// Writes at random for a while, through a way without faults.
-async fn write(raw: &Raw, collection: &Collection, random: &mut StdRng, writes: usize) {
+async fn write(raw: &RawClient, collection: &TestCollection, random: &mut StdRng, writes: usize) {
     for n in 0..writes {
         let name = format!("s{}", random.random_range(0..20));
         let item = format!("{}/{name}", collection.path());
@@ -208,7 +208,7 @@ async fn write(raw: &Raw, collection: &Collection, random: &mut StdRng, writes: 
 }
 
 async fn converges(server: &TestServer, proxy: &Proxy, seed: u64) {
-    let collection = Collection::core("secrets", "default");
+    let collection = TestCollection::core("secrets", "default");
     let raw = server.raw().unwrap();
     let mut random = StdRng::seed_from_u64(seed);
     let subjects: Vec<_> = SHAPES.iter().map(|shape| Subject::start(proxy.config(), *shape)).collect();

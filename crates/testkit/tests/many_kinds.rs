@@ -19,8 +19,8 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use listwatch::factory::{InformerFactory, Scope, Shared};
 use listwatch::warm::WarmOptions;
 use listwatch::{Event, Object, Revision};
-use listwatch_testkit::proxy::{Answer, Fault, Odds, Plan, Proxy, Rule};
-use listwatch_testkit::{Collection, Raw, TestServer, with_real_parts};
+use listwatch_testkit::proxy::{Fault, FaultAnswer, Odds, Plan, Proxy, Rule};
+use listwatch_testkit::{RawClient, TestCollection, TestServer, with_real_parts};
 use listwatch_wire::Status;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -72,8 +72,8 @@ fn object(kind: &str, name: &str, n: usize) -> Value {
         "data": {"n": format!("{n:08}"), "padding": text.repeat(500)}})
 }
 
-async fn put(raw: &Raw, kind: &str, name: &str, n: usize) -> Revision {
-    let path = Collection::core(kind, "default").path();
+async fn put(raw: &RawClient, kind: &str, name: &str, n: usize) -> Revision {
+    let path = TestCollection::core(kind, "default").path();
     let body = object(kind, name, n);
     let mut answer = raw.call(Method::PUT, &format!("{path}/{name}"), Some(&body)).await.unwrap();
     if answer.0 == StatusCode::NOT_FOUND {
@@ -87,7 +87,7 @@ fn never(requests_with: &'static str) -> Plan {
     Plan::script(vec![Rule { requests_with, fault: Fault::Refuse }; 20])
 }
 
-async fn streams(raw: &Raw) -> u64 {
+async fn streams(raw: &RawClient) -> u64 {
     let (_, metrics) = raw.call(Method::GET, "/metrics", None).await.unwrap();
     let metrics = metrics.as_str().unwrap();
     let counted = |line: &&str| {
@@ -148,9 +148,9 @@ async fn all_kinds_have_seen_a_revision_that_was_waited_for() {
 async fn without_streams_each_kind_is_watched_on_its_own() {
     let server = TestServer::start().await.unwrap();
     let raw = server.raw().unwrap();
-    let not_found = || Fault::Answer(Answer::status(&Status::no_such_path()));
-    let forbidden = || Fault::Answer(Answer::status(&Status::forbidden("", "", "", "no")));
-    let unavailable = || Fault::Answer(Answer::html(502));
+    let not_found = || Fault::Answer(FaultAnswer::status(&Status::no_such_path()));
+    let forbidden = || Fault::Answer(FaultAnswer::status(&Status::forbidden("", "", "", "no")));
+    let unavailable = || Fault::Answer(FaultAnswer::html(502));
     for (path, fault) in [
         ("/listwatch/v1", not_found()),
         ("/listwatch/v1", forbidden()),
@@ -158,7 +158,7 @@ async fn without_streams_each_kind_is_watched_on_its_own() {
         ("/listwatch/v1/watch", not_found()),
         ("/listwatch/v1/watch", unavailable()),
         ("/listwatch/v1/watch", Fault::Refuse),
-        ("/listwatch/v1/watch", Fault::Answer(Answer::error_event(&Status::internal("no")))),
+        ("/listwatch/v1/watch", Fault::Answer(FaultAnswer::error_event(&Status::internal("no")))),
     ] {
         let plan = Plan::script(vec![Rule { requests_with: path, fault: fault.clone() }; 50]);
         let proxy = Proxy::start(server.config(), plan).await.unwrap();
@@ -178,7 +178,7 @@ async fn informers_go_on_when_streams_are_no_longer_offered() {
     let raw = server.raw().unwrap();
     let proxy = Proxy::start(server.config(), Plan::none()).await.unwrap();
     let program = Program::start(factory(proxy.config())).await.synced().await;
-    let gone = Fault::Answer(Answer::status(&Status::no_such_path()));
+    let gone = Fault::Answer(FaultAnswer::status(&Status::no_such_path()));
     proxy.set_plan(Plan::script(vec![Rule { requests_with: "/listwatch/v1", fault: gone }; 1000]));
     proxy.cut_all();
     let revision = put(&raw, "secrets", "s", 1).await;
@@ -186,12 +186,12 @@ async fn informers_go_on_when_streams_are_no_longer_offered() {
     program.factory.shutdown().await;
 }
 
-async fn write(raw: &Raw, random: &mut StdRng, writes: usize) {
+async fn write(raw: &RawClient, random: &mut StdRng, writes: usize) {
     for n in 0..writes {
         let kind = KINDS[random.random_range(0..2)];
         let name = format!("o{}", random.random_range(0..10));
         if random.random_bool(0.3) {
-            let path = format!("{}/{name}", Collection::core(kind, "default").path());
+            let path = format!("{}/{name}", TestCollection::core(kind, "default").path());
             raw.call(Method::DELETE, &path, None).await.unwrap();
         } else {
             put(raw, kind, &name, n).await;
@@ -229,7 +229,7 @@ async fn informers_of_one_stream_converge_whatever_the_network_does() {
         }
         proxy.heal();
         for (kind, name) in KINDS.iter().enumerate() {
-            let state = Collection::core(name, "default").state(&raw).await.unwrap();
+            let state = TestCollection::core(name, "default").state(&raw).await.unwrap();
             let state: BTreeMap<_, _> =
                 state.iter().map(|(key, seen)| (key.to_string(), seen.revision.0)).collect();
             let by = Instant::now() + PATIENCE;

@@ -15,8 +15,8 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use listwatch_testkit::history::Frame;
-use listwatch_testkit::proxy::{Answer, Fault, Place, Plan, Proxy, Rule, Then};
-use listwatch_testkit::raw::{Raw, RawError};
+use listwatch_testkit::proxy::{Fault, FaultAnswer, Place, Plan, Proxy, Rule, Then};
+use listwatch_testkit::raw::{RawClient, RawError};
 use listwatch_wire::{Revision, Status};
 use tokio::net::TcpListener;
 
@@ -31,7 +31,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
 }
 
 /// A server, and a proxy with a plan in front of it.
-async fn through(rules: Vec<Rule>) -> (Proxy, Raw) {
+async fn through(rules: Vec<Rule>) -> (Proxy, RawClient) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -43,7 +43,7 @@ async fn through(rules: Vec<Rule>) -> (Proxy, Raw) {
         }
     });
     let proxy = Proxy::start(kube::Config::new(url.parse().unwrap()), Plan::script(rules)).await.unwrap();
-    let raw = Raw::new(proxy.config()).unwrap();
+    let raw = RawClient::new(proxy.config()).unwrap();
     (proxy, raw)
 }
 
@@ -52,7 +52,7 @@ fn once(fault: Fault) -> Vec<Rule> {
 }
 
 /// The revisions that a watch delivered, and how it ended.
-async fn watch(raw: &Raw) -> (Vec<u64>, Result<(), RawError>) {
+async fn watch(raw: &RawClient) -> (Vec<u64>, Result<(), RawError>) {
     let mut revisions = Vec::new();
     let mut stream = match raw.watch("/things?watch=true").await {
         Ok(stream) => stream,
@@ -88,7 +88,7 @@ async fn a_refused_connection_is_an_error_and_the_next_one_works() {
 
 #[tokio::test]
 async fn answers_can_be_made_up() {
-    let busy = Answer::status(&Status::too_many_requests("slow down", 7));
+    let busy = FaultAnswer::status(&Status::too_many_requests("slow down", 7));
     let (_proxy, raw) = through(once(Fault::Answer(busy))).await;
     let (status, body) = raw.call(Method::GET, "/things", None).await.unwrap();
     assert_eq!(
@@ -96,12 +96,13 @@ async fn answers_can_be_made_up() {
         (StatusCode::TOO_MANY_REQUESTS, Some(7))
     );
 
-    let (_proxy, raw) = through(once(Fault::Answer(Answer::html(502)))).await;
+    let (_proxy, raw) = through(once(Fault::Answer(FaultAnswer::html(502)))).await;
     let (status, body) = raw.call(Method::GET, "/things", None).await.unwrap();
     assert_eq!(status, StatusCode::BAD_GATEWAY);
     assert!(body.as_str().unwrap().starts_with("<html>"));
 
-    let (_proxy, raw) = through(once(Fault::Answer(Answer::error_event(&Status::expired("too old"))))).await;
+    let (_proxy, raw) =
+        through(once(Fault::Answer(FaultAnswer::error_event(&Status::expired("too old"))))).await;
     assert!(
         matches!(watch(&raw).await, (none, Err(RawError::Refused(StatusCode::GONE, _))) if none.is_empty())
     );

@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
 use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
-use listwatch_testkit::{Etcd, Store, TestServer};
+use listwatch_testkit::{Etcd, TestServer, TestStore};
 use serde_json::json;
 
 const CLIENTS: usize = 50;
@@ -87,7 +87,7 @@ async fn nobody_exceeds(servers: &[&TestServer]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_one_server_with_embedded_storage() {
-    let server = TestServer::on(Store::Embedded).await.unwrap();
+    let server = TestServer::on(TestStore::Embedded).await.unwrap();
     nobody_exceeds(&[&server]).await;
 }
 
@@ -97,8 +97,8 @@ async fn on_two_servers_with_one_etcd() {
         println!("left out: tests with real parts are not asked for, so there is no etcd");
         return;
     };
-    let one = TestServer::on(Store::Etcd(etcd.endpoint())).await.unwrap();
-    let two = TestServer::on(Store::Etcd(etcd.endpoint())).await.unwrap();
+    let one = TestServer::on(TestStore::Etcd(etcd.endpoint())).await.unwrap();
+    let two = TestServer::on(TestStore::Etcd(etcd.endpoint())).await.unwrap();
     nobody_exceeds(&[&one, &two]).await;
 }
 
@@ -109,7 +109,7 @@ async fn two_events_of_one_transaction_are_both_delivered() {
     if etcd.is_none() {
         println!("without etcd: tests with real parts are not asked for");
     }
-    let store = etcd.as_ref().map_or(Store::Memory, |etcd| Store::Etcd(etcd.endpoint()));
+    let store = etcd.as_ref().map_or(TestStore::Memory, |etcd| TestStore::Etcd(etcd.endpoint()));
     let server = TestServer::on(store).await.unwrap();
     namespace(&server).await;
     limit(&server, "resourcequotas", 10).await;

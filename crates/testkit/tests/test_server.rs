@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
-use listwatch_testkit::{Store, TestServer};
+use listwatch_testkit::{TestServer, TestStore};
 use serde_json::json;
 use tokio::net::TcpStream;
 
@@ -45,7 +45,7 @@ async fn many_live_side_by_side() {
 
 #[tokio::test]
 async fn a_restart_keeps_objects_address_and_credentials() {
-    let server = TestServer::on(Store::Embedded).await.unwrap();
+    let server = TestServer::on(TestStore::Embedded).await.unwrap();
     let (raw, url) = (server.raw().unwrap(), server.url());
     let map = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "kept"}});
     let path = "/api/v1/namespaces/default/configmaps";

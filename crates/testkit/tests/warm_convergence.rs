@@ -16,7 +16,7 @@ use listwatch::kube::KubeSource;
 use listwatch::warm::WarmOptions;
 use listwatch::{Event, HandlerOptions, SharedInformer, Sources};
 use listwatch_testkit::proxy::{Odds, Plan, Proxy};
-use listwatch_testkit::{Collection, Raw, TestServer, with_real_parts};
+use listwatch_testkit::{RawClient, TestCollection, TestServer, with_real_parts};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ fn start(sources: Sources, name: &str, directory: &Path, known: &Arc<Mutex<Known
     informer
 }
 
-async fn write(raw: &Raw, collection: &Collection, random: &mut StdRng, writes: usize) {
+async fn write(raw: &RawClient, collection: &TestCollection, random: &mut StdRng, writes: usize) {
     for n in 0..writes {
         let name = format!("s{}", random.random_range(0..20));
         let item = format!("{}/{name}", collection.path());
@@ -94,7 +94,7 @@ async fn end(informer: SharedInformer<Value>, how: u32) {
 async fn a_saved_cache_converges_through_restarts() {
     let server = TestServer::start().await.unwrap();
     let proxy = Proxy::start(server.config(), Plan::none()).await.unwrap();
-    let (raw, collection) = (server.raw().unwrap(), Collection::core("secrets", "default"));
+    let (raw, collection) = (server.raw().unwrap(), TestCollection::core("secrets", "default"));
     let directory = tempfile::tempdir().unwrap();
     let mut random = StdRng::seed_from_u64(1);
     let shapes: [Shape; 2] = [

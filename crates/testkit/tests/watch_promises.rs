@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use listwatch_testkit::proxy::{Odds, Plan, Proxy};
-use listwatch_testkit::{Etcd, Raw, Store, TestServer, Workload, with_real_parts};
+use listwatch_testkit::{Etcd, RawClient, TestServer, TestStore, Workload, with_real_parts};
 
 /// The number of histories of the long form.
 fn long() -> Option<u64> {
@@ -39,7 +39,7 @@ fn workload(seed: u64) -> Workload {
     Workload { seed, writes, ..Workload::default() }
 }
 
-async fn promises_hold(writes: Raw, reads: Raw, server: &TestServer, workload: Workload) {
+async fn promises_hold(writes: RawClient, reads: RawClient, server: &TestServer, workload: Workload) {
     let record = workload.run(writes, reads, server.engine().as_ref()).await.unwrap();
     let violations = record.check();
     assert!(
@@ -75,7 +75,7 @@ async fn on_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_the_embedded_engine() {
-    promises_hold_on(&TestServer::on(Store::Embedded).await.unwrap()).await;
+    promises_hold_on(&TestServer::on(TestStore::Embedded).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -83,7 +83,7 @@ async fn through_a_network_that_breaks() {
     let server = TestServer::start().await.unwrap();
     let odds = Odds { fault: 0.3, longest_wait: Duration::from_millis(300) };
     let proxy = Proxy::start(server.config(), Plan::random(7, odds)).await.unwrap();
-    let (writes, reads) = (server.raw().unwrap(), Raw::new(proxy.config()).unwrap());
+    let (writes, reads) = (server.raw().unwrap(), RawClient::new(proxy.config()).unwrap());
     for seed in seeds(7..=7) {
         promises_hold(writes.clone(), reads.clone(), &server, workload(seed)).await;
     }
@@ -93,14 +93,14 @@ async fn through_a_network_that_breaks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn on_etcd() {
     let Some(etcd) = Etcd::if_wanted().await.unwrap() else { return };
-    promises_hold_on(&TestServer::on(Store::Etcd(etcd.endpoint())).await.unwrap()).await;
+    promises_hold_on(&TestServer::on(TestStore::Etcd(etcd.endpoint())).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn between_two_servers_on_one_etcd() {
     let Some(etcd) = Etcd::if_wanted().await.unwrap() else { return };
-    let one = TestServer::on(Store::Etcd(etcd.endpoint())).await.unwrap();
-    let two = TestServer::on(Store::Etcd(etcd.endpoint())).await.unwrap();
+    let one = TestServer::on(TestStore::Etcd(etcd.endpoint())).await.unwrap();
+    let two = TestServer::on(TestStore::Etcd(etcd.endpoint())).await.unwrap();
     for seed in seeds(3..=3) {
         promises_hold(one.raw().unwrap(), two.raw().unwrap(), &one, workload(seed)).await;
     }

@@ -1,6 +1,7 @@
 //! [`ObjectKey`]: namespace and name, the key of an object within one resource.
 //!
-//! It is what caches are keyed by and what work queues hold, so that it is small and cheap to clone.
+//! It is what caches are keyed by and what work queues hold, so that it is small and cheap to clone. It says nothing
+//! about the resource: a cache is of one. Objects that were deleted and made again have the same key and another uid.
 
 use std::cmp::Ordering;
 use std::convert::Infallible;
@@ -33,6 +34,16 @@ pub struct ObjectKey {
 
 impl ObjectKey {
     /// The key of an object in a namespace; an empty namespace gives [`ObjectKey::cluster`].
+    ///
+    /// An empty namespace makes a key of a cluster-wide object.
+    ///
+    /// ```
+    /// use listwatch_wire::ObjectKey;
+    ///
+    /// let key = ObjectKey::namespaced("default", "web");
+    /// assert_eq!((key.namespace(), key.name(), key.as_str()), ("default", "web", "default/web"));
+    /// assert_eq!(ObjectKey::namespaced("", "node-1"), ObjectKey::cluster("node-1"));
+    /// ```
     #[must_use]
     pub fn namespaced(namespace: &str, name: &str) -> Self {
         if namespace.is_empty() {
@@ -64,6 +75,8 @@ impl ObjectKey {
     }
 
     /// `namespace/name`, or `name` alone.
+    ///
+    /// The form that client-go calls MetaNamespaceKeyFunc.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text

@@ -132,7 +132,8 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
     pub fn retry_after(mut self, delay: Duration) {
         self.at_least_once = false;
         self.queue.forget(&self.key);
-        let _ = self.queue.add_after(self.key.clone(), R::default(), self.priority, delay);
+        let add = self.queue.prepare(self.key.clone(), R::default(), self.priority);
+        let _ = self.queue.add_after(add, delay);
     }
 
     /// Marks the key done and becomes the next one, waiting for it, in one step: much cheaper than a drop and

@@ -28,19 +28,14 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         self.hasher.hash_one(key) as u32
     }
 
+    /// The addition of a key. Its hash is computed outside of every lock.
     #[inline]
-    fn prepare(&self, key: K, reason: R, priority: Priority) -> Add<K, R> {
+    pub(crate) fn prepare(&self, key: K, reason: R, priority: Priority) -> Add<K, R> {
         Add { hash: self.hash(&key), key, reason, priority, at: Stamp::NONE }
     }
 
-    pub(crate) fn add_after(
-        &self,
-        key: K,
-        reason: R,
-        priority: Priority,
-        delay: Duration,
-    ) -> Result<(), AddError<K>> {
-        let add = self.prepare(key, reason, priority);
+    /// Adds a prepared key when the delay is over; at once, and counted as a retry, if there is none.
+    pub(crate) fn add_after(&self, add: Add<K, R>, delay: Duration) -> Result<(), AddError<K>> {
         if !delay.is_zero() {
             return self.add_delayed(add, self.clock.now().saturating_add(nanos(delay)));
         }
@@ -53,7 +48,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
 
     pub(crate) fn add_rate_limited(&self, key: K, reason: R, priority: Priority) -> Result<(), AddError<K>> {
         let delay = lock(&self.limiter).when(&key, Duration::from_nanos(self.clock.now()));
-        self.add_after(key, reason, priority, delay)
+        self.add_after(self.prepare(key, reason, priority), delay)
     }
 
     pub(crate) fn forget(&self, key: &K) {
@@ -107,7 +102,8 @@ impl<K: Key, R: Reason> Queue<K, R> {
         priority: Priority,
         delay: Duration,
     ) -> Result<(), AddError<K>> {
-        self.shared().add_after(key, reason, priority, delay)
+        let shared = self.shared();
+        shared.add_after(shared.prepare(key, reason, priority), delay)
     }
 
     /// Counts a failure of the key and adds it after the delay that the rate limiter wants. (With an

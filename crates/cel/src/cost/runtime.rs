@@ -54,6 +54,12 @@ pub(crate) enum CallCost {
     Validate,
 }
 
+/// Returns true for the overloads that order two texts, which cost as much as the shorter one is long.
+pub(super) fn orders_text(overload: &str) -> bool {
+    let Some((order, of)) = overload.rsplit_once('_') else { return false };
+    matches!(order, "less" | "greater" | "less_equals" | "greater_equals") && matches!(of, "string" | "bytes")
+}
+
 impl CallCost {
     /// The rule for a function and the overload that was found for it, or `""` if there are several.
     ///
@@ -67,14 +73,7 @@ impl CallCost {
                     Self::Scan(0, STRING_FACTOR)
                 }
                 "in_list" => Self::Elements,
-                "less_string"
-                | "greater_string"
-                | "less_equals_string"
-                | "greater_equals_string"
-                | "less_bytes"
-                | "greater_bytes"
-                | "less_equals_bytes"
-                | "greater_equals_bytes" => Self::Shorter,
+                _ if orders_text(overload) => Self::Shorter,
                 "add_string" | "add_bytes" => Self::Both,
                 "matches" | "matches_string" => Self::Regex,
                 "contains_string" => Self::Search,

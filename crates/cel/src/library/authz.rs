@@ -8,7 +8,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Evaluated, Native, format, no_overload};
+use listwatch_wire::names::{label_errors, subdomain_errors};
+
+use super::{Evaluated, Native, no_overload};
 use crate::error::EvalError;
 use crate::value::{Str, Value};
 
@@ -66,7 +68,7 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
 ///
 /// Immutable: each step of the builder makes a new one, so that an expression can branch from a common part.
 #[derive(Clone, Debug)]
-pub struct Check {
+pub struct AccessCheck {
     stage: CheckStage,
     authorizer: Arc<dyn Authorizer>,
     request: AccessRequest,
@@ -82,13 +84,13 @@ enum CheckStage {
     Decision(AccessDecision),
 }
 
-impl PartialEq for Check {
+impl PartialEq for AccessCheck {
     fn eq(&self, other: &Self) -> bool {
         self.stage == other.stage && self.request == other.request
     }
 }
 
-impl Check {
+impl AccessCheck {
     /// The name of the type in the environment: it changes as a check is built.
     pub(crate) fn type_name(&self) -> &'static str {
         match self.stage {
@@ -113,13 +115,13 @@ impl Value<'_> {
     #[must_use]
     pub fn authorizer(authorizer: Arc<dyn Authorizer>) -> Self {
         let request = AccessRequest::default();
-        Self::Check(Arc::new(Check { stage: CheckStage::Authorizer, authorizer, request }))
+        Self::Check(Arc::new(AccessCheck { stage: CheckStage::Authorizer, authorizer, request }))
     }
 
     /// The value of the variable `authorizer.requestResource`: a check of the resource of the request.
     #[must_use]
     pub fn resource_check(authorizer: Arc<dyn Authorizer>, request: AccessRequest) -> Self {
-        Self::Check(Arc::new(Check { stage: CheckStage::Resource, authorizer, request }))
+        Self::Check(Arc::new(AccessCheck { stage: CheckStage::Resource, authorizer, request }))
     }
 }
 
@@ -193,7 +195,7 @@ pub(super) fn native(name: &str) -> Option<Native> {
 fn step<'a>(
     args: &[Value<'a>],
     name: &str,
-    step: fn(&Check, &str) -> Option<Evaluated<'a>>,
+    step: fn(&AccessCheck, &str) -> Option<Evaluated<'a>>,
 ) -> Evaluated<'a> {
     match args {
         [Value::Check(check), Value::String(text)] => {
@@ -221,10 +223,10 @@ fn service_account<'a>(args: &[Value<'a>]) -> Evaluated<'a> {
     if check.stage != CheckStage::Authorizer {
         return Err(no_overload("serviceAccount", args));
     }
-    if !format::dns_subdomain(name).is_empty() {
+    if !subdomain_errors(name).is_empty() {
         return Err(EvalError::new("Invalid service account name"));
     }
-    if !format::dns_label(namespace).is_empty() {
+    if !label_errors(namespace).is_empty() {
         return Err(EvalError::new("Invalid service account namespace"));
     }
     let account = Some((namespace.to_string(), name.to_string()));

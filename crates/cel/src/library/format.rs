@@ -7,6 +7,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use listwatch_wire::names::{label_errors as dns_label, subdomain_errors as dns_subdomain};
 
 use super::{Evaluated, Native, no_overload, time, url};
 use crate::meter::Meter;
@@ -119,44 +120,6 @@ fn too_long(text: &str, most: usize, errors: &mut Vec<String>) {
 fn is_label(text: &str, first: fn(char) -> bool) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     text.starts_with(first) && !text.ends_with('-') && text.chars().all(inner)
-}
-
-fn lower(c: char) -> bool {
-    c.is_ascii_lowercase() || c.is_ascii_digit()
-}
-
-fn is_subdomain(text: &str) -> bool {
-    text.split('.').all(|label| is_label(label, lower))
-}
-
-const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
-
-pub(super) fn dns_label(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    too_long(text, 63, &mut errors);
-    if !is_label(text, lower) {
-        errors.push(if is_subdomain(text) {
-            "must not contain dots".to_owned()
-        } else {
-            format!(
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end \
-                 with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{LABEL}')"
-            )
-        });
-    }
-    errors
-}
-
-pub(super) fn dns_subdomain(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    too_long(text, 253, &mut errors);
-    if !is_subdomain(text) {
-        errors.push(format!(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and \
-             end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{LABEL}(\\.{LABEL})*')"
-        ));
-    }
-    errors
 }
 
 /// The form of Service names of old: a label that begins with a letter.

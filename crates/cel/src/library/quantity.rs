@@ -21,14 +21,14 @@ const MAX: i128 = i64::MAX as i128 * NANOS;
 ///
 /// 128 bits hold the largest value in billionths with room for sums, which saturate.
 #[derive(Clone, Debug)]
-pub struct Quantity {
+pub struct QuantityValue {
     /// Never beyond [`MAX`] after parsing; sums may be.
     nanos: i128,
     /// The number, if it was written as an integer. Kubernetes does not take `1000m` or `1.0` for one.
     integer: Option<i64>,
 }
 
-impl fmt::Display for Quantity {
+impl fmt::Display for QuantityValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.nanos / NANOS, self.nanos % NANOS);
         if rest == 0 {
@@ -40,7 +40,7 @@ impl fmt::Display for Quantity {
     }
 }
 
-impl Quantity {
+impl QuantityValue {
     /// The order of two quantities.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         self.nanos.cmp(&other.nanos)
@@ -90,7 +90,7 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
-fn of<'a>(args: &[Value<'a>], name: &str, part: fn(&Quantity) -> Evaluated<'a>) -> Evaluated<'a> {
+fn of<'a>(args: &[Value<'a>], name: &str, part: fn(&QuantityValue) -> Evaluated<'a>) -> Evaluated<'a> {
     match args {
         [Value::Quantity(quantity)] => part(quantity),
         _ => Err(no_overload(name, args)),
@@ -145,7 +145,7 @@ fn scale(suffix: &str) -> Option<SuffixScale> {
 /// # Errors
 ///
 /// If the text is none, or its exponent has more than three digits.
-fn parse(text: &str) -> Result<Quantity, EvalError> {
+fn parse(text: &str) -> Result<QuantityValue, EvalError> {
     let wrong = || {
         EvalError::new(
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
@@ -164,7 +164,7 @@ fn parse(text: &str) -> Result<Quantity, EvalError> {
     let scale = scale(suffix).ok_or_else(wrong)?;
     let nanos = magnitude(whole, fraction, &scale).min(MAX);
     let integer = integer(whole, fraction, &scale, negative);
-    Ok(Quantity { nanos: if negative { -nanos } else { nanos }, integer })
+    Ok(QuantityValue { nanos: if negative { -nanos } else { nanos }, integer })
 }
 
 /// The size in billionths, rounded up. Numbers with too many digits are as large as can be.

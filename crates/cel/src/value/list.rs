@@ -102,8 +102,8 @@ impl<'a> List<'a> {
 
     /// The elements in order.
     #[must_use]
-    pub fn iter(&self) -> Iter<'_, 'a> {
-        Iter { rest: vec![self], at: 0 }
+    pub fn iter(&self) -> ListIter<'_, 'a> {
+        ListIter { rest: vec![self], at: 0 }
     }
 
     /// The schema of the list.
@@ -116,13 +116,13 @@ impl<'a> List<'a> {
 ///
 /// Amortized constant time per element, however the list was put together.
 #[derive(Debug)]
-pub struct Iter<'l, 'a> {
+pub struct ListIter<'l, 'a> {
     /// The lists that are still to be walked, the next one last.
     rest: Vec<&'l List<'a>>,
     at: usize,
 }
 
-impl<'a> Iterator for Iter<'_, 'a> {
+impl<'a> Iterator for ListIter<'_, 'a> {
     type Item = Result<Value<'a>, EvalError>;
 
     fn next(&mut self) -> Option<Self::Item> {

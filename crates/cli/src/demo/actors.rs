@@ -15,9 +15,9 @@ use http::{Method, StatusCode};
 use listwatch::workqueue::{Job, Outcome, Runner, Running};
 use listwatch::{Deleted, Event, Object, ObjectKey, Revision, Store};
 use listwatch_testkit::history::handler::HandlerCall;
-use listwatch_testkit::history::{Acknowledged, Filter, Frame, Seen, Start, Watch};
+use listwatch_testkit::history::{Acknowledged, Frame, Seen, Start, Watch, WatchFilter};
 use listwatch_testkit::raw::RawError;
-use listwatch_testkit::{Collection, Raw};
+use listwatch_testkit::{RawClient, TestCollection};
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -76,8 +76,8 @@ impl Wishes {
     /// Writes an object and records what the server acknowledged, which is later compared with the store's log.
     async fn write(
         &mut self,
-        raw: &Raw,
-        at: &Collection,
+        raw: &RawClient,
+        at: &TestCollection,
         counters: &DemoCounters,
         name: &str,
         wish: u32,
@@ -102,12 +102,12 @@ impl Wishes {
 
 /// A watch without any cache: what the server delivers, as it delivers it.
 pub(crate) async fn watch(
-    raw: Raw,
-    at: Collection,
+    raw: RawClient,
+    at: TestCollection,
     after: Revision,
     counters: Arc<DemoCounters>,
 ) -> anyhow::Result<Watch> {
-    let filter = Filter { namespace: Some(at.namespace().to_owned()), labels: LABEL.parse()? };
+    let filter = WatchFilter { namespace: Some(at.namespace().to_owned()), labels: LABEL.parse()? };
     let mut watch = Watch::new("watch", filter, Start::After(after));
     let path = format!("{}?watch=true&labelSelector={LABEL}&resourceVersion={after}", at.path());
     let mut stream = raw.watch(&path).await?;
@@ -120,7 +120,7 @@ pub(crate) async fn watch(
 
 /// The next frame; `None` when the demo is over.
 async fn next(
-    stream: &mut listwatch_testkit::raw::WatchStream,
+    stream: &mut listwatch_testkit::raw::RawWatch,
     counters: &DemoCounters,
 ) -> Result<Option<Frame>, RawError> {
     loop {
@@ -187,8 +187,8 @@ pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
 /// Reconciles one object: copies the wish into `done`. A conflict is no error, because the event of the newer version
 /// brings the key back.
 async fn fulfil(
-    raw: &Raw,
-    at: &Collection,
+    raw: &RawClient,
+    at: &TestCollection,
     counters: &DemoCounters,
     store: &Store<Value>,
     key: &ObjectKey,

@@ -95,6 +95,7 @@ impl DemoCounters {
         both
     }
 
+    /// Keeps what a handler was called with, for the verdict at the end.
     pub(crate) fn record_call(&self, who: DemoHandler, call: Option<HandlerCall>) {
         self.history(who).lock().unwrap_or_else(PoisonError::into_inner).extend(call);
     }
@@ -103,6 +104,7 @@ impl DemoCounters {
         self.history(who).lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// The calls of a handler, which are checked against the store.
     pub(crate) fn take_history(&self, who: DemoHandler) -> Vec<HandlerCall> {
         std::mem::take(&mut *self.history(who).lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -119,6 +121,7 @@ impl DemoCounters {
         self.writing_ended.store(true, Ordering::Release);
     }
 
+    /// Writers run until the time is over.
     pub(crate) fn is_writing(&self) -> bool {
         !self.writing_ended.load(Ordering::Acquire)
     }
@@ -136,6 +139,7 @@ impl DemoCounters {
     }
 }
 
+/// A quantile of the latencies.
 fn at(histogram: Option<&Histogram<u64>>, quantile: f64) -> Duration {
     Duration::from_micros(histogram.map_or(0, |histogram| histogram.value_at_quantile(quantile)))
 }

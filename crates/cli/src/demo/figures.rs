@@ -12,7 +12,7 @@ use http::Method;
 use listwatch::workqueue::Queue;
 use listwatch::{ObjectKey, Revision, SharedInformer};
 use listwatch_storage::Engine;
-use listwatch_testkit::Raw;
+use listwatch_testkit::RawClient;
 use serde_json::Value;
 
 use super::counters::{DemoCounters, DemoHandler};
@@ -25,7 +25,7 @@ pub(super) struct Viewed {
     pub(super) informer: SharedInformer<Value>,
     pub(super) queue: Queue<ObjectKey>,
     pub(super) engine: Arc<dyn Engine>,
-    pub(super) raw: Raw,
+    pub(super) raw: RawClient,
 }
 
 /// A count and its rate.

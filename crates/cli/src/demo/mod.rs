@@ -21,7 +21,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use listwatch::kube::KubeSource;
 use listwatch::workqueue::{self, Queue};
 use listwatch::{HandlerOptions, ObjectKey, SharedInformer};
-use listwatch_testkit::{Collection, Raw, TestServer};
+use listwatch_testkit::{RawClient, TestCollection, TestServer};
 use serde_json::Value;
 
 use crate::client::interrupted;
@@ -63,8 +63,8 @@ pub(crate) struct DemoArguments {
 struct Demo {
     arguments: DemoArguments,
     server: TestServer,
-    raw: Raw,
-    collection: Collection,
+    raw: RawClient,
+    collection: TestCollection,
     informer: SharedInformer<Value>,
     queue: Queue<ObjectKey>,
     counters: Arc<DemoCounters>,
@@ -118,7 +118,7 @@ impl Demo {
         Ok(Self {
             arguments,
             raw: server.raw()?,
-            collection: Collection::core("configmaps", "default"),
+            collection: TestCollection::core("configmaps", "default"),
             informer: SharedInformer::new(source),
             queue: Queue::new(workqueue::Options::new().name("wishes")),
             counters: Arc::new(DemoCounters::new()),

@@ -37,6 +37,7 @@ impl DemoTrail {
         self.kept.back().unwrap_or(&self.none)
     }
 
+    /// Forgets the oldest figures beyond the width of the plots.
     pub(super) fn push(&mut self, figures: Figures) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
@@ -58,6 +59,7 @@ struct Station {
     detail: String,
 }
 
+/// One screen: the way of a change from top to bottom, then two plots.
 pub(super) fn draw(frame: &mut Frame<'_>, trail: &DemoTrail, tick: u32, coloured: bool) {
     let figures = trail.last();
     let stations = stations(figures);
@@ -102,6 +104,7 @@ fn heading_rows(width: u16) -> u16 {
     u16::try_from(rows).unwrap_or(u16::MAX).min(10)
 }
 
+/// The parts that a change passes, with what has passed them.
 fn stations(figures: &Figures) -> [Station; 8] {
     let count = |count: super::figures::RatedCount| (grouped(count.total), count.per_second);
     let station = |name, colour, (value, rate), detail: String| Station { name, colour, value, rate, detail };

@@ -121,10 +121,12 @@ pub(crate) fn unfulfilled(demo: &Demo, wishes: &Wishes) -> Vec<ObjectKey> {
 }
 
 impl DemoVerdict {
+    /// True if no promise was broken; the exit code follows.
     pub(crate) fn is_clean(&self) -> bool {
         self.broken.is_empty()
     }
 
+    /// The verdict with its grounds, for people.
     pub(crate) fn text(&self, took: Duration, coloured: bool) -> String {
         let paint = |text: &str, code: u8| match coloured {
             true => format!("\x1b[{code}m{text}\x1b[0m"),

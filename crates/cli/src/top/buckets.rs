@@ -1,4 +1,8 @@
 //! Histograms between two readings, and quantiles of them.
+//!
+//! A scraped histogram counts from the start of its process; what `top` shows is the difference of two readings.
+//! Quantiles are interpolated within a bucket, as Prometheus does, so they are as exact as the buckets are narrow.
+//! Reading the pages is `pages`.
 
 /// A quantile of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq)]

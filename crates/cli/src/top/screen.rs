@@ -31,6 +31,7 @@ const QUEUE_PLOTS: [TopPlot; 2] = [
     (" work p99 µs ", Color::Yellow, |rates| rates.worked.map_or(0.0, |p99| p99.seconds) * 1e6),
 ];
 
+/// As many tables as fit, and plots if there is room.
 pub(super) fn draw(frame: &mut Frame<'_>, trail: &TopTrail, coloured: bool) {
     let tables = tables::all(trail);
     let width = frame.area().width;
@@ -60,6 +61,7 @@ fn summary_lines(trail: &TopTrail) -> [String; 2] {
     [figures(trail, &rates), note]
 }
 
+/// Two lines: figures, and a note if what is shown is old.
 fn summary(trail: &TopTrail, coloured: bool) -> Paragraph<'static> {
     let is_old = trail.problem.is_some() || !trail.last.controllers.problems.is_empty();
     let [figures, note] = summary_lines(trail);
@@ -92,6 +94,7 @@ fn figures(trail: &TopTrail, rates: &Rates) -> String {
     )
 }
 
+/// Only verbs that are in use.
 fn by_verb(rates: &Rates) -> String {
     let busy = rates.by_verb.iter().filter(|(_, rate)| *rate > 0.0);
     busy.map(|(verb, rate)| format!("{verb} {rate:.0}/s")).collect::<Vec<_>>().join("   ")
@@ -112,6 +115,7 @@ fn draw_plots(frame: &mut Frame<'_>, area: Rect, trail: &TopTrail, coloured: boo
     }
 }
 
+/// Only the columns that fit the width.
 fn widget(table: &TopTable, width: u16, coloured: bool) -> Table<'static> {
     let shown = table.shown(width);
     let columns = shown.iter().filter_map(|at| table.columns.get(*at));

@@ -19,7 +19,7 @@ use listwatch_wire::{ObjectKey, Revision};
 pub use coalescing::Coalescing;
 pub use in_order::InOrder;
 pub(crate) use queue::last_revision;
-pub use queue::{Batch, Closed, DeltaQueue, Form, QueueOptions};
+pub use queue::{Closed, DeltaBatch, DeltaQueue, Form, QueueOptions};
 
 use crate::object::{Object, Raw};
 

@@ -70,7 +70,8 @@ pub struct Closed;
 
 /// A batch: some deltas of one source.
 #[derive(Debug)]
-pub struct Batch<K = Raw> {
+#[doc(alias = "Deltas")]
+pub struct DeltaBatch<K = Raw> {
     /// The source they are of: its position among the informer's [`Sources`](crate::lister_watcher::Sources).
     pub source: usize,
     /// The deltas, in order.
@@ -257,13 +258,13 @@ impl<K> DeltaQueue<K> {
     }
 
     /// Waits for deltas and takes a batch; `None` once the queue is closed and empty.
-    pub async fn pop_batch(&self) -> Option<Batch<K>> {
+    pub async fn pop_batch(&self) -> Option<DeltaBatch<K>> {
         poll_fn(|cx| self.poll_pop(cx)).await
     }
 
     /// Takes a batch of the next source that has one, in turns. All pushers are woken, since the freed room may be of
     /// any source.
-    fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Option<Batch<K>>> {
+    fn poll_pop(&self, cx: &mut Context<'_>) -> Poll<Option<DeltaBatch<K>>> {
         let mut state = self.state.lock();
         let count = state.sources.len();
         let (turn, batch) = (state.turn, self.options.batch);
@@ -276,7 +277,7 @@ impl<K> DeltaQueue<K> {
                 let pushers = std::mem::take(&mut state.pushers);
                 drop(state);
                 pushers.into_iter().for_each(Waker::wake);
-                return Poll::Ready(Some(Batch { source, deltas, revision }));
+                return Poll::Ready(Some(DeltaBatch { source, deltas, revision }));
             }
         }
         if state.closed {

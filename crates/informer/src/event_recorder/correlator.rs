@@ -84,7 +84,8 @@ impl SeriesEntry {
 
 /// The reaction to an occurrence, for the caller to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+#[doc(alias = "EventCorrelateResult")]
+pub enum CorrelateResult {
     /// Create this event.
     Create(EventRecord),
     /// Bring the series of this event up to date.
@@ -126,7 +127,7 @@ impl Correlator {
 
     /// Takes note of an occurrence and decides what is to be written. `now` is for the limits, `wall` is the time in
     /// the event.
-    pub fn observe(&mut self, occurrence: Occurrence, now: Instant, wall: Timestamp) -> Verdict {
+    pub fn observe(&mut self, occurrence: Occurrence, now: Instant, wall: Timestamp) -> CorrelateResult {
         let key = SeriesKey::of(&occurrence);
         self.end_if_idle(&key, now);
         if let Some(entry) = self.series.get_mut(&key) {
@@ -135,15 +136,15 @@ impl Correlator {
             entry.record.series = Some(Series { count, last: wall });
             (entry.seen, entry.unwritten) = (now, entry.unwritten.saturating_add(1));
             if !first_repeat || !self.admit(&key.regarding, now) {
-                return Verdict::Counted;
+                return CorrelateResult::Counted;
             }
             return self
                 .series
                 .get_mut(&key)
-                .map_or(Verdict::Counted, |entry| Verdict::Extend(entry.write(now)));
+                .map_or(CorrelateResult::Counted, |entry| CorrelateResult::Extend(entry.write(now)));
         }
         if !self.admit(&key.regarding, now) {
-            return Verdict::Limited;
+            return CorrelateResult::Limited;
         }
         self.created += 1;
         let record = EventRecord::new(occurrence.cut(), Arc::clone(&self.reporter), wall, self.created);
@@ -151,7 +152,7 @@ impl Correlator {
         if let Some((_, entry)) = self.series.insert(key, entry).filter(|(_, entry)| entry.unwritten > 0) {
             self.pushed_out.push(entry.record);
         }
-        Verdict::Create(record)
+        CorrelateResult::Create(record)
     }
 
     /// The series that have to be brought up to date now: those that have ended, and those that go on for long. To be

@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-pub use correlator::{Correlator, CorrelatorOptions, Verdict};
+pub use correlator::{CorrelateResult, Correlator, CorrelatorOptions};
 pub use event::{EventRecord, ObjectReference, Occurrence, Reporter, Series, Severity};
 pub use sink::{EventSink, KubeSink, SinkError};
 
@@ -228,17 +228,17 @@ impl<S: EventSink> RecorderTask<S> {
     /// Creates an Event, counts it in one that exists, or drops it by the rate limit.
     async fn handle(&mut self, occurrence: Occurrence) {
         match self.correlator.observe(occurrence, Instant::now(), Timestamp::now()) {
-            Verdict::Create(event) => {
+            CorrelateResult::Create(event) => {
                 if !self.write(&event, false).await {
                     self.correlator.forget(&event.occurrence);
                 }
             }
-            Verdict::Extend(event) => {
+            CorrelateResult::Extend(event) => {
                 add(&self.counters.counted);
                 self.write(&event, true).await;
             }
-            Verdict::Counted => add(&self.counters.counted),
-            Verdict::Limited => add(&self.counters.limited),
+            CorrelateResult::Counted => add(&self.counters.counted),
+            CorrelateResult::Limited => add(&self.counters.limited),
         }
     }
 

@@ -39,7 +39,7 @@ impl World {
         Self { correlator: Correlator::new(reporter(), options), now: Instant::now() }
     }
 
-    fn observe(&mut self, occurrence: Occurrence) -> Verdict {
+    fn observe(&mut self, occurrence: Occurrence) -> CorrelateResult {
         self.correlator.observe(occurrence, self.now, Timestamp::UNIX_EPOCH)
     }
 
@@ -53,14 +53,14 @@ impl World {
 #[test]
 fn the_first_is_created_the_second_makes_a_series_the_others_are_counted() {
     let mut world = World::new(CorrelatorOptions::default());
-    let Verdict::Create(first) = world.observe(failed("a", "one")) else { panic!("not created") };
-    let Verdict::Extend(second) = world.observe(failed("a", "two")) else { panic!("not extended") };
+    let CorrelateResult::Create(first) = world.observe(failed("a", "one")) else { panic!("not created") };
+    let CorrelateResult::Extend(second) = world.observe(failed("a", "two")) else { panic!("not extended") };
     assert_eq!((&second.name, second.series.unwrap().count), (&first.name, 2));
     assert_eq!(second.occurrence.note, "one");
     for _ in 0..100 {
-        assert_eq!(world.observe(failed("a", "more")), Verdict::Counted);
+        assert_eq!(world.observe(failed("a", "more")), CorrelateResult::Counted);
     }
-    assert!(matches!(world.observe(failed("b", "one")), Verdict::Create(_)));
+    assert!(matches!(world.observe(failed("b", "one")), CorrelateResult::Create(_)));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_series_is_written_when_it_ends_and_now_and_then_before() {
     }
     assert_eq!(world.pass(6 * 60), [5]);
     assert_eq!(world.correlator.followed(), 0);
-    assert!(matches!(world.observe(failed("a", "")), Verdict::Create(_)));
+    assert!(matches!(world.observe(failed("a", "")), CorrelateResult::Create(_)));
     let mut written = Vec::new();
     for _ in 0..35 {
         world.observe(failed("a", ""));
@@ -88,7 +88,7 @@ fn a_series_that_was_idle_is_finished_even_if_nobody_ticked() {
         world.observe(failed("a", ""));
     }
     world.now += Duration::from_secs(3_600);
-    assert!(matches!(world.observe(failed("a", "")), Verdict::Create(_)));
+    assert!(matches!(world.observe(failed("a", "")), CorrelateResult::Create(_)));
     assert_eq!(world.pass(0), [3]);
 }
 
@@ -98,12 +98,12 @@ fn writes_about_one_object_are_limited_and_others_do_not_feel_it() {
     let reasons = |world: &mut World, from: u32, to: u32| {
         let made = (from..to).filter(|n| {
             let reason = format!("Reason{n}");
-            matches!(world.observe(Occurrence { reason, ..failed("a", "") }), Verdict::Create(_))
+            matches!(world.observe(Occurrence { reason, ..failed("a", "") }), CorrelateResult::Create(_))
         });
         made.count()
     };
     assert_eq!(reasons(&mut world, 0, 100), 25);
-    assert!(matches!(world.observe(failed("b", "")), Verdict::Create(_)));
+    assert!(matches!(world.observe(failed("b", "")), CorrelateResult::Create(_)));
     world.now += Duration::from_secs(5 * 60);
     assert_eq!(reasons(&mut world, 100, 200), 1);
 }
@@ -125,14 +125,16 @@ fn bounds_hold_and_what_is_pushed_out_is_written() {
 fn events_are_what_the_api_accepts() {
     let mut world = World::new(CorrelatorOptions::default());
     let long = failed(&"n".repeat(253), &"ä".repeat(2_000));
-    let Verdict::Create(event) = world.observe(long) else { panic!("not created") };
+    let CorrelateResult::Create(event) = world.observe(long) else { panic!("not created") };
     assert!(event.name.len() <= 253, "{}", event.name.len());
     assert!(event.occurrence.note.len() <= 1024);
     let json = event.to_json();
     assert_eq!(json["eventTime"], "1970-01-01T00:00:00.000000Z");
     assert_eq!((&json["type"], &json["regarding"]["kind"]), (&"Warning".into(), &"Pod".into()));
     assert!(json.get("series").is_none());
-    let Verdict::Extend(event) = world.observe(failed(&"n".repeat(253), "")) else { panic!("not extended") };
+    let CorrelateResult::Extend(event) = world.observe(failed(&"n".repeat(253), "")) else {
+        panic!("not extended")
+    };
     assert_eq!(event.series_json()["series"]["count"], 2);
     assert!(!Occurrence { reason: String::new(), ..failed("a", "") }.is_valid());
     assert!(!Occurrence { action: "x".repeat(129), ..failed("a", "") }.is_valid());
@@ -143,7 +145,9 @@ fn two_events_of_one_moment_have_two_names() {
     let mut world = World::new(CorrelatorOptions::default());
     let one = world.observe(failed("a", ""));
     let two = world.observe(Occurrence { reason: "Other".to_owned(), ..failed("a", "") });
-    let (Verdict::Create(one), Verdict::Create(two)) = (one, two) else { panic!("not created") };
+    let (CorrelateResult::Create(one), CorrelateResult::Create(two)) = (one, two) else {
+        panic!("not created")
+    };
     assert_ne!(one.name, two.name);
 }
 

@@ -14,7 +14,7 @@ use listwatch_wire::Revision;
 
 use super::positions::Positions;
 use super::{InformerCore, apply};
-use crate::delta::{Batch, Delta, last_revision};
+use crate::delta::{Delta, DeltaBatch, last_revision};
 use crate::object::Object;
 use crate::processor::backlog::Replay;
 use crate::reflector::{Problem, Response};
@@ -48,8 +48,8 @@ impl<K: Send + Sync + 'static> Applier<K> {
     }
 
     /// Applies what was popped from the queue: changes, or a barrier alone.
-    pub(super) fn apply_batch(&mut self, batch: Batch<K>) {
-        let Batch { source, mut deltas, revision } = batch;
+    pub(super) fn apply_batch(&mut self, batch: DeltaBatch<K>) {
+        let DeltaBatch { source, mut deltas, revision } = batch;
         if deltas.last().is_some_and(Delta::is_barrier) {
             return deltas.pop().into_iter().for_each(|delta| self.barrier(source, delta));
         }

@@ -25,7 +25,7 @@ pub(super) struct AppliedDeltas<K> {
 pub(super) fn changes<K>(writer: &mut StoreWriter<K>, deltas: Vec<Delta<K>>) -> AppliedDeltas<K> {
     let mut events = Vec::with_capacity(deltas.len());
     let writes = deltas.into_iter().filter_map(write).collect();
-    let problems = writer.write_each(writes, |change, last_state| tell(change, last_state, &mut events));
+    let problems = writer.write_each(writes, |change, last_state| emit(change, last_state, &mut events));
     AppliedDeltas { events, problems }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn replace<K>(
             {
                 events.push(Event::Updated { old, new });
             }
-            change => tell(change, None, &mut events),
+            change => emit(change, None, &mut events),
         }
     }
     AppliedDeltas { events, problems: replacement.problems }
@@ -73,7 +73,7 @@ pub(super) fn replace<K>(
 
 /// Turns a change of the store into events for handlers. The store decides, not the server's event type: only the store
 /// knows what handlers have received.
-fn tell<K>(change: Change<K>, last_state: Option<Object<K>>, events: &mut Vec<Event<K>>) {
+fn emit<K>(change: Change<K>, last_state: Option<Object<K>>, events: &mut Vec<Event<K>>) {
     match (change.old, change.new) {
         (None, None) => {}
         (None, Some(object)) => events.push(Event::Added { object, is_initial: false }),

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::options::InformerOptions;
 use super::positions::Positions;
-use super::roster::Roster;
 use super::run::Unstarted;
+use super::source_set::SourceSet;
 use super::{InformerCore, SharedInformer, StopGuard};
 use crate::delta::DeltaQueue;
 use crate::lister_watcher::Sources;
@@ -134,7 +134,7 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
             processor: Mutex::new(Processor::default()),
             queue: Arc::new(DeltaQueue::new(0, queue)),
             positions: Mutex::new(Positions::new(awaiting)),
-            roster: Mutex::new(Roster::new(self.sources.open.clone())),
+            source_set: Mutex::new(SourceSet::new(self.sources.open.clone())),
             moved: watch::Sender::new(()),
             saver,
             last: Mutex::new(None),
@@ -148,7 +148,7 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
             resync_changed: Notify::new(),
             unstarted: Mutex::new(Some(unstarted)),
         });
-        core.enlist_all(self.sources);
+        core.add_sources(self.sources);
         SharedInformer { guard: Arc::new(StopGuard(Arc::clone(&core))), core }
     }
 }

@@ -5,7 +5,7 @@
 //! may follow.
 //!
 //! The task holds a weak reference: following namespaces must not keep an informer alive that its owner has dropped.
-//! Adding and removing a source is `roster`.
+//! Adding and removing a source is `source_set`.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};

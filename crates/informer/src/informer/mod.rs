@@ -16,9 +16,9 @@ mod builder;
 mod follow;
 mod options;
 mod positions;
-mod roster;
 mod run;
 mod save;
+mod source_set;
 mod status;
 
 use std::fmt;
@@ -51,7 +51,7 @@ use crate::sync::Mutex;
 use crate::until::{self, UntilError};
 use crate::warm::{Capture, Freshness, Saver};
 use positions::Positions;
-use roster::Roster;
+use source_set::SourceSet;
 
 /// The time that [`SharedInformer::stop`] waits beyond a handler's grace for it to report its end.
 const STOP_SLACK: Duration = Duration::from_millis(100);
@@ -95,7 +95,7 @@ pub(crate) struct InformerCore<K> {
     /// Wakes waiters when a namespace is added or removed.
     pub(crate) moved: watch::Sender<()>,
     /// Locked before the others.
-    pub(crate) roster: Mutex<Roster<K>>,
+    pub(crate) source_set: Mutex<SourceSet<K>>,
     /// Set if the cache is saved.
     pub(crate) saver: Option<Arc<Saver>>,
     /// The state to save last: as it was before unread events were dropped.
@@ -200,7 +200,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         let runtime = Handle::try_current()?;
         let unstarted = {
             let mut unstarted = self.core.unstarted.lock();
-            unstarted.as_ref().map_or(Ok(()), |_| self.core.roster.lock().check())?;
+            unstarted.as_ref().map_or(Ok(()), |_| self.core.source_set.lock().check())?;
             unstarted.take().ok_or(InformerError::AlreadyStarted)?
         };
         run::start(&runtime, Arc::clone(&self.core), unstarted);

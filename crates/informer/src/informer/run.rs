@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use super::InformerCore;
 use super::applier::Applier;
 use super::follow;
-use super::roster::Launch;
+use super::source_set::Launch;
 use crate::delta::Form;
 use crate::processor::backlog::RemovalEnd;
 use crate::reflector::{Problem, ReflectorOptions, Response, Transform};
@@ -55,11 +55,11 @@ async fn run<K: Send + Sync + 'static>(
     };
     let runtime = launch.runtime.clone();
     let applier = begin(&core, launch, applier, restored);
-    if let Some(namespaces) = core.roster.lock().open.as_ref().and_then(|open| open.follow.clone()) {
+    if let Some(namespaces) = core.source_set.lock().open.as_ref().and_then(|open| open.follow.clone()) {
         runtime.spawn(follow::run(Arc::downgrade(&core), namespaces, core.stop.clone()));
     }
     // Nothing more can be queued once all who queue have ended.
-    let (closing, tasks) = (Arc::clone(&core), core.roster.lock().tasks.clone());
+    let (closing, tasks) = (Arc::clone(&core), core.source_set.lock().tasks.clone());
     runtime.spawn(async move {
         closing.stop.cancelled().await;
         tasks.close();
@@ -79,19 +79,19 @@ fn begin<K: Send + Sync + 'static>(
     applier: Applier<K>,
     restored: Option<Restored<K>>,
 ) -> Option<Applier<K>> {
-    let mut roster = core.roster.lock();
-    roster.launch = Some(launch);
-    let idle = InformerCore::idle_positions(&roster);
+    let mut source_set = core.source_set.lock();
+    source_set.launch = Some(launch);
+    let idle = InformerCore::idle_positions(&source_set);
     let resume = |position| restored.as_ref().and_then(|_| core.positions.lock().revision(position));
     // With one source there is nobody to take turns with, and keys in order need no queue to be put in order: the
     // reflector's own task applies what it reads, and no other has to be woken for it.
-    if let ([only], true, Form::InOrder) = (idle.as_slice(), roster.is_alone(), core.queue.form()) {
+    if let ([only], true, Form::InOrder) = (idle.as_slice(), source_set.is_alone(), core.queue.form()) {
         let (only, mut applier) = (*only, applier);
         let apply = Box::new(move |deltas| applier.apply_all(only, deltas));
-        core.reflect(&mut roster, only, resume(only), Some(apply));
+        core.reflect(&mut source_set, only, resume(only), Some(apply));
         return None;
     }
-    idle.into_iter().for_each(|position| core.reflect(&mut roster, position, resume(position), None));
+    idle.into_iter().for_each(|position| core.reflect(&mut source_set, position, resume(position), None));
     Some(applier)
 }
 
@@ -130,7 +130,7 @@ fn refuse<K, T>(core: &InformerCore<K>, error: WarmError) -> Option<T> {
 fn identify<K: Send + Sync + 'static>(core: &Arc<InformerCore<K>>, saver: &Arc<Saver>) -> JoinHandle<bool> {
     let (core, saver) = (Arc::clone(core), Arc::clone(saver));
     tokio::spawn(async move {
-        let Some(source) = core.roster.lock().first_source() else { return false };
+        let Some(source) = core.source_set.lock().first_source() else { return false };
         match core.stop.run_until_cancelled(warm::identify(&saver, &source)).await {
             Some(Ok(())) => true,
             Some(Err(error)) => refuse::<K, ()>(&core, error).is_some(),

@@ -76,13 +76,13 @@ impl<K: Send + Sync + 'static> InformerCore<K> {
     /// Checks that a saved cache is of the same collections. Namespaces that are followed are read again as they were,
     /// until it is known which of them are still to be followed.
     pub(super) fn adopt(&self, restored: Restored<K>) -> Result<Restored<K>, WarmError> {
-        let mut roster = self.roster.lock();
-        let follows = roster.open.as_ref().filter(|open| open.follow.is_some());
+        let mut source_set = self.source_set.lock();
+        let follows = source_set.open.as_ref().filter(|open| open.follow.is_some());
         if let Some(make) = follows.map(|open| Arc::clone(&open.make)) {
             for namespace in restored.positions.iter().filter_map(|saved| saved.namespace.as_deref()) {
-                if !roster.has(namespace) {
+                if !source_set.has(namespace) {
                     let partition = Partition { namespace: Some(namespace.into()), source: make(namespace) };
-                    self.enlist(&mut roster, partition);
+                    self.add_source(&mut source_set, partition);
                 }
             }
         }

@@ -8,17 +8,16 @@
 //! that does not fit ends the watch, and the next two watches are of whole objects. Rules of resuming and relisting are
 //! in [`reflector`](crate::reflector); the HTTP form is `request`, decoding `body`, `list_decoder` and `deltas`.
 
+mod namespaces;
+mod watch;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use futures::stream;
-use listwatch_wire::Revision;
-use listwatch_wire::event::{DecodeError, Decoder, DecoderOptions, Event, EventType};
 use listwatch_wire::json::raw;
 use listwatch_wire::options::ListOptions;
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
-use listwatch_wire::status::Status;
 use listwatch_wire::stream::Subscription;
 
 use super::body::Chunks;
@@ -28,10 +27,11 @@ use super::request::{RequestForm, accept, http_request, list_options, send, watc
 use super::resource::ResourceKind;
 use super::stream::SharedStream;
 use crate::lister_watcher::{
-    HeldObjects, ListRequest, ListerWatcher, Page, SourceError, Sources, WatchEvent, WatchRequest,
-    WatchStream,
+    HeldObjects, ListRequest, ListerWatcher, Page, SourceError, Sources, WatchRequest, WatchStream,
 };
 use crate::object::{Keep, ManagedFields, Object};
+
+pub use namespaces::KubeNamespaces;
 
 /// More than any namespace is.
 const MAX_NAMESPACE: usize = 2 << 20;
@@ -260,25 +260,6 @@ impl KubeSource {
         }
     }
 
-    /// An event of the wire as one of the reflector. What cannot be used is told apart from what breaks the stream.
-    fn event(&self, event: &Event) -> WatchEvent {
-        match event.event_type {
-            EventType::Bookmark => bookmark(&event.object),
-            EventType::Error => error(&event.object),
-            EventType::Added => self.change(&event.object, WatchEvent::Added),
-            EventType::Modified => self.change(&event.object, WatchEvent::Modified),
-            EventType::Deleted => self.change(&event.object, WatchEvent::Deleted),
-        }
-    }
-
-    /// An object that cannot be read is reported and passed over: the others of the stream are sound.
-    fn change(&self, json: &[u8], make: fn(Object) -> WatchEvent) -> WatchEvent {
-        match self.object(json) {
-            Ok(object) => make(object),
-            Err(reason) => WatchEvent::Unusable(reason),
-        }
-    }
-
     /// Refuses an object of another kind, which a proxy or a wrong path would deliver.
     fn object(&self, json: &[u8]) -> Result<Object, String> {
         // Items of a list of a built-in kind carry no kind of their own.
@@ -299,78 +280,6 @@ impl KubeSource {
         let less = |left: u32| left.checked_sub(1);
         let avoided = self.whole_watches.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
         self.deltas && as_sent && !avoided
-    }
-
-    /// The event, made whole if it came as a patch.
-    fn resolve(&self, deltas: Option<&mut Deltas>, event: &Event) -> Result<WatchEvent, SourceError> {
-        let Some(deltas) = deltas else { return Ok(self.event(event)) };
-        if event.is_delta {
-            return deltas.resolve(event).map_err(|error| {
-                self.whole_watches.store(WHOLE_WATCHES, Ordering::Relaxed);
-                SourceError::Delta(error)
-            });
-        }
-        let event = self.event(event);
-        deltas.note(&event);
-        Ok(event)
-    }
-
-    /// The events that are complete with this chunk, and the error that follows them, if the rest cannot be read.
-    fn decode(
-        &self,
-        decoder: &mut Decoder,
-        mut deltas: Option<&mut Deltas>,
-        chunk: bytes::Bytes,
-    ) -> (Vec<WatchEvent>, Option<SourceError>) {
-        decoder.push(chunk);
-        let mut events = Vec::new();
-        loop {
-            match decoder.next_event() {
-                Ok(Some(event)) => match self.resolve(deltas.as_deref_mut(), &event) {
-                    Ok(event) => events.push(event),
-                    Err(error) => return (events, Some(error)),
-                },
-                Ok(None) => return (events, None),
-                Err(error) => return (events, Some(malformed(&error))),
-            }
-        }
-    }
-}
-
-/// A line that is no event is quoted only if it is a web page: a part of an event may be a part of a secret.
-fn malformed(error: &DecodeError) -> SourceError {
-    match error {
-        DecodeError::Malformed(line) if !line.trim_start().starts_with('<') => {
-            SourceError::Malformed("a line that is no watch event".to_owned())
-        }
-        other => SourceError::Malformed(other.to_string()),
-    }
-}
-
-/// The resourceVersion, without decoding the object.
-fn revision_of(json: &[u8]) -> Option<Revision> {
-    let text =
-        raw::lookup(json, &["metadata", "resourceVersion"])?.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-    std::str::from_utf8(text).ok()?.parse().ok()
-}
-
-/// A bookmark, with the mark that ends the initial events of a streaming list.
-fn bookmark(json: &[u8]) -> WatchEvent {
-    let Some(revision) = revision_of(json) else {
-        return WatchEvent::Unusable("bookmark without a resource version".to_owned());
-    };
-    let mark = raw::lookup(json, &["metadata", "annotations", "k8s.io/initial-events-end"]);
-    WatchEvent::Bookmark { revision, initial_events_end: mark == Some(b"\"true\"") }
-}
-
-/// The status of an `ERROR` event. One that is none is quoted, up to 200 bytes.
-fn error(json: &[u8]) -> WatchEvent {
-    match serde_json::from_slice::<Status>(json) {
-        Ok(status) => WatchEvent::Error(Box::new(status)),
-        Err(_) => {
-            let text = String::from_utf8_lossy(json.get(..200).unwrap_or(json));
-            WatchEvent::Error(Box::new(Status::internal(format!("not a status: {text}"))))
-        }
     }
 }
 
@@ -447,15 +356,6 @@ impl ListerWatcher for KubeSource {
     }
 }
 
-impl KubeSource {
-    /// The events of a body, in batches of what has arrived together.
-    fn read(&self, chunks: Chunks, deltas: Option<Deltas>) -> WatchStream {
-        let decoder = Decoder::new(DecoderOptions { deltas: deltas.is_some(), ..DecoderOptions::default() });
-        let reading = WatchReading::Open(Box::new((self.clone(), chunks, decoder, deltas)));
-        WatchStream::new(stream::unfold(reading, WatchReading::next))
-    }
-}
-
 impl<K: kube::Resource<DynamicType = ()>> From<kube::Api<K>> for KubeSource {
     /// The collection of the `Api`: all of it, or its namespace.
     fn from(api: kube::Api<K>) -> Self {
@@ -467,74 +367,5 @@ impl<K: kube::Resource<DynamicType = ()>> From<kube::Api<K>> for KubeSource {
 impl<K: kube::Resource<DynamicType = ()>> From<kube::Api<K>> for Sources {
     fn from(api: kube::Api<K>) -> Self {
         KubeSource::from(api).into()
-    }
-}
-
-/// A watch as it is read.
-enum WatchReading {
-    Open(Box<(KubeSource, Chunks, Decoder, Option<Deltas>)>),
-    /// Everything that could be read has been handed out.
-    Broken(SourceError),
-    Ended,
-}
-
-impl WatchReading {
-    /// The next events or the error that ends the watch, and what follows.
-    async fn next(self) -> Option<(Result<Vec<WatchEvent>, SourceError>, Self)> {
-        let mut open = match self {
-            Self::Open(open) => open,
-            Self::Broken(error) => return Some((Err(error), Self::Ended)),
-            Self::Ended => return None,
-        };
-        let (source, chunks, decoder, deltas) = &mut *open;
-        let chunk = match chunks.next().await {
-            Some(Ok(chunk)) => chunk,
-            Some(Err(error)) => return Some((Err(error), Self::Ended)),
-            None => {
-                return std::mem::take(decoder).finish().err().map(|cut| (Err(malformed(&cut)), Self::Ended));
-            }
-        };
-        Some(match source.decode(decoder, deltas.as_mut(), chunk) {
-            (events, None) => (Ok(events), Self::Open(open)),
-            (events, Some(error)) if events.is_empty() => (Err(error), Self::Ended),
-            (events, Some(error)) => (Ok(events), Self::Broken(error)),
-        })
-    }
-}
-
-/// A [`KubeSource`] for several namespaces. More can be [added at run time](crate::namespaces).
-#[derive(Clone, Debug)]
-pub struct KubeNamespaces {
-    source: KubeSource,
-    namespaces: Vec<String>,
-    may_be_empty: bool,
-    labels: Option<LabelSelector>,
-}
-
-impl KubeNamespaces {
-    /// Lets the informer start without a namespace. Else that is an error, because a program that meant all namespaces
-    /// would wait for ever.
-    #[must_use]
-    pub fn allow_empty(mut self) -> Self {
-        self.may_be_empty = true;
-        self
-    }
-}
-
-impl From<KubeNamespaces> for Sources {
-    fn from(several: KubeNamespaces) -> Self {
-        let KubeNamespaces { source, namespaces, may_be_empty, labels } = several;
-        let (client, stream) = (source.client.clone(), source.stream.clone());
-        let make = move |namespace: &str| -> Arc<dyn ListerWatcher> {
-            Arc::new(source.clone().namespace(namespace))
-        };
-        let mut sources = Self::namespaces(namespaces, make);
-        if let Some(labels) = labels {
-            let namespaces = KubeSource::new(client, ResourceKind::namespaces().metadata_only());
-            sources = sources.follow(Arc::new(namespaces.labels(labels).stream(stream)));
-        } else if let Some(open) = &mut sources.open {
-            open.may_be_empty = may_be_empty;
-        }
-        sources
     }
 }

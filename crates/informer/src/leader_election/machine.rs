@@ -1,4 +1,4 @@
-//! [`Machine`]: one candidate of an election, as a pure state machine. What it asks for is done by
+//! [`ElectionMachine`]: one candidate of an election, as a pure state machine. What it asks for is done by
 //! [`LeaderElection`](super::LeaderElection); time and answers are passed in.
 //!
 //! Two clocks, two purposes: the monotonic one decides everything, the wall clock is only written down for people.
@@ -49,12 +49,12 @@ pub struct Term {
 
 /// The next step that the caller of the machine has to take.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum ElectionAction {
     /// Nothing before this moment.
     Wait(Instant),
-    /// Read the record and call [`Machine::on_read`].
+    /// Read the record and call [`ElectionMachine::on_read`].
     Read,
-    /// Write the record, over this version or as the first, and call [`Machine::on_write`].
+    /// Write the record, over this version or as the first, and call [`ElectionMachine::on_write`].
     Write(LeaseRecord, Option<Value>),
     /// Leadership is over: end the work before [`Term::valid_until`]. The machine is a candidate again.
     Lost(Term),
@@ -79,7 +79,7 @@ struct SeenRecord {
 
 /// One candidate of an election. It asks for reads and writes and never performs them.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct ElectionMachine {
     options: ElectionOptions,
     pause: Backoff,
     phase: ElectionPhase,
@@ -98,7 +98,7 @@ pub struct Machine {
     sent: Option<Instant>,
 }
 
-impl Machine {
+impl ElectionMachine {
     /// A candidate that has seen nothing yet. The seed spreads the waits of candidates.
     #[must_use]
     pub fn new(options: ElectionOptions, now: Instant, seed: u64) -> Self {
@@ -140,17 +140,17 @@ impl Machine {
     }
 
     /// Returns the step to take now. Call it again after each wait, read and write.
-    pub fn step(&mut self, now: Now) -> Action {
+    pub fn step(&mut self, now: Now) -> ElectionAction {
         if let Some(term) = self.term.filter(|term| now.monotonic >= term.renew_until) {
             self.resign(term, now.monotonic);
         }
         if let Some(term) = self.lost.take() {
-            return Action::Lost(term);
+            return ElectionAction::Lost(term);
         }
         if let ElectionPhase::Wait(until) = self.phase {
             let until = self.term.map_or(until, |term| until.min(term.renew_until));
             if now.monotonic < until {
-                return Action::Wait(until);
+                return ElectionAction::Wait(until);
             }
             let write_at_once = self.term.is_some() && self.current;
             self.phase =
@@ -160,9 +160,9 @@ impl Machine {
         match self.phase {
             ElectionPhase::Write { .. } => {
                 let version = self.seen.as_ref().map(|seen| seen.observed.version.clone());
-                Action::Write(self.claim(now), version)
+                ElectionAction::Write(self.claim(now), version)
             }
-            ElectionPhase::Read | ElectionPhase::Wait(_) => Action::Read,
+            ElectionPhase::Read | ElectionPhase::Wait(_) => ElectionAction::Read,
         }
     }
 

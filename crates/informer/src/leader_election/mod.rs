@@ -10,7 +10,7 @@
 //!   process that was frozen in the middle of a request from finishing it later; a storage that refuses tokens of the
 //!   past can.
 //!
-//! Reading order: [`ElectionOptions`] for the times, [`Machine`] for the rules, [`LeaseLock`] for where the record is
+//! Reading order: [`ElectionOptions`] for the times, [`ElectionMachine`] for the rules, [`LeaseLock`] for where the record is
 //! kept, this file for the tasks and requests around them. Not here: coordinated election by LeaseCandidates.
 
 mod lock;
@@ -31,7 +31,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 pub use lock::{InMemoryLease, KubeLease, LeaseLock, LeaseRecord, LockError, Observed};
-pub use machine::{Action, Machine, Now, Term};
+pub use machine::{ElectionAction, ElectionMachine, Now, Term};
 pub use monitor::{ElectionMonitor, ElectionStatus};
 pub use options::{ElectionOptions, OptionsError};
 
@@ -182,7 +182,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         T: Send + 'static,
     {
         let seed = RandomState::new().hash_one(&self.options.identity);
-        let mut machine = Machine::new(self.options.clone(), Instant::now(), seed);
+        let mut machine = ElectionMachine::new(self.options.clone(), Instant::now(), seed);
         let outcome = match self.acquire(&mut machine, stop).await {
             Some(term) => self.lead(&mut machine, term, stop, work).await,
             None => Outcome::NeverLed,
@@ -195,14 +195,14 @@ impl<L: LeaseLock> LeaderElection<L> {
     }
 
     /// Waits and writes until this candidate leads; `None` if it is stopped before.
-    async fn acquire(&self, machine: &mut Machine, stop: &CancellationToken) -> Option<Term> {
+    async fn acquire(&self, machine: &mut ElectionMachine, stop: &CancellationToken) -> Option<Term> {
         loop {
             match machine.step(Now::read()) {
-                Action::Wait(until) => {
+                ElectionAction::Wait(until) => {
                     let _ = stop.run_until_cancelled(sleep_until(until)).await;
                 }
-                Action::Read => {
-                    stop.run_until_cancelled(self.perform(machine, Action::Read)).await;
+                ElectionAction::Read => {
+                    stop.run_until_cancelled(self.perform(machine, ElectionAction::Read)).await;
                 }
                 // Not cut short: a lease that was taken without our knowing would keep everybody waiting.
                 write => self.perform(machine, write).await,
@@ -219,7 +219,7 @@ impl<L: LeaseLock> LeaderElection<L> {
     /// Runs the work while the lease is renewed. Cancels it as soon as the lease may be held by another.
     async fn lead<W, F, T>(
         &self,
-        machine: &mut Machine,
+        machine: &mut ElectionMachine,
         term: Term,
         stop: &CancellationToken,
         work: W,
@@ -235,7 +235,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         // One task in a set, because a set aborts its tasks when it is dropped.
         let mut tasks = JoinSet::new();
         let _leading = self.monitor.lead(fencing_token);
-        self.tell(&ElectionEvent::Started { fencing_token });
+        self.notify(&ElectionEvent::Started { fencing_token });
         tasks.spawn(work(Leadership { fencing_token, over: over.clone(), valid_until }));
         let outcome = match self.keep(machine, &mut tasks, &valid, stop).await {
             LostReason::Ended(result) => ended(result),
@@ -247,14 +247,14 @@ impl<L: LeaseLock> LeaderElection<L> {
             LostReason::OutOfGrace => Outcome::Aborted,
         };
         tasks.shutdown().await;
-        self.tell(&ElectionEvent::Stopped { fencing_token });
+        self.notify(&ElectionEvent::Stopped { fencing_token });
         outcome
     }
 
     /// Renews until the work ends or the term does.
     async fn keep<T: 'static>(
         &self,
-        machine: &mut Machine,
+        machine: &mut ElectionMachine,
         tasks: &mut JoinSet<T>,
         valid: &watch::Sender<Instant>,
         stop: &CancellationToken,
@@ -267,8 +267,10 @@ impl<L: LeaseLock> LeaderElection<L> {
             let action = machine.step(Now::read());
             let step = async {
                 match action {
-                    Action::Lost(term) => return Some(term),
-                    Action::Wait(until) => sleep_until(grace.map_or(until, |grace| until.min(grace))).await,
+                    ElectionAction::Lost(term) => return Some(term),
+                    ElectionAction::Wait(until) => {
+                        sleep_until(grace.map_or(until, |grace| until.min(grace))).await
+                    }
                     request => self.perform(machine, request).await,
                 }
                 None
@@ -290,31 +292,31 @@ impl<L: LeaseLock> LeaderElection<L> {
     }
 
     /// Does what the machine asked for.
-    async fn perform(&self, machine: &mut Machine, action: Action) {
+    async fn perform(&self, machine: &mut ElectionMachine, action: ElectionAction) {
         let before = machine.leader().map(str::to_owned);
         let patience = machine.patience(Instant::now());
         let late = |_| LockError::TimedOut(patience);
         match action {
-            Action::Read => {
+            ElectionAction::Read => {
                 let result = timeout(patience, self.lock.read()).await.map_err(late).flatten();
                 self.problem(result.as_ref().err());
                 machine.on_read(Now::read(), &result);
             }
-            Action::Write(record, over) => {
+            ElectionAction::Write(record, over) => {
                 let write = self.lock.write(&record, over.as_ref());
                 let result = timeout(patience, write).await.map_err(late).flatten();
                 self.problem(result.as_ref().err());
                 machine.on_write(Now::read(), &result);
             }
-            Action::Wait(_) | Action::Lost(_) => {}
+            ElectionAction::Wait(_) | ElectionAction::Lost(_) => {}
         }
         if let Some(leader) = machine.leader().filter(|leader| Some(*leader) != before.as_deref()) {
-            self.tell(&ElectionEvent::Leader(leader));
+            self.notify(&ElectionEvent::Leader(leader));
         }
     }
 
     /// Gives the lease up, so that the next leader need not wait for its end.
-    async fn release(&self, machine: &mut Machine) {
+    async fn release(&self, machine: &mut ElectionMachine) {
         for _ in 0..RELEASE_TRIES {
             let Some((record, version)) = machine.release(Now::read()) else { return };
             match self.lock.write(&record, Some(&version)).await {
@@ -332,11 +334,11 @@ impl<L: LeaseLock> LeaderElection<L> {
         // Losing a race is how elections are decided, not a problem.
         if let Some(error) = error.filter(|error| !matches!(error, LockError::Conflict)) {
             tracing::debug!(%error, identity = self.options.identity, "lease not read or written");
-            self.tell(&ElectionEvent::Problem(error));
+            self.notify(&ElectionEvent::Problem(error));
         }
     }
 
-    fn tell(&self, event: &ElectionEvent<'_>) {
+    fn notify(&self, event: &ElectionEvent<'_>) {
         self.monitor.hear(event);
         if let Some(hook) = &self.hook {
             hook(event);

@@ -5,7 +5,7 @@
 //! lease, and the work has the time between to end. Clocks of different machines are never compared, only intervals.
 //!
 //! One addition: `stop_grace`, the time that work in progress has on an ordinary stop. The rules are in
-//! [`Machine`](super::Machine).
+//! [`ElectionMachine`](super::ElectionMachine).
 
 use std::time::Duration;
 

@@ -33,14 +33,14 @@ fn held_by(holder: &str, renew: &str, version: u64) -> Observed {
     Observed { record, version: version.into() }
 }
 
-fn candidate(now: Instant) -> Machine {
-    Machine::new(ElectionOptions::new("me"), now, 1)
+fn candidate(now: Instant) -> ElectionMachine {
+    ElectionMachine::new(ElectionOptions::new("me"), now, 1)
 }
 
 /// Lets a candidate read, and tells whether it then wants to write.
-fn reads(machine: &mut Machine, now: Now, observed: Observed) -> bool {
+fn reads(machine: &mut ElectionMachine, now: Now, observed: Observed) -> bool {
     machine.on_read(now, &Ok(Some(observed)));
-    matches!(machine.step(now), Action::Write(..))
+    matches!(machine.step(now), ElectionAction::Write(..))
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_leader_that_was_frozen_gives_up_before_it_writes() {
     assert!(reads(&mut machine, at(start), held_by("", "1", 1)));
     machine.on_write(at(start), &Ok(held_by("me", "2", 2)));
     assert!(machine.term().is_some());
-    assert!(matches!(machine.step(at(start + seconds(60))), Action::Lost(_)));
+    assert!(matches!(machine.step(at(start + seconds(60))), ElectionAction::Lost(_)));
     assert_eq!(machine.term(), None);
 }
 
@@ -114,11 +114,11 @@ fn a_leader_that_reads_another_name_has_lost() {
     assert!(reads(&mut machine, at(start), held_by("", "1", 1)));
     machine.on_write(at(start), &Ok(held_by("me", "2", 2)));
     let later = at(start + seconds(3));
-    assert!(matches!(machine.step(later), Action::Write(..)));
+    assert!(matches!(machine.step(later), ElectionAction::Write(..)));
     machine.on_write(later, &Err(LockError::Conflict));
-    assert_eq!(machine.step(later), Action::Read);
+    assert_eq!(machine.step(later), ElectionAction::Read);
     machine.on_read(later, &Ok(Some(held_by("other", "3", 3))));
-    assert!(matches!(machine.step(later), Action::Lost(_)));
+    assert!(matches!(machine.step(later), ElectionAction::Lost(_)));
 }
 
 #[test]
@@ -127,14 +127,14 @@ fn tokens_grow_even_if_the_record_is_deleted_or_edited() {
     let mut machine = candidate(start);
     assert!(!reads(&mut machine, at(start), held_by("other", "1", 1)));
     let later = at(start + seconds(60));
-    assert_eq!(machine.step(later), Action::Read);
+    assert_eq!(machine.step(later), ElectionAction::Read);
     machine.on_read(later, &Ok(None));
-    let Action::Write(record, None) = machine.step(later) else { panic!("no creation") };
+    let ElectionAction::Write(record, None) = machine.step(later) else { panic!("no creation") };
     assert_eq!(record.lease_transitions, Some(5));
     let mut edited = held_by("", "1", 1);
     edited.record.lease_transitions = Some(-7);
     machine.on_read(later, &Ok(Some(edited)));
-    let Action::Write(record, Some(_)) = machine.step(later) else { panic!("no update") };
+    let ElectionAction::Write(record, Some(_)) = machine.step(later) else { panic!("no update") };
     assert_eq!(record.lease_transitions, Some(5));
 }
 
@@ -144,7 +144,7 @@ fn fields_of_later_versions_survive() {
     observed.record.other.insert("strategy".into(), "OldestEmulationVersion".into());
     let mut machine = candidate(Instant::now());
     machine.on_read(at(Instant::now()), &Ok(Some(observed)));
-    let Action::Write(record, _) = machine.step(at(Instant::now())) else { panic!("no write") };
+    let ElectionAction::Write(record, _) = machine.step(at(Instant::now())) else { panic!("no write") };
     assert_eq!(serde_json::to_value(record).unwrap()["strategy"], "OldestEmulationVersion");
 }
 
@@ -157,16 +157,16 @@ enum Fault {
 }
 
 /// One move of a candidate against a shared lock.
-fn play(machine: &mut Machine, lock: &InMemoryLease, now: Now, fault: Fault) {
+fn play(machine: &mut ElectionMachine, lock: &InMemoryLease, now: Now, fault: Fault) {
     let lost = || LockError::Failed("lost".to_owned());
     match (machine.step(now), fault) {
-        (Action::Read, Fault::None) => {
+        (ElectionAction::Read, Fault::None) => {
             let read = lock.read().now_or_never().unwrap();
             machine.on_read(now, &read);
         }
-        (Action::Read, _) => machine.on_read(now, &Err(lost())),
-        (Action::Write(..), Fault::RequestLost) => machine.on_write(now, &Err(lost())),
-        (Action::Write(record, over), fault) => {
+        (ElectionAction::Read, _) => machine.on_read(now, &Err(lost())),
+        (ElectionAction::Write(..), Fault::RequestLost) => machine.on_write(now, &Err(lost())),
+        (ElectionAction::Write(record, over), fault) => {
             let result = lock.write(&record, over.as_ref()).now_or_never().unwrap();
             let result = if matches!(fault, Fault::AnswerLost) { Err(lost()) } else { result };
             machine.on_write(now, &result);
@@ -185,7 +185,7 @@ proptest! {
     fn never_two_leaders(moves in prop::collection::vec((0..3_usize, 0..4_000_u64, fault()), 1..200)) {
         let (start, lock) = (Instant::now(), InMemoryLease::default());
         let mut candidates: Vec<_> = ["a", "b", "c"].iter().enumerate()
-            .map(|(n, name)| Machine::new(ElectionOptions::new(*name), start, n as u64)).collect();
+            .map(|(n, name)| ElectionMachine::new(ElectionOptions::new(*name), start, n as u64)).collect();
         let mut tokens: BTreeMap<u32, usize> = BTreeMap::new();
         let mut now = start;
         for (who, pause, fault) in moves {

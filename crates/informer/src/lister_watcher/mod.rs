@@ -23,7 +23,7 @@ use listwatch_wire::{ObjectKey, Revision};
 
 pub use error::SourceError;
 pub use memory::InMemory;
-pub use scripted::{Answer, Scripted};
+pub use scripted::{Scripted, ScriptedAnswer};
 
 use crate::object::{Object, Raw};
 

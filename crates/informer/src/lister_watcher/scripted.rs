@@ -13,7 +13,7 @@ use crate::sync::Mutex;
 
 /// The answer to one request.
 #[derive(Debug)]
-pub enum Answer {
+pub enum ScriptedAnswer {
     /// A page, to a list.
     Page(Page),
     /// Events, to a watch, and whether the stream stays open after them.
@@ -31,8 +31,8 @@ pub enum Answer {
 
 #[derive(Debug, Default)]
 struct Script {
-    lists: VecDeque<Answer>,
-    watches: VecDeque<Answer>,
+    lists: VecDeque<ScriptedAnswer>,
+    watches: VecDeque<ScriptedAnswer>,
     log: Vec<String>,
 }
 
@@ -40,11 +40,11 @@ struct Script {
 /// is left without an answer.
 ///
 /// ```
-/// use listwatch::lister_watcher::{Answer, Page, Scripted};
+/// use listwatch::lister_watcher::{ScriptedAnswer, Page, Scripted};
 ///
 /// let source = Scripted::default();
-/// source.on_list(Answer::Page(Page::default()));
-/// source.on_watch(Answer::Silence);
+/// source.on_list(ScriptedAnswer::Page(Page::default()));
+/// source.on_watch(ScriptedAnswer::Silence);
 /// assert!(source.requests().is_empty());
 /// ```
 #[derive(Debug, Default)]
@@ -61,12 +61,12 @@ impl Scripted {
     }
 
     /// Answers the next unanswered list.
-    pub fn on_list(&self, answer: Answer) {
+    pub fn on_list(&self, answer: ScriptedAnswer) {
         self.script.lock().lists.push_back(answer);
     }
 
     /// Answers the next unanswered watch.
-    pub fn on_watch(&self, answer: Answer) {
+    pub fn on_watch(&self, answer: ScriptedAnswer) {
         self.script.lock().watches.push_back(answer);
     }
 
@@ -105,12 +105,12 @@ impl ListerWatcher for Scripted {
             script.lists.pop_front()
         };
         match answer {
-            Some(Answer::Page(page)) => Ok(page),
-            Some(Answer::Error(error)) => Err(error),
-            Some(Answer::Events { .. }) => {
+            Some(ScriptedAnswer::Page(page)) => Ok(page),
+            Some(ScriptedAnswer::Error(error)) => Err(error),
+            Some(ScriptedAnswer::Events { .. }) => {
                 Err(SourceError::Malformed("events scripted for a list".to_owned()))
             }
-            Some(Answer::Silence) | None => std::future::pending().await,
+            Some(ScriptedAnswer::Silence) | None => std::future::pending().await,
         }
     }
 
@@ -121,15 +121,17 @@ impl ListerWatcher for Scripted {
             script.watches.pop_front()
         };
         match answer {
-            Some(Answer::Events { events, stay_open: false }) => {
+            Some(ScriptedAnswer::Events { events, stay_open: false }) => {
                 Ok(WatchStream::new(stream::iter([Ok(events)])))
             }
-            Some(Answer::Events { events, stay_open: true }) => {
+            Some(ScriptedAnswer::Events { events, stay_open: true }) => {
                 Ok(WatchStream::new(stream::iter([Ok(events)]).chain(stream::pending())))
             }
-            Some(Answer::Error(error)) => Err(error),
-            Some(Answer::Page(_)) => Err(SourceError::Malformed("a page scripted for a watch".to_owned())),
-            Some(Answer::Silence) | None => std::future::pending().await,
+            Some(ScriptedAnswer::Error(error)) => Err(error),
+            Some(ScriptedAnswer::Page(_)) => {
+                Err(SourceError::Malformed("a page scripted for a watch".to_owned()))
+            }
+            Some(ScriptedAnswer::Silence) | None => std::future::pending().await,
         }
     }
 

@@ -24,7 +24,7 @@ use listwatch_wire::{ObjectKey, Revision};
 use serde::de::DeserializeOwned;
 
 pub use metadata::Owner;
-use scan::Spots;
+use scan::FieldOffsets;
 pub use scan::{Keep, ManagedFields};
 
 /// The type of objects that are never decoded.
@@ -58,7 +58,7 @@ struct ObjectInner {
     /// A hash of the uid: enough to see that an object was deleted and created again. Zero without a uid.
     identity: u64,
     /// Name and namespace count only until there is a key.
-    spots: Spots,
+    offsets: FieldOffsets,
     /// Owned alone and exactly as long as needed: a slice of a page or chunk would keep all of that in memory.
     json: Box<[u8]>,
     /// In a box, because most objects never have it.
@@ -122,13 +122,13 @@ impl<K> Object<K> {
     /// When it is no object, has no name, or a resource version that is no number.
     pub fn from_json(json: &[u8], keep: Keep) -> Result<Self, ObjectError> {
         let header = scan::header(json)?;
-        let (json, mut spots) = scan::copy(json, &header, keep.managed_fields);
-        spots.keep_decoded = keep.decoded;
+        let (json, mut offsets) = scan::copy(json, &header, keep.managed_fields);
+        offsets.keep_decoded = keep.decoded;
         let inner = ObjectInner {
             key: header.key.map(OnceLock::from).unwrap_or_default(),
             revision: header.revision,
             identity: header.identity,
-            spots,
+            offsets,
             json,
             decoded: OnceLock::new(),
             changes: None,
@@ -165,8 +165,8 @@ impl<K> Object<K> {
     }
 
     fn key_in_json(&self) -> (&[u8], &[u8]) {
-        let spots = self.inner.spots;
-        (spots.namespace(self.json()), spots.name(self.json()))
+        let offsets = self.inner.offsets;
+        (offsets.namespace(self.json()), offsets.name(self.json()))
     }
 
     /// Takes the key of an earlier version of the same object for its own, unless it has one.
@@ -234,8 +234,8 @@ impl<K> Object<K> {
         raw::unescape(self.field(path)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
     }
 
-    fn label_fields(&self) -> impl Iterator<Item = raw::Field> {
-        let at = self.inner.spots.labels as usize;
+    fn label_fields(&self) -> impl Iterator<Item = raw::RawField> {
+        let at = self.inner.offsets.labels as usize;
         let fields = (at > 0).then(|| raw::fields(self.json(), at)).flatten();
         fields.into_iter().flatten()
     }
@@ -281,7 +281,7 @@ impl<K> Object<K> {
             key: OnceLock::from(self.key().clone()),
             revision,
             identity: from.identity,
-            spots: from.spots,
+            offsets: from.offsets,
             json: from.json.clone(),
             decoded: from.decoded.clone(),
             changes: None,
@@ -309,7 +309,7 @@ impl<K> Object<K> {
             key: OnceLock::from(self.key().clone()),
             revision: delta.revision,
             identity: from.identity,
-            spots: Spots::without_key(self.labels_in(&json, moved), from.spots.keep_decoded),
+            offsets: FieldOffsets::without_key(self.labels_in(&json, moved), from.offsets.keep_decoded),
             json: json.into_boxed_slice(),
             decoded: OnceLock::new(),
             changes: Some(Box::new(ChangedPaths { since: delta.base, paths: paths.into_boxed_slice() })),
@@ -320,7 +320,7 @@ impl<K> Object<K> {
     /// The offset of the labels in the next version. It is unchanged unless the metadata before them has changed its
     /// length.
     fn labels_in(&self, json: &[u8], moved: bool) -> u32 {
-        let at = self.inner.spots.labels;
+        let at = self.inner.offsets.labels;
         let before =
             |json: &[u8]| json.get(..at as usize).is_some_and(|before| before.ends_with(b"\"labels\":"));
         if !moved && (at == 0 || (before(self.json()) && before(json))) { at } else { scan::labels_at(json) }
@@ -360,7 +360,7 @@ impl<K> Object<K> {
             key: OnceLock::from(self.key().clone()),
             revision: from.revision,
             identity: from.identity,
-            spots: Spots::without_key(scan::labels_at(&json), from.spots.keep_decoded),
+            offsets: FieldOffsets::without_key(scan::labels_at(&json), from.offsets.keep_decoded),
             json: json.into_boxed_slice(),
             decoded: OnceLock::new(),
             changes: None,
@@ -390,7 +390,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Object<K> {
         let decoded = serde_json::from_slice(self.json())
             .map_err(|error| ObjectError::Decode(self.key().clone(), error.to_string()))?;
         let decoded = Arc::new(decoded);
-        if self.inner.spots.keep_decoded {
+        if self.inner.offsets.keep_decoded {
             // Two who decode at the same time both have a good copy; one of them is kept.
             let _ = self.inner.decoded.set(Box::new(Arc::clone(&decoded) as _));
         }

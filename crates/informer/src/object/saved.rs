@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use listwatch_wire::{ObjectKey, Revision};
 
-use super::{Object, ObjectInner, PhantomData, Spots, scan};
+use super::{FieldOffsets, Object, ObjectInner, PhantomData, scan};
 
 /// The decoded form of the object is kept once it is needed.
 const KEEP_DECODED: u32 = 1;
@@ -44,10 +44,10 @@ impl<K> Object<K> {
     pub(crate) fn write_record(&self, out: &mut Vec<u8>) {
         let inner = &*self.inner;
         let (namespace, name) = (self.namespace(), self.name());
-        let flags = if inner.spots.keep_decoded { KEEP_DECODED } else { 0 };
+        let flags = if inner.offsets.keep_decoded { KEEP_DECODED } else { 0 };
         out.reserve(HEAD + namespace.len() + name.len() + inner.json.len());
         let lengths = [namespace.len(), name.len(), inner.json.len()].map(scan::offset);
-        for number in [flags, lengths[0], lengths[1], lengths[2], inner.spots.labels] {
+        for number in [flags, lengths[0], lengths[1], lengths[2], inner.offsets.labels] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(&inner.revision.0.to_le_bytes());
@@ -68,7 +68,7 @@ impl<K> Object<K> {
             key: OnceLock::from(key),
             revision: Revision(revision),
             identity,
-            spots: Spots::without_key(labels, flags & KEEP_DECODED != 0),
+            offsets: FieldOffsets::without_key(labels, flags & KEEP_DECODED != 0),
             json: take(bytes, json as usize)?.into(),
             decoded: OnceLock::new(),
             changes: None,

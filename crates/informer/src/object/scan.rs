@@ -74,7 +74,7 @@ pub(super) struct ObjectHeader {
 /// Where the fields that every cache needs stand in the bytes that are kept. Objects end long before 4 GiB; names that are longer
 /// than the lengths here can say are read at once ([`ObjectHeader::key`]).
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spots {
+pub(super) struct FieldOffsets {
     name: u32,
     namespace: u32,
     /// Where the labels begin; zero if there are none.
@@ -85,7 +85,7 @@ pub(super) struct Spots {
     pub(super) keep_decoded: bool,
 }
 
-impl Spots {
+impl FieldOffsets {
     /// Those of an object whose key is known.
     pub(super) fn without_key(labels: u32, keep_decoded: bool) -> Self {
         Self { labels, keep_decoded, ..Self::default() }
@@ -193,22 +193,26 @@ fn find(json: &[u8]) -> Option<ScanFound> {
 }
 
 /// The bytes to keep, and where things are in them.
-pub(super) fn copy(json: &[u8], header: &ObjectHeader, managed_fields: ManagedFields) -> (Box<[u8]>, Spots) {
+pub(super) fn copy(
+    json: &[u8],
+    header: &ObjectHeader,
+    managed_fields: ManagedFields,
+) -> (Box<[u8]>, FieldOffsets) {
     let cut = with_comma(json, header.managed_fields.clone());
     if managed_fields == ManagedFields::Keep || cut.is_empty() {
-        return (json.into(), header.spots(&(0..0)));
+        return (json.into(), header.offsets(&(0..0)));
     }
     let mut kept = Vec::with_capacity(json.len() - cut.len());
     kept.extend_from_slice(json.get(..cut.start).unwrap_or_default());
     kept.extend_from_slice(json.get(cut.end..).unwrap_or_default());
-    (kept.into_boxed_slice(), header.spots(&cut))
+    (kept.into_boxed_slice(), header.offsets(&cut))
 }
 
 impl ObjectHeader {
     /// Where things are once `cut` has been taken out.
-    fn spots(&self, cut: &Range<usize>) -> Spots {
+    fn offsets(&self, cut: &Range<usize>) -> FieldOffsets {
         let shifted = |at: usize| offset(if at > cut.start { at - cut.len() } else { at });
-        Spots {
+        FieldOffsets {
             name: shifted(self.name.start),
             namespace: shifted(self.namespace.start),
             labels: shifted(self.labels),

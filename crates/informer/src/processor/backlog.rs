@@ -72,7 +72,7 @@ enum InHand<K> {
 }
 
 impl<K> HandlerWork<K> {
-    /// What to remember of the work while the handler has it.
+    /// The part of the work to remember while the handler has it.
     fn in_hand(&self) -> InHand<K> {
         match self {
             Self::Replay(_) => InHand::Replay,

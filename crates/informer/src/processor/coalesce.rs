@@ -67,7 +67,7 @@ impl<K> PendingChange<K> {
         self.told.is_none() && self.now.is_none()
     }
 
-    fn tell(self, out: &mut Vec<Event<K>>) {
+    fn emit(self, out: &mut Vec<Event<K>>) {
         match (self.told, self.gone, self.now) {
             (Some(old), None, Some((new, _))) => out.push(Event::Updated { old, new }),
             (_, gone, now) => {
@@ -81,7 +81,7 @@ impl<K> PendingChange<K> {
 /// Changes folded by key, delivered in the order in which the keys first changed.
 pub(crate) struct Folded<K> {
     pending: HashMap<ObjectKey, PendingChange<K>, foldhash::fast::RandomState>,
-    /// May name keys that have nothing to tell any more; they are skipped, and swept out before they add up.
+    /// May name keys that have nothing to emit any more; they are skipped, and swept out before they add up.
     order: VecDeque<ObjectKey>,
 }
 
@@ -131,14 +131,14 @@ impl<K> Folded<K> {
         self.order.retain(|key| pending.contains_key(key) && seen.insert(key.clone()));
     }
 
-    /// Takes out what there is to tell about the next `keys` keys.
+    /// Takes out what there is to emit about the next `keys` keys.
     pub(crate) fn take(&mut self, keys: usize) -> Vec<Event<K>> {
         let mut out = Vec::new();
         let mut told = 0;
         while told < keys {
             let Some(key) = self.order.pop_front() else { break };
             let Some(pending) = self.pending.remove(&key) else { continue };
-            pending.tell(&mut out);
+            pending.emit(&mut out);
             told += 1;
         }
         out

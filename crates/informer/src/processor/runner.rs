@@ -157,10 +157,10 @@ async fn read<K: Send + Sync + 'static>(listener: &Listener<K>, mut callee: Call
         let started = Instant::now();
         match work {
             HandlerWork::Replay(replay) => tell_replay(listener, &mut callee, &replay).await,
-            HandlerWork::Events(events) => tell(listener, &mut callee, &events).await,
+            HandlerWork::Events(events) => deliver(listener, &mut callee, &events).await,
             HandlerWork::Synced => {
                 listener.set_synced();
-                tell(listener, &mut callee, &[Event::Synced]).await;
+                deliver(listener, &mut callee, &[Event::Synced]).await;
             }
         }
         let nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -191,12 +191,16 @@ async fn tell_replay<K: Send + Sync + 'static>(
         if events.is_empty() || listener.is_discarded() {
             return;
         }
-        tell(listener, callee, &events).await;
+        deliver(listener, callee, &events).await;
     }
 }
 
 /// Delivers the events, unless the handler is removed meanwhile.
-async fn tell<K: Send + Sync + 'static>(listener: &Listener<K>, callee: &mut Callee<K>, events: &[Event<K>]) {
+async fn deliver<K: Send + Sync + 'static>(
+    listener: &Listener<K>,
+    callee: &mut Callee<K>,
+    events: &[Event<K>],
+) {
     let mut rest = events;
     while !rest.is_empty() && !listener.is_discarded() {
         // Lets other tasks run now and then; costs a decrement.

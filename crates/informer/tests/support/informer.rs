@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use listwatch::lister_watcher::{Answer, InMemory, Page, WatchEvent};
+use listwatch::lister_watcher::{InMemory, Page, ScriptedAnswer, WatchEvent};
 use listwatch::{Event, Revision, SharedInformer};
 use listwatch_wire::status::Status;
 use serde_json::{Value, json};
@@ -37,13 +37,13 @@ pub(crate) async fn settle() {
     sleep(Duration::from_millis(1)).await;
 }
 
-pub(crate) fn page(revision: u64, objects: &[(&str, u64)]) -> Answer {
+pub(crate) fn page(revision: u64, objects: &[(&str, u64)]) -> ScriptedAnswer {
     let objects = objects.iter().map(|(key, revision)| object(key, *revision)).collect();
-    Answer::Page(Page { objects, revision: Revision(revision), ..Page::default() })
+    ScriptedAnswer::Page(Page { objects, revision: Revision(revision), ..Page::default() })
 }
 
-pub(crate) fn events(events: Vec<WatchEvent>) -> Answer {
-    Answer::Events { events, stay_open: true }
+pub(crate) fn events(events: Vec<WatchEvent>) -> ScriptedAnswer {
+    ScriptedAnswer::Events { events, stay_open: true }
 }
 
 pub(crate) fn expired() -> WatchEvent {

@@ -38,6 +38,8 @@ impl Map {
     }
 
     /// No fields, with room for some.
+    ///
+    /// Room for so many entries, to fill a map without growing it.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         match capacity {
@@ -47,6 +49,8 @@ impl Map {
     }
 
     /// Returns true if both are the same allocation, or both empty, so that they are equal without a look inside.
+    ///
+    /// By the pointer: a map that compares equal may be another one. What shares needs no further comparison.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
@@ -103,6 +107,8 @@ impl Map {
     }
 
     /// The value of a field, to be changed. Copies the fields if they are shared, but not if there is no such field.
+    ///
+    /// Copies the map if it is shared, and only its top level.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         if !self.contains_key(key) {
             return None;
@@ -133,6 +139,8 @@ impl Map {
     }
 
     /// Removes a field and returns its value. Copies shared fields only if the field is there.
+    ///
+    /// The entry, if there is one.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         if !self.contains_key(key) {
             return None;
@@ -190,6 +198,8 @@ impl Map {
     }
 
     /// The names in order.
+    ///
+    /// In order of their bytes.
     pub fn keys(&self) -> impl Iterator<Item = &Text> {
         self.iter().map(|(key, _)| key)
     }

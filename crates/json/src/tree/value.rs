@@ -133,6 +133,8 @@ impl Value {
     }
 
     /// The elements, if this is an array.
+    ///
+    /// Copies a list that is shared with another tree, and only its top level.
     pub fn as_array_mut(&mut self) -> Option<&mut List> {
         if let Self::Array(items) = self { Some(items) } else { None }
     }
@@ -144,11 +146,20 @@ impl Value {
     }
 
     /// The fields, if this is an object.
+    ///
+    /// Copies a map that is shared with another tree, and only its top level.
     pub fn as_object_mut(&mut self) -> Option<&mut Map> {
         if let Self::Object(map) = self { Some(map) } else { None }
     }
 
     /// The field of an object.
+    ///
+    /// ```
+    /// use listwatch_json::json;
+    ///
+    /// assert_eq!(json!({"a": 1}).get("a"), Some(&json!(1)));
+    /// assert_eq!(json!([1]).get("a"), None);
+    /// ```
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.as_object()?.get(key)
@@ -192,6 +203,14 @@ impl Value {
     }
 
     /// The value, leaving `null` in its place.
+    ///
+    /// ```
+    /// use listwatch_json::{Value, json};
+    ///
+    /// let mut value = json!({"a": 1});
+    /// assert_eq!(value.take(), json!({"a": 1}));
+    /// assert_eq!(value, Value::Null);
+    /// ```
     #[must_use]
     pub fn take(&mut self) -> Self {
         std::mem::take(self)

@@ -1,4 +1,7 @@
-//! ResourceSlices: the nodes that can use the devices. `device` has the rules of the claims on them.
+//! ResourceSlices: the nodes that can use the devices.
+//!
+//! The devices themselves are rows of the tables in `rules`; claims on them are checked in `device`. Whether a slice is
+//! complete is the driver's business: pools are published in several slices.
 
 use listwatch_wire::json::Value;
 

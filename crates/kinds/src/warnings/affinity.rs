@@ -1,4 +1,7 @@
 //! Warnings about affinities: deprecated node labels, values that no label has, and terms that match no Pod.
+//!
+//! None of them keeps an object from being stored: such a Pod is valid, and waits for ever. Errors about affinities are
+//! in `rules` and in `validate/scheduling.rs`.
 
 use listwatch_wire::json::Value;
 

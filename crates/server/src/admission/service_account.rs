@@ -113,6 +113,7 @@ fn has_controller_manager(api: &Api) -> bool {
     managers.iter().any(|entry| entry.text("manager") != OWN_MANAGER)
 }
 
+/// Mirror Pods are copies of static ones, which use no account of the cluster.
 fn is_mirror(pod: &Value) -> bool {
     pod.at("metadata").at("annotations").has(MIRROR)
 }

@@ -52,6 +52,7 @@ impl ServiceClaims {
         collection.snapshot().get(&key).is_some_and(|claim| !is_of(claim.stored(), target))
     }
 
+    /// Addresses and ports are claimed in collections of their own.
     fn collection(&self, claimed: &ClaimedValue) -> &Collection {
         match claimed {
             ClaimedValue::Address(_) => &self.addresses,
@@ -59,6 +60,7 @@ impl ServiceClaims {
         }
     }
 
+    /// The storage key whose existence is the claim.
     fn key(&self, claimed: &ClaimedValue) -> Arc<str> {
         match claimed {
             ClaimedValue::Address(address) => self.addresses.key(None, &address.to_string()),

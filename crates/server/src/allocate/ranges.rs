@@ -80,6 +80,7 @@ impl AddedRange {
         u32::from(address).checked_sub(u32::from(self.first)).is_some_and(|offset| offset < self.size())
     }
 
+    /// Without the first and the last address, and only as many as are searched.
     fn addresses(self) -> impl Iterator<Item = IpAddr> {
         let last = self.size().saturating_sub(1).min(SEARCHED);
         (1..last).map(move |offset| Ipv4Addr::from(u32::from(self.first).wrapping_add(offset)).into())

@@ -109,6 +109,7 @@ impl UserPool {
     }
 }
 
+/// The pool takes nothing more when the server ends.
 fn shutting_down() -> Status {
     Status::failure(503, StatusReason::ServiceUnavailable, "the server is shutting down")
 }

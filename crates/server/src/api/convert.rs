@@ -63,6 +63,7 @@ pub(crate) async fn from_stored(api: &Api, resource: &Resource, object: &mut Val
     }
 }
 
+/// Calls the webhook for one object, unless it is of the wanted version already.
 async fn call_for_one(
     api: &Api,
     conversion: &Conversion,
@@ -175,6 +176,7 @@ impl ConversionBatch {
     }
 }
 
+/// Converts a batch and puts the results in the places of the objects.
 async fn finish(
     api: &Api,
     resource: &Resource,

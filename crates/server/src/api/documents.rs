@@ -19,6 +19,7 @@ const KEPT: Duration = Duration::from_secs(10);
 
 /// A document and its hash.
 pub(crate) type OpenApiDocument = (Arc<str>, Bytes);
+/// Filled once; those who ask meanwhile wait for it.
 type Cell = Arc<OnceCell<OpenApiDocument>>;
 
 /// The documents that are being written or were written lately.
@@ -27,6 +28,7 @@ pub(crate) struct OpenApiDocuments {
     by_name: Arc<Mutex<HashMap<String, KeptDocument>>>,
 }
 
+/// A document and what it was made of.
 #[derive(Debug)]
 struct KeptDocument {
     /// The resources it describes.
@@ -67,6 +69,7 @@ impl OpenApiDocuments {
         document
     }
 
+    /// The cell of a document of this state. Another state has another cell.
     fn cell(&self, name: &str, of: &Arc<Served>, and: &str) -> Cell {
         let mut by_name = self.by_name.lock();
         let same = |kept: &&KeptDocument| Arc::ptr_eq(&kept.of, of) && kept.and == and;
@@ -78,6 +81,7 @@ impl OpenApiDocuments {
         cell
     }
 
+    /// A document that failed to be made is tried again.
     fn forget(&self, name: &str, cell: &Cell) {
         let mut by_name = self.by_name.lock();
         if by_name.get(name).is_some_and(|kept| Arc::ptr_eq(&kept.cell, cell)) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use listwatch_storage::KeyValue;
-use listwatch_wire::json::{Spans, Value, Written};
+use listwatch_wire::json::{EarlierEncoding, Spans, Value};
 use listwatch_wire::{Revision, Status};
 
 use super::{Api, convert};
@@ -45,8 +45,8 @@ impl Stored {
     }
 
     /// The bytes that an encoding of its successor can copy from.
-    pub(crate) fn written(&self) -> Option<Written<'_>> {
-        self.spans.as_deref().map(|spans| Written { bytes: &self.bytes, spans })
+    pub(crate) fn written(&self) -> Option<EarlierEncoding<'_>> {
+        self.spans.as_deref().map(|spans| EarlierEncoding { bytes: &self.bytes, spans })
     }
 
     /// Reads what the engine returned, converted to the version of the target.

@@ -56,6 +56,7 @@ impl AuditFile {
         self.writer.write_all(line)
     }
 
+    /// Called after each batch, so that a crash loses little.
     pub(super) fn flush(&mut self) -> std::io::Result<()> {
         self.writer.flush()
     }
@@ -77,6 +78,7 @@ impl AuditFile {
         }
     }
 
+    /// Opens the file anew, after it was renamed or rotated.
     fn begin(&mut self) {
         match Self::open(&self.path, self.rotation) {
             Ok(file) => *self = file,
@@ -99,6 +101,7 @@ impl AuditFile {
         (text(self.path.file_stem()), extension.unwrap_or_default())
     }
 
+    /// Keeps as many rotated files as was asked for.
     fn remove_oldest(&self) -> std::io::Result<()> {
         let mut rotated = self.rotated()?;
         rotated.sort();

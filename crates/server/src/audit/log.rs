@@ -34,6 +34,7 @@ pub(crate) struct AuditLog {
     counters: Arc<AuditCounters>,
 }
 
+/// Figures of the queue between requests and the file.
 #[derive(Debug, Default)]
 struct AuditCounters {
     /// Weight of the events in the queue. Senders add before they know if there is room, so it may exceed the bound

@@ -168,6 +168,7 @@ impl Authenticator {
         }
     }
 
+    /// True if a token may be one of another issuer.
     fn asks_others(&self) -> bool {
         !self.oidc.is_empty() || self.webhook.is_some()
     }
@@ -259,6 +260,7 @@ impl Authenticator {
     }
 }
 
+/// Everybody who is known is in `system:authenticated`.
 fn authenticated(mut user: User) -> User {
     if !user.is_in("system:authenticated") {
         user.groups.push("system:authenticated".to_owned());

@@ -93,6 +93,7 @@ impl PolicyPart {
         }
     }
 
+    /// Takes an object out of the policy, by its name.
     fn remove(self, policy: &mut Policy, object: &Object) {
         let (namespace, name) = (object.namespace(), object.name());
         match self {
@@ -160,6 +161,7 @@ fn not_found(missing: &[&RoleRef]) -> String {
     }
 }
 
+/// An object that cannot be read grants nothing.
 fn read<T: DeserializeOwned>(object: &Object) -> Result<T, serde_json::Error> {
     serde_json::from_slice(object.stored())
 }

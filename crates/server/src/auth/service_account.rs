@@ -89,6 +89,7 @@ struct Claims {
     sub: String,
 }
 
+/// The private claims of a token: what it is bound to.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kubernetes {
     namespace: String,
@@ -263,6 +264,7 @@ pub(super) fn wrong_audience(own: &[String], wanted: &[&str]) -> String {
     format!("token audiences [{own}] is invalid for the target audiences [{wanted}]")
 }
 
+/// The user name of an account, in all of Kubernetes.
 fn username(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
 }

@@ -22,6 +22,7 @@ pub struct EncryptionConfig {
     parts: Vec<(Vec<String>, ValueTransform)>,
 }
 
+/// The file as written. Unknown fields are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct File {
@@ -30,6 +31,7 @@ struct File {
     resources: Vec<ConfigPart>,
 }
 
+/// Resources and the providers of their keys. The first provider writes, all of them read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ConfigPart {
@@ -38,12 +40,14 @@ struct ConfigPart {
     providers: Vec<BTreeMap<String, Option<Provider>>>,
 }
 
+/// The keys of a provider; the first one writes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Provider {
     keys: Vec<KeyText>,
 }
 
+/// A key as written, in base64.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct KeyText {

@@ -21,7 +21,7 @@ use crate::endpoints::{discovery_v2, health, openid};
 use crate::http::body::Response;
 use crate::http::request::Request;
 use crate::registry::extension::ExtensionServer;
-use crate::registry::{Resource, Served, Subresource};
+use crate::registry::{Resource, Served, SubresourceInfo};
 use crate::request::info::parts;
 use crate::request::negotiate::{self, Encoding, ResponseSubject};
 use crate::respond;
@@ -257,7 +257,7 @@ fn entries(resource: &Resource) -> impl Iterator<Item = ApiResource> + '_ {
             .is_none_or(|kind| kind.verbs.contains(&"watch"))
             .then(|| storage_version_hash(&resource.stored_as, &resource.kind)),
     };
-    let sub = |sub: &Subresource| ApiResource {
+    let sub = |sub: &SubresourceInfo| ApiResource {
         name: format!("{}/{}", resource.plural, sub.name),
         singular_name: "".into(),
         namespaced: resource.namespaced,

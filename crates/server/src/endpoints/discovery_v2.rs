@@ -19,7 +19,7 @@ use crate::endpoints::discovery::{Known, by_group};
 use crate::http::body::Response;
 use crate::http::request::Request;
 use crate::registry::extension::ExtensionServer;
-use crate::registry::{Resource, Subresource};
+use crate::registry::{Resource, SubresourceInfo};
 use crate::respond;
 
 const CONTENT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -189,7 +189,7 @@ fn entry(resource: &Resource) -> ApiResourceDiscovery {
 }
 
 /// Without a version of its own, a subresource is of the kind of its resource.
-fn sub_entry(resource: &Resource, sub: &Subresource) -> SubEntry {
+fn sub_entry(resource: &Resource, sub: &SubresourceInfo) -> SubEntry {
     let (group, version, kind) = (Arc::clone(&sub.group), Arc::clone(&sub.version), Arc::clone(&sub.kind));
     let response_kind =
         if version.is_empty() { own_kind(resource, &kind) } else { ResponseKind { group, version, kind } };

@@ -143,6 +143,7 @@ fn unchanged(request: &Request, hash: &str) -> Option<Response> {
         .then(|| tagged(respond::empty(StatusCode::NOT_MODIFIED), hash))?
 }
 
+/// The hash is the ETag, and part of the URLs that the index names.
 fn tagged(mut response: Response, hash: &str) -> Option<Response> {
     response.headers_mut().insert(ETAG, HeaderValue::from_str(&format!("\"{hash}\"")).ok()?);
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));

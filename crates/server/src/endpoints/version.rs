@@ -92,6 +92,7 @@ pub(crate) fn write_metric(api: &Api, out: &mut String) {
     line(out, name, labels, 1);
 }
 
+/// Clients compare the numbers; the part behind the plus sign says what this is.
 fn git_version() -> String {
     format!("v1.{MINOR}.0+listwatch-{}", env!("CARGO_PKG_VERSION"))
 }

@@ -59,6 +59,7 @@ impl SecretStore {
         Ok(secret)
     }
 
+    /// The path of a secret, for errors.
     fn place(&self, name: &str) -> PathBuf {
         match self {
             Self::Directory(directory) => directory.join(name),
@@ -67,6 +68,7 @@ impl SecretStore {
     }
 }
 
+/// Reads a secret, or makes and writes it.
 fn in_file(path: PathBuf, make: impl FnOnce() -> Result<String, Error>) -> Result<String, Error> {
     if path.exists() {
         return files::read(&path);

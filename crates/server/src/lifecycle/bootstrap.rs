@@ -135,6 +135,7 @@ pub(super) async fn bootstrap_namespace(
     put(api, "", "configmaps", bundle).await
 }
 
+/// Creates an object unless it exists: somebody may have changed it.
 async fn put(api: &Api, group: &str, plural: &str, object: Value) -> Result<(), Status> {
     let resource = api.registry.find(group, "v1", plural).ok_or_else(Status::no_such_path)?;
     ensure(api, resource, &object).await

@@ -24,6 +24,7 @@ pub(super) fn objects() -> Vec<(&'static str, Value)> {
         .collect()
 }
 
+/// With the label and annotation by which kube-apiserver knows its own objects.
 fn marked(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(meta) = object.inner("metadata") {
@@ -68,6 +69,7 @@ pub(super) fn repaired(stored: &Value, wanted: &Value) -> Option<Value> {
     (object != *stored).then_some(object)
 }
 
+/// Adds the rules that the stored role does not cover. What somebody added stays.
 fn add_rules(object: &mut Value, wanted: &Value) {
     let rules = |value: &Value| {
         value.at("rules").to_type::<Option<Vec<PolicyRule>>>().ok().flatten().unwrap_or_default()
@@ -81,6 +83,7 @@ fn add_rules(object: &mut Value, wanted: &Value) {
     object.put("rules", all);
 }
 
+/// Adds elements that are missing from a list.
 fn add_missing(object: &mut Value, wanted: &Value, key: &str) {
     let missing: Vec<Value> =
         wanted.list(key).iter().filter(|item| !object.list(key).contains(item)).cloned().collect();

@@ -194,6 +194,7 @@ async fn blocks(api: &Api, key: &str, uid: &str) -> Result<bool, Status> {
     Ok(owners.iter().any(|owner| owner.text("uid") == uid && owner.flag("blockOwnerDeletion")))
 }
 
+/// Removes `foregroundDeletion` or `orphan` when it has been honoured.
 async fn drop_finalizer(api: &Api, place: &ObjectPlace, name: &str) -> Result<(), Status> {
     amend(api, &place.resource, place.namespace(), &place.name, |object| {
         let mut new = object.clone();

@@ -28,6 +28,7 @@ pub(super) struct StoredDefinition {
 }
 
 impl StoredDefinition {
+    /// A definition that cannot be read is served as if it were not there.
     fn read(object: &Arc<Object>) -> Option<Self> {
         let definition = Definition::read(&Value::read(object.stored()).ok()?)?;
         let definition = Arc::new(definition);

@@ -61,11 +61,13 @@ fn started(stat: &str, boot: &str) -> Option<f64> {
     Some(number(boot, "btime")? + field(stat, 19)? / TICKS_PER_SECOND)
 }
 
+/// The number behind a name in a file of `/proc`.
 fn number(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
+/// Memory is given in KiB there and in bytes in metrics.
 fn kib(status: &str, name: &str) -> Option<f64> {
     number(status, name).map(|kib| kib * 1024.0)
 }
@@ -75,6 +77,7 @@ fn open_files() -> Option<f64> {
     fs::read_dir("/proc/self/fd").ok().map(|files| files.count().saturating_sub(1) as f64)
 }
 
+/// The soft limit on open files.
 fn max_files() -> Option<f64> {
     number(&fs::read_to_string("/proc/self/limits").ok()?, "Max open files")
 }

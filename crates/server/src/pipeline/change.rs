@@ -24,7 +24,7 @@ use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, place};
 use crate::pipeline::transaction::Verdict;
 use crate::pipeline::{WriteRequest, now};
-use crate::registry::view::View;
+use crate::registry::view::ObjectView;
 
 /// A write of one object: everything that stays the same over all attempts.
 ///
@@ -39,7 +39,7 @@ pub(crate) struct ObjectChange<'a> {
     /// Manager and time that are recorded as the owner of changed fields.
     pub(crate) tracking: Tracking<'a>,
     /// The part of the object that the path lets a client change.
-    pub(crate) view: View,
+    pub(crate) view: ObjectView,
     /// The addresses and ports allocated to the object, if it is a Service.
     ///
     /// Released when the change is dropped: by then the claims are stored, or not needed.
@@ -216,16 +216,18 @@ fn settle(
 pub(crate) fn prepare(
     reservation: &Reservation<'_>,
     target: &Target<'_>,
-    view: View,
+    view: ObjectView,
     new: &mut Value,
     stored: &Stored,
 ) -> Result<(), Status> {
     let (rules, old) = (&target.resource.rules, &stored.value);
     rules.prepare_update(view, new, old);
-    if view == View::Whole && (&*target.resource.group, &*target.resource.kind) == ("", "Service") {
+    if view == ObjectView::Whole && (&*target.resource.group, &*target.resource.kind) == ("", "Service") {
         services::reallocate(reservation, target, new, old)?;
     }
-    if view == View::Status && (&*target.resource.group, &*target.resource.kind) == ("", "PersistentVolume") {
+    if view == ObjectView::Status
+        && (&*target.resource.group, &*target.resource.kind) == ("", "PersistentVolume")
+    {
         listwatch_kinds::prepare::note_phase(new, old, &now());
     }
     target.valid(&rules.validate_update(view, new, old))
@@ -237,14 +239,14 @@ pub(crate) fn prepare(
 /// write as well.
 pub(crate) fn verdict(
     target: &Target<'_>,
-    view: View,
+    view: ObjectView,
     new: &mut Value,
     stored: &Stored,
     warnings: &mut Vec<String>,
 ) -> Verdict {
     let old = &stored.value;
     // Writers of a view are programs that cannot do anything about the rest.
-    if view == View::Whole {
+    if view == ObjectView::Whole {
         warnings.extend(target.resource.rules.warnings(new, Some(old)));
     }
     if new == old {

@@ -21,7 +21,7 @@ use crate::pipeline::target::{Target, expected, place};
 use crate::pipeline::transaction::{CommitConflict, Done, insert};
 use crate::pipeline::{Answer, WriteRequest, body};
 use crate::registry::Resource;
-use crate::registry::view::View;
+use crate::registry::view::ObjectView;
 
 /// Attempts with a generated name before giving up.
 ///
@@ -53,7 +53,7 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, 
         request,
         options: RequestOptions::Create(&options),
         tracking,
-        view: View::Whole,
+        view: ObjectView::Whole,
         reservation: Reservation::new(&api.allocator),
     };
     let mut warnings = decoded.warnings;
@@ -130,6 +130,7 @@ fn name_limit_range(resource: &Resource, object: &mut Value) {
     }
 }
 
+/// A generated name that exists is tried again with another.
 fn is_taken(status: &Status) -> bool {
     status.reason == StatusReason::AlreadyExists
 }

@@ -12,7 +12,7 @@ use listwatch_wire::json::{Map, Value, json, steps};
 
 use super::strategy::{Builtin, Strategy};
 use crate::registry::managed::Tracking;
-use crate::registry::view::View;
+use crate::registry::view::ObjectView;
 
 const ELEMENTS: usize = 100;
 /// Four times the input takes four times the steps; sorting and searching sorted things take a little more.
@@ -38,7 +38,7 @@ pub(super) fn cost(rules: &dyn Strategy, object: &Value) -> u64 {
     rules.decode(&mut new, None);
     rules.complete(&mut new, None);
     rules.track(&tracking("b"), Some(&old), &mut new);
-    for view in [View::Whole, View::Status, View::EphemeralContainers, View::Resize] {
+    for view in [ObjectView::Whole, ObjectView::Status, ObjectView::EphemeralContainers, ObjectView::Resize] {
         let mut new = new.clone();
         rules.prepare_update(view, &mut new, &old);
         rules.validate_update(view, &new, &old);

@@ -23,5 +23,5 @@ pub(crate) mod strategy;
 pub(crate) mod target;
 pub(crate) mod view;
 
-pub use resource::{Presenter, Resource, Subresource};
+pub use resource::{Presenter, Resource, SubresourceInfo};
 pub use served::{Registry, Served};

@@ -52,7 +52,7 @@ pub struct Resource {
     /// The verbs of the resource.
     pub verbs: Vec<Arc<str>>,
     /// Its subresources.
-    pub subresources: Vec<Subresource>,
+    pub subresources: Vec<SubresourceInfo>,
     /// Fields that selectors may name, besides `metadata.name` and `metadata.namespace`.
     pub fields: Vec<FieldLookup>,
     /// The table entry, for built-in kinds; `None` for custom ones.
@@ -115,7 +115,7 @@ impl std::fmt::Debug for Presenter {
 /// A subresource of a resource, as discovery lists it. `scale` and `eviction` have kinds of their own, `status` has
 /// that of its parent.
 #[derive(Clone, Debug)]
-pub struct Subresource {
+pub struct SubresourceInfo {
     /// The last path segment.
     pub name: Arc<str>,
     /// API group of the subresource's request and response type. Empty, together with the version, if it is the
@@ -145,7 +145,7 @@ impl Resource {
             categories: texts(kind.categories),
             namespaced: kind.is_namespaced(),
             verbs: texts(kind.verbs),
-            subresources: kind.subresources.iter().map(Subresource::from).collect(),
+            subresources: kind.subresources.iter().map(SubresourceInfo::from).collect(),
             fields: kind.selectable_fields.iter().map(FieldLookup::from).collect(),
             builtin: Some(kind),
             custom: None,
@@ -180,7 +180,7 @@ impl Resource {
 
     /// Returns the subresource with this name, if discovery lists it.
     #[must_use]
-    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+    pub fn subresource(&self, name: &str) -> Option<&SubresourceInfo> {
         self.subresources.iter().find(|s| &*s.name == name)
     }
 
@@ -227,7 +227,7 @@ pub(crate) fn type_prefix(kind: &str, api_version: &str) -> Bytes {
     format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",").into()
 }
 
-impl From<&listwatch_kinds::Subresource> for Subresource {
+impl From<&listwatch_kinds::Subresource> for SubresourceInfo {
     fn from(from: &listwatch_kinds::Subresource) -> Self {
         Self {
             name: from.name.into(),

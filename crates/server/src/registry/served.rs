@@ -151,6 +151,7 @@ impl Served {
         self.order.iter().any(|r| &*r.group == group && &*r.version == version)
     }
 
+    /// Adds a resource under its path, its kind and in the order of discovery.
     fn insert(&mut self, resource: Arc<Resource>) {
         let part = Arc::<str>::clone;
         let path = ResourcePath(part(&resource.group), part(&resource.version), part(&resource.plural));
@@ -166,6 +167,7 @@ impl Served {
     }
 }
 
+/// Two definitions cannot be served at one path.
 fn same_path(a: &Resource, b: &Resource) -> bool {
     a.group == b.group && a.version == b.version && a.plural == b.plural
 }
@@ -181,6 +183,7 @@ fn storage_name(kind: &Kind) -> String {
 const INDEXED: &[(&str, &str, &str)] =
     &[("", "pods", "spec.nodeName"), ("", "services", "spec.clusterIP"), ("", "services", "spec.type")];
 
+/// The fields that the watch cache keeps an index of.
 fn indexes(kind: &Kind) -> Vec<IndexedField> {
     let wanted = INDEXED.iter().filter(|(group, plural, _)| *group == kind.group && *plural == kind.plural);
     wanted.map(|(_, _, path)| IndexedField { label: (*path).into(), path: (*path).into() }).collect()

@@ -22,7 +22,7 @@ use listwatch_wire::status::FieldError;
 use crate::registry::expressions;
 use crate::registry::managed::Tracking;
 use crate::registry::scale_paths::ScalePaths;
-use crate::registry::view::View;
+use crate::registry::view::ObjectView;
 
 /// The rules for writing objects of one kind, in the order a write meets them. Implementations are pure and never
 /// wait: they run several times for a write that is retried, and on blocking threads for large objects.
@@ -47,7 +47,7 @@ pub(crate) trait Strategy: Debug + Send + Sync {
 
     /// Resets what an update through this view may not change, and raises `generation` if the spec changed
     /// (`PrepareForUpdate`).
-    fn prepare_update(&self, view: View, new: &mut Value, old: &Value);
+    fn prepare_update(&self, view: ObjectView, new: &mut Value, old: &Value);
 
     /// Turns an object into the form that is stored, if this version is not that form.
     ///
@@ -64,7 +64,7 @@ pub(crate) trait Strategy: Debug + Send + Sync {
     ///
     /// Rules that became stricter after an object was stored must not fail an update that leaves the field alone;
     /// tables and checks compare with `old` for that.
-    fn validate_update(&self, view: View, new: &Value, old: &Value) -> Vec<FieldError>;
+    fn validate_update(&self, view: ObjectView, new: &Value, old: &Value) -> Vec<FieldError>;
 
     /// Returns warnings about a new object as it was sent, before the server adds to it.
     fn warnings_as_sent(&self, _object: &Value) -> Vec<String> {
@@ -213,15 +213,15 @@ impl Strategy for Builtin {
         }
     }
 
-    fn prepare_update(&self, view: View, new: &mut Value, old: &Value) {
+    fn prepare_update(&self, view: ObjectView, new: &mut Value, old: &Value) {
         match view {
-            View::Whole => {
+            ObjectView::Whole => {
                 prepare::update(self.kind, new, old);
                 if self.is_definition() {
                     listwatch_custom::remember_version(new);
                 }
             }
-            View::Status => {
+            ObjectView::Status => {
                 prepare::status_update(self.kind, new, old);
                 self.fill(new, Some(old));
             }
@@ -246,21 +246,21 @@ impl Strategy for Builtin {
         errors
     }
 
-    fn validate_update(&self, view: View, new: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, view: ObjectView, new: &Value, old: &Value) -> Vec<FieldError> {
         match view {
-            View::Whole if self.is_definition() => {
+            ObjectView::Whole if self.is_definition() => {
                 let mut errors = validate::update(self.kind, new, old);
                 errors.extend(listwatch_custom::validate_update(new, old));
                 errors
             }
-            View::Whole => {
+            ObjectView::Whole => {
                 let mut errors = validate::update(self.kind, new, old);
                 errors.extend(expressions::check::errors(self.kind.group, self.kind.kind, new, Some(old)));
                 errors
             }
-            View::EphemeralContainers => validate::ephemeral_update(self.kind, new, old),
-            View::Resize => validate::resize_update(self.kind, new, old),
-            View::Finalize => validate::finalize_update(new, old),
+            ObjectView::EphemeralContainers => validate::ephemeral_update(self.kind, new, old),
+            ObjectView::Resize => validate::resize_update(self.kind, new, old),
+            ObjectView::Finalize => validate::finalize_update(new, old),
             _ => validate::status_update(self.kind, new, old),
         }
     }

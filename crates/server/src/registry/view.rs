@@ -1,4 +1,4 @@
-//! [`View`]: the part of an object that a path lets a client change: the object without its status, or one of the
+//! [`ObjectView`]: the part of an object that a path lets a client change: the object without its status, or one of the
 //! subresources of the same kind.
 //!
 //! A write through a view is the stored object with only that part taken from the request, so that a kubelet with
@@ -12,7 +12,7 @@ use listwatch_wire::json::{Map, Value};
 
 /// The object itself, or a subresource that shows the same object but writes only a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum View {
+pub(crate) enum ObjectView {
     /// Everything but the status.
     Whole,
     /// The status.
@@ -27,7 +27,7 @@ pub(crate) enum View {
     Approval,
 }
 
-impl View {
+impl ObjectView {
     /// Returns the view that a subresource is; `None` for subresources with kinds of their own.
     pub(crate) fn of(subresource: Option<&str>) -> Option<Self> {
         Some(match subresource {
@@ -132,19 +132,19 @@ mod tests {
         });
         for (view, expected) in [
             (
-                View::Finalize,
+                ObjectView::Finalize,
                 json!({"metadata": {"labels": {"x": "y"}}, "spec": sent.at("spec").clone(), "status": {}}),
             ),
             (
-                View::Approval,
+                ObjectView::Approval,
                 json!({"metadata": {"labels": {"x": "y"}}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i"}]}, "status": {"conditions": [{"type": "Approved"}]}}),
             ),
             (
-                View::EphemeralContainers,
+                ObjectView::EphemeralContainers,
                 json!({"metadata": {"generation": 2}, "spec": {"finalizers": ["kubernetes"], "ephemeralContainers": [{"name": "e"}], "containers": [{"name": "a", "image": "i"}]}, "status": {}}),
             ),
             (
-                View::Resize,
+                ObjectView::Resize,
                 json!({"metadata": {"generation": 2}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}, "status": {}}),
             ),
         ] {

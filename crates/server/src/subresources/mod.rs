@@ -27,7 +27,7 @@ use crate::auth::review::Reviewer;
 use crate::pipeline::target::{expected, place};
 use crate::pipeline::transaction::with_version;
 use crate::pipeline::{Answer, WriteRequest, body, now};
-use crate::registry::view::View;
+use crate::registry::view::ObjectView;
 
 /// Answers a GET of a subresource: a Scale, or the object itself for views such as `status`.
 ///
@@ -39,7 +39,7 @@ pub(crate) async fn read_subresource(api: &Api, request: WriteRequest) -> Result
     }
     let target = request.target();
     let mut stored = fresh(api, &target).await?.ok_or_else(|| target.not_found())?;
-    if View::of(request.subresource.as_deref()).is_none() {
+    if ObjectView::of(request.subresource.as_deref()).is_none() {
         return Err(unsupported(&request));
     }
     with_version(&mut stored.value, stored.revision);

@@ -30,7 +30,7 @@ use crate::pipeline::transaction::{Decide, Done, Verdict, change};
 use crate::pipeline::{Answer, WriteRequest, yaml};
 use crate::registry::Resource;
 use crate::registry::scale_paths::ScalePaths;
-use crate::registry::view::View;
+use crate::registry::view::ObjectView;
 
 const SCALE: Expected<'static> =
     Expected { group: "autoscaling", version: "v1", kind: "Scale", builtin: true };
@@ -193,6 +193,7 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     shown(&paths, done)
 }
 
+/// Scale has a schema of its own, whatever it is the scale of.
 fn decode(object: &mut Value) -> typecheck::TypeReport {
     schema::node(SCALE.group, SCALE.version, SCALE.kind)
         .map(|node| typecheck::decode(node, object, None))
@@ -254,8 +255,8 @@ impl<F: FnMut(&Stored) -> Result<Proposal, Status> + Send + Sync> Decide for Sca
         let Some(mut new) = (self.propose)(stored)? else { return Ok(Verdict::Keep) };
         self.admit(&mut new, stored).await?;
         let reservation = Reservation::new(&self.api.allocator);
-        prepare(&reservation, self.target, View::Whole, &mut new, stored)?;
-        Ok(verdict(self.target, View::Whole, &mut new, stored, &mut Vec::new()))
+        prepare(&reservation, self.target, ObjectView::Whole, &mut new, stored)?;
+        Ok(verdict(self.target, ObjectView::Whole, &mut new, stored, &mut Vec::new()))
     }
 }
 
@@ -335,6 +336,7 @@ fn about_scale(mut status: Status, resource: &Resource, paths: &ScalePaths) -> S
     status
 }
 
+/// Custom resources name their own field, others that of the Scale.
 fn negative(target: &Target<'_>, paths: &ScalePaths, replicas: i64) -> Status {
     if target.resource.is_custom() {
         let field = format!(".{}", paths.spec.join("."));

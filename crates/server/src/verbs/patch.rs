@@ -24,7 +24,7 @@ use crate::pipeline::patch::{ParsedPatch, Patch, as_converted, check_patched, pa
 use crate::pipeline::target::{Target, expected, place};
 use crate::pipeline::transaction::{self, Decide, Verdict, with_version};
 use crate::pipeline::{Answer, WriteRequest, yaml};
-use crate::registry::view::View;
+use crate::registry::view::ObjectView;
 use crate::registry::{Resource, custom};
 use crate::subresources;
 use crate::subresources::scale;
@@ -39,7 +39,8 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
     if request.subresource.as_deref() == Some("scale") {
         return Box::pin(scale::patch(api, &request, kind, &options)).await;
     }
-    let view = View::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
+    let view =
+        ObjectView::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
     let target = request.target();
     let parsed = match parse(kind, &request) {
         Ok(parsed) => parsed,
@@ -75,7 +76,7 @@ impl Decide for &mut PatchWork<'_> {
             (Patch::Apply(applied), Some(stored)) => {
                 self.strictly(self.apply(applied, stored, &mut told).await, &mut told)
             }
-            (Patch::Apply(applied), None) if self.change.view == View::Whole => {
+            (Patch::Apply(applied), None) if self.change.view == ObjectView::Whole => {
                 self.strictly(self.apply_new(applied, &mut told).await, &mut told)
             }
             (_, None) => Err(self.target.not_found()),
@@ -187,7 +188,7 @@ impl PatchWork<'_> {
             let why = format!("a patch cannot make a {found} of a {} {}", wanted.api_version(), wanted.kind);
             return Err(refused(why));
         }
-        if self.change.view != View::Whole {
+        if self.change.view != ObjectView::Whole {
             self.name_type(new);
             return Ok(());
         }

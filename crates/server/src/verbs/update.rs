@@ -21,7 +21,7 @@ use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected};
 use crate::pipeline::transaction::{self, Decide, Verdict};
 use crate::pipeline::{Answer, WriteRequest, body};
-use crate::registry::view::View;
+use crate::registry::view::ObjectView;
 use crate::subresources;
 use crate::subresources::scale;
 
@@ -34,7 +34,8 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
     if request.subresource.as_deref() == Some("scale") {
         return Box::pin(scale::update(api, &request)).await;
     }
-    let view = View::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
+    let view =
+        ObjectView::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
     let resource = &*request.resource;
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Update)?;
@@ -95,7 +96,7 @@ impl Decide for &mut Replacing<'_> {
                 target.check_uid(sent.at("metadata").text("uid"), &Value::Null)?;
                 Err(target.not_found())
             }
-            None if change.view == View::Whole && target.resource.rules.create_on_update() => {
+            None if change.view == ObjectView::Whole && target.resource.rules.create_on_update() => {
                 let mut new = sent.clone();
                 target.resource.rules.track(&change.tracking, None, &mut new);
                 change.create(target, new, warnings).await

@@ -35,6 +35,7 @@ pub(super) fn attach(directory: &Path, backup: &Path) -> Result<(), Error> {
     insert(&mut connection, &found).map_err(|error| writing(&error))
 }
 
+/// All files in one transaction.
 fn insert(connection: &mut Connection, files: &[(String, Vec<u8>)]) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     transaction.execute_batch(TABLE)?;
@@ -97,6 +98,7 @@ pub(super) fn extract(staged: &Path, directory: &Path) -> Result<(), Error> {
     super::checkpoint::finish(&connection).map_err(|error| writing(&error))
 }
 
+/// Backups of older versions have no such table, and no files.
 fn files(connection: &Connection) -> rusqlite::Result<Vec<(String, Vec<u8>)>> {
     let has = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'files'";
     if connection.query_row(has, [], |_| Ok(())).optional()?.is_none() {

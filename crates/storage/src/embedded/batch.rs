@@ -32,6 +32,7 @@ pub(super) struct Statements<'c> {
 }
 
 impl<'c> Statements<'c> {
+    /// Statements are prepared once per connection; each costs a parse otherwise.
     pub(super) fn prepare(connection: &'c Connection) -> Result<Self> {
         Ok(Self {
             begin: connection.prepare("BEGIN IMMEDIATE")?,
@@ -44,6 +45,7 @@ impl<'c> Statements<'c> {
         })
     }
 
+    /// The newest version of a key, as the index has it.
     fn head(&mut self, key: &str) -> Result<Option<KeyHead>> {
         let head = |row: &rusqlite::Row<'_>| {
             let live = row.get(1)?;
@@ -61,6 +63,7 @@ impl<'c> Statements<'c> {
         })
     }
 
+    /// Adds a change to the log, with its checksum.
     fn append(&mut self, at: Revision, previous: Option<KeyHead>, write: &Write) -> Result<()> {
         let previous = previous.map_or(0, |head| sql(head.revision));
         let (key, value, origin) = (&*write.key, write.value.as_deref(), write.origin.as_deref());
@@ -178,7 +181,8 @@ impl Staged {
         Written::Done { revision: at }
     }
 
-    /// A damaged value is empty: it can be deleted and written anew, and others in its batch have nothing to do with it.
+    /// A value from this batch, from memory, or from the log. A damaged one is empty: it can be deleted and
+    /// written anew, and others in its batch have nothing to do with it.
     fn value_or_damaged(
         &self,
         at: Revision,
@@ -186,7 +190,12 @@ impl Staged {
         shared: &PublishedState,
         statements: &mut Statements<'_>,
     ) -> Result<Bytes> {
-        match self.value(at, index, shared, statements) {
+        let value = if at > index.upto {
+            self.staged(at)
+        } else {
+            shared.tail.value_at(at).map_or_else(|| statements.value(at), Ok)
+        };
+        match value {
             // It is the current value, or nobody would ask for it here.
             Err(error) => match shared.failed_read(&error, |_| None) {
                 Error::Corrupt(_) => Ok(Bytes::new()),
@@ -196,23 +205,9 @@ impl Staged {
         }
     }
 
-    /// A value from this batch, from memory, or from the log.
-    fn value(
-        &self,
-        at: Revision,
-        index: &StoreIndex,
-        shared: &PublishedState,
-        statements: &mut Statements<'_>,
-    ) -> Result<Bytes> {
-        if at > index.upto {
-            let staged = self.changes.iter().rev().find(|change| change.revision == at);
-            return staged
-                .and_then(|change| change.value.clone())
-                .ok_or(rusqlite::Error::QueryReturnedNoRows);
-        }
-        match shared.tail.value_at(at) {
-            Some(value) => Ok(value),
-            None => statements.value(at),
-        }
+    /// The value of a change of this batch.
+    fn staged(&self, at: Revision) -> Result<Bytes> {
+        let change = self.changes.iter().rev().find(|change| change.revision == at);
+        change.and_then(|change| change.value.clone()).ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 }

@@ -141,6 +141,7 @@ pub fn compact(directory: &Path) -> Result<Report, Error> {
     inspect(&connection)
 }
 
+/// Refuses a revision that the backup does not hold.
 fn must_have(at: Option<Revision>, backup: &Report) -> Result<(), Error> {
     match at {
         Some(at) if at < backup.compacted || at > backup.revision => Err(Error::Invalid(format!(
@@ -201,6 +202,7 @@ fn move_revision(connection: &mut Connection, newest: Revision) -> rusqlite::Res
     transaction.commit()
 }
 
+/// A mistyped directory must not become an empty store.
 fn must_exist(directory: &Path) -> Result<(), Error> {
     let path = database_in(directory);
     if path.is_file() {
@@ -328,6 +330,7 @@ fn verify_values(connection: &Connection) -> Result<(), Error> {
     Err(Error::Corrupt(format!("{count} damaged changes: {}", damaged.join("; "))))
 }
 
+/// Compares the checksum of a change with its bytes.
 fn verify_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
     let (key, value) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_blob_or_null()?);
     let origin = row.get_ref(4)?.as_str_or_null()?;

@@ -40,6 +40,7 @@ pub(super) struct Readers {
 }
 
 impl Readers {
+    /// At most `limit` connections read at a time, at least one.
     pub(super) fn new(path: PathBuf, shared: Arc<PublishedState>, limit: usize) -> Self {
         Self { path, shared, idle: Mutex::default(), permits: Arc::new(Semaphore::new(limit.max(1))) }
     }
@@ -104,6 +105,7 @@ impl Readers {
         self.shared.failed_read(error, |_| None)
     }
 
+    /// An idle connection, or a new one.
     fn connection(&self) -> Result<Connection, Error> {
         let idle = self.idle.lock().pop();
         idle.map_or_else(|| connect(&self.path, ConnectionRole::Reader), Ok)
@@ -122,6 +124,7 @@ impl Readers {
     }
 }
 
+/// The epoch of the tables. A reader whose transaction shows another one than the index reads again.
 fn epoch_of(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("SELECT epoch FROM state")?.query_row([], |row| row.get(0))
 }

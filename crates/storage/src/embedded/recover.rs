@@ -45,6 +45,7 @@ pub(super) fn recover(connection: &Connection) -> Result<Recovered, Error> {
     Ok(recovered)
 }
 
+/// The state that the last process left behind: the newest revision, the beginning of history, and how far the index reaches.
 fn read_state(connection: &Connection) -> rusqlite::Result<Recovered> {
     let newest: Option<i64> = connection.query_row("SELECT max(revision) FROM log", [], |row| row.get(0))?;
     connection.query_row("SELECT compacted, swept, indexed, epoch FROM state", [], |row| {
@@ -99,6 +100,7 @@ fn is_stored(connection: &Connection, key: &str) -> rusqlite::Result<bool> {
     Ok(statement.query_row([key], |row| row.get(0)).optional()?.unwrap_or(false))
 }
 
+/// Times and sizes at some revisions, by which retention decides.
 fn read_marks(connection: &Connection) -> rusqlite::Result<VecDeque<RetentionMark>> {
     let mut statement = connection.prepare("SELECT revision, uptime, bytes FROM marks ORDER BY revision")?;
     let mark = |row: &rusqlite::Row<'_>| {

@@ -115,6 +115,7 @@ impl EngineWriter<'_> {
         unindexed || self.upkeep.sweep.due(compacted)
     }
 
+    /// Changes that the index on disk does not have yet; they are found in memory.
     fn unindexed(&self) -> u64 {
         self.shared.tail.upto().0.saturating_sub(self.upkeep.indexed.0)
     }

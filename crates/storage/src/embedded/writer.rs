@@ -29,6 +29,7 @@ use super::wave::Wave;
 use super::{EmbeddedOptions, checkpoint};
 use crate::{Batch, Error, Health, Transacted, Write, Written};
 
+/// The waiting caller. One that has gone away loses nothing but the answer.
 type WriterReply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// A request to the writer.
@@ -111,6 +112,7 @@ impl PendingWrite {
         }
     }
 
+    /// One write or several; the writer treats both alike.
     fn writes(&self) -> &[Write] {
         match self {
             Self::One(write, _) => std::slice::from_ref(write),
@@ -127,6 +129,7 @@ impl PendingWrite {
 }
 
 impl Decided {
+    /// Answers after the commit, never before.
     fn report(self) {
         match self {
             Self::One(answer, written) => drop(answer.send(Ok(written))),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{listing, read_upto, remove, set, shorthand, value};
 use crate::{Engine, Error, Range};
 
+/// With `Compacted`, which becomes 410 Gone.
 pub(super) async fn older_reads_and_logs_fail(engine: &Arc<dyn Engine>) {
     let old = set(engine, "/a", "1").await;
     let compacted = set(engine, "/a", "2").await;
@@ -24,6 +25,7 @@ pub(super) async fn older_reads_and_logs_fail(engine: &Arc<dyn Engine>) {
     assert!(matches!(outcome, Err(Error::Compacted { .. })), "{outcome:?}");
 }
 
+/// Compaction at a revision keeps that revision readable.
 pub(super) async fn the_state_at_the_begin_of_history_stays(engine: &Arc<dyn Engine>) {
     set(engine, "/k/a", "1").await;
     set(engine, "/k/b", "1").await;
@@ -38,6 +40,7 @@ pub(super) async fn the_state_at_the_begin_of_history_stays(engine: &Arc<dyn Eng
     assert_eq!(value(engine, "/k/c", Some(compacted)).await, None);
 }
 
+/// Also with the values before each change.
 pub(super) async fn the_log_after_the_begin_of_history_stays_whole(engine: &Arc<dyn Engine>) {
     set(engine, "/a", "1").await;
     set(engine, "/b", "1").await;
@@ -65,6 +68,7 @@ pub(super) async fn deleted_keys_stay_deleted(engine: &Arc<dyn Engine>) {
     assert_eq!(listing(engine, "/k/", Some(last)).await, ["/k/b=2", "/k/c=1"]);
 }
 
+/// History that is gone stays gone.
 pub(super) async fn going_back_does_nothing(engine: &Arc<dyn Engine>) {
     let first = set(engine, "/a", "1").await;
     let second = set(engine, "/a", "2").await;
@@ -74,6 +78,7 @@ pub(super) async fn going_back_does_nothing(engine: &Arc<dyn Engine>) {
     assert_eq!(engine.compacted().await.expect("a revision"), second);
 }
 
+/// It would refuse reads that are yet to come.
 pub(super) async fn the_future_cannot_be_compacted(engine: &Arc<dyn Engine>) {
     let current = set(engine, "/a", "1").await;
     let outcome = engine.compact(super::Revision(current.0 + 1000)).await;

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use super::{done, put, read_upto, set, text};
 use crate::{Engine, Expect, Range, Written};
 
+/// And all others see the winner's value.
 pub(super) async fn one_of_many_creates_wins(engine: &Arc<dyn Engine>) {
     let mut tasks = JoinSet::new();
     for n in 0..20 {
@@ -29,6 +30,7 @@ pub(super) async fn one_of_many_creates_wins(engine: &Arc<dyn Engine>) {
     }
 }
 
+/// Eight writers with retries count as far as one would.
 pub(super) async fn increments_are_not_lost(engine: &Arc<dyn Engine>) {
     set(engine, "/n", "0").await;
     let mut tasks = JoinSet::new();
@@ -57,6 +59,7 @@ async fn increment(engine: &Arc<dyn Engine>) {
     }
 }
 
+/// From any task, at once.
 pub(super) async fn reads_see_acknowledged_writes(engine: &Arc<dyn Engine>) {
     let mut tasks = JoinSet::new();
     for writer in 0..4 {
@@ -101,6 +104,7 @@ pub(super) async fn ranges_are_snapshots(engine: &Arc<dyn Engine>) {
     writer.await.expect("the writer");
 }
 
+/// In the order of revisions, without gaps.
 pub(super) async fn the_log_has_every_write_once(engine: &Arc<dyn Engine>) {
     let begin = engine.current().await.expect("a revision");
     let mut log = engine.changes(begin).await.expect("a log");

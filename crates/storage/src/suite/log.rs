@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{PATIENCE, read_upto, remove, set, shorthand};
 use crate::{Engine, Error};
 
+/// A change carries the value before it, by which watches with selectors decide what kind of event it is.
 pub(super) async fn changes_come_in_order_with_previous_values(engine: &Arc<dyn Engine>) {
     let begin = engine.current().await.expect("a revision");
     let mut log = engine.changes(begin).await.expect("a log");
@@ -24,6 +25,7 @@ pub(super) async fn changes_come_in_order_with_previous_values(engine: &Arc<dyn 
     assert_eq!(changes[2].previous.as_ref().map(|previous| previous.0), Some(first));
 }
 
+/// From every revision the rest follows, without the revision itself.
 pub(super) async fn the_log_starts_anywhere(engine: &Arc<dyn Engine>) {
     let mut revisions = vec![engine.current().await.expect("a revision")];
     for n in 0..10 {
@@ -39,6 +41,7 @@ pub(super) async fn the_log_starts_anywhere(engine: &Arc<dyn Engine>) {
     }
 }
 
+/// At the end of the log a reader waits, and is woken by the next write.
 pub(super) async fn an_empty_log_waits(engine: &Arc<dyn Engine>) {
     let current = set(engine, "/a", "1").await;
     let mut log = engine.changes(current).await.expect("a log");
@@ -55,6 +58,7 @@ pub(super) async fn an_empty_log_waits(engine: &Arc<dyn Engine>) {
     );
 }
 
+/// A reader may stop waiting at any time, as `select!` does.
 pub(super) async fn dropping_the_future_loses_nothing(engine: &Arc<dyn Engine>) {
     let begin = engine.current().await.expect("a revision");
     let mut log = engine.changes(begin).await.expect("a log");
@@ -75,6 +79,7 @@ pub(super) async fn dropping_the_future_loses_nothing(engine: &Arc<dyn Engine>) 
     assert_eq!(values, (0..20).map(|n: u32| n.to_string()).collect::<Vec<_>>());
 }
 
+/// Each has a position of its own.
 pub(super) async fn many_readers_see_the_same(engine: &Arc<dyn Engine>) {
     let begin = engine.current().await.expect("a revision");
     let mut logs = Vec::new();
@@ -91,6 +96,7 @@ pub(super) async fn many_readers_see_the_same(engine: &Arc<dyn Engine>) {
     }
 }
 
+/// It reads from memory, then from the engine, until history itself has ended.
 pub(super) async fn a_slow_reader_misses_nothing(engine: &Arc<dyn Engine>) {
     let begin = engine.current().await.expect("a revision");
     let mut slow = engine.changes(begin).await.expect("a log");
@@ -106,6 +112,7 @@ pub(super) async fn a_slow_reader_misses_nothing(engine: &Arc<dyn Engine>) {
     assert_eq!(values, (1..500).map(|n: u32| n.to_string()).collect::<Vec<_>>());
 }
 
+/// A position that was not reached comes from another store, or from a backup that was restored.
 pub(super) async fn future_positions_are_an_error(engine: &Arc<dyn Engine>) {
     let current = set(engine, "/a", "1").await;
     let log = engine.changes(super::Revision(current.0 + 1000)).await;

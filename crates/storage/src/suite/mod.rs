@@ -41,6 +41,7 @@ use crate::{Change, Changes, Engine, Expect, Range, Write, Written};
 /// The longest time for anything that must happen: far more than the slowest engine on a loaded machine needs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A case, with its future boxed, so that all are of one type.
 type Run = fn(Arc<dyn Engine>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// One property that engines have.
@@ -138,6 +139,7 @@ fn delete(key: &str, expect: Expect) -> Write {
     Write { key: key.into(), value: None, expect, origin: None }
 }
 
+/// Writes, and expects it to take place.
 async fn done(engine: &Arc<dyn Engine>, write: Write) -> Revision {
     match engine.write(write.clone()).await.expect("a write") {
         Written::Done { revision } => revision,
@@ -153,6 +155,7 @@ async fn remove(engine: &Arc<dyn Engine>, key: &str) -> Revision {
     done(engine, delete(key, Expect::Any)).await
 }
 
+/// Writes, and expects a refusal; returns what is there.
 async fn refused(engine: &Arc<dyn Engine>, write: Write) -> Option<(Revision, Bytes)> {
     match engine.write(write.clone()).await.expect("an answer") {
         Written::Done { revision } => panic!("{write:?} was done at {revision}"),
@@ -163,6 +166,7 @@ async fn refused(engine: &Arc<dyn Engine>, write: Write) -> Option<(Revision, By
     }
 }
 
+/// Reads a value as text, at a revision or now.
 async fn value(engine: &Arc<dyn Engine>, key: &str, at: Option<Revision>) -> Option<String> {
     let found = engine.get(key, at).await.expect("a read");
     found.map(|found| {

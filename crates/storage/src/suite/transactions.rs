@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{delete, put, set, value};
 use crate::{Engine, Expect, Transacted};
 
+/// One condition that does not hold refuses every write of the transaction.
 pub(super) async fn all_conditions_or_nothing(engine: &Arc<dyn Engine>) {
     let a = set(engine, "/a", "1").await;
     let refused = vec![put("/a", "2", Expect::At(a)), put("/b", "2", Expect::At(a))];
@@ -25,6 +26,7 @@ pub(super) async fn all_conditions_or_nothing(engine: &Arc<dyn Engine>) {
     assert_eq!(value(engine, "/b", None).await.as_deref(), Some("2"));
 }
 
+/// A reader never sees a part of it.
 pub(super) async fn the_log_has_a_transaction_in_one_batch(engine: &Arc<dyn Engine>) {
     let before = engine.current().await.expect("a revision");
     let mut log = engine.changes(before).await.expect("a log");
@@ -38,6 +40,7 @@ pub(super) async fn the_log_has_a_transaction_in_one_batch(engine: &Arc<dyn Engi
     assert_eq!(batch.changes.iter().map(|change| change.revision).collect::<Vec<_>>(), revisions);
 }
 
+/// Two writes of a key in one transaction would have no order.
 pub(super) async fn a_key_cannot_be_written_twice(engine: &Arc<dyn Engine>) {
     let writes = vec![put("/x", "1", Expect::Any), put("/x", "2", Expect::Any)];
     assert!(engine.transact(writes).await.is_err());

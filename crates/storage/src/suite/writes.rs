@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{delete, done, put, refused, remove, set, value};
 use crate::{Engine, Error, Expect};
 
+/// The simplest life of a key.
 pub(super) async fn put_get_delete(engine: &Arc<dyn Engine>) {
     assert_eq!(value(engine, "/a", None).await, None);
     let created = set(engine, "/a", "1").await;
@@ -17,6 +18,7 @@ pub(super) async fn put_get_delete(engine: &Arc<dyn Engine>) {
     assert_eq!(value(engine, "/a", None).await, None);
 }
 
+/// There is one counter for all keys.
 pub(super) async fn every_write_has_a_greater_revision(engine: &Arc<dyn Engine>) {
     let mut last = engine.current().await.expect("a revision");
     for n in 0..20 {
@@ -27,6 +29,7 @@ pub(super) async fn every_write_has_a_greater_revision(engine: &Arc<dyn Engine>)
     }
 }
 
+/// A creation that loses is told what is there.
 pub(super) async fn absent_refuses_what_exists(engine: &Arc<dyn Engine>) {
     let created = done(engine, put("/a", "1", Expect::Absent)).await;
     let current = refused(engine, put("/a", "2", Expect::Absent)).await.expect("what is there");
@@ -35,6 +38,7 @@ pub(super) async fn absent_refuses_what_exists(engine: &Arc<dyn Engine>) {
     done(engine, put("/a", "3", Expect::Absent)).await;
 }
 
+/// Optimistic concurrency: of two updates of one version the second is refused.
 pub(super) async fn at_refuses_another_revision(engine: &Arc<dyn Engine>) {
     let first = set(engine, "/a", "1").await;
     let second = done(engine, put("/a", "2", Expect::At(first))).await;
@@ -45,12 +49,14 @@ pub(super) async fn at_refuses_another_revision(engine: &Arc<dyn Engine>) {
     assert_eq!(refused(engine, put("/a", "4", Expect::At(second))).await, None);
 }
 
+/// A deletion without effect has no revision, so watchers hear of none.
 pub(super) async fn deleting_nothing_is_refused(engine: &Arc<dyn Engine>) {
     for expect in [Expect::Any, Expect::Absent] {
         assert_eq!(refused(engine, delete("/a", expect)).await, None);
     }
 }
 
+/// Neither in the state nor in the log, and no revision is used up.
 pub(super) async fn refused_writes_leave_no_trace(engine: &Arc<dyn Engine>) {
     let first = set(engine, "/a", "1").await;
     refused(engine, put("/a", "2", Expect::Absent)).await;
@@ -62,6 +68,7 @@ pub(super) async fn refused_writes_leave_no_trace(engine: &Arc<dyn Engine>) {
     assert_eq!(changes.iter().map(super::shorthand).collect::<Vec<_>>(), ["/marker=m(none)"]);
 }
 
+/// From nothing to a megabyte, with every byte in it.
 pub(super) async fn values_are_any_bytes(engine: &Arc<dyn Engine>) {
     let large: Vec<u8> = (0..1_000_000_u32).map(|n| n.to_le_bytes()[(n % 4) as usize]).collect();
     for bytes in [Vec::new(), vec![0], vec![0xff, 0, 0xfe], large] {
@@ -70,6 +77,7 @@ pub(super) async fn values_are_any_bytes(engine: &Arc<dyn Engine>) {
     }
 }
 
+/// Quotes, percent signs and the last code point included: an engine must not build statements from them.
 pub(super) async fn keys_are_any_text_after_a_slash(engine: &Arc<dyn Engine>) {
     for key in ["//", "/a b", "/ä/日本", "/a%'\";--", "/\u{10ffff}", &"/x".repeat(500)] {
         set(engine, key, "v").await;
@@ -81,6 +89,7 @@ pub(super) async fn keys_are_any_text_after_a_slash(engine: &Arc<dyn Engine>) {
     }
 }
 
+/// A key that was deleted begins anew and keeps its history.
 pub(super) async fn a_key_can_live_again(engine: &Arc<dyn Engine>) {
     let first = set(engine, "/a", "1").await;
     let gone = remove(engine, "/a").await;

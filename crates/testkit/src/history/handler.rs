@@ -32,7 +32,7 @@ pub enum HandlerCall {
 /// Separate from the violations of a watch: an informer may compress history, a watch may not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Broken {
+pub enum HandlerViolation {
     /// An object was added that was there, or changed or deleted that was not.
     #[error("out of turn: {0}")]
     OutOfTurn(String),
@@ -55,7 +55,7 @@ pub enum Broken {
 /// `server` must be a list that was taken after the last write and after the informer caught up, or convergence is
 /// judged too early. Linear in the history.
 #[must_use]
-pub fn check(history: &[HandlerCall], server: &BTreeMap<ObjectKey, Seen>) -> Vec<Broken> {
+pub fn check(history: &[HandlerCall], server: &BTreeMap<ObjectKey, Seen>) -> Vec<HandlerViolation> {
     let mut checked = HandlerHistory::default();
     history.iter().for_each(|call| checked.observe(call));
     checked.finish(server)
@@ -67,7 +67,7 @@ struct HandlerHistory<'a> {
     present: BTreeMap<&'a ObjectKey, &'a Seen>,
     /// The newest state told per key, kept over deletion: a key must not come back older than it went.
     newest: BTreeMap<&'a ObjectKey, &'a Seen>,
-    broken: Vec<Broken>,
+    broken: Vec<HandlerViolation>,
 }
 
 impl<'a> HandlerHistory<'a> {
@@ -76,8 +76,10 @@ impl<'a> HandlerHistory<'a> {
         match told {
             HandlerCall::Added(new) => {
                 if self.present.contains_key(&new.key) {
-                    self.broken
-                        .push(Broken::OutOfTurn(format!("{} added at {} but there", new.key, new.revision)));
+                    self.broken.push(HandlerViolation::OutOfTurn(format!(
+                        "{} added at {} but there",
+                        new.key, new.revision
+                    )));
                 }
                 self.forward(new);
                 self.present.insert(&new.key, new);
@@ -85,7 +87,7 @@ impl<'a> HandlerHistory<'a> {
             HandlerCall::Updated { old, new } => self.updated(old, new),
             HandlerCall::Deleted(last) => {
                 if self.present.remove(&last.key).is_none() {
-                    self.broken.push(Broken::OutOfTurn(format!(
+                    self.broken.push(HandlerViolation::OutOfTurn(format!(
                         "{} deleted at {} but not there",
                         last.key, last.revision
                     )));
@@ -99,15 +101,15 @@ impl<'a> HandlerHistory<'a> {
     fn updated(&mut self, old: &Seen, new: &'a Seen) {
         let at = format!("{} updated at {}", new.key, new.revision);
         match self.present.get(&new.key) {
-            None => self.broken.push(Broken::OutOfTurn(format!("{at} but not there"))),
+            None => self.broken.push(HandlerViolation::OutOfTurn(format!("{at} but not there"))),
             Some(before) if *before != old => {
-                self.broken.push(Broken::WrongOld(format!(
+                self.broken.push(HandlerViolation::WrongOld(format!(
                     "{at}: told {} before, old is {}",
                     before.revision, old.revision
                 )));
             }
             Some(_) if uid(old) != uid(new) => {
-                self.broken.push(Broken::MixedIdentities(format!("{at}: another uid")))
+                self.broken.push(HandlerViolation::MixedIdentities(format!("{at}: another uid")))
             }
             Some(_) => {}
         }
@@ -121,12 +123,12 @@ impl<'a> HandlerHistory<'a> {
             self.newest.insert(&seen.key, seen).filter(|before| before.revision > seen.revision)
         {
             let text = format!("{} at {} after {}", seen.key, seen.revision, before.revision);
-            self.broken.push(Broken::BackInTime(text));
+            self.broken.push(HandlerViolation::BackInTime(text));
         }
     }
 
     /// Compares the handler's final state with the server's.
-    fn finish(mut self, server: &BTreeMap<ObjectKey, Seen>) -> Vec<Broken> {
+    fn finish(mut self, server: &BTreeMap<ObjectKey, Seen>) -> Vec<HandlerViolation> {
         let keys: std::collections::BTreeSet<_> = self.present.keys().copied().chain(server.keys()).collect();
         let differing = keys.into_iter().filter(|key| self.present.get(key).copied() != server.get(*key));
         let describe =
@@ -134,7 +136,7 @@ impl<'a> HandlerHistory<'a> {
         let texts: Vec<_> = differing
             .map(|key| {
                 let (here, there) = (describe(self.present.get(key).copied()), describe(server.get(key)));
-                Broken::NotConverged(format!("{key}: handler {here}, server {there}"))
+                HandlerViolation::NotConverged(format!("{key}: handler {here}, server {there}"))
             })
             .collect();
         self.broken.extend(texts);

@@ -99,7 +99,7 @@ pub struct Watch {
     /// The watcher, for the message.
     pub name: String,
     /// The selection of the watch.
-    pub filter: Filter,
+    pub filter: WatchFilter,
     /// The position from which the watch was asked to begin.
     pub start: Start,
     /// Everything it delivered, in order.
@@ -118,7 +118,7 @@ pub struct List {
     /// The lister, for the message.
     pub name: String,
     /// The selection of the list.
-    pub filter: Filter,
+    pub filter: WatchFilter,
     /// The newest revision that was acknowledged to anybody before the request was sent, if a consistent list was asked for.
     pub not_older_than: Revision,
     /// The resourceVersion of the list.
@@ -138,14 +138,14 @@ pub struct Acknowledged {
 
 /// The objects that a watch or a list selects.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub struct WatchFilter {
     /// Only this namespace.
     pub namespace: Option<String>,
     /// Only objects with these labels.
     pub labels: LabelSelector,
 }
 
-impl Filter {
+impl WatchFilter {
     /// Returns true if a watch or list with this filter must show an object with this content.
     #[must_use]
     pub fn matches(&self, key: &ObjectKey, content: &Value) -> bool {

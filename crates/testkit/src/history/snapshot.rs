@@ -6,7 +6,7 @@
 
 use listwatch_wire::Revision;
 
-use super::{Filter, List, Seen, Truth, Violation};
+use super::{List, Seen, Truth, Violation, WatchFilter};
 
 impl List {
     /// Returns every promise that this list broke.
@@ -31,7 +31,7 @@ impl Truth {
     /// bytewise, so that `a-b/x` comes before `a/x`.
     pub(super) fn compare_state<'a>(
         &self,
-        filter: &Filter,
+        filter: &WatchFilter,
         revision: Revision,
         objects: impl Iterator<Item = &'a Seen>,
     ) -> Option<String> {

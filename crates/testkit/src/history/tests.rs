@@ -8,8 +8,8 @@ use listwatch_wire::event::EventType;
 use listwatch_wire::{ObjectKey, Revision};
 use serde_json::{Value, json};
 
-use super::handler::{self, Broken, HandlerCall};
-use super::{Acknowledged, Filter, Frame, List, Seen, Start, Truth, Violation, Watch};
+use super::handler::{self, HandlerCall, HandlerViolation};
+use super::{Acknowledged, Frame, List, Seen, Start, Truth, Violation, Watch, WatchFilter};
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::namespaced("ns", name)
@@ -55,7 +55,7 @@ fn good() -> Vec<Frame> {
 }
 
 fn watch(start: Start, frames: Vec<Frame>) -> Watch {
-    let filter = Filter { namespace: Some("ns".into()), labels: "color=red".parse().unwrap() };
+    let filter = WatchFilter { namespace: Some("ns".into()), labels: "color=red".parse().unwrap() };
     let mut watch = Watch::new("w", filter, start);
     (watch.frames, watch.complete_until) = (frames, Some(Revision(15)));
     watch
@@ -194,7 +194,7 @@ fn the_position_of_a_stream_is_where_it_can_resume() {
 
 fn list(revision: u64, not_older_than: u64, items: Vec<Seen>) -> Vec<Violation> {
     let (revision, not_older_than) = (Revision(revision), Revision(not_older_than));
-    List { name: "l".into(), filter: Filter::default(), not_older_than, revision, items }.check(&truth())
+    List { name: "l".into(), filter: WatchFilter::default(), not_older_than, revision, items }.check(&truth())
 }
 
 #[test]
@@ -217,7 +217,10 @@ fn durable_an_acknowledged_write_that_the_log_does_not_have() {
     breaks!(truth().check_acknowledged(&[deletion.clone(), deletion]), Violation::Durable(_));
 }
 
-fn told<const N: usize, const M: usize>(history: [&HandlerCall; N], server: [&Seen; M]) -> Vec<Broken> {
+fn told<const N: usize, const M: usize>(
+    history: [&HandlerCall; N],
+    server: [&Seen; M],
+) -> Vec<HandlerViolation> {
     let server: BTreeMap<_, _> = server.iter().map(|seen| (seen.key.clone(), (*seen).clone())).collect();
     handler::check(&history.map(Clone::clone), &server)
 }
@@ -230,13 +233,13 @@ fn a_handler_hears_one_consistent_story() {
     let (deleted, deleted_two) = (&HandlerCall::Deleted(one.clone()), &HandlerCall::Deleted(two.clone()));
     assert_eq!(told([added, updated], [two]), []);
     assert_eq!(told([added, updated, deleted_two], []), []);
-    breaks!(told([added, added], [one]), Broken::OutOfTurn(_));
-    breaks!(told([updated], [two]), Broken::OutOfTurn(_));
-    breaks!(told([deleted], []), Broken::OutOfTurn(_));
-    breaks!(told([added_two, updated], [two]), Broken::WrongOld(_));
-    breaks!(told([added, deleted_two, added], [one]), Broken::BackInTime(_));
-    breaks!(told([added], [two]), Broken::NotConverged(_));
-    breaks!(told([added], []), Broken::NotConverged(_));
+    breaks!(told([added, added], [one]), HandlerViolation::OutOfTurn(_));
+    breaks!(told([updated], [two]), HandlerViolation::OutOfTurn(_));
+    breaks!(told([deleted], []), HandlerViolation::OutOfTurn(_));
+    breaks!(told([added_two, updated], [two]), HandlerViolation::WrongOld(_));
+    breaks!(told([added, deleted_two, added], [one]), HandlerViolation::BackInTime(_));
+    breaks!(told([added], [two]), HandlerViolation::NotConverged(_));
+    breaks!(told([added], []), HandlerViolation::NotConverged(_));
 }
 
 #[test]
@@ -248,7 +251,7 @@ fn a_recreated_object_is_not_an_update_of_the_old_one() {
     };
     let (old, new) = (with_uid(10, "1"), with_uid(12, "2"));
     let (added, updated) = (HandlerCall::Added(old.clone()), HandlerCall::Updated { old, new: new.clone() });
-    breaks!(told([&added, &updated], [&new]), Broken::MixedIdentities(_));
+    breaks!(told([&added, &updated], [&new]), HandlerViolation::MixedIdentities(_));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! From it follows what each watch must see: a change that makes an object match a selector is ADDED, one that ends the
 //! match is DELETED with the previous content, whatever happened in the store. Acknowledged writes must be in it as
 //! they were acknowledged; deletions are counted, because the response to one carries no revision. It is filled by
-//! [`Collection::truth`](crate::Collection::truth).
+//! [`TestCollection::truth`](crate::TestCollection::truth).
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,7 +12,7 @@ use listwatch_wire::event::EventType;
 use listwatch_wire::{ObjectKey, Revision};
 use serde_json::Value;
 
-use super::{Acknowledged, Filter, Violation};
+use super::{Acknowledged, Violation, WatchFilter};
 
 /// One committed change: what a key held before and holds after it.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +30,7 @@ impl TruthChange {
     ///
     /// The same decision as the server's view of a filter makes, written down independently: the two share no code.
     #[must_use]
-    pub fn seen_through(&self, filter: &Filter) -> Option<(EventType, &Value)> {
+    pub fn seen_through(&self, filter: &WatchFilter) -> Option<(EventType, &Value)> {
         let matching = |content: &Option<Value>| {
             content.as_ref().is_some_and(|content| filter.matches(&self.key, content))
         };
@@ -90,7 +90,7 @@ impl Truth {
     /// The first change after `after` and up to `upto` (inclusive) that a watch with this filter must deliver.
     pub(crate) fn first_due(
         &self,
-        filter: &Filter,
+        filter: &WatchFilter,
         after: Revision,
         upto: Revision,
     ) -> Option<(Revision, &TruthChange)> {
@@ -107,7 +107,7 @@ impl Truth {
     ///
     /// Replays the log from its begin: linear in the changes, for each list that is judged.
     #[must_use]
-    pub fn state(&self, filter: &Filter, revision: Revision) -> BTreeMap<ObjectKey, (Revision, &Value)> {
+    pub fn state(&self, filter: &WatchFilter, revision: Revision) -> BTreeMap<ObjectKey, (Revision, &Value)> {
         let mut state = BTreeMap::new();
         for (at, change) in self.changes.range(..=revision) {
             match &change.after {

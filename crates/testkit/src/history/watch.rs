@@ -9,12 +9,12 @@ use std::collections::HashSet;
 use listwatch_wire::event::EventType;
 use listwatch_wire::{ObjectKey, Revision};
 
-use super::{Filter, Frame, Seen, Start, Truth, Violation, Watch};
+use super::{Frame, Seen, Start, Truth, Violation, Watch, WatchFilter};
 
 impl Watch {
     /// The record of a stream that has delivered nothing yet.
     #[must_use]
-    pub fn new(name: impl Into<String>, filter: Filter, start: Start) -> Self {
+    pub fn new(name: impl Into<String>, filter: WatchFilter, start: Start) -> Self {
         let (name, frames, deltas) = (name.into(), Vec::new(), Vec::new());
         Self { name, filter, start, frames, complete_until: None, deltas, misfit: None }
     }
@@ -30,6 +30,7 @@ impl Watch {
         violations
     }
 
+    /// Checks the initial events, if there are any, and everything that follows them.
     fn check_frames(&self, truth: &Truth) -> Vec<Violation> {
         let (begin, rest) = match self.start {
             Start::After(revision) => (revision, self.frames.as_slice()),
@@ -55,6 +56,7 @@ impl Watch {
         })
     }
 
+    /// A watch that was cut during its initial events owes nothing.
     fn is_past_initial(&self) -> bool {
         matches!(self.start, Start::After(_)) || self.frames.iter().any(ends_initial)
     }
@@ -114,10 +116,12 @@ struct StreamWalk<'a> {
 }
 
 impl<'a> StreamWalk<'a> {
+    /// Begins at the revision that the watch begins after.
     fn new(watch: &'a Watch, truth: &'a Truth, position: Revision) -> Self {
         Self { watch, truth, position, bookmark: None, delivered: HashSet::new(), violations: Vec::new() }
     }
 
+    /// Checks one frame and moves on.
     fn frame(&mut self, frame: &Frame) {
         match frame {
             Frame::Event { kind, object } => self.event(*kind, object),
@@ -187,6 +191,7 @@ impl<'a> StreamWalk<'a> {
         }
     }
 
+    /// A bookmark promises that everything before it has been delivered.
     fn bookmark(&mut self, revision: Revision) {
         if revision < self.position {
             let text = format!("{}: bookmark {revision} after {}", self.watch.name, self.position);
@@ -206,6 +211,7 @@ impl<'a> StreamWalk<'a> {
         }
     }
 
+    /// A watch that was ended by the test must have everything up to then.
     fn finish(mut self) -> Vec<Violation> {
         if let Some(upto) = self.watch.complete_until {
             self.owed_up_to(upto, Violation::Reliable);

@@ -42,6 +42,7 @@ impl Faulty {
         Self { inner, breaking: None, stalled: None, held: Bytes::new(), ended: false, sent: false }
     }
 
+    /// Breaks at a place, in a way.
     pub(super) fn breaking(mut self, place: Place, then: Then) -> Self {
         self.breaking = Some((place, then));
         self

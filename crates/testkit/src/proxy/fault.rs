@@ -23,7 +23,7 @@ pub enum Fault {
     /// The connection is closed without an answer.
     Refuse,
     /// The server never sees the request; the client gets this.
-    Answer(Answer),
+    Answer(FaultAnswer),
     /// The request waits before it is forwarded, so that later ones overtake it.
     Delay(Duration),
     /// The answer's body breaks off.
@@ -61,14 +61,14 @@ pub enum Then {
 
 /// A response that the proxy sends in the server's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct FaultAnswer {
     code: u16,
     content_type: &'static str,
     retry_after: Option<u32>,
     body: Bytes,
 }
 
-impl Answer {
+impl FaultAnswer {
     /// A `Status` as the answer's body, with its own code and `Retry-After`.
     #[must_use]
     pub fn status(status: &Status) -> Self {

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use body::Faulty;
-pub use fault::{Answer, Fault, Place, Then};
+pub use fault::{Fault, FaultAnswer, Place, Then};
 pub use plan::{Odds, Plan, Rule};
 
 /// A running proxy; connections through it end when it is dropped.
@@ -37,6 +37,7 @@ pub struct Proxy {
     acceptor: JoinHandle<()>,
 }
 
+/// Everything that connections share.
 #[derive(Debug)]
 struct ProxyShared {
     upstream: Upstream,
@@ -123,12 +124,14 @@ impl Drop for Proxy {
     }
 }
 
+/// Ends when the proxy is dropped.
 async fn accept(listener: TcpListener, shared: Arc<ProxyShared>) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(connection(stream, shared.clone()));
     }
 }
 
+/// One connection of a client, until it ends or all are cut.
 async fn connection(stream: TcpStream, shared: Arc<ProxyShared>) {
     let mut era = shared.era.subscribe();
     let serve = hyper::service::service_fn(|request| request_through(shared.clone(), request));

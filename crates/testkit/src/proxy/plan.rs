@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::{Answer, Fault, Place, Then};
+use super::{Fault, FaultAnswer, Place, Then};
 
 /// Decides for each request in turn which fault it meets, if any.
 ///
@@ -97,13 +97,13 @@ fn draw(random: &mut StdRng, odds: Odds, uri: &Uri) -> Fault {
     let mut faults = vec![
         Fault::Refuse,
         Fault::Delay(wait),
-        Fault::Answer(Answer::status(&Status::too_many_requests("slow down", 1))),
-        Fault::Answer(Answer::status(&Status::internal("injected by the proxy"))),
-        Fault::Answer(Answer::html(502)),
-        Fault::Answer(Answer::status(&expired)),
+        Fault::Answer(FaultAnswer::status(&Status::too_many_requests("slow down", 1))),
+        Fault::Answer(FaultAnswer::status(&Status::internal("injected by the proxy"))),
+        Fault::Answer(FaultAnswer::html(502)),
+        Fault::Answer(FaultAnswer::status(&expired)),
     ];
     if is_watch {
-        faults.push(Fault::Answer(Answer::error_event(&expired)));
+        faults.push(Fault::Answer(FaultAnswer::error_event(&expired)));
         // Most faults of a long stream are in its body, so these weigh more.
         for _ in 0..3 {
             faults.push(Fault::Break { place: place_in_stream(random), then: ending(random, wait) });

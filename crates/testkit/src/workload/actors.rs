@@ -20,7 +20,7 @@ use super::{Filtered, WorkloadStage, names};
 use crate::collection::items;
 use crate::held::DeltaBases;
 use crate::history::{Acknowledged, List, Seen, Start, Truth, Watch};
-use crate::raw::{RawError, WatchStream};
+use crate::raw::{RawError, RawWatch};
 
 /// Between lists, and after a failed request: nobody asks in a hot loop.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -69,6 +69,7 @@ pub(super) async fn lister(stage: Arc<WorkloadStage>, number: usize) -> Result<V
     Ok(lists)
 }
 
+/// The revision of a list, which its items are held against.
 fn list_revision(list: &Value) -> Result<Revision, RawError> {
     let text = list.pointer("/metadata/resourceVersion").and_then(Value::as_str);
     text.and_then(|text| text.parse().ok())
@@ -134,7 +135,7 @@ async fn open(
     path: &str,
     start: Start,
     held: &mut Option<DeltaBases>,
-) -> Result<WatchStream, RawError> {
+) -> Result<RawWatch, RawError> {
     let Some(held) = held else { return stage.reads.watch(path).await };
     if matches!(start, Start::Initial(_)) {
         held.clear();
@@ -154,7 +155,7 @@ enum ActorEnd {
 /// The deadline is for all streams of a watcher together, and starts when writing has ended.
 async fn follow(
     stage: &WorkloadStage,
-    stream: &mut WatchStream,
+    stream: &mut RawWatch,
     watch: &mut Watch,
     hang_up_after: usize,
     deadline: &mut Option<Instant>,
@@ -193,6 +194,7 @@ async fn follow(
     }
 }
 
+/// True if the watch has delivered what the truth owes it.
 fn has_all(watch: &Watch, truth: &Truth) -> bool {
     let begin = match watch.start {
         Start::After(revision) => Some(revision),
@@ -223,6 +225,7 @@ async fn first_start(
     }
 }
 
+/// The path of a watch, with bookmarks.
 fn path(stage: &WorkloadStage, query: &str, start: Start) -> String {
     let common = format!("{}?watch=true&allowWatchBookmarks=true&{query}", stage.collection.path());
     match start {

@@ -18,9 +18,9 @@ use rand::rngs::StdRng;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::collection::Collection;
-use crate::history::{Acknowledged, Filter, List, Truth, Violation, Watch};
-use crate::raw::{Raw, RawError};
+use crate::collection::TestCollection;
+use crate::history::{Acknowledged, List, Truth, Violation, Watch, WatchFilter};
+use crate::raw::{RawClient, RawError};
 
 /// The size of a run: actors, writes and the seed.
 ///
@@ -89,10 +89,10 @@ impl Record {
 #[derive(Debug)]
 struct WorkloadStage {
     /// The client for writes. Its way has no faults, since only a write that was answered can be judged.
-    writes: Raw,
+    writes: RawClient,
     /// The client for lists and watches. Its way may have any fault.
-    reads: Raw,
-    collection: Collection,
+    reads: RawClient,
+    collection: TestCollection,
     workload: Workload,
     /// The newest revision that any writer was told.
     acknowledged: AtomicU64,
@@ -101,10 +101,12 @@ struct WorkloadStage {
 }
 
 impl WorkloadStage {
+    /// Reads that begin now must be at least as new.
     fn newest_acknowledged(&self) -> Revision {
         Revision(self.acknowledged.load(Ordering::SeqCst))
     }
 
+    /// Each actor has a sequence of its own, so that a seed gives the same workload whatever the schedule.
     fn random(&self, actor: u64) -> StdRng {
         StdRng::seed_from_u64(self.workload.seed.wrapping_mul(1_000_003).wrapping_add(actor))
     }
@@ -113,8 +115,8 @@ impl WorkloadStage {
 impl Workload {
     /// The kind that is written: Secrets, because no controller of the server makes any.
     #[must_use]
-    pub fn collection() -> Collection {
-        Collection::core("secrets", "default")
+    pub fn collection() -> TestCollection {
+        TestCollection::core("secrets", "default")
     }
 
     /// Runs it: writes and reads may take different ways (a proxy, another server); the truth comes from the engine's own
@@ -122,7 +124,12 @@ impl Workload {
     ///
     /// # Errors
     /// If a write is refused that must succeed, or the log cannot be read.
-    pub async fn run(self, writes: Raw, reads: Raw, engine: &dyn Engine) -> Result<Record, RawError> {
+    pub async fn run(
+        self,
+        writes: RawClient,
+        reads: RawClient,
+        engine: &dyn Engine,
+    ) -> Result<Record, RawError> {
         let begin = engine.current().await.map_err(lost)?;
         let stage = Arc::new(WorkloadStage {
             writes,
@@ -157,4 +164,4 @@ fn lost(error: impl std::fmt::Display) -> RawError {
 }
 
 /// A filter, and the query that asks for it.
-type Filtered = (Filter, String);
+type Filtered = (WatchFilter, String);

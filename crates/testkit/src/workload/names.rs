@@ -8,8 +8,8 @@ use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 
 use super::Filtered;
-use crate::collection::Collection;
-use crate::history::Filter;
+use crate::collection::TestCollection;
+use crate::history::WatchFilter;
 
 const COLORS: [&str; 3] = ["red", "green", "blue"];
 const SELECTORS: [&str; 9] = [
@@ -27,7 +27,7 @@ const SELECTORS: [&str; 9] = [
 /// The next request of a writer for one of its keys.
 pub(super) fn operation(
     random: &mut StdRng,
-    collection: &Collection,
+    collection: &TestCollection,
     name: &str,
     there: bool,
     write: usize,
@@ -46,7 +46,8 @@ pub(super) fn operation(
     }
 }
 
-fn object(random: &mut StdRng, collection: &Collection, name: &str, write: usize) -> Value {
+/// A small object whose labels are chosen anew with each write.
+fn object(random: &mut StdRng, collection: &TestCollection, name: &str, write: usize) -> Value {
     json!({
         "kind": "Secret", "apiVersion": "v1", "type": "Opaque",
         "metadata": {"name": name, "namespace": collection.namespace(), "labels": labels(random)},
@@ -66,12 +67,12 @@ fn labels(random: &mut StdRng) -> Value {
 }
 
 /// A random selector, and the query that asks for it.
-pub(super) fn filter(random: &mut StdRng, collection: &Collection) -> Filtered {
+pub(super) fn filter(random: &mut StdRng, collection: &TestCollection) -> Filtered {
     let selector = SELECTORS.choose(random).copied().unwrap_or_default();
     let labels = selector.parse().unwrap_or_default();
     let encoded = selector.replace(' ', "%20").replace('=', "%3D").replace('!', "%21");
     (
-        Filter { namespace: Some(collection.namespace().to_owned()), labels },
+        WatchFilter { namespace: Some(collection.namespace().to_owned()), labels },
         format!("labelSelector={encoded}"),
     )
 }

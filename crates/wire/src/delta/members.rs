@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use listwatch_json::raw::{self, Field};
+use listwatch_json::raw::{self, RawField};
 
 use super::compare::{Edit, EditOp, MAX_EDITS, push_index, push_key, shorten};
 
@@ -69,9 +69,9 @@ impl<'a> MemberComparison<'a, '_, '_> {
 
     /// False if members changed their order, which no operation can say.
     fn object(&mut self, place: ComparedPlace<'_>, old: &Range<usize>, new: &Range<usize>) -> Option<bool> {
-        let before: Vec<Field> = raw::fields(self.a, old.start)?.collect();
-        let after: Vec<Field> = raw::fields(self.b, new.start)?.collect();
-        let key = |bytes, field: &Field| -> Option<&[u8]> { <[u8]>::get(bytes, field.key.clone()) };
+        let before: Vec<RawField> = raw::fields(self.a, old.start)?.collect();
+        let after: Vec<RawField> = raw::fields(self.b, new.start)?.collect();
+        let key = |bytes, field: &RawField| -> Option<&[u8]> { <[u8]>::get(bytes, field.key.clone()) };
         let (mut i, mut j, mut end) = (0, 0, old.start + 1);
         loop {
             let (x, y) = (before.get(i), after.get(j));

@@ -1,6 +1,7 @@
 //! [`FieldSelector`]: conditions on a few chosen fields, such as `metadata.name=a,status.phase!=Running`.
 //!
-//! The server decides which fields a resource offers; this parses, prints and evaluates.
+//! The server decides which fields a resource offers; this parses, prints and evaluates. There are only equality and
+//! its opposite, as in kube-apiserver. Backslashes escape commas and equal signs in values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -62,6 +63,14 @@ impl FieldSelector {
     }
 
     /// The selector of one field with one value.
+    ///
+    /// ```
+    /// use listwatch_wire::selector::FieldSelector;
+    ///
+    /// let selector = FieldSelector::equals("metadata.name", "a");
+    /// assert_eq!(selector.to_string(), "metadata.name=a");
+    /// assert!(selector.matches(|field| (field == "metadata.name").then_some("a")));
+    /// ```
     #[must_use]
     pub fn equals(field: impl Into<String>, value: impl Into<String>) -> Self {
         Self::new(vec![FieldTerm { field: field.into(), value: value.into(), negated: false }])
@@ -74,12 +83,16 @@ impl FieldSelector {
     }
 
     /// The comparisons.
+    ///
+    /// In the order in which they were written.
     #[must_use]
     pub fn terms(&self) -> &[FieldTerm] {
         &self.terms
     }
 
     /// The value a field must have exactly, if the selector says so: a name in it makes a list a lookup.
+    ///
+    /// The value that a field must have, if there is one. A watch of one object is recognised by it.
     #[must_use]
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|t| !t.negated && t.field == field).map(|t| t.value.as_str())

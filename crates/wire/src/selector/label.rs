@@ -1,6 +1,7 @@
 //! [`LabelSelector`]: conditions on labels, in the form of a query (`a in (b,c),!d`).
 //!
-//! The form inside objects (`matchLabels`, `matchExpressions`) is in `listwatch_kinds`.
+//! The form inside objects (`matchLabels`, `matchExpressions`) is in `listwatch_kinds`. All requirements must hold. An
+//! absent label meets the negative ones: `a!=b` selects objects without `a`. The grammar is `label_parser`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -46,6 +47,8 @@ impl LabelSelector {
     }
 
     /// The requirements, sorted by key.
+    ///
+    /// In the canonical order, which is by key.
     #[must_use]
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
@@ -57,6 +60,15 @@ impl LabelSelector {
     }
 
     /// The value a key must have exactly, if the selector says so: what an index by label value can use.
+    ///
+    /// The watch cache finds objects by it, through an index.
+    ///
+    /// ```
+    /// use listwatch_wire::selector::LabelSelector;
+    ///
+    /// let selector: LabelSelector = "app=web,tier in (a,b)".parse().unwrap();
+    /// assert_eq!((selector.exact("app"), selector.exact("tier")), (Some("web"), None));
+    /// ```
     #[must_use]
     pub fn exact(&self, key: &str) -> Option<&str> {
         self.requirements.iter().filter(|r| r.key == key).find_map(Requirement::exact)

@@ -72,6 +72,8 @@ impl Status {
     }
 
     /// 401: no credential, or none that an authenticator accepts. The text never says which.
+    ///
+    /// The reason is never given: it would help to guess.
     #[must_use]
     #[doc(alias = "NewUnauthorized")]
     pub fn unauthorized() -> Self {
@@ -80,6 +82,13 @@ impl Status {
 
     /// 403: refused by authorization or admission, with the reason in `why`. An empty resource stands for a path
     /// outside the resource tree.
+    ///
+    /// ```
+    /// use listwatch_wire::Status;
+    ///
+    /// let status = Status::forbidden("apps", "deployments", "web", "not yours");
+    /// assert_eq!((status.code, status.message.as_str()), (403, "deployments.apps \"web\" is forbidden: not yours"));
+    /// ```
     #[must_use]
     #[doc(alias = "NewForbidden")]
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
@@ -93,6 +102,12 @@ impl Status {
     }
 
     /// 404: the resource is served, but has no object of that name. client-go's `IsNotFound` is true for it.
+    ///
+    /// ```
+    /// use listwatch_wire::Status;
+    ///
+    /// assert_eq!(Status::not_found("", "pods", "a").message, "pods \"a\" not found");
+    /// ```
     #[must_use]
     #[doc(alias = "NewNotFound")]
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
@@ -102,6 +117,8 @@ impl Status {
 
     /// 404: nothing is served at the path. It names no object, by which clients tell a missing API from a missing
     /// object.
+    ///
+    /// For paths that no group has. kube-apiserver answers some of them with plain text instead.
     #[must_use]
     #[doc(alias = "NewGenericServerResponse")]
     pub fn no_such_path() -> Self {
@@ -117,6 +134,8 @@ impl Status {
     }
 
     /// 405: the kind does not have the verb, though its path is served.
+    ///
+    /// For a verb that the resource does not offer.
     #[must_use]
     #[doc(alias = "NewMethodNotSupported")]
     pub fn method_not_supported(group: &str, resource: &str, verb: &str) -> Self {
@@ -136,6 +155,14 @@ impl Status {
 
     /// 409: a create found the name taken. Clients tell it from [`conflict`](Self::conflict) by the reason, since the
     /// code is the same.
+    ///
+    /// Of concurrent creations one succeeds and the others get this.
+    ///
+    /// ```
+    /// use listwatch_wire::Status;
+    ///
+    /// assert_eq!(Status::already_exists("", "pods", "a").message, "pods \"a\" already exists");
+    /// ```
     #[must_use]
     #[doc(alias = "NewAlreadyExists")]
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
@@ -159,6 +186,15 @@ impl Status {
 
     /// 409: a precondition of the request no longer holds, such as its uid. A client reads the object again before it
     /// retries.
+    ///
+    /// A client reads the object again and decides anew; the write has not taken place.
+    ///
+    /// ```
+    /// use listwatch_wire::Status;
+    ///
+    /// let status = Status::conflict("", "pods", "a", "it is being deleted");
+    /// assert_eq!(status.message, "Operation cannot be fulfilled on pods \"a\": it is being deleted");
+    /// ```
     #[must_use]
     #[doc(alias = "NewConflict")]
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
@@ -175,6 +211,8 @@ impl Status {
     }
 
     /// 410: history no longer reaches the resourceVersion or `continue` token asked for. A reflector lists again.
+    ///
+    /// A watch or a continue token from before the beginning of history: the client lists again.
     #[must_use]
     #[doc(alias = "NewResourceExpired")]
     pub fn expired(message: impl Into<String>) -> Self {
@@ -182,6 +220,8 @@ impl Status {
     }
 
     /// 413: the body, or the number of patch operations, exceeds its bound.
+    ///
+    /// A body beyond the limit is not read to its end.
     #[must_use]
     #[doc(alias = "NewRequestEntityTooLargeError")]
     pub fn too_large(why: &str) -> Self {
@@ -238,6 +278,14 @@ impl Status {
     }
 
     /// 429: overload or a disruption budget. client-go repeats the request after the given seconds by itself.
+    ///
+    /// The header `Retry-After` repeats the seconds, since clients of all languages honour it.
+    ///
+    /// ```
+    /// use listwatch_wire::Status;
+    ///
+    /// assert_eq!(Status::too_many_requests("busy", 3).retry_after(), Some(3));
+    /// ```
     #[must_use]
     #[doc(alias = "NewTooManyRequests")]
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
@@ -245,6 +293,12 @@ impl Status {
     }
 
     /// 500 with a known origin, whose text is repeated as a cause.
+    ///
+    /// ```
+    /// use listwatch_wire::Status;
+    ///
+    /// assert_eq!(Status::internal("disk full").message, "Internal error occurred: disk full");
+    /// ```
     #[must_use]
     #[doc(alias = "NewInternalError")]
     pub fn internal(error: impl std::fmt::Display) -> Self {
@@ -272,6 +326,8 @@ impl Status {
     }
 
     /// 503: the server is starting, stopping, or cannot reach its store.
+    ///
+    /// For the time in which the server starts or ends, and for extension API servers that do not answer.
     #[must_use]
     pub fn service_unavailable(message: impl Into<String>) -> Self {
         Self::failure(503, StatusReason::ServiceUnavailable, message)

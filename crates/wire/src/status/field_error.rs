@@ -122,6 +122,13 @@ impl FieldError {
     }
 
     /// A value that breaks a rule of its field, with the rule in `detail`. Prints `Invalid value`.
+    ///
+    /// ```
+    /// use listwatch_wire::status::FieldError;
+    ///
+    /// let error = FieldError::invalid("spec.replicas", -1, "must not be negative");
+    /// assert_eq!(error.to_string(), "spec.replicas: Invalid value: -1: must not be negative");
+    /// ```
     #[must_use]
     pub fn invalid(field: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(FieldErrorKind::Invalid, field, value, detail)
@@ -139,6 +146,12 @@ impl FieldError {
     }
 
     /// A field that is absent or empty and must not be. Prints no value.
+    ///
+    /// ```
+    /// use listwatch_wire::status::FieldError;
+    ///
+    /// assert_eq!(FieldError::required("spec.name", "").to_string(), "spec.name: Required value");
+    /// ```
     #[must_use]
     pub fn required(field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::new(FieldErrorKind::Required, field, Value::Null, detail)
@@ -151,6 +164,12 @@ impl FieldError {
     }
 
     /// A value that occurs twice where it must be unique. The path is that of the second.
+    ///
+    /// ```
+    /// use listwatch_wire::status::FieldError;
+    ///
+    /// assert_eq!(FieldError::duplicate("a[1]", "x").to_string(), "a[1]: Duplicate value: \"x\"");
+    /// ```
     #[must_use]
     pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(FieldErrorKind::Duplicate, field, value, "")
@@ -229,6 +248,8 @@ impl From<&FieldError> for StatusCause {
 }
 
 /// Several texts as one: alone as it is, many in brackets, repeated ones once.
+///
+/// As apimachinery joins errors; the order is kept.
 #[must_use]
 pub fn aggregate(texts: impl IntoIterator<Item = String>) -> String {
     let mut known = HashSet::new();

@@ -30,6 +30,8 @@ impl FieldErrors {
 
     /// Adds an error, if there is room. What has no room is left out of the response; the object is refused in any
     /// case.
+    ///
+    /// Beyond the bounds the error is dropped: the object is refused in any case.
     pub fn push(&mut self, error: FieldError) {
         if self.takes(&error) {
             self.kept.push(error);
@@ -47,6 +49,8 @@ impl FieldErrors {
     }
 
     /// Returns true if more errors would be dropped, so that looking for them is of no use.
+    ///
+    /// A walk over a large object may end then.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.bytes >= MAX_BYTES || self.taken >= MAX_ERRORS

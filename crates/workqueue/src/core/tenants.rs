@@ -63,7 +63,7 @@ impl Tenant {
 
 /// Tenants that have a turn at a level: those within their share first.
 #[derive(Debug, Default)]
-struct Turns {
+struct TenantTurns {
     within_share: VecDeque<u32>,
     beyond: VecDeque<u32>,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Tenants {
     of_slot: Vec<u32>,
     /// Unused tenants that have not saved up again: forgetting them would forgive what they have used.
     resting: VecDeque<u32>,
-    turns: [Turns; LEVELS],
+    turns: [TenantTurns; LEVELS],
     in_flight_max: u32,
     waiting: usize,
     /// The number of keys that were handed out so far, and when last nothing was left.
@@ -305,7 +305,7 @@ impl Tenants {
     }
 
     #[expect(clippy::indexing_slicing, reason = "levels are Priority as usize, and there are as many turns")]
-    fn turns(&mut self, level: usize) -> &mut Turns {
+    fn turns(&mut self, level: usize) -> &mut TenantTurns {
         &mut self.turns[level]
     }
 }

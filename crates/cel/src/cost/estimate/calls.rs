@@ -5,7 +5,7 @@
 //! does and the total decides whether a definition is accepted. Sizes come from the schema or from the literal; the
 //! counterpart at run time is `cost::runtime`.
 
-use super::super::runtime::{LIST_COST, REGEX_FACTOR, STRING_FACTOR, STRUCT_COST, ceil};
+use super::super::runtime::{LIST_COST, REGEX_FACTOR, STRING_FACTOR, STRUCT_COST, ceil, orders_text};
 use super::{CostRange, Coster, EstimateStep, SizeRange, UNKNOWN, both};
 use crate::ast::{AstKind, Id, Literal};
 use crate::types::Type;
@@ -148,20 +148,7 @@ impl Coster<'_> {
                 let cost = if overload == "add_list" { ONE } else { size.scaled(STRING_FACTOR) };
                 Call::sized(cost, size)
             }
-            (
-                "less_string"
-                | "greater_string"
-                | "less_equals_string"
-                | "greater_equals_string"
-                | "less_bytes"
-                | "greater_bytes"
-                | "less_equals_bytes"
-                | "greater_equals_bytes"
-                | "equals"
-                | "not_equals",
-                _,
-                [left, right],
-            ) => {
+            (_, _, [left, right]) if orders_text(overload) || matches!(overload, "equals" | "not_equals") => {
                 let max = left.size.max.min(right.size.max);
                 let compared = CostRange { min: u64::from(max > 0), max };
                 Call::of(compared.scaled(STRING_FACTOR))

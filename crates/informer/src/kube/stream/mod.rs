@@ -4,10 +4,10 @@
 //! above a [`KubeSource`](super::KubeSource) knows where its watch comes from. Whatever goes wrong before a subscription has
 //! begun, its source opens an ordinary watch instead; whatever goes wrong afterwards is a watch that broke off.
 //!
-//! The connection has a task of its own ([`carrier`]), which ends with the last subscription.
+//! The connection has a task of its own ([`connection`]), which ends with the last subscription.
 
-mod carrier;
 mod connect;
+mod connection;
 mod frames;
 
 use std::fmt;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::lister_watcher::SourceError;
 use crate::sync::Mutex;
-use carrier::Carrier;
+use connection::ConnectionTask;
 
 /// A server that does not offer streams is asked again after so long: it may have been replaced.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
@@ -39,12 +39,12 @@ struct StreamHandle {
 #[derive(Default)]
 struct HandleState {
     /// To the task of the connection.
-    requests: Option<mpsc::UnboundedSender<CarrierRequest>>,
+    requests: Option<mpsc::UnboundedSender<ConnectionRequest>>,
     not_offered_until: Option<Instant>,
 }
 
 /// A request of a source to the connection. Each has one at a time, so that there are no more than twice as many as sources.
-enum CarrierRequest {
+enum ConnectionRequest {
     Subscribe(Box<NewSubscription>),
     Unsubscribe(String),
     Bookmark(Revision),
@@ -72,7 +72,7 @@ enum SubscriptionOutcome {
 pub(super) struct SubscriptionReader {
     id: String,
     lines: mpsc::Receiver<Result<Bytes, SourceError>>,
-    requests: mpsc::UnboundedSender<CarrierRequest>,
+    requests: mpsc::UnboundedSender<ConnectionRequest>,
     /// The form of its events.
     pub(super) content_type: String,
 }
@@ -87,7 +87,7 @@ impl SubscriptionReader {
 impl Drop for SubscriptionReader {
     fn drop(&mut self) {
         // If the task is gone, so is the subscription.
-        let _ = self.requests.send(CarrierRequest::Unsubscribe(std::mem::take(&mut self.id)));
+        let _ = self.requests.send(ConnectionRequest::Unsubscribe(std::mem::take(&mut self.id)));
     }
 }
 
@@ -111,9 +111,9 @@ impl SharedStream {
         for _ in 0..2 {
             let Some(requests) = self.requests() else { return Ok(None) };
             let (begun, outcome) = oneshot::channel();
-            let (lines, reader) = mpsc::channel(carrier::WAITING_BATCHES);
+            let (lines, reader) = mpsc::channel(connection::WAITING_BATCHES);
             let new = NewSubscription { asked: asked.clone(), begun, lines, reader };
-            if requests.send(CarrierRequest::Subscribe(Box::new(new))).is_err() {
+            if requests.send(ConnectionRequest::Subscribe(Box::new(new))).is_err() {
                 continue;
             }
             match outcome.await {
@@ -129,12 +129,12 @@ impl SharedStream {
     /// Asks for a bookmark at a revision, so that quiet collections learn of it.
     pub(crate) fn bookmark(&self, revision: Revision) {
         if let Some(requests) = &self.0.state.lock().requests {
-            let _ = requests.send(CarrierRequest::Bookmark(revision));
+            let _ = requests.send(ConnectionRequest::Bookmark(revision));
         }
     }
 
     /// The way to the task, which is started if need be; none if the server does not offer streams.
-    fn requests(&self) -> Option<mpsc::UnboundedSender<CarrierRequest>> {
+    fn requests(&self) -> Option<mpsc::UnboundedSender<ConnectionRequest>> {
         let mut state = self.0.state.lock();
         if state.not_offered_until.is_some_and(|until| Instant::now() < until) {
             return None;
@@ -144,10 +144,10 @@ impl SharedStream {
         }
         let (requests, asked) = mpsc::unbounded_channel();
         state.requests = Some(requests.clone());
-        let carrier = Carrier::new(self.0.client.clone(), requests.downgrade(), asked);
+        let connection = ConnectionTask::new(self.0.client.clone(), requests.downgrade(), asked);
         let handle = Arc::downgrade(&self.0);
         tokio::spawn(async move {
-            if !carrier.run().await
+            if !connection.run().await
                 && let Some(handle) = handle.upgrade()
             {
                 let mut state = handle.state.lock();

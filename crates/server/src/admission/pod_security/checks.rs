@@ -21,6 +21,7 @@ use super::restricted::{
 
 /// A reason and its detail.
 pub(super) type PodViolation = (&'static str, String);
+/// Returns the violation, if there is one.
 type PodCheck = fn(&Pod<'_>) -> Option<PodViolation>;
 
 /// The violations of a standard, in the order of its checks.
@@ -67,6 +68,7 @@ const NEVER: u32 = u32::MAX;
 /// The newest version in which a check changed: what `latest` means.
 const NEWEST: u32 = 37;
 
+/// A check of the baseline level, for versions from `since` and before `before`.
 const fn baseline(since: u32, before: u32, check: PodCheck) -> PodCheckRow {
     PodCheckRow { level: StandardLevel::Baseline, since, before, check, replaced: NEVER, exempt: |_| false }
 }
@@ -76,6 +78,7 @@ const fn replaced(since: u32, before: u32, replaced: u32, check: PodCheck) -> Po
     PodCheckRow { level: StandardLevel::Baseline, since, before, check, replaced, exempt: |_| false }
 }
 
+/// The same for the restricted level.
 const fn restricted(since: u32, before: u32, check: PodCheck) -> PodCheckRow {
     PodCheckRow { level: StandardLevel::Restricted, since, before, check, replaced: NEVER, exempt: |_| false }
 }

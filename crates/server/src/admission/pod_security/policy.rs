@@ -59,6 +59,7 @@ impl fmt::Display for Standard {
     }
 }
 
+/// An unknown level is an error of the label, and counts as restricted.
 fn level(text: &str) -> Result<StandardLevel, &'static str> {
     match text {
         "privileged" => Ok(StandardLevel::Privileged),
@@ -68,6 +69,7 @@ fn level(text: &str) -> Result<StandardLevel, &'static str> {
     }
 }
 
+/// `latest` or `v1.N`.
 fn version(text: &str) -> Result<StandardVersion, &'static str> {
     if text == "latest" {
         return Ok(StandardVersion::Latest);
@@ -120,6 +122,7 @@ impl NamespacePolicy {
     }
 }
 
+/// Notes a wrong label and goes on with a value for it.
 fn note<T>(errors: &mut Vec<FieldError>, key: &str, text: &str, why: &str, fallback: T) -> T {
     errors.push(FieldError::invalid(format!("metadata.labels[{key}]"), text, why));
     fallback

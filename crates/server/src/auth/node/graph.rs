@@ -113,6 +113,7 @@ impl NodeGraph {
         self.volumes.insert(name.into(), volume);
     }
 
+    /// Forgets that a volume refers to a Secret.
     fn unlink(&mut self, secret: &Vertex, volume: &str) {
         let Some(volumes) = self.volumes_of.get_mut(secret) else { return };
         volumes.remove(volume);
@@ -137,6 +138,7 @@ impl NodeGraph {
         self.volumes.get(volume).is_some_and(|volume| self.refers(node, &volume.claim))
     }
 
+    /// True if a Pod on the node refers to the object by itself.
     fn refers(&self, node: &str, object: &Vertex) -> bool {
         self.needed.get(object).is_some_and(|nodes| nodes.contains_key(node))
     }

@@ -278,7 +278,7 @@ fn own_csi_node(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
     check(own, "can only access CSINode with the same name as the requesting node")
 }
 
-/// What every kubelet may do. Others decide about the rest.
+/// The rights of every kubelet. Other authorizers decide about the rest.
 fn general(wanted: &Attributes<'_>) -> Result<(), String> {
     let allowed = wanted.subresource.is_empty()
         && GENERAL.iter().any(|(group, resource, verbs)| {

@@ -66,6 +66,7 @@ struct TokenParts<'a> {
 }
 
 impl<'a> TokenParts<'a> {
+    /// Looks at the issuer without verifying anything, to know whose token it may be.
     fn read(token: &'a str) -> Option<Self> {
         if token.len() > MAX_BYTES {
             return None;

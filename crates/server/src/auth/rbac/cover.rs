@@ -76,10 +76,12 @@ fn has_all(have: &[String], want: &[String]) -> bool {
     want.iter().all(|value| have.contains(value))
 }
 
+/// A star covers everything, and only a star covers a star.
 fn has_all_or_star(have: &[String], want: &[String]) -> bool {
     have.iter().any(|value| value == "*") || has_all(have, want)
 }
 
+/// `*/scale` covers the subresource of every resource.
 fn covers_resource(have: &[String], want: &str) -> bool {
     let of_any = want.split_once('/').map(|(_, subresource)| subresource);
     have.iter()
@@ -102,6 +104,7 @@ fn breakdown(rule: &PolicyRule) -> impl Iterator<Item = PolicyRule> + '_ {
     resource_breakdown(rule).chain(paths)
 }
 
+/// One rule per group, resource, verb and name: each must be covered by some rule, not all by one.
 fn resource_breakdown(rule: &PolicyRule) -> impl Iterator<Item = PolicyRule> + '_ {
     let pairs = rule.api_groups.iter().flat_map(move |group| rule.resources.iter().map(move |r| (group, r)));
     pairs.flat_map(move |(group, resource)| {

@@ -67,6 +67,7 @@ impl GrantScope {
         self.users.is_empty() && self.groups.is_empty()
     }
 
+    /// Users, groups and service accounts have maps of their own.
     fn place(&mut self, principal: Principal) -> (&mut PolicyMap<Arc<str>, GrantedRoles>, Arc<str>) {
         match principal {
             Principal::User(name) => (&mut self.users, name),

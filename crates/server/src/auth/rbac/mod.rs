@@ -12,7 +12,7 @@ mod aggregate;
 mod cover;
 mod grants;
 #[cfg(test)]
-mod naive;
+mod naive_tests;
 mod object;
 mod policy;
 mod rule;

@@ -3,7 +3,7 @@
 //! It is a persistent structure: the task that follows the cache clones it, changes the clone and publishes it, so
 //! that requests read without a lock and each is decided by one consistent state. [`Policy::decide`] looks up the
 //! user's grants ([`super::grants`]), then the rules of each role ([`super::aggregate`] for ClusterRoles that take
-//! from others). [`crate::auth::Roles`] feeds and asks it; `rbac/naive.rs` is the slow model that tests compare it
+//! from others). [`crate::auth::Roles`] feeds and asks it; `rbac/naive_tests.rs` is the slow model that tests compare it
 //! with.
 
 use std::fmt;
@@ -106,6 +106,7 @@ impl Policy {
         Err(missing)
     }
 
+    /// The binding that a right comes from, for the reason in audit events.
     fn source<'a>(&'a self, user: &'a User, granted: &Granted<'a>) -> Option<RuleSource<'a>> {
         let binding = self.bindings.get(granted.namespace)?.get(granted.binding)?;
         Some(RuleSource { binding, user })
@@ -136,6 +137,7 @@ impl Policy {
     }
 }
 
+/// Removes an entry, and the namespace when it has become empty.
 fn remove<V: Clone>(
     map: &mut PolicyMap<Arc<str>, PolicyMap<Arc<str>, V>>,
     namespace: &str,

@@ -29,6 +29,7 @@ pub(super) struct Answers {
     unknown: Mutex<Remembered>,
 }
 
+/// By the digest of the token: the token itself is not kept.
 type Remembered = HashMap<Digest, (TokenVerdict, Instant)>;
 
 impl Answers {

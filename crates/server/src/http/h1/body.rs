@@ -77,6 +77,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
         Ok(body)
     }
 
+    /// Reads a body of known length. The buffer is as large as the body, which has been bounded.
     async fn exactly(&mut self, length: usize) -> Result<Bytes, BodyProblem> {
         self.buf.reserve(length.saturating_sub(self.buf.len()));
         while self.buf.len() < length {
@@ -105,6 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
         }
     }
 
+    /// The length of the next chunk; extensions are ignored.
     async fn chunk_size(&mut self) -> Result<usize, BodyProblem> {
         loop {
             match httparse::parse_chunk_size(self.buf) {
@@ -145,6 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
         }
     }
 
+    /// Reads what there is; a connection that ends here has cut the body.
     async fn more(&mut self) -> Result<(), BodyProblem> {
         match self.io.read_buf(self.buf).await {
             Ok(0) | Err(_) => Err(BodyProblem::Cut),

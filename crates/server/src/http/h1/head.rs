@@ -216,6 +216,7 @@ pub(crate) fn write(
     out.extend_from_slice(b"\r\n");
 }
 
+/// One header line. Values have been checked for line breaks.
 fn line(out: &mut BytesMut, name: &str, value: &[u8]) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");

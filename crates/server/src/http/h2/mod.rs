@@ -79,12 +79,14 @@ where
     log(connection.await, peer);
 }
 
+/// Clients end connections in many ways; none is worth more than a debug line.
 fn log(outcome: hyper::Result<()>, peer: SocketAddr) {
     if let Err(error) = outcome {
         tracing::debug!(%peer, %error, "connection ended");
     }
 }
 
+/// A request of hyper as one of ours, and the response back.
 async fn answer(
     service: Arc<impl Handler>,
     request: hyper::Request<Incoming>,
@@ -101,6 +103,7 @@ async fn answer(
     Ok(response.map(|body| OutBody::new(body, StreamDeadline::current())))
 }
 
+/// A body that is read when a verb asks for it.
 struct StreamedBody(Option<Incoming>);
 
 impl BodySource for StreamedBody {

@@ -145,6 +145,7 @@ impl ConversionReviewBody {
         originals.iter().zip(&converted).enumerate().map(read).collect()
     }
 
+    /// The objects of a ConversionReview, or the reason for which the webhook refused.
     fn converted(&self, answer: &[u8]) -> Result<Vec<Value>, String> {
         let review = Value::read(answer).map_err(|error| error.to_string())?;
         let strict = self.version.ends_with("/v1");
@@ -252,6 +253,7 @@ struct ConversionCache {
     bytes: usize,
 }
 
+/// A storage key and a revision: a stored version never changes.
 type ConversionPlace = (Arc<str>, Revision);
 
 impl ConversionCache {
@@ -264,6 +266,7 @@ impl ConversionCache {
         Some(found)
     }
 
+    /// Two generations: when the young one is full, the old one is dropped. No order of use is kept.
     fn put(&mut self, place: ConversionPlace, bytes: Bytes) {
         self.bytes += bytes.len() + place.0.len();
         self.young.insert(place, bytes);

@@ -19,6 +19,7 @@ pub(crate) struct Hashes(Mutex<HashMap<HashKey, KeptHash>>);
 
 type HashKey = (Arc<str>, Arc<str>);
 
+/// The hash of a document and the resources that it describes.
 #[derive(Debug)]
 struct KeptHash {
     /// Weak, so that a definition that is gone is not kept alive by a number about it.
@@ -27,6 +28,7 @@ struct KeptHash {
 }
 
 impl KeptHash {
+    /// True if the resources are the same ones, by their pointers.
     fn describes(&self, resources: &[&Arc<Resource>]) -> bool {
         let same = |(kept, now): (&Weak<Resource>, &&Arc<Resource>)| kept.as_ptr() == Arc::as_ptr(now);
         self.described.len() == resources.len() && self.described.iter().zip(resources).all(same)
@@ -60,6 +62,7 @@ impl Hashes {
     }
 }
 
+/// In the form of kube-apiserver: SHA-512 in capital letters.
 fn hash_of(document: &[u8]) -> String {
     Sha512::digest(document).iter().map(|byte| format!("{byte:02X}")).collect()
 }

@@ -23,7 +23,7 @@ use crate::cache::{Cache, FieldLookup, Object};
 pub(crate) use crate::registry::custom::conversion::{Conversion, kind_of};
 pub(crate) use crate::registry::custom::hashes::Hashes;
 use crate::registry::custom::stages::Stages;
-use crate::registry::resource::{Presenter, Resource, Subresource, type_prefix};
+use crate::registry::resource::{Presenter, Resource, SubresourceInfo, type_prefix};
 
 /// Media types of a patch of a custom resource.
 pub(crate) const PATCH_TYPES: &[&str] =
@@ -89,20 +89,22 @@ fn texts(list: &[String]) -> Vec<Arc<str>> {
     list.iter().map(|text| text.as_str().into()).collect()
 }
 
+/// A selectable field of a definition: absent means empty.
 fn field(path: &str) -> FieldLookup {
     FieldLookup { label: path.into(), path: path.into(), fallback: None, absent: "".into() }
 }
 
-fn subresources(definition: &Definition, version: &Version) -> Vec<Subresource> {
+/// `status` and `scale`, where the version declares them.
+fn subresources(definition: &Definition, version: &Version) -> Vec<SubresourceInfo> {
     let verbs = || ["get", "patch", "update"].map(Arc::from).to_vec();
-    let status = version.status.then(|| Subresource {
+    let status = version.status.then(|| SubresourceInfo {
         name: "status".into(),
         group: definition.group.as_str().into(),
         version: version.name.as_str().into(),
         kind: definition.names.kind.as_str().into(),
         verbs: verbs(),
     });
-    let scale = version.scale.as_ref().map(|_| Subresource {
+    let scale = version.scale.as_ref().map(|_| SubresourceInfo {
         name: "scale".into(),
         group: "autoscaling".into(),
         version: "v1".into(),

@@ -25,6 +25,7 @@ pub(super) enum CustomNode<'a> {
 }
 
 impl<'a> CustomNode<'a> {
+    /// An embedded object has metadata of its own.
     fn known(schema: &'a Schema) -> Self {
         if schema.embedded { Self::Resource(schema) } else { Self::Known(schema) }
     }

@@ -24,7 +24,7 @@ use crate::registry::custom::stages::Stages;
 use crate::registry::managed::Tracking;
 use crate::registry::scale_paths::ScalePaths;
 use crate::registry::strategy::Strategy;
-use crate::registry::view::View;
+use crate::registry::view::ObjectView;
 
 /// The rules of one version of a custom kind.
 ///
@@ -148,9 +148,9 @@ impl Strategy for Custom {
         }
     }
 
-    fn prepare_update(&self, view: View, new: &mut Value, old: &Value) {
+    fn prepare_update(&self, view: ObjectView, new: &mut Value, old: &Value) {
         match view {
-            View::Status => keep_all_but_status(new, old),
+            ObjectView::Status => keep_all_but_status(new, old),
             _ => {
                 if self.version.status {
                     keep(new, old, "status");
@@ -179,7 +179,7 @@ impl Strategy for Custom {
         self.judge(object, None, errors.into_vec())
     }
 
-    fn validate_update(&self, _view: View, new: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, _view: ObjectView, new: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = Errors::default();
         meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
         let mut errors = errors.into_vec();

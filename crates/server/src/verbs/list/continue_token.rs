@@ -56,6 +56,7 @@ pub(crate) enum ContinueTokenError {
     Unclean(String),
 }
 
+/// The JSON inside of the token: version, revision and the key to go on at, as in kube-apiserver.
 #[derive(Serialize, Deserialize)]
 struct EncodedToken {
     #[serde(default)]
@@ -124,11 +125,13 @@ impl ContinueToken {
     }
 }
 
+/// Errors are those of Go's decoder.
 fn decode_json(bytes: &[u8]) -> Result<EncodedToken, ContinueTokenError> {
     json::check_syntax(bytes).map_err(|e| ContinueTokenError::Undecodable(e.to_string()))?;
     serde_json::from_slice(bytes).map_err(|e| ContinueTokenError::Undecodable(e.to_string()))
 }
 
+/// Go's words, with the position of the first illegal byte.
 fn base64_error(text: &str) -> String {
     let valid = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     let at = text.as_bytes().iter().take_while(|b| valid(b)).count();

@@ -107,6 +107,7 @@ pub(crate) async fn resolve(
     Ok(ListSource { revision, from, walker, limit, token })
 }
 
+/// The continue token, checked against the other options.
 fn continued(options: &ListOptions, version: Option<Revision>) -> Result<Option<ContinueToken>, Status> {
     if options.continue_token.is_empty() {
         return Ok(None);
@@ -147,6 +148,7 @@ async fn moment(
     }
 }
 
+/// Waits until the cache has reached the revision.
 async fn exactly(api: &Api, revision: Revision) -> Result<ListMoment, Status> {
     api.wait_for(Some(revision)).await?;
     Ok(ListMoment::Exactly(revision))

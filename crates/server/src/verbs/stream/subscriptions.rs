@@ -50,6 +50,7 @@ impl Subscriptions {
         Self { merged: MergedCursors::new(cache), watches: Vec::new() }
     }
 
+    /// Adds a watch that has begun.
     pub(super) fn join(&mut self, joining: JoiningWatch) {
         let JoiningWatch { id, cursor, writer, guard, deadline } = joining;
         let (slot, prefix) = (self.merged.add(cursor), event_prefix(&id));
@@ -82,6 +83,7 @@ impl Subscriptions {
         self.find(slot).and_then(|at| self.watches.get(at)).map(|watch| Arc::clone(&watch.id))
     }
 
+    /// Slots ascend, so a watch is found by halves.
     fn find(&self, slot: WatchSlot) -> Option<usize> {
         self.watches.binary_search_by_key(&slot, |watch| watch.slot).ok()
     }

@@ -181,6 +181,7 @@ impl EventFormat {
         out.freeze()
     }
 
+    /// A Table of one row.
     fn table(
         &mut self,
         meta: MetaVersion,

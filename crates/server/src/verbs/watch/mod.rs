@@ -270,6 +270,7 @@ impl ServedWatch {
         }
     }
 
+    /// The status is sent as the last event.
     fn fail(&mut self, status: Status) -> Option<FrameBytes> {
         self.stage = WatchStage::Failed(Box::new(status));
         None
@@ -303,6 +304,7 @@ impl ServedWatch {
         frames
     }
 
+    /// A bookmark, if the position has moved since the last one.
     fn bookmark(&mut self) -> Option<FrameBytes> {
         self.next_bookmark?;
         let position = self.cursor.settle().filter(|position| *position > self.told)?;

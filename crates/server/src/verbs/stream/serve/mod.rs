@@ -142,6 +142,7 @@ impl ServedStream {
         &self.admission.api
     }
 
+    /// Frames are collected and sent together.
     fn send_frame(&mut self, frame: &StreamFrame) {
         frame.write(&mut self.out);
     }

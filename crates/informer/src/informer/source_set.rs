@@ -1,4 +1,4 @@
-//! [`Roster`]: the sources of an informer and the reflectors that read them, one per namespace if there are several.
+//! [`SourceSet`]: the sources of an informer and the reflectors that read them, one per namespace if there are several.
 //!
 //! A source is known by its position, which indexes the delta queue, the monitor and `positions`. A position is given
 //! to another namespace only after its reflector has ended and its objects are out of the store: a late delta would
@@ -29,7 +29,7 @@ pub(super) struct Launch<K> {
 }
 
 /// A source with its reflector.
-struct RosterMember {
+struct ReadSource {
     position: usize,
     partition: Partition,
     stop: CancellationToken,
@@ -38,8 +38,8 @@ struct RosterMember {
 }
 
 /// The sources of an informer.
-pub(crate) struct Roster<K> {
-    members: Vec<RosterMember>,
+pub(crate) struct SourceSet<K> {
+    members: Vec<ReadSource>,
     /// Positions of namespaces that were taken away, with the tasks that read them.
     vacated: Vec<(usize, Option<JoinHandle<()>>)>,
     pub(super) open: Option<OpenNamespaces>,
@@ -47,7 +47,7 @@ pub(crate) struct Roster<K> {
     pub(super) tasks: TaskTracker,
 }
 
-impl<K> Roster<K> {
+impl<K> SourceSet<K> {
     pub(super) fn new(open: Option<OpenNamespaces>) -> Self {
         let (members, vacated) = (Vec::new(), Vec::new());
         Self { members, vacated, open, launch: None, tasks: TaskTracker::new() }
@@ -89,43 +89,43 @@ impl<K> Roster<K> {
 
 impl<K: Send + Sync + 'static> InformerCore<K> {
     /// Adds the sources that the informer is built with.
-    pub(super) fn enlist_all(&self, sources: Sources) {
-        let mut roster = self.roster.lock();
-        sources.partitions.into_iter().for_each(|partition| self.enlist(&mut roster, partition));
+    pub(super) fn add_sources(&self, sources: Sources) {
+        let mut source_set = self.source_set.lock();
+        sources.partitions.into_iter().for_each(|partition| self.add_source(&mut source_set, partition));
     }
 
     /// Adds a source; it is read at once if the informer was started.
-    pub(super) fn enlist(&self, roster: &mut Roster<K>, partition: Partition) {
-        let position = self.vacant(roster);
+    pub(super) fn add_source(&self, source_set: &mut SourceSet<K>, partition: Partition) {
+        let position = self.free_position(source_set);
         let (namespace, scope) = (partition.namespace.clone(), partition.source.scope());
         self.positions.lock().put(position, namespace.clone(), scope);
         self.queue.ensure_source(position);
         self.monitor.add(position, namespace);
         let stop = self.stop.child_token();
-        roster.members.push(RosterMember { position, partition, stop, task: None });
-        if roster.launch.is_some() {
-            self.reflect(roster, position, None, None);
+        source_set.members.push(ReadSource { position, partition, stop, task: None });
+        if source_set.launch.is_some() {
+            self.reflect(source_set, position, None, None);
         }
     }
 
     /// A position that is free again, or a new one.
-    fn vacant(&self, roster: &mut Roster<K>) -> usize {
+    fn free_position(&self, source_set: &mut SourceSet<K>) -> usize {
         let positions = self.positions.lock();
-        let vacant = roster.vacated.iter().position(|(position, task)| {
+        let free_position = source_set.vacated.iter().position(|(position, task)| {
             positions.is_free(*position) && task.as_ref().is_none_or(JoinHandle::is_finished)
         });
-        vacant.map_or(positions.len(), |at| roster.vacated.swap_remove(at).0)
+        free_position.map_or(positions.len(), |at| source_set.vacated.swap_remove(at).0)
     }
 
     /// Takes a namespace away: it is no longer read, and its objects are delivered as deleted.
-    pub(super) fn dismiss(&self, roster: &mut Roster<K>, namespace: &str) -> bool {
-        let Some(at) = roster.find(namespace) else { return false };
-        let member = roster.members.swap_remove(at);
+    pub(super) fn remove_source(&self, source_set: &mut SourceSet<K>, namespace: &str) -> bool {
+        let Some(at) = source_set.find(namespace) else { return false };
+        let member = source_set.members.swap_remove(at);
         member.stop.cancel();
         self.positions.lock().leave(member.position);
         self.monitor.remove(member.position);
         self.queue.retire_source(member.position);
-        roster.vacated.push((member.position, member.task));
+        source_set.vacated.push((member.position, member.task));
         self.moved.send_replace(());
         true
     }
@@ -133,12 +133,12 @@ impl<K: Send + Sync + 'static> InformerCore<K> {
     /// Starts the reflector of a position.
     pub(super) fn reflect(
         &self,
-        roster: &mut Roster<K>,
+        source_set: &mut SourceSet<K>,
         position: usize,
         resume: Option<Revision>,
         apply: Option<Box<Apply<K>>>,
     ) {
-        let Roster { members, launch: Some(launch), tasks, .. } = roster else { return };
+        let SourceSet { members, launch: Some(launch), tasks, .. } = source_set else { return };
         let Some(member) = members.iter_mut().find(|member| member.position == position) else { return };
         let source = Arc::clone(&member.partition.source);
         // A transformed object is not what the server sent, and cannot be patched.
@@ -158,43 +158,43 @@ impl<K: Send + Sync + 'static> InformerCore<K> {
     }
 
     /// The positions that have no reflector yet.
-    pub(super) fn idle_positions(roster: &Roster<K>) -> Vec<usize> {
-        let idle = roster.members.iter().filter(|member| member.task.is_none());
+    pub(super) fn idle_positions(source_set: &SourceSet<K>) -> Vec<usize> {
+        let idle = source_set.members.iter().filter(|member| member.task.is_none());
         idle.map(|member| member.position).collect()
     }
 
     /// Adds a namespace. False if it is there already.
     pub(crate) fn add_namespace(&self, namespace: &str) -> Result<bool, InformerError> {
-        let mut roster = self.roster.lock();
+        let mut source_set = self.source_set.lock();
         if self.stop.is_cancelled() {
             return Err(InformerError::Stopped);
         }
-        let make = roster.open.as_ref().map(|open| Arc::clone(&open.make));
+        let make = source_set.open.as_ref().map(|open| Arc::clone(&open.make));
         let make = make.ok_or(InformerError::FixedNamespaces)?;
-        if roster.has(namespace) {
+        if source_set.has(namespace) {
             return Ok(false);
         }
         let source = make(namespace);
         source.check()?;
-        self.enlist(&mut roster, Partition { namespace: Some(namespace.into()), source });
+        self.add_source(&mut source_set, Partition { namespace: Some(namespace.into()), source });
         Ok(true)
     }
 
     /// Takes a namespace away. False if it is not there.
     pub(crate) fn remove_namespace(&self, namespace: &str) -> Result<bool, InformerError> {
-        let mut roster = self.roster.lock();
+        let mut source_set = self.source_set.lock();
         if self.stop.is_cancelled() {
             return Err(InformerError::Stopped);
         }
-        if roster.open.is_none() {
+        if source_set.open.is_none() {
             return Err(InformerError::FixedNamespaces);
         }
-        Ok(self.dismiss(&mut roster, namespace))
+        Ok(self.remove_source(&mut source_set, namespace))
     }
 
     /// Makes these the namespaces.
     pub(crate) fn set_namespaces(&self, namespaces: &HashSet<String>) -> Result<(), InformerError> {
-        let before: Vec<_> = self.roster.lock().namespaces().map(str::to_owned).collect();
+        let before: Vec<_> = self.source_set.lock().namespaces().map(str::to_owned).collect();
         for gone in before.iter().filter(|namespace| !namespaces.contains(*namespace)) {
             self.remove_namespace(gone)?;
         }
@@ -205,13 +205,13 @@ impl<K: Send + Sync + 'static> InformerCore<K> {
 impl<K> InformerCore<K> {
     /// Sorted; empty for an informer of all namespaces.
     pub(crate) fn namespaces(&self) -> Vec<String> {
-        let mut namespaces: Vec<_> = self.roster.lock().namespaces().map(str::to_owned).collect();
+        let mut namespaces: Vec<_> = self.source_set.lock().namespaces().map(str::to_owned).collect();
         namespaces.sort();
         namespaces
     }
 
     pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
-        self.roster.lock().has(namespace)
+        self.source_set.lock().has(namespace)
     }
 
     /// True if the namespace has been listed, so that what is not there does not exist.

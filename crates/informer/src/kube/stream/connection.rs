@@ -1,4 +1,4 @@
-//! [`Carrier`]: the task of a shared connection: passes subscriptions on to the server, and events on to their sources.
+//! [`ConnectionTask`]: the task of a shared connection: passes subscriptions on to the server, and events on to their sources.
 //!
 //! It owns the connection and everything said on it; handles talk to it by messages, and dropping the last of them ends
 //! it. It knows nothing of objects: an event is a line of bytes for the decoder of its source. Opening the connection
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connect::{NoStream, change, discover, open};
 use super::frames::Frames;
-use super::{CarrierRequest, NewSubscription, SubscriptionOutcome, SubscriptionReader};
+use super::{ConnectionRequest, NewSubscription, SubscriptionOutcome, SubscriptionReader};
 use crate::lister_watcher::SourceError;
 
 /// Batches of events that a source may have unread. More hold up the connection for a while.
@@ -38,19 +38,19 @@ const LINGER: Duration = Duration::from_secs(5);
 type Beginning = (oneshot::Sender<SubscriptionOutcome>, mpsc::Receiver<Result<Bytes, SourceError>>);
 
 /// A subscription of the connection.
-struct Carried {
+struct OpenSubscription {
     lines: mpsc::Sender<Result<Bytes, SourceError>>,
     /// Until it has begun.
     beginning: Option<Beginning>,
 }
 
 /// The task of a connection.
-pub(super) struct Carrier {
+pub(super) struct ConnectionTask {
     client: kube::Client,
     /// Held by those who may still ask for something.
-    requests: mpsc::WeakUnboundedSender<CarrierRequest>,
-    asked: mpsc::UnboundedReceiver<CarrierRequest>,
-    subscriptions: HashMap<String, Carried, foldhash::fast::RandomState>,
+    requests: mpsc::WeakUnboundedSender<ConnectionRequest>,
+    asked: mpsc::UnboundedReceiver<ConnectionRequest>,
+    subscriptions: HashMap<String, OpenSubscription, foldhash::fast::RandomState>,
     /// The changes that the server has yet to be told.
     message: ClientMessage,
     next_id: u64,
@@ -60,11 +60,11 @@ pub(super) struct Carrier {
     heard: Instant,
 }
 
-impl Carrier {
+impl ConnectionTask {
     pub(super) fn new(
         client: kube::Client,
-        requests: mpsc::WeakUnboundedSender<CarrierRequest>,
-        asked: mpsc::UnboundedReceiver<CarrierRequest>,
+        requests: mpsc::WeakUnboundedSender<ConnectionRequest>,
+        asked: mpsc::UnboundedReceiver<ConnectionRequest>,
     ) -> Self {
         Self {
             client,
@@ -87,16 +87,16 @@ impl Carrier {
             Err(why) => {
                 self.asked.close();
                 self.take_all();
-                for (_, carried) in self.subscriptions.drain() {
-                    carried.answer(SubscriptionOutcome::Ordinary);
+                for (_, entry) in self.subscriptions.drain() {
+                    entry.answer(SubscriptionOutcome::Ordinary);
                 }
                 return !matches!(why, NoStream::NotOffered);
             }
         };
         self.asked.close();
         self.take_all();
-        for (_, carried) in self.subscriptions.drain() {
-            carried.end(error.clone());
+        for (_, entry) in self.subscriptions.drain() {
+            entry.end(error.clone());
         }
         true
     }
@@ -153,7 +153,7 @@ impl Carrier {
         if self.subscriptions.is_empty() {
             return Some(self.heard + LINGER);
         }
-        let waits = self.subscriptions.values().any(|carried| carried.beginning.is_some());
+        let waits = self.subscriptions.values().any(|entry| entry.beginning.is_some());
         waits.then(|| self.heard + ANSWER_WITHIN)
     }
 
@@ -165,11 +165,11 @@ impl Carrier {
     }
 
     /// Notes a request in the next message. Of several bookmarks the newest counts.
-    fn take(&mut self, request: CarrierRequest) {
+    fn take(&mut self, request: ConnectionRequest) {
         match request {
-            CarrierRequest::Subscribe(new) => self.subscribe(*new),
-            CarrierRequest::Unsubscribe(id) => self.unsubscribe(id),
-            CarrierRequest::Bookmark(revision) => {
+            ConnectionRequest::Subscribe(new) => self.subscribe(*new),
+            ConnectionRequest::Unsubscribe(id) => self.unsubscribe(id),
+            ConnectionRequest::Bookmark(revision) => {
                 let earlier = self.message.bookmark.take().and_then(|at| at.parse::<Revision>().ok());
                 let at = earlier.map_or(revision, |earlier| earlier.max(revision));
                 self.message.bookmark = Some(at.to_string());
@@ -181,13 +181,13 @@ impl Carrier {
     /// once.
     fn subscribe(&mut self, new: NewSubscription) {
         let NewSubscription { mut asked, begun, lines, reader } = new;
-        let carried = Carried { lines, beginning: Some((begun, reader)) };
+        let entry = OpenSubscription { lines, beginning: Some((begun, reader)) };
         if self.subscriptions.len() >= self.most {
-            return carried.answer(SubscriptionOutcome::Ordinary);
+            return entry.answer(SubscriptionOutcome::Ordinary);
         }
         self.next_id += 1;
         asked.id = self.next_id.to_string();
-        self.subscriptions.insert(asked.id.clone(), carried);
+        self.subscriptions.insert(asked.id.clone(), entry);
         self.message.subscribe.push(asked);
         self.heard = Instant::now();
     }
@@ -226,8 +226,8 @@ impl Carrier {
 
     /// Hands the reader to the source that waits for it.
     fn started(&mut self, id: &str, start: SubscriptionStart) {
-        let Some(carried) = self.subscriptions.get_mut(id) else { return };
-        let Some((begun, lines)) = carried.beginning.take() else { return };
+        let Some(entry) = self.subscriptions.get_mut(id) else { return };
+        let Some((begun, lines)) = entry.beginning.take() else { return };
         let Some(requests) = self.requests.upgrade() else { return };
         let content_type = start.content_type;
         let reader = SubscriptionReader { id: id.to_owned(), lines, requests, content_type };
@@ -237,14 +237,14 @@ impl Carrier {
 
     /// A subscription was refused, or broke off. Without valid credentials the connection is of no use to anybody.
     fn failed(&mut self, id: &str, status: Status) -> Result<(), SourceError> {
-        let Some(carried) = self.subscriptions.remove(id) else { return Ok(()) };
+        let Some(entry) = self.subscriptions.remove(id) else { return Ok(()) };
         let (code, error) = (status.code, SourceError::from(status));
         match code {
             // Perhaps only here: extension API servers are not in the stream, and the stream may be full.
-            400 | 404 | 405 | 406 | 429 if carried.beginning.is_some() => {
-                carried.answer(SubscriptionOutcome::Ordinary)
+            400 | 404 | 405 | 406 | 429 if entry.beginning.is_some() => {
+                entry.answer(SubscriptionOutcome::Ordinary)
             }
-            _ => carried.end(Some(error.clone())),
+            _ => entry.end(Some(error.clone())),
         }
         if code == 401 { Err(error) } else { Ok(()) }
     }
@@ -254,7 +254,7 @@ impl Carrier {
         let line = format!(
             "{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"{revision}\"}}}}}}\n"
         );
-        let begun = self.subscriptions.iter().filter(|(_, carried)| carried.beginning.is_none());
+        let begun = self.subscriptions.iter().filter(|(_, entry)| entry.beginning.is_none());
         let begun: Vec<String> = begun.map(|(id, _)| id.clone()).collect();
         let line = Bytes::from(line);
         for id in begun {
@@ -272,8 +272,8 @@ impl Carrier {
     /// Sends lines to the source of a subscription. Waits at most [`SLOW_SOURCE`] for room, and the whole connection
     /// with it.
     async fn pass_on(&mut self, id: String, lines: Bytes) {
-        let Some(carried) = self.subscriptions.get(&id) else { return };
-        match timeout(SLOW_SOURCE, carried.lines.send(Ok(lines))).await {
+        let Some(entry) = self.subscriptions.get(&id) else { return };
+        match timeout(SLOW_SOURCE, entry.lines.send(Ok(lines))).await {
             Ok(Ok(())) => {}
             // It does not read any more, or too slowly.
             _ => self.unsubscribe(id),
@@ -281,7 +281,7 @@ impl Carrier {
     }
 }
 
-impl Carried {
+impl OpenSubscription {
     /// Says how it began, which is all that will be said.
     fn answer(self, outcome: SubscriptionOutcome) {
         if let Some((begun, _)) = self.beginning {
@@ -349,12 +349,12 @@ mod tests {
     use super::*;
     use crate::kube::body::Chunks;
 
-    fn carrier(requests: &mpsc::UnboundedSender<CarrierRequest>) -> Carrier {
+    fn connection(requests: &mpsc::UnboundedSender<ConnectionRequest>) -> ConnectionTask {
         let (_, asked) = mpsc::unbounded_channel();
         let service = tower::service_fn(|_: http::Request<Body>| async {
             Err::<http::Response<Body>, tower::BoxError>("no server".into())
         });
-        Carrier::new(kube::Client::new(service, "default"), requests.downgrade(), asked)
+        ConnectionTask::new(kube::Client::new(service, "default"), requests.downgrade(), asked)
     }
 
     /// A bookmark must not overtake an event that came in one piece with it: the watch would go on behind a change that nobody
@@ -362,14 +362,14 @@ mod tests {
     #[tokio::test]
     async fn a_bookmark_is_passed_on_after_the_events_before_it() {
         let (requests, _asked) = mpsc::unbounded_channel();
-        let mut carrier = carrier(&requests);
+        let mut connection = connection(&requests);
         let (lines, mut read) = mpsc::channel(WAITING_BATCHES);
-        carrier.subscriptions.insert("1".to_owned(), Carried { lines, beginning: None });
+        connection.subscriptions.insert("1".to_owned(), OpenSubscription { lines, beginning: None });
         let piece = "{\"subscription\":\"1\",\"event\":{\"type\":\"ADDED\",\"object\":{}}}\n{\"bookmark\":{\"resourceVersion\":\"9\"}}\n";
         let chunks = Chunks::new(http::Response::new(Body::from(piece.as_bytes().to_vec())));
         let mut frames = Frames::new(chunks, FrameDecoder::default());
         let first = frames.next().await.unwrap().unwrap();
-        carrier.receive(first, &mut frames).await.unwrap();
+        connection.receive(first, &mut frames).await.unwrap();
         let mut got = Vec::new();
         while let Ok(line) = read.try_recv() {
             got.push(String::from_utf8(line.unwrap().to_vec()).unwrap());
