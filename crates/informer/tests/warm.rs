@@ -1,4 +1,4 @@
-//! Saved caches: what survives a restart, and what must not be believed.
+//! Saved caches: what survives a restart. What must not be believed is in `warm_refused.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,78 +9,16 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use listwatch::lister_watcher::InMemory;
-use listwatch::warm::{Freshness, WarmError, WarmOptions};
-use listwatch::{HandlerOptions, InformerBuilder, ObjectKey, Problem, SharedInformer};
+use listwatch::warm::{Freshness, WarmOptions};
+use listwatch::{HandlerOptions, ObjectKey, SharedInformer};
 use serde_json::Value;
-use support::informer::{Informer, Log, pod, settle};
-
-/// A directory that goes with the test.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("listwatch-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Self(path)
-    }
-
-    /// The files whose name ends so, in order.
-    fn files(&self, end: &str) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
-        let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
-        files.retain(|path| path.to_string_lossy().ends_with(end));
-        files.sort();
-        files
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// The problems of saved caches that were reported.
-#[derive(Clone, Default)]
-struct Problems(Arc<Mutex<Vec<WarmError>>>);
-
-impl Problems {
-    fn take(&self) -> Vec<WarmError> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
-}
-
-fn builder(source: &InMemory, directory: &Path, problems: &Problems) -> InformerBuilder<Value> {
-    let problems = problems.clone();
-    SharedInformer::builder(source.clone()).name("pods").warm(WarmOptions::new(directory)).on_problem(
-        move |problem, _| {
-            if let Problem::SavedCache(error) = problem {
-                problems.0.lock().unwrap().push(error.clone());
-            }
-        },
-    )
-}
-
-/// An informer with a handler that was started and has synced.
-async fn run(source: &InMemory, directory: &Path, problems: &Problems, log: &Log) -> Informer {
-    let informer = builder(source, directory, problems).build();
-    let options = HandlerOptions::named("log").since_last_run();
-    informer.add_event_handler_with(log.handler(), options).unwrap();
-    informer.start().unwrap();
-    assert!(informer.wait_synced().await);
-    settle().await;
-    informer
-}
-
-fn lists(informer: &Informer) -> u64 {
-    let status = informer.status();
-    status.lists + status.streaming_lists
-}
+use support::informer::{Log, pod, settle};
+use support::warm::{Directory, Problems, builder, lists, run};
 
 /// The second run lists nothing, and its handler hears only of what happened between the runs.
 #[tokio::test]
@@ -90,14 +28,14 @@ async fn a_restart_costs_the_missed_changes() {
     for name in ["a", "b", "c"] {
         source.put(&pod(name)).unwrap();
     }
-    let first = run(&source, &directory.0, &problems, &log).await;
+    let first = run(source.clone(), &directory.0, &problems, &log).await;
     assert_eq!(log.take(), ["add x/a 1 initial", "add x/b 2 initial", "add x/c 3 initial", "synced"]);
     first.drain().await;
 
     source.put(&pod("b")).unwrap();
     source.delete(&ObjectKey::namespaced("x", "c"));
     source.put(&pod("d")).unwrap();
-    let second = run(&source, &directory.0, &problems, &log).await;
+    let second = run(source.clone(), &directory.0, &problems, &log).await;
     assert_eq!(lists(&second), 0, "nothing is listed");
     assert_eq!(log.take(), ["update x/b 2 -> 4", "delete x/c 5", "add x/d 6", "synced"]);
     let keys: Vec<_> = second.snapshot().iter().map(|object| object.key().to_string()).collect();
@@ -115,7 +53,8 @@ fn a_runtime_that_ends_saves_too() {
     source.put(&pod("a")).unwrap();
     for expected in [1, 0] {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let listed = runtime.block_on(async { lists(&run(&source, &directory.0, &problems, &log).await) });
+        let listed =
+            runtime.block_on(async { lists(&run(source.clone(), &directory.0, &problems, &log).await) });
         assert_eq!(listed, expected);
         drop(runtime);
     }
@@ -128,9 +67,9 @@ async fn other_handlers_are_told_everything() {
     let directory = Directory::new("everything");
     let (source, problems) = (InMemory::new(1000), Problems::default());
     source.put(&pod("a")).unwrap();
-    run(&source, &directory.0, &problems, &Log::default()).await.drain().await;
+    run(source.clone(), &directory.0, &problems, &Log::default()).await.drain().await;
     source.put(&pod("a")).unwrap();
-    let informer = builder(&source, &directory.0, &problems).build();
+    let informer = builder(source.clone(), &directory.0, &problems).build();
     let log = Log::default();
     informer.add_event_handler(log.handler()).unwrap();
     informer.start().unwrap();
@@ -149,7 +88,7 @@ async fn unread_events_survive_a_stop() {
     for name in ["a", "b", "c"] {
         source.put(&pod(name)).unwrap();
     }
-    let informer = builder(&source, &directory.0, &problems).build();
+    let informer = builder(source.clone(), &directory.0, &problems).build();
     let gate = Arc::new(tokio::sync::Semaphore::new(4));
     let (opening, told) = (Arc::clone(&gate), log.clone());
     let handler = move |event: listwatch::Event<Value>| {
@@ -174,7 +113,7 @@ async fn unread_events_survive_a_stop() {
     informer.stop().await;
     assert!(log.take().is_empty(), "it was stuck");
 
-    let second = run(&source, &directory.0, &problems, &log).await;
+    let second = run(source.clone(), &directory.0, &problems, &log).await;
     assert_eq!(log.take(), ["delete x/c 5 final state unknown", "add x/b 4 initial", "synced"]);
     assert_eq!(lists(&second), 0);
     second.stop().await;
@@ -186,7 +125,7 @@ async fn a_saved_cache_is_readable_before_it_is_current() {
     let directory = Directory::new("stale");
     let (source, problems) = (InMemory::new(1000).identity("one"), Problems::default());
     source.put(&pod("a")).unwrap();
-    run(&source, &directory.0, &problems, &Log::default()).await.stop().await;
+    run(source.clone(), &directory.0, &problems, &Log::default()).await.stop().await;
 
     // The same server, but deaf: it says who it is and nothing else.
     let informer =
@@ -229,88 +168,16 @@ async fn an_expired_cache_is_listed_anew() {
     for name in ["a", "b"] {
         source.put(&pod(name)).unwrap();
     }
-    run(&source, &directory.0, &problems, &log).await.drain().await;
+    run(source.clone(), &directory.0, &problems, &log).await.drain().await;
     log.take();
     source.delete(&ObjectKey::namespaced("x", "b"));
     for _ in 0..5 {
         source.put(&pod("c")).unwrap();
     }
-    let second = run(&source, &directory.0, &problems, &log).await;
+    let second = run(source.clone(), &directory.0, &problems, &log).await;
     assert_eq!(log.take(), ["delete x/b 2 final state unknown", "add x/c 8", "synced"]);
     assert_eq!(lists(&second), 1);
     second.stop().await;
-}
-
-/// The objects of another server are never shown, however alike the servers are.
-#[tokio::test]
-async fn the_cache_of_another_server_is_refused() {
-    let directory = Directory::new("other");
-    let problems = Problems::default();
-    let (one, other) = (InMemory::new(1000).identity("one"), InMemory::new(1000).identity("other"));
-    one.put(&pod("theirs")).unwrap();
-    other.put(&pod("ours")).unwrap();
-    run(&one, &directory.0, &problems, &Log::default()).await.stop().await;
-    let log = Log::default();
-    let informer = run(&other, &directory.0, &problems, &log).await;
-    assert_eq!(log.take(), ["add x/ours 1 initial", "synced"]);
-    assert_eq!(
-        problems.take(),
-        [WarmError::OtherServer { saved: "one".to_owned(), found: "other".to_owned() }]
-    );
-    informer.stop().await;
-}
-
-/// Every byte of the files counts: whichever is changed, the cache is refused or the same, and never another.
-#[tokio::test]
-async fn a_damaged_cache_is_refused() {
-    let directory = Directory::new("damaged");
-    let (source, problems) = (InMemory::new(1000), Problems::default());
-    for name in ["a", "b"] {
-        source.put(&pod(name)).unwrap();
-    }
-    run(&source, &directory.0, &problems, &Log::default()).await.stop().await;
-    let files = [directory.files(".head"), directory.files(".objects")].concat();
-    assert_eq!(files.len(), 2, "{files:?}");
-    let mut number = 0;
-    for damaged in &files {
-        let len = std::fs::read(damaged).unwrap().len();
-        for at in (0..len).step_by(7) {
-            number += 1;
-            let copy = Directory::new(&format!("damaged-{number}"));
-            std::fs::create_dir_all(&copy.0).unwrap();
-            for file in &files {
-                let mut bytes = std::fs::read(file).unwrap();
-                if file == damaged {
-                    bytes[at] ^= 0x10;
-                }
-                // Every tenth is cut off as well.
-                let len = if file == damaged && number % 10 == 0 { bytes.len() / 2 } else { bytes.len() };
-                std::fs::write(copy.0.join(file.file_name().unwrap()), &bytes[..len]).unwrap();
-            }
-            let informer = builder(&source, &copy.0, &problems).build();
-            informer.start().unwrap();
-            assert!(informer.wait_synced().await);
-            assert_eq!(problems.take().len(), 1, "byte {at} of {}", damaged.display());
-            assert_eq!((lists(&informer), informer.store().len()), (1, 2));
-            informer.stop().await;
-        }
-    }
-}
-
-/// Another transformation, or another selector, makes other objects of the same collection.
-#[tokio::test]
-async fn the_cache_of_another_form_is_refused() {
-    let directory = Directory::new("form");
-    let (source, problems) = (InMemory::new(1000), Problems::default());
-    source.put(&pod("a")).unwrap();
-    run(&source, &directory.0, &problems, &Log::default()).await.stop().await;
-    let changed = WarmOptions::new(&directory.0).version("2");
-    let informer = builder(&source, &directory.0, &problems).warm(changed).build();
-    informer.start().unwrap();
-    assert!(informer.wait_synced().await);
-    assert!(matches!(problems.take().as_slice(), [WarmError::OtherScope { .. }]));
-    assert_eq!(lists(&informer), 1);
-    informer.stop().await;
 }
 
 /// Bookmarks move the revision on; the objects, which stay as they are, are not written again for that.
@@ -319,7 +186,7 @@ async fn only_what_changed_is_written() {
     let directory = Directory::new("interval");
     let (source, problems, log) = (InMemory::new(1000), Problems::default(), Log::default());
     source.put(&pod("a")).unwrap();
-    let informer = run(&source, &directory.0, &problems, &log).await;
+    let informer = run(source.clone(), &directory.0, &problems, &log).await;
     tokio::time::sleep(Duration::from_secs(61)).await;
     let written = wait_for_files(&directory, 1).await;
     tokio::time::sleep(Duration::from_secs(61)).await;

@@ -158,6 +158,8 @@ impl<K: Send + Sync + 'static> Applier<K> {
         let known =
             |object: &Object<K>| wanted.iter().any(|(_, namespace, _)| covers(namespace.as_deref(), object));
         let dropped: Vec<_> = objects.extract_if(.., |object| !known(object)).collect();
+        // The file has them still: it is not what the next save would write.
+        positions.changes += u64::from(!dropped.is_empty());
         let problems = self.writer.replace(None, objects).problems;
         for (position, _, revision) in &wanted {
             advance(&self.core, &mut positions, &mut self.writer, *position, Some(*revision));

@@ -281,3 +281,87 @@ pub(super) fn read_records<K>(mut bytes: &[u8], count: usize) -> Option<Vec<Obje
     }
     bytes.is_empty().then_some(objects)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use crate::object::Raw;
+    use crate::store::Store;
+
+    fn files(name: &str) -> Files {
+        let directory = std::env::temp_dir().join(format!("listwatch-file-{name}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        Files::new(&directory, "pods")
+    }
+
+    fn head(blocks: Vec<ObjectBlock>) -> FileHead {
+        let identities = crate::object::saved::identity_check();
+        let (version, server, positions, marks) = Default::default();
+        FileHead { identities, version, server, positions, marks, generation: 1, blocks }
+    }
+
+    /// A program that computes identities in another way would take every object for a new one.
+    #[test]
+    fn a_head_with_other_identities_has_another_format() {
+        let files = files("identities");
+        files.write_head(&head(Vec::new()), b"").unwrap();
+        assert!(files.read_head().unwrap().is_some());
+        let other = FileHead { identities: 1, ..head(Vec::new()) };
+        files.write_head(&other, b"").unwrap();
+        assert!(matches!(files.read_head(), Err(WarmError::OtherFormat)));
+        fs::remove_dir_all(&files.directory).unwrap();
+    }
+
+    #[test]
+    fn a_head_that_is_larger_than_any_is_not_read() {
+        let files = files("large");
+        File::create(files.head()).unwrap().set_len(MAX_HEAD + 1).unwrap();
+        assert!(matches!(files.read_head(), Err(WarmError::Io { .. })));
+        fs::remove_dir_all(&files.directory).unwrap();
+    }
+
+    /// Secrets are saved as they are.
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_can_read_the_files() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let files = files("mode");
+        files.write_head(&head(Vec::new()), b"").unwrap();
+        files.write_objects(1, &Store::<Raw>::new().0.snapshot()).unwrap();
+        for path in [files.head(), files.objects(1)] {
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        fs::remove_dir_all(&files.directory).unwrap();
+    }
+
+    /// The checksum of a head says that it is the one that was written, not that what it claims is there: a block of
+    /// terabytes is refused before memory is taken for it.
+    #[test]
+    fn a_block_that_claims_more_than_it_has_is_refused() {
+        let files = files("blocks");
+        let object = Object::<Raw>::from_value(&serde_json::json!({"metadata": {"name": "y"}})).unwrap();
+        let mut bytes = Vec::new();
+        object.write_record(&mut bytes);
+        fs::write(files.objects(1), &bytes).unwrap();
+        let whole = ObjectBlock { at: 0, len: bytes.len(), objects: 1, crc: crc32fast::hash(&bytes) };
+        let read = |block: &ObjectBlock| files.read_objects::<Raw>(&head(vec![block.clone()]));
+        assert_eq!(read(&whole).unwrap().len(), 1);
+        let behind = ObjectBlock { at: 1, ..whole.clone() };
+        let crc = |len: usize| crc32fast::hash(bytes.get(..len).unwrap());
+        for (block, reason) in [
+            (ObjectBlock { len: usize::MAX, ..whole.clone() }, "a block is larger than any"),
+            (ObjectBlock { objects: usize::MAX, ..whole.clone() }, "a block is larger than any"),
+            (ObjectBlock { crc: 0, ..whole.clone() }, "a checksum is wrong"),
+            (ObjectBlock { objects: 0, ..whole.clone() }, "a record is not whole"),
+            (ObjectBlock { objects: 2, ..whole.clone() }, "a record is not whole"),
+            (ObjectBlock { len: 10, crc: crc(10), ..whole }, "a record is not whole"),
+        ] {
+            let path = files.objects(1).display().to_string();
+            assert_eq!(read(&block).unwrap_err(), WarmError::Damaged { path, reason }, "{block:?}");
+        }
+        assert!(matches!(read(&behind), Err(WarmError::Io { .. })), "behind the end");
+        fs::remove_dir_all(&files.directory).unwrap();
+    }
+}

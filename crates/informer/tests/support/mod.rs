@@ -4,6 +4,7 @@
 pub(crate) mod informer;
 pub(crate) mod script;
 pub(crate) mod server;
+pub(crate) mod warm;
 
 use listwatch::object::Object;
 use serde_json::json;
