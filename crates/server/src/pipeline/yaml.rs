@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt;
 
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{self, Value};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{DuplicateKeyPolicy, Error, Options, Spanned};
 
@@ -38,12 +38,29 @@ pub(crate) fn read(bytes: &[u8]) -> Result<YamlDocument, String> {
     let text = first_document(text);
     let failed = |error: Error| format!("yaml: {error}");
     match yaml_tree(text) {
-        Ok(value) => Ok(YamlDocument { value, repeated: Vec::new() }),
+        Ok(value) => Ok(YamlDocument { value: as_json(value), repeated: Vec::new() }),
         Err(error) if is_repetition(&error) => {
             let value = serde_saphyr::from_str_with_options(text, lenient()).map_err(failed)?;
-            Ok(YamlDocument { value, repeated: repeated(text).map_err(failed)? })
+            Ok(YamlDocument { value: as_json(value), repeated: repeated(text).map_err(failed)? })
         }
         Err(error) => Err(failed(error)),
+    }
+}
+
+/// The tree as JSON has it, which kube-apiserver makes of YAML first: there, `1e3` and `10.0` are whole numbers like any other.
+fn as_json(value: Value) -> Value {
+    if !has_whole_float(&value) {
+        return value;
+    }
+    json::parse(&json::encode(&value)).map_or(value, |parsed| parsed.value)
+}
+
+fn has_whole_float(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|n| n.fract() == 0.0),
+        Value::Array(items) => items.iter().any(has_whole_float),
+        Value::Object(members) => members.iter().any(|(_, member)| has_whole_float(member)),
+        _ => false,
     }
 }
 
@@ -146,6 +163,15 @@ mod tests {
         assert_eq!(value("a: 1\n---\na: 2\n"), json!({"a": 1}));
         assert_eq!(value("---\na: 1\n"), json!({"a": 1}));
         assert!(read(b"a: [b").is_err());
+    }
+
+    /// `replicas: 10.0` was refused, because a float is no integer.
+    #[test]
+    fn whole_numbers_are_integers_however_they_are_written() {
+        let value = read(b"a: 10.0\nb: [1e3, .5e1, 0.5]\n").unwrap().value;
+        assert_eq!(value, json!({"a": 10, "b": [1000, 5, 0.5]}));
+        assert_eq!(value["a"].as_i64(), Some(10));
+        assert_eq!(read(b"a: 1e1\na: 2e1\n").unwrap().value, json!({"a": 20}));
     }
 
     #[test]

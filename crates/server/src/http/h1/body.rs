@@ -113,7 +113,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
                 Ok(httparse::Status::Complete((line, size))) => {
                     let line = self.buf.split_to(line);
                     // A line end inside an extension is one to some parsers and none to others.
-                    if line.get(..line.len().saturating_sub(2)).is_none_or(has_line_end) {
+                    let too_long = line.len() > CHUNK_LINE_BYTES;
+                    if too_long || line.get(..line.len().saturating_sub(2)).is_none_or(has_line_end) {
                         return Err(BodyProblem::Malformed);
                     }
                     return usize::try_from(size).map_err(|_| BodyProblem::TooLarge);
@@ -133,7 +134,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
                     self.buf.advance(2);
                     return Ok(());
                 }
-                Some(end) => {
+                Some(end) if end + 2 <= CHUNK_LINE_BYTES => {
                     let line = self.buf.split_to(end + 2);
                     passed += line.len();
                     let named = line.iter().position(|byte| *byte == b':').is_some_and(|at| at > 0);
@@ -141,8 +142,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
                         return Err(BodyProblem::Malformed);
                     }
                 }
-                None if self.buf.len() > CHUNK_LINE_BYTES => return Err(BodyProblem::Malformed),
-                None => self.more().await?,
+                None if self.buf.len() < CHUNK_LINE_BYTES => self.more().await?,
+                _ => return Err(BodyProblem::Malformed),
             }
         }
     }
@@ -193,6 +194,26 @@ mod tests {
             ("3\r\nabc\r\n0\r\n: y\r\n\r\n", false),
         ] {
             assert_eq!(read(text).await.ok().as_deref(), good.then_some(&b"abc"[..]), "{text:?}");
+        }
+    }
+
+    /// A line that was too long was refused if it came in pieces, and taken if it came at once.
+    #[tokio::test]
+    async fn long_lines_are_refused_however_they_come() {
+        for (length, good) in [(CHUNK_LINE_BYTES, true), (CHUNK_LINE_BYTES + 1, false)] {
+            let line = |begin: &str| format!("{begin}{}\r\n", "x".repeat(length - begin.len() - 2));
+            for text in
+                [format!("3\r\nabc\r\n{}\r\n", line("0;")), format!("3\r\nabc\r\n0\r\n{}\r\n", line("X:"))]
+            {
+                assert_eq!(read(&text).await.is_ok(), good, "{length}");
+                let (begun, rest) = text.split_at(100);
+                let mut io = tokio::io::join(rest.as_bytes(), tokio::io::sink());
+                let mut buf = BytesMut::from(begun);
+                let framing = Framing::Chunked;
+                let mut body =
+                    RequestBody { io: &mut io, buf: &mut buf, framing, expects_continue: false, done: false };
+                assert_eq!(body.take(100).await.is_ok(), good, "{length} in pieces");
+            }
         }
     }
 

@@ -101,16 +101,16 @@ impl ProtobufListEncoder {
         let mut measured = MeasuredList { items: 0, kept: Vec::new(), room: None, rest: None };
         loop {
             turns.enter().await;
-            let before = measured.rest.is_none().then(|| objects.clone());
-            let Some(piece) = self.piece(&mut objects, limits.piece_bytes).await? else {
+            let mut taken = measured.rest.is_none().then(Vec::new);
+            let Some(piece) = self.piece(&mut objects, limits.piece_bytes, taken.as_mut()).await? else {
                 return Ok(measured);
             };
             let fits = measured.items < limits.protobuf_bytes as u64;
             measured.items += piece.len() as u64;
-            if let Some(before) = before {
+            if let Some(taken) = taken {
                 match fits && measured.reserve(piece.len(), room) {
                     true => measured.kept.push(piece),
-                    false => measured.rest = Some(before),
+                    false => measured.rest = Some(objects.after(taken)),
                 }
             }
             // Nothing is written meanwhile, so that this is where others get their turn.
@@ -122,7 +122,7 @@ impl ProtobufListEncoder {
     fn again(self, rest: ListObjects, bytes: usize) -> impl Stream<Item = Result<Bytes, Broken>> {
         stream::unfold(Some((self, rest)), move |state| async move {
             let (mut encoder, mut objects) = state?;
-            match encoder.piece(&mut objects, bytes).await {
+            match encoder.piece(&mut objects, bytes, None).await {
                 Ok(Some(piece)) => Some((Ok(piece), Some((encoder, objects)))),
                 Ok(None) => Some((Ok(Bytes::from_static(encoder.list.end())), None)),
                 Err(status) => Some((Err(Broken(status.message)), None)),
@@ -130,13 +130,21 @@ impl ProtobufListEncoder {
         })
     }
 
-    /// The next items, about so many bytes; `None` at the end.
-    async fn piece(&mut self, objects: &mut ListObjects, bytes: usize) -> Result<Option<Bytes>, Status> {
+    /// The next items, about so many bytes; `None` at the end. Their objects are added to `taken`.
+    async fn piece(
+        &mut self,
+        objects: &mut ListObjects,
+        bytes: usize,
+        mut taken: Option<&mut Vec<Arc<Object>>>,
+    ) -> Result<Option<Bytes>, Status> {
         // Kept pieces take what they were allocated with; growing would double it.
         let mut out = Vec::with_capacity(bytes.saturating_add(bytes / 16));
         loop {
             while let Some(object) = objects.next_ready() {
                 self.item(&object, &mut out)?;
+                if let Some(taken) = &mut taken {
+                    taken.push(object);
+                }
                 if out.len() >= bytes {
                     return Ok(Some(out.into()));
                 }

@@ -211,6 +211,13 @@ impl ListObjects {
         self
     }
 
+    /// The same objects with others before them that were taken already.
+    pub(crate) fn after(&self, mut taken: Vec<Arc<Object>>) -> Self {
+        taken.extend(self.ready.clone());
+        let (walker, converted) = (self.walker.clone(), self.converted.clone());
+        Self { converted, ..Self::new(taken, walker, self.filter.clone()) }
+    }
+
     /// Returns the next object that is already read; `None` means that [`ListObjects::refill`] should be tried.
     pub(crate) fn next_ready(&mut self) -> Option<Arc<Object>> {
         self.ready.next()
