@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 /// The answer of a server that is asked for its identity.
 #[derive(Clone, Copy)]
-enum Identity {
+enum IdentityAnswer {
     Named,
     Refused,
     /// No answer, ever.
@@ -35,11 +35,11 @@ enum Identity {
 struct Scoped {
     pods: InMemory,
     scope: &'static str,
-    identity: Identity,
+    identity: IdentityAnswer,
 }
 
 impl Scoped {
-    fn new(name: &str, scope: &'static str, identity: Identity) -> Self {
+    fn new(name: &str, scope: &'static str, identity: IdentityAnswer) -> Self {
         let pods = InMemory::new(1000).identity("one");
         pods.put(&pod(name)).unwrap();
         Self { pods, scope, identity }
@@ -54,9 +54,9 @@ impl ListerWatcher for Scoped {
 
     async fn identity(&self) -> Result<Option<String>, SourceError> {
         match self.identity {
-            Identity::Named => ListerWatcher::identity(&self.pods).await,
-            Identity::Refused => Err(Status::forbidden("", "namespaces", "kube-system", "no").into()),
-            Identity::Silent => std::future::pending().await,
+            IdentityAnswer::Named => ListerWatcher::identity(&self.pods).await,
+            IdentityAnswer::Refused => Err(Status::forbidden("", "namespaces", "kube-system", "no").into()),
+            IdentityAnswer::Silent => std::future::pending().await,
         }
     }
 
@@ -156,8 +156,8 @@ async fn the_cache_of_another_form_is_refused() {
 async fn the_cache_of_another_selector_is_refused() {
     let directory = Directory::new("selector");
     let (problems, log) = (Problems::default(), Log::default());
-    let red = Scoped::new("red", "/api/v1/pods?labelSelector=red", Identity::Named);
-    let blue = Scoped::new("blue", "/api/v1/pods?labelSelector=blue", Identity::Named);
+    let red = Scoped::new("red", "/api/v1/pods?labelSelector=red", IdentityAnswer::Named);
+    let blue = Scoped::new("blue", "/api/v1/pods?labelSelector=blue", IdentityAnswer::Named);
     run(red.clone(), &directory.0, &problems, &Log::default()).await.drain().await;
     let informer = run(blue.clone(), &directory.0, &problems, &log).await;
     let refused = WarmError::OtherScope { saved: red.scope.to_owned(), wanted: blue.scope.to_owned() };
@@ -192,7 +192,7 @@ async fn a_namespace_that_is_no_longer_cached_is_not_restored() {
 async fn the_cache_of_all_namespaces_is_not_that_of_one() {
     let directory = Directory::new("all");
     let (problems, log) = (Problems::default(), Log::default());
-    let all = Scoped::new("a", "", Identity::Named);
+    let all = Scoped::new("a", "", IdentityAnswer::Named);
     run(all, &directory.0, &problems, &Log::default()).await.drain().await;
     let informer = run(namespaces(&["x"]), &directory.0, &problems, &log).await;
     assert_eq!((lists(&informer), informer.store().len()), (1, 1));
@@ -205,10 +205,10 @@ async fn the_cache_of_all_namespaces_is_not_that_of_one() {
 async fn a_server_without_an_identity_is_not_trusted() {
     let directory = Directory::new("unknown");
     let (problems, log) = (Problems::default(), Log::default());
-    let named = Scoped::new("theirs", "", Identity::Named);
+    let named = Scoped::new("theirs", "", IdentityAnswer::Named);
     run(named, &directory.0, &problems, &Log::default()).await.drain().await;
     let saved = std::fs::read(&directory.files(".head")[0]).unwrap();
-    let informer = run(Scoped::new("ours", "", Identity::Refused), &directory.0, &problems, &log).await;
+    let informer = run(Scoped::new("ours", "", IdentityAnswer::Refused), &directory.0, &problems, &log).await;
     assert!(matches!(problems.take().as_slice(), [WarmError::UnknownServer(_)]));
     assert_eq!(log.take(), ["add x/ours 1 initial", "synced"]);
     informer.drain().await;
@@ -220,10 +220,13 @@ async fn a_server_without_an_identity_is_not_trusted() {
 async fn an_unverified_cache_is_shown_on_request_only() {
     let directory = Directory::new("unverified");
     let problems = Problems::default();
-    run(Scoped::new("a", "", Identity::Named), &directory.0, &problems, &Log::default()).await.drain().await;
+    run(Scoped::new("a", "", IdentityAnswer::Named), &directory.0, &problems, &Log::default())
+        .await
+        .drain()
+        .await;
     for (unverified, freshness) in [(false, Freshness::Empty), (true, Freshness::Stale)] {
         let options = WarmOptions::new(&directory.0).unverified(unverified);
-        let silent = Scoped::new("a", "", Identity::Silent);
+        let silent = Scoped::new("a", "", IdentityAnswer::Silent);
         let informer = builder(silent, &directory.0, &problems).warm(options).build();
         informer.start().unwrap();
         let usable = timeout(Duration::from_millis(300), informer.wait_usable()).await;
@@ -240,7 +243,7 @@ async fn an_unverified_cache_of_another_server_is_replaced() {
     let (problems, log) = (Problems::default(), Log::default());
     let other = InMemory::new(1000).identity("other");
     other.put(&pod("ours")).unwrap();
-    run(Scoped::new("theirs", "", Identity::Named), &directory.0, &problems, &Log::default())
+    run(Scoped::new("theirs", "", IdentityAnswer::Named), &directory.0, &problems, &Log::default())
         .await
         .drain()
         .await;

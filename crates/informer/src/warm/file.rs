@@ -348,14 +348,14 @@ mod tests {
         let whole = ObjectBlock { at: 0, len: bytes.len(), objects: 1, crc: crc32fast::hash(&bytes) };
         let read = |block: &ObjectBlock| files.read_objects::<Raw>(&head(vec![block.clone()]));
         assert_eq!(read(&whole).unwrap().len(), 1);
-        let behind = ObjectBlock { at: 1, ..whole.clone() };
+        let behind = ObjectBlock { at: 1, ..whole };
         let crc = |len: usize| crc32fast::hash(bytes.get(..len).unwrap());
         for (block, reason) in [
-            (ObjectBlock { len: usize::MAX, ..whole.clone() }, "a block is larger than any"),
-            (ObjectBlock { objects: usize::MAX, ..whole.clone() }, "a block is larger than any"),
-            (ObjectBlock { crc: 0, ..whole.clone() }, "a checksum is wrong"),
-            (ObjectBlock { objects: 0, ..whole.clone() }, "a record is not whole"),
-            (ObjectBlock { objects: 2, ..whole.clone() }, "a record is not whole"),
+            (ObjectBlock { len: usize::MAX, ..whole }, "a block is larger than any"),
+            (ObjectBlock { objects: usize::MAX, ..whole }, "a block is larger than any"),
+            (ObjectBlock { crc: 0, ..whole }, "a checksum is wrong"),
+            (ObjectBlock { objects: 0, ..whole }, "a record is not whole"),
+            (ObjectBlock { objects: 2, ..whole }, "a record is not whole"),
             (ObjectBlock { len: 10, crc: crc(10), ..whole }, "a record is not whole"),
         ] {
             let path = files.objects(1).display().to_string();

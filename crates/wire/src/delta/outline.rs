@@ -107,7 +107,7 @@ impl Outline {
     }
 }
 
-/// How far the bytes have moved at the place that a walk over changes has reached.
+/// The distance by which bytes have moved, at the place that a walk over changes has reached.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moves {
     passed: usize,
