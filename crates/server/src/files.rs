@@ -45,12 +45,13 @@ pub(crate) fn write_private(path: &Path, content: &str) -> Result<(), Error> {
     fs::rename(&draft, path).map_err(failed)
 }
 
-/// Parses YAML into a tree. Depth, aliases and the number of nodes are bounded by the parser.
+/// Parses YAML into a tree. Depth, aliases and the number of nodes are bounded by the parser. `0644` is an octal number, as in
+/// YAML 1.1, which Kubernetes reads.
 ///
 /// # Errors
 /// Text that is no YAML, or a mapping that has a key twice. The message shows the line, so it may contain a secret.
 pub(crate) fn yaml_tree(text: &str) -> Result<Value, serde_saphyr::Error> {
-    serde_saphyr::from_str(text)
+    serde_saphyr::from_str_with_options(text, serde_saphyr::options! { legacy_octal_numbers: true })
 }
 
 /// Reads a configuration file in YAML as a type.

@@ -71,7 +71,7 @@ pub(crate) fn unmarshal_errors(repeated: &[String]) -> String {
 
 /// Of duplicate keys the last wins, as in kube-apiserver.
 fn lenient() -> Options {
-    serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins }
+    serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, legacy_octal_numbers: true }
 }
 
 /// Every other error is final.
@@ -172,6 +172,14 @@ mod tests {
         assert_eq!(value, json!({"a": 10, "b": [1000, 5, 0.5]}));
         assert_eq!(value["a"].as_i64(), Some(10));
         assert_eq!(read(b"a: 1e1\na: 2e1\n").unwrap().value, json!({"a": 20}));
+    }
+
+    /// `defaultMode: 0644` was text, and refused.
+    #[test]
+    fn numbers_with_a_leading_zero_are_octal() {
+        let document = b"a: 0644\nb: \"0644\"\nc: [0, 0x1f, 10]\n";
+        assert_eq!(read(document).unwrap().value, json!({"a": 420, "b": "0644", "c": [0, 31, 10]}));
+        assert_eq!(read(b"a: 1\na: 0644\n").unwrap().value, json!({"a": 420}));
     }
 
     #[test]
