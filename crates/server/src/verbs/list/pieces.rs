@@ -128,6 +128,12 @@ impl ListPieces {
         }
     }
 
+    /// Returns true if the list is longer than this whatever its form adds: rows of tables may have little of their objects.
+    async fn is_surely_above(&mut self, bytes: usize) -> Result<bool, Status> {
+        let whole = self.writer.shape == ResponseShape::Whole;
+        Ok(whole && self.objects.ready_bytes().await? > bytes.saturating_mul(2))
+    }
+
     /// The next piece; the last one sets `finished`.
     async fn next(&mut self) -> Result<Bytes, Broken> {
         let mut out = self.begin();
@@ -206,7 +212,13 @@ impl OffloadedList {
 /// A short list as one body, a long one in pieces.
 ///
 /// `short` is where compression and chunking begin to pay.
+///
+/// Where encoding waits for threads or turns, and the objects at hand alone are long, nothing is encoded here: a request holds its seats
+/// until its answer begins, and everybody else of its level would wait for them.
 pub(super) async fn body(mut list: OffloadedList, short: usize) -> Result<Body, Status> {
+    if list.blocking.is_some() && list.pieces.is_surely_above(short).await? {
+        return Ok(Body::Pieces(BodyPieces { stream: rest(list), held: 0 }));
+    }
     let mut begun = BytesMut::new();
     while !list.pieces.finished && begun.len() <= short {
         let piece;

@@ -223,6 +223,12 @@ impl ListObjects {
         self.ready.next()
     }
 
+    /// The bytes of all that are at hand, of which there are some if there are more.
+    pub(crate) async fn ready_bytes(&mut self) -> Result<usize, Status> {
+        self.largest_ready().await?;
+        Ok(self.ready.as_slice().iter().map(|object| object.stored().len()).sum())
+    }
+
     /// The bytes of the largest one at hand, of which there are some if there are more.
     pub(crate) async fn largest_ready(&mut self) -> Result<usize, Status> {
         if self.ready.as_slice().is_empty() {
