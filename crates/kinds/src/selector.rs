@@ -2,7 +2,7 @@
 //!
 //! They are not the text form of the query parameter, which is `listwatch_wire::selector`. Validity and matching are
 //! apart: a stored selector that is not usable must still be handled, and matches nothing it cannot evaluate. Field errors about
-//! selectors are rows of the tables in `rules`. [`matches`] is public because the server evaluates selectors of policies and
+//! selectors are rows of the tables in `rules`. [`matches()`] is public because the server evaluates selectors of policies and
 //! disruption budgets with it.
 
 use listwatch_wire::json::Value;

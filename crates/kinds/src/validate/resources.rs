@@ -67,7 +67,7 @@ fn pod_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
     requirements(at.value, "resource-name", at.path, errors);
 }
 
-/// What a Pod as a whole asks for is enough for its containers, and none of them may use more than the Pod.
+/// Checks that a Pod as a whole asks for enough for its containers, and that none of them may use more than the Pod.
 fn pod_resources_cover_containers(at: &At<'_>, errors: &mut Errors) {
     let (own, path) = (at.value.at("resources"), at.path.child("resources"));
     if own.is_null() || at.value.at("os").text("name") == "windows" {

@@ -61,11 +61,11 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 #[derive(Clone, Copy)]
 struct FieldPath<'a> {
     parent: Option<&'a FieldPath<'a>>,
-    step: PathStep<'a>,
+    step: PathElement<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum PathStep<'a> {
+enum PathElement<'a> {
     Field(&'a str),
     /// An element of a list, in its wire form.
     Element(&'a str),
@@ -77,8 +77,8 @@ impl fmt::Display for FieldPath<'_> {
             parent.fmt(f)?;
         }
         f.write_str(&match self.step {
-            PathStep::Field(name) => element::show(&element::field(name)),
-            PathStep::Element(id) => element::show(id),
+            PathElement::Field(name) => element::show(&element::field(name)),
+            PathElement::Element(id) => element::show(id),
         })
     }
 }
@@ -121,7 +121,7 @@ impl ExtractWalk {
     fn entries<S: Schema>(&mut self, map: &Map, schema: S, parent: Option<&FieldPath<'_>>) -> FieldSetNode {
         let mut node = FieldSetNode::default();
         for (key, value) in map {
-            let path = FieldPath { parent, step: PathStep::Field(key) };
+            let path = FieldPath { parent, step: PathElement::Field(key) };
             let Some(field) = schema.field(key) else {
                 self.error(Some(&path), "field not declared in schema");
                 continue;
@@ -154,7 +154,7 @@ impl ExtractWalk {
                 self.error(Some(parent), &format!("duplicate entries for key {}", element::show(&id)));
                 continue;
             }
-            let path = FieldPath { parent: Some(parent), step: PathStep::Element(&id) };
+            let path = FieldPath { parent: Some(parent), step: PathElement::Element(&id) };
             let mut child = match list.items() {
                 Some(schema) => self.value(item, schema, &path),
                 None => FieldSetNode::leaf(),
