@@ -1,4 +1,4 @@
-//! What the fuzz targets share: how one input stands for two, and which kind it is about.
+//! Helpers of the fuzz targets: the split of one input into two, and the choice of a kind by it.
 //!
 //! Inputs are plain bytes, so that the files in `seeds/` can be read and written by people.
 

@@ -146,7 +146,7 @@ fn costs_grow_with_the_input() {
     }
 }
 
-/// What fails is paid for: a rule could fail at no cost, over and over, in a loop that absorbs errors.
+/// Failed calls are paid for: a rule could fail at no cost, over and over, in a loop that absorbs errors.
 #[test]
 fn what_fails_is_paid_for_as_in_cel_go() {
     let cost = |source: &str| {

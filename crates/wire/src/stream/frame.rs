@@ -2,7 +2,7 @@
 //!
 //! One line of JSON each. Events are the lines of ordinary watches with the name of their subscription around them, so
 //! that neither end encodes an object again. Unknown frames are kept apart and ignored: later servers may say more.
-//! What a client says is `message`; `docs/many-kinds.md` has the protocol.
+//! Messages of clients are `message`; `docs/many-kinds.md` has the protocol.
 
 use bytes::{BufMut, Bytes};
 use memchr::memchr_iter;

@@ -178,7 +178,7 @@ pub(in crate::admission) enum UnknownFields {
 
 /// Checks the types of a patched object, fills in defaults, and brings it into the version of the request.
 ///
-/// What the object shares with the one `before` the patch has passed all of that and is skipped, unless a conversion has
+/// Parts that the object shares with the one `before` the patch have passed all of that and are skipped, unless a conversion has
 /// come between. The namespace, repeated owners and what no update may change are settled by the pipeline.
 pub(in crate::admission) async fn accept(
     request: &Attributes<'_>,
