@@ -1,14 +1,17 @@
-//! Joins the rule tables with the schema: for each struct, which fields to look at and where to go from there.
+//! Joins rows of the tables with the schema: for each struct, which fields to look at and where to go from there.
 //!
 //! A rule set belongs to a struct, or to a struct in a certain place (`core.v1.Container@init`). Only what has rules, or something
-//! below it that has, is part of a set, so that a walk never enters what nobody asks about.
+//! below it that has, is part of a set, so that a walk never enters what nobody asks about. What leads to rules is
+//! known only when everything below a set is: [`compile`] joins a set and all that are reachable from it. [`super::sets`]
+//! keeps what comes out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use super::parse;
 use super::route::Route;
-use super::rows::{RuleBlock, RuleLine, RuleRow, Tables};
-use crate::schema::{Field, Schema, StructId, Type, schema};
+use super::rows::{RuleLine, RuleRow};
+use super::sets::{RuleSets, short};
+use crate::schema::{Field, StructId, Type};
 
 /// Index of a rule set.
 pub(super) type SetId = usize;
@@ -57,120 +60,57 @@ pub(super) struct FieldStop {
     pub(super) shown: &'static str,
 }
 
-/// All rule sets.
-///
-/// Indexes into one vector, so that sets can refer to each other in cycles, as schemas of definitions do.
-#[derive(Debug, Default)]
-pub(super) struct RuleSets {
-    sets: Vec<Vec<RuleStop>>,
-    by_struct: HashMap<StructId, SetId>,
-    by_name: HashMap<&'static str, SetId>,
-    /// Rows about structs or fields that the schema does not have. Empty in every build that passed its tests.
+/// A set and all that are reachable from it, apart from those that are compiled already.
+pub(super) struct Compiled {
+    pub(super) sets: BTreeMap<SetId, Vec<RuleStop>>,
+    /// Rows about structs or fields that the schema does not have, and words that mean nothing. Empty in every build
+    /// that passed its tests; a release passes over them.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the tests of the tables read it"))]
     pub(super) problems: Vec<String>,
 }
 
-impl RuleSets {
-    /// The rules of a struct.
-    pub(super) fn of(&self, id: StructId) -> Option<SetId> {
-        self.by_struct.get(&id).copied()
-    }
-
-    /// The rules of a block.
-    pub(super) fn named(&self, name: &str) -> Option<SetId> {
-        self.by_name.get(name).copied()
-    }
-
-    /// The checks at a struct, in order.
-    pub(super) fn stops(&self, set: SetId) -> &[RuleStop] {
-        self.sets.get(set).map(Vec::as_slice).unwrap_or_default()
-    }
-}
-
-/// `core.v1.Container` of `io.k8s.api.core.v1.Container`.
-fn short(name: &'static str) -> &'static str {
-    let start = name.rmatch_indices('.').nth(2).map_or(0, |(at, _)| at + 1);
-    name.get(start..).unwrap_or(name)
-}
-
-/// Joins the tables with the schema, block by block.
-struct Compiler<'a> {
-    tables: &'a Tables,
-    schema: &'static Schema,
-    /// By the short name that tables use.
-    structs: HashMap<&'static str, StructId>,
-    /// Assigned before any set is compiled, so that sets can refer to later ones.
-    sets: HashMap<&'static str, SetId>,
-    rules: RuleSets,
-}
-
-/// Joins tables and schema.
-///
-/// Runs once per process, at the first validation. Problems with the tables are collected and do not panic: a test
-/// fails on them, and a server would run without the rule.
-pub(super) fn compile(tables: &Tables) -> RuleSets {
-    let schema = schema();
-    let structs: HashMap<_, _> = schema.structs().map(|(id, found)| (short(found.name), id)).collect();
-    let mut names: Vec<&'static str> = structs.keys().copied().collect();
-    let variants = tables.blocks.keys().copied().filter(|name| !structs.contains_key(name));
-    names.extend(variants);
-    names.sort_unstable();
-    let sets = names.iter().copied().zip(0..).collect();
-    let mut compiler = Compiler { tables, schema, structs, sets, rules: RuleSets::default() };
-    for name in names {
-        compiler.set(name);
+/// Joins the rows of a set, and of all sets that a walk can reach from it, with the schema.
+pub(super) fn compile(rules: &RuleSets, root: SetId) -> Compiled {
+    let mut compiler = Compiler { rules, open: vec![root], sets: BTreeMap::new(), problems: Vec::new() };
+    while let Some(set) = compiler.open.pop() {
+        if !compiler.sets.contains_key(&set) {
+            let stops = compiler.set(set);
+            compiler.sets.insert(set, stops);
+        }
     }
     compiler.prune();
-    let Compiler { structs, sets, mut rules, .. } = compiler;
-    rules.by_struct = structs.iter().filter_map(|(name, id)| Some((*id, *sets.get(name)?))).collect();
-    rules.by_name = sets;
-    rules
+    Compiled { sets: compiler.sets, problems: compiler.problems }
+}
+
+/// Joins the tables with the schema, set by set.
+struct Compiler<'a> {
+    rules: &'a RuleSets,
+    /// Sets that were reached and not looked at.
+    open: Vec<SetId>,
+    sets: BTreeMap<SetId, Vec<RuleStop>>,
+    problems: Vec<String>,
 }
 
 impl Compiler<'_> {
-    /// Kept for the test that reads the tables; a release passes over what it does not understand.
+    /// Kept for the test that reads the tables.
     fn problem(&mut self, what: String) {
-        self.rules.problems.push(what);
+        self.problems.push(what);
     }
 
-    /// One block. A variant begins with the rows of its base.
-    fn set(&mut self, name: &'static str) {
-        let plain = name.split('@').next().unwrap_or(name);
-        let Some(&id) = self.structs.get(plain) else {
+    /// One set, unpruned.
+    fn set(&mut self, set: SetId) -> Vec<RuleStop> {
+        let Some((name, structure)) = self.rules.heading(set) else { return Vec::new() };
+        let Some(id) = structure else {
             self.problem(format!("no struct {name}"));
-            self.rules.sets.push(Vec::new());
-            return;
+            return Vec::new();
         };
         let rows = self.rows(name, &mut HashSet::new());
+        #[cfg(test)]
         self.check_conditions(name, id, &rows);
-        let mut stops = Vec::new();
         let mut seen = HashSet::new();
-        for row in rows {
-            if row.name == ":" {
-                stops.push(RuleStop::Own(row.lines));
-                continue;
-            }
-            if !parse::is_field(row.name) {
-                stops.push(self.route(name, id, row));
-                continue;
-            }
-            let Some(field) = self.schema.field(id, row.name) else {
-                self.problem(format!("no field {name}.{}", row.name));
-                continue;
-            };
-            seen.insert(row.name);
-            let skipped = row.lines.iter().any(|line| line.skip && line.guards.is_empty());
-            let below = if skipped { None } else { self.below(name, field, row.variant) };
-            let shown = row.shown.unwrap_or(row.name);
-            stops.push(RuleStop::Field(FieldStop {
-                field,
-                lines: row.lines,
-                below,
-                flat: row.flat,
-                once: row.once,
-                shown,
-            }));
-        }
-        for field in self.schema.fields(id).iter().filter(|field| !seen.contains(field.name)) {
+        let mut stops: Vec<RuleStop> =
+            rows.into_iter().filter_map(|row| self.stop(name, id, row, &mut seen)).collect();
+        for field in self.rules.schema.fields(id).iter().filter(|field| !seen.contains(field.name)) {
             let Some(below) = self.below(name, field, None) else { continue };
             stops.push(RuleStop::Field(FieldStop {
                 field,
@@ -181,13 +121,39 @@ impl Compiler<'_> {
                 shown: field.name,
             }));
         }
-        self.rules.sets.push(stops);
+        stops
+    }
+
+    /// The place in a struct that a row is about. `None` if the struct has no such field.
+    fn stop(
+        &mut self,
+        set: &'static str,
+        id: StructId,
+        row: RuleRow,
+        seen: &mut HashSet<&'static str>,
+    ) -> Option<RuleStop> {
+        if row.name == ":" {
+            return Some(RuleStop::Own(row.lines));
+        }
+        if !parse::is_field(row.name) {
+            return Some(self.route(set, id, row));
+        }
+        let Some(field) = self.rules.schema.field(id, row.name) else {
+            self.problem(format!("no field {set}.{}", row.name));
+            return None;
+        };
+        seen.insert(row.name);
+        let skipped = row.lines.iter().any(|line| line.skip && line.guards.is_empty());
+        let below = if skipped { None } else { self.below(set, field, row.variant) };
+        let shown = row.shown.unwrap_or(row.name);
+        let (flat, once) = (row.flat, row.once);
+        Some(RuleStop::Field(FieldStop { field, lines: row.lines, below, flat, once, shown }))
     }
 
     fn route(&mut self, set: &'static str, id: StructId, row: RuleRow) -> RuleStop {
         let mut route = Route::parse(row.name);
         let shown = row.shown.map_or_else(|| route.clone(), Route::parse);
-        let found = route.resolve(self.schema, id);
+        let found = route.resolve(self.rules.schema, id);
         if found.is_none() {
             self.problem(format!("{set} has no {}", row.name));
         }
@@ -195,10 +161,11 @@ impl Compiler<'_> {
     }
 
     /// Finds conditions about fields that the struct does not have.
+    #[cfg(test)]
     fn check_conditions(&mut self, set: &'static str, id: StructId, rows: &[RuleRow]) {
         for condition in rows.iter().flat_map(|row| &row.lines).flat_map(|line| &line.guards) {
             let known = condition.routes().is_some_and(|routes| {
-                routes.iter().all(|route| (*route).clone().resolve(self.schema, id).is_some())
+                routes.iter().all(|route| (*route).clone().resolve(self.rules.schema, id).is_some())
             });
             if !known {
                 self.problem(format!("{set}: {condition:?}"));
@@ -207,13 +174,12 @@ impl Compiler<'_> {
     }
 
     /// The rows of a block; those of a variant replace the ones of its base for the same field.
-    fn rows(&self, name: &'static str, seen: &mut HashSet<&'static str>) -> Vec<RuleRow> {
-        static NONE: RuleBlock = RuleBlock { base: None, rows: Vec::new() };
-        let block = self.tables.blocks.get(name).unwrap_or(&NONE);
-        let Some(base) = block.base.filter(|base| seen.insert(base)) else { return block.rows.clone() };
-        let replaced = |row: &RuleRow| block.rows.iter().any(|own| own.name == row.name && own.name != ":");
-        let mut rows: Vec<RuleRow> = self.rows(base, seen).into_iter().filter(|row| !replaced(row)).collect();
-        rows.extend(block.rows.iter().cloned());
+    fn rows(&mut self, name: &'static str, seen: &mut HashSet<&'static str>) -> Vec<RuleRow> {
+        let own = parse::rows(&self.rules.tables, name, &mut self.problems);
+        let Some(base) = self.rules.tables.base(name).filter(|base| seen.insert(base)) else { return own };
+        let mut rows = self.rows(base, seen);
+        rows.retain(|row| row.name == ":" || own.iter().all(|own| own.name != row.name));
+        rows.extend(own);
         rows
     }
 
@@ -225,50 +191,73 @@ impl Compiler<'_> {
         variant: Option<&'static str>,
     ) -> Option<(FieldShape, SetId)> {
         let (shape, ty) = match field.ty {
-            Type::List(id) => (FieldShape::List, self.schema.element(id)),
-            Type::Map(id) => (FieldShape::Map, self.schema.element(id)),
+            Type::List(id) => (FieldShape::List, self.rules.schema.element(id)),
+            Type::Map(id) => (FieldShape::Map, self.rules.schema.element(id)),
             other => (FieldShape::One, other),
         };
         let Type::Struct(id) = ty else { return None };
-        let name = variant.unwrap_or_else(|| short(self.schema.structure(id).name));
-        let found = self.sets.get(name).copied();
-        if found.is_none() {
+        let name = variant.unwrap_or_else(|| short(self.rules.schema.structure(id).name));
+        let Some(found) = self.rules.position(name) else {
             self.problem(format!("{set}.{}: no rules {name}", field.name));
+            return None;
+        };
+        if self.rules.known(found).is_none() {
+            self.open.push(found);
         }
-        found.map(|found| (shape, found))
+        Some((shape, found))
     }
 
     /// Drops what leads to no rule.
     ///
     /// Most structs of the API have no rule anywhere below them, and a walk does not enter those.
     fn prune(&mut self) {
-        let alive = |stop: &RuleStop, live: &HashSet<SetId>| match stop {
-            RuleStop::Own(lines) => !lines.is_empty(),
-            RuleStop::Route(stop) => !stop.lines.is_empty(),
-            RuleStop::Field(stop) => {
-                !stop.lines.is_empty() || stop.below.is_some_and(|(_, set)| live.contains(&set))
-            }
-        };
-        let mut live = HashSet::new();
-        loop {
-            let before = live.len();
-            for (id, stops) in self.rules.sets.iter().enumerate() {
-                if stops.iter().any(|stop| alive(stop, &live)) {
-                    live.insert(id);
-                }
-            }
-            if live.len() == before {
-                break;
-            }
-        }
-        for stops in &mut self.rules.sets {
-            stops.retain(|stop| alive(stop, &live));
-            stops.shrink_to_fit();
-            for stop in stops {
+        let live = self.live();
+        let has_rules =
+            |set: SetId| live.contains(&set) || self.rules.known(set).is_some_and(|stops| !stops.is_empty());
+        for stops in self.sets.values_mut() {
+            for stop in &mut *stops {
                 if let RuleStop::Field(stop) = stop {
-                    stop.below = stop.below.filter(|(_, set)| live.contains(set));
+                    stop.below = stop.below.filter(|(_, set)| has_rules(*set));
                 }
             }
+            stops.retain(RuleStop::has_rules);
+            stops.shrink_to_fit();
         }
+    }
+
+    /// The sets that have a rule, or lead to one that has: repeated until nothing changes, since sets refer to each other in cycles.
+    fn live(&self) -> HashSet<SetId> {
+        let mut live: HashSet<SetId> = HashSet::new();
+        loop {
+            let leads = |(_, below): (FieldShape, SetId)| {
+                live.contains(&below) || self.rules.known(below).is_some_and(|stops| !stops.is_empty())
+            };
+            let found: Vec<SetId> = self
+                .sets
+                .iter()
+                .filter(|(set, stops)| !live.contains(set) && stops.iter().any(|stop| stop.leads(leads)))
+                .map(|(set, _)| *set)
+                .collect();
+            if found.is_empty() {
+                return live;
+            }
+            live.extend(found);
+        }
+    }
+}
+
+impl RuleStop {
+    /// True if the stop has rules of its own, or goes on to a set for which `below` says so.
+    fn leads(&self, below: impl Fn((FieldShape, SetId)) -> bool) -> bool {
+        match self {
+            Self::Own(lines) => !lines.is_empty(),
+            Self::Route(stop) => !stop.lines.is_empty(),
+            Self::Field(stop) => !stop.lines.is_empty() || stop.below.is_some_and(below),
+        }
+    }
+
+    /// True if there is something to do at a stop of a set that is pruned.
+    fn has_rules(&self) -> bool {
+        self.leads(|_| true)
     }
 }

@@ -19,13 +19,13 @@
 use std::cmp::Ordering;
 
 use listwatch_wire::json::Value;
-use regex::Regex;
 
+use super::pattern::LazyPattern;
 use super::route::Route;
 
 /// One condition on a struct and its stored form.
 ///
-/// Evaluated for each object that has the struct, so patterns are compiled once and routes are parsed.
+/// Evaluated for each object that has the struct, so patterns are compiled once, at their first use, and routes are parsed.
 #[derive(Clone, Debug)]
 pub(super) enum RuleCondition {
     /// The test passes, or does not if it is not `wanted`.
@@ -34,14 +34,13 @@ pub(super) enum RuleCondition {
     Changed(Vec<RuleCondition>),
 }
 
-/// The form of a condition, see the table above. `Matches` holds `None` for a pattern that cannot be compiled, which
-/// the check of the tables reports.
+/// The form of a condition, see the table above.
 #[derive(Clone, Debug)]
 pub(super) enum Test {
     Given,
     Present,
     Words(Vec<&'static str>),
-    Matches(Option<Regex>),
+    Matches(LazyPattern),
     Compare { orders: &'static [Ordering], other: Operand },
     Equal { other: Operand, same: bool },
 }
@@ -96,7 +95,7 @@ impl RuleCondition {
             wanted,
         };
         if let Some((subject, pattern)) = text.split_once('~') {
-            return condition(subject, Test::Matches(Regex::new(pattern).ok()));
+            return condition(subject, Test::Matches(LazyPattern::new(pattern)));
         }
         for (sign, same) in [("==", true), ("!=", false)] {
             if let Some((subject, other)) = text.split_once(sign) {
@@ -147,6 +146,7 @@ impl RuleCondition {
     }
 
     /// The routes that begin at the struct of the condition itself, and whether its pattern can be read, for the check of the tables.
+    #[cfg(test)]
     pub(super) fn routes(&self) -> Option<Vec<&Route>> {
         let (subject, test) = match self {
             Self::Changed(terms) => {
@@ -157,7 +157,7 @@ impl RuleCondition {
         let mut routes = Vec::new();
         let mut operands = vec![subject];
         match test {
-            Test::Matches(None) => return None,
+            Test::Matches(pattern) if pattern.regex().is_none() => return None,
             Test::Compare { other, .. } | Test::Equal { other, .. } => operands.push(other),
             _ => {}
         }
@@ -190,7 +190,7 @@ impl Test {
             Self::Matches(pattern) => {
                 let number = if value.is_number() { value.to_string() } else { String::new() };
                 let text = value.as_str().unwrap_or(&number);
-                pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
+                pattern.matches(text)
             }
             Self::Compare { orders, other } => {
                 let mut met = false;

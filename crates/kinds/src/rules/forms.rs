@@ -19,14 +19,14 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::LazyLock;
 
 use base64::Engine as _;
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_errors, label_key_errors, label_value_errors, subdomain_errors};
-use regex::Regex;
 
 use super::addresses;
+use super::pattern::LazyPattern;
 use crate::{cron, meta, names, quantity};
 
 /// Something wrong with a text.
@@ -72,7 +72,7 @@ pub(super) struct PatternForm {
 #[derive(Debug)]
 struct FormLine {
     /// All must agree for the line to count: a pattern, and true for `when`, false for `unless`.
-    when: Vec<(FormPattern, bool)>,
+    when: Vec<(LazyPattern, bool)>,
     demand: FormDemand,
     detail: Option<String>,
     /// A finding of this line ends the form, where kube-apiserver returns early.
@@ -82,36 +82,12 @@ struct FormLine {
 /// The first word of a line, with what follows it.
 #[derive(Debug)]
 enum FormDemand {
-    Match { pattern: FormPattern, wanted: bool },
+    Match { pattern: LazyPattern, wanted: bool },
     Never,
     Form(&'static str),
-    Part { pattern: FormPattern, form: &'static str, shown: bool },
-    Split { pattern: FormPattern, form: &'static str },
+    Part { pattern: LazyPattern, form: &'static str, shown: bool },
+    Split { pattern: LazyPattern, form: &'static str },
     Lower(&'static str),
-}
-
-/// A pattern that is compiled when it is first asked. One that cannot be is found by the tests and matches nothing.
-///
-/// Compiling all of them would take longer than a small program runs.
-#[derive(Debug)]
-struct FormPattern {
-    text: &'static str,
-    compiled: OnceLock<Option<Regex>>,
-}
-
-impl FormPattern {
-    fn new(text: &'static str) -> Self {
-        Self { text, compiled: OnceLock::new() }
-    }
-
-    /// `None` for a pattern that cannot be compiled, which a test rules out.
-    fn regex(&self) -> Option<&Regex> {
-        self.compiled.get_or_init(|| Regex::new(self.text).ok()).as_ref()
-    }
-
-    fn matches(&self, text: &str) -> bool {
-        self.regex().is_some_and(|regex| regex.is_match(text))
-    }
 }
 
 impl PatternForm {
@@ -203,19 +179,19 @@ fn form_line(line: &'static str) -> Option<FormLine> {
         let word = words.next()?;
         let demand = match word {
             "when" | "unless" => {
-                when.push((FormPattern::new(words.next()?), word == "when"));
+                when.push((LazyPattern::new(words.next()?), word == "when"));
                 continue;
             }
             "must" | "not" => {
-                FormDemand::Match { pattern: FormPattern::new(words.next()?), wanted: word == "must" }
+                FormDemand::Match { pattern: LazyPattern::new(words.next()?), wanted: word == "must" }
             }
             "error" => FormDemand::Never,
             "is" => FormDemand::Form(words.next()?),
             "of" | "part" => {
-                let (pattern, form) = (FormPattern::new(words.next()?), words.next()?);
+                let (pattern, form) = (LazyPattern::new(words.next()?), words.next()?);
                 FormDemand::Part { pattern, form, shown: word == "part" }
             }
-            "split" => FormDemand::Split { pattern: FormPattern::new(words.next()?), form: words.next()? },
+            "split" => FormDemand::Split { pattern: LazyPattern::new(words.next()?), form: words.next()? },
             "lower" => FormDemand::Lower(words.next()?),
             _ => return None,
         };
@@ -309,14 +285,14 @@ pub(super) fn problems() -> Vec<String> {
     for (name, line) in
         PATTERNS.forms.iter().flat_map(|(name, form)| form.lines.iter().map(move |line| (name, line)))
     {
-        let mut patterns: Vec<&FormPattern> = line.when.iter().map(|(pattern, _)| pattern).collect();
+        let mut patterns: Vec<&LazyPattern> = line.when.iter().map(|(pattern, _)| pattern).collect();
         match &line.demand {
             FormDemand::Match { pattern, .. } => patterns.push(pattern),
             FormDemand::Part { pattern, .. } | FormDemand::Split { pattern, .. } => patterns.push(pattern),
             FormDemand::Never | FormDemand::Form(_) | FormDemand::Lower(_) => {}
         }
         let wrong = patterns.into_iter().filter(|pattern| pattern.regex().is_none());
-        problems.extend(wrong.map(|pattern| format!("{name}: {}", pattern.text)));
+        problems.extend(wrong.map(|pattern| format!("{name}: {}", pattern.text())));
         if let FormDemand::Form(other)
         | FormDemand::Lower(other)
         | FormDemand::Part { form: other, .. }

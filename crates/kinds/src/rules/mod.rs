@@ -13,7 +13,8 @@
 //!   : check=image_is_trimmed
 //! ```
 //!
-//! `parse` has the words, `rows` what they become, `compile` joins the tables with the schema, `walk` visits what differs from the stored object, and
+//! `tables` splits the texts into blocks, `parse` has the words, `rows` what they become, `compile` joins them with the schema, `sets`
+//! keeps the result, kind by kind as they are first written, `walk` visits what differs from the stored object, and
 //! `apply` words the errors. Rules that span fields are functions, named after the rule, in [`crate::validate`]; a table
 //! says where they hold (`check=NAME`).
 
@@ -24,8 +25,11 @@ mod condition;
 mod forms;
 mod message;
 mod parse;
+mod pattern;
 mod route;
 mod rows;
+mod sets;
+mod tables;
 mod walk;
 
 use std::sync::LazyLock;
@@ -39,12 +43,10 @@ pub(crate) use addresses::{canonical_cidr as canonical_range, unreachable};
 pub(crate) use rows::Check;
 pub(crate) use walk::At;
 
-/// The tables, joined with the schema on first use.
-///
-/// Reading and joining the tables takes some milliseconds; the first write of a built-in object waits for it.
-fn rules() -> &'static compile::RuleSets {
-    static RULES: LazyLock<compile::RuleSets> = LazyLock::new(|| {
-        compile::compile(&parse::tables([include_str!("written.txt"), include_str!("declared.txt")]))
+/// The rules of all kinds. Those of one kind are read when it is validated for the first time.
+fn rules() -> &'static sets::RuleSets {
+    static RULES: LazyLock<sets::RuleSets> = LazyLock::new(|| {
+        sets::RuleSets::new(tables::Tables::new([include_str!("written.txt"), include_str!("declared.txt")]))
     });
     &RULES
 }
@@ -93,9 +95,8 @@ mod tests {
 
     #[test]
     fn every_line_of_the_tables_is_understood() {
-        let tables = parse::tables([include_str!("written.txt"), include_str!("declared.txt")]);
-        assert_eq!(tables.problems, [""; 0]);
-        assert_eq!(compile::compile(&tables).problems, [""; 0]);
+        let tables = tables::Tables::new([include_str!("written.txt"), include_str!("declared.txt")]);
+        assert_eq!(sets::RuleSets::new(tables).problems(), [""; 0]);
         assert_eq!(forms::problems(), [""; 0]);
     }
 

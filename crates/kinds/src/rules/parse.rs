@@ -9,8 +9,6 @@
 //! tables are part of the program: a word that is not understood is a defect that the tests find, and is passed over
 //! otherwise.
 
-use std::collections::HashMap;
-
 use listwatch_wire::status::FieldErrorKind;
 
 use super::condition::RuleCondition;
@@ -18,92 +16,52 @@ use super::forms;
 use super::message::Message;
 use super::route::Route;
 use super::rows::{
-    Check, DuplicateReport, Empty, FieldRule, PathStep, RuleLine, RuleRow, RuleTarget, ShownValue, Tables,
-    Unique,
+    DuplicateReport, Empty, FieldRule, PathStep, RuleLine, RuleRow, RuleTarget, ShownValue, Unique,
 };
+use super::tables::{Tables, is_comment};
 
-/// Reads tables; where several speak of one field, what the first says comes first.
-pub(super) fn tables(texts: [&'static str; 2]) -> Tables {
-    let mut reader = RuleReader { checks: crate::validate::all_checks().collect(), ..RuleReader::default() };
-    for text in texts {
-        reader.sets(text);
+/// Reads the rows of a block. Words that are not understood are added to `problems`.
+pub(super) fn rows(tables: &Tables, block: &'static str, problems: &mut Vec<String>) -> Vec<RuleRow> {
+    let mut reader = RuleReader { tables, block, declared: false, rows: Vec::new(), problems };
+    for part in tables.parts(block) {
+        reader.declared = part.declared;
+        reader.part(part.text);
     }
-    for (position, text) in texts.into_iter().enumerate() {
-        reader.declared = position > 0;
-        reader.table(text);
-    }
-    reader.tables
+    reader.rows
 }
 
-#[derive(Default)]
-struct RuleReader {
-    /// The result, which grows line by line.
-    tables: Tables,
-    /// Functions of `validate` by name, for `check=NAME`.
-    checks: HashMap<&'static str, Check>,
+/// Reads the rows of one block.
+struct RuleReader<'a> {
+    tables: &'a Tables,
+    block: &'static str,
     /// The table being read is not the first, and repeats some of what that says.
     declared: bool,
-    /// Values of enumerated types by struct and field.
-    sets: HashMap<(&'static str, &'static str), Vec<&'static str>>,
+    /// The result, which grows line by line.
+    rows: Vec<RuleRow>,
+    problems: &'a mut Vec<String>,
 }
 
-/// Without blank lines and comments.
-fn rows(text: &'static str) -> impl Iterator<Item = &'static str> {
-    text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
-}
-
-impl RuleReader {
-    /// The values of enumerated types (`set=`), which rows elsewhere refer to by `enum` alone.
-    fn sets(&mut self, text: &'static str) {
-        let mut block = "";
-        for line in rows(text) {
-            let mut words = words(line).into_iter();
-            let name = words.next().unwrap_or_default();
-            if !line.starts_with(' ') {
-                block = name;
-            } else if let Some(values) = words.find_map(|word| word.strip_prefix("set=")) {
-                self.sets.insert((block, name), values.trim_matches('"').split(',').collect());
-            }
-        }
-    }
-
-    /// A line without indentation begins a block; the others are its rows. Names of texts hold from their line to the
-    /// end of the table.
-    fn table(&mut self, text: &'static str) {
-        let mut current = "";
-        let mut names: Vec<(&'static str, String)> = Vec::new();
-        for line in rows(text) {
-            if let Some(named) = line.trim_start().strip_prefix('$') {
-                let (name, meaning) = named.split_once(' ').unwrap_or((named, ""));
-                names.push((name, replaced(meaning, &names)));
-                continue;
-            }
-            if line.starts_with(' ') {
-                let line = if line.contains('$') { leaked(replaced(line, &names)) } else { line };
-                for line in alternatives(line.trim()) {
-                    self.row(current, line);
-                }
-                continue;
-            }
-            let mut words = line.split_whitespace();
-            current = words.next().unwrap_or_default();
-            let block = self.tables.blocks.entry(current).or_default();
-            if words.next() == Some(":") {
-                block.base = words.next();
+impl RuleReader<'_> {
+    /// The rows of the block in one table.
+    fn part(&mut self, text: &'static str) {
+        for line in text.lines().map(str::trim).filter(|line| !is_comment(line) && !line.starts_with('$')) {
+            let line = if line.contains('$') { leaked(self.tables.replaced(line)) } else { line };
+            for line in alternatives(line) {
+                self.row(line);
             }
         }
     }
 
     /// Rows of one field are joined, those of routes and of the struct itself stay apart: their order among each
     /// other is the order of errors.
-    fn row(&mut self, block: &'static str, line: &'static str) {
+    fn row(&mut self, line: &'static str) {
         let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
         let mut row = RuleRow { name, ..RuleRow::default() };
         let mut parsed = RuleLine::default();
         let mut target = RuleTarget::Whole;
         for word in words(rest) {
-            if !self.word(block, word, &mut row, &mut parsed, &mut target) {
-                self.tables.problems.push(format!("{block}.{name}: {word}"));
+            if !self.word(word, &mut row, &mut parsed, &mut target) {
+                self.problems.push(format!("{}.{name}: {word}", self.block));
             }
         }
         if !parsed.steps.is_empty() || parsed.skip {
@@ -113,8 +71,7 @@ impl RuleReader {
         if self.declared && row.lines.is_empty() {
             return;
         }
-        let rows = &mut self.tables.blocks.entry(block).or_default().rows;
-        match rows.iter_mut().find(|known| known.name == name) {
+        match self.rows.iter_mut().find(|known| known.name == name) {
             Some(known) if is_field(name) => {
                 for line in row.lines.iter_mut().filter(|_| self.declared) {
                     line.steps.retain(|step| !known.says(step, &line.guards));
@@ -126,14 +83,13 @@ impl RuleReader {
                 known.flat |= row.flat;
                 known.once |= row.once;
             }
-            _ => rows.push(row),
+            _ => self.rows.push(row),
         }
     }
 
     /// Adds one word to a row; false if it means nothing.
     fn word(
         &self,
-        block: &'static str,
         word: &'static str,
         row: &mut RuleRow,
         line: &mut RuleLine,
@@ -165,7 +121,7 @@ impl RuleReader {
                 last.shown = Some(shown(value));
             }
             _ => {
-                let Some(rule) = self.rule(block, row.name, word, value) else { return false };
+                let Some(rule) = self.rule(row.name, word, value) else { return false };
                 line.steps.push(PathStep { target: *target, rule, detail: None, shown: None });
             }
         }
@@ -174,13 +130,7 @@ impl RuleReader {
 
     /// `None` for a word that is no rule, which the caller reports. A suffix says how empty text counts. Words that
     /// are not known are names of forms.
-    fn rule(
-        &self,
-        block: &'static str,
-        field: &'static str,
-        word: &'static str,
-        value: &'static str,
-    ) -> Option<FieldRule> {
+    fn rule(&self, field: &'static str, word: &'static str, value: &'static str) -> Option<FieldRule> {
         let (plain, empty) = match (word.strip_suffix('!'), word.strip_suffix('?')) {
             (Some(plain), _) => (plain, Empty::Checked),
             (_, Some(plain)) => (plain, Empty::Absent),
@@ -190,12 +140,9 @@ impl RuleReader {
         Some(match plain {
             "required" => FieldRule::Required,
             "enum" => {
-                let base = block.split('@').next().unwrap_or(block);
-                let words = match value {
-                    "" => self.sets.get(&(base, field)).cloned()?,
-                    listed => list(listed),
-                };
-                FieldRule::Enum { words, empty }
+                let base = self.block.split('@').next().unwrap_or(self.block);
+                let words = if value.is_empty() { self.tables.enumerated(base, field)? } else { value };
+                FieldRule::Enum { words: list(words), empty }
             }
             "min" => FieldRule::Range { min: value.parse().ok()?, max: i64::MAX, skip_zero },
             "max" => FieldRule::Range { min: i64::MIN, max: value.parse().ok()?, skip_zero },
@@ -220,7 +167,7 @@ impl RuleReader {
                 None if value == "unsupported" => FieldRule::Unsupported(Vec::new()),
                 _ => FieldRule::Error(error_kind(value)?),
             },
-            "check" => FieldRule::Check(*self.checks.get(value)?),
+            "check" => FieldRule::Check(self.tables.check(value)?),
             _ => FieldRule::Form { form: forms::form(plain)?, empty },
         })
     }
@@ -266,16 +213,7 @@ fn alternatives(line: &'static str) -> Vec<&'static str> {
     words.split('|').map(one).flat_map(alternatives).collect()
 }
 
-/// A text with the meanings of the `$NAME`s in it. Longer names go first, since they may begin with a shorter one.
-fn replaced(text: &str, names: &[(&'static str, String)]) -> String {
-    let mut names: Vec<_> = names.iter().collect();
-    names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-    names
-        .into_iter()
-        .fold(text.to_owned(), |text, (name, meaning)| text.replace(&format!("${name}"), meaning))
-}
-
-/// The tables are read once and kept.
+/// Each block is read once and kept.
 /// Memory is bounded by the tables, which are part of the program.
 fn leaked(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())

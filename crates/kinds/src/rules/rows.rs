@@ -3,8 +3,6 @@
 //! Data only. `compile` joins the rows with the schema, `walk` finds the places, and `apply` holds a value against a
 //! rule. A new word of the tables needs a variant of [`FieldRule`], its reading in `parse` and its error in `apply`.
 
-use std::collections::HashMap;
-
 use listwatch_wire::status::FieldErrorKind;
 
 use super::condition::RuleCondition;
@@ -168,20 +166,4 @@ impl RuleRow {
         guards.is_empty()
             && self.lines.iter().any(|line| line.guards.is_empty() && line.steps.iter().any(same))
     }
-}
-
-/// The rows of one struct. `base` makes a block a variant of another one: `core.v1.Container@init` has all rules of a
-/// container except those that it repeats.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RuleBlock {
-    pub(super) base: Option<&'static str>,
-    pub(super) rows: Vec<RuleRow>,
-}
-
-/// The blocks of all tables by name.
-#[derive(Debug, Default)]
-pub(super) struct Tables {
-    pub(super) blocks: HashMap<&'static str, RuleBlock>,
-    /// Words that were not understood. Empty in a released program; a test fails otherwise.
-    pub(super) problems: Vec<String>,
 }

@@ -7,10 +7,11 @@
 
 use listwatch_wire::json::Value;
 
-use super::compile::{FieldShape, FieldStop, RouteStop, RuleSets, RuleStop, SetId};
+use super::compile::{FieldShape, FieldStop, RouteStop, RuleStop, SetId};
 use super::condition::{RuleCondition, Scene};
 use super::message::Message;
 use super::rows::{FieldRule, PathStep, RuleLine, RuleTarget};
+use super::sets::RuleSets;
 use super::{ObjectPart, apply};
 use crate::field::{Errors, Path};
 use crate::schema::{Field, StructId};

@@ -64,6 +64,13 @@ pub enum Type {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StructId(u16);
 
+impl StructId {
+    /// The position of the struct in the table.
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
 /// Index of the element type of a list or map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ElementId(u16);
@@ -202,7 +209,7 @@ impl Schema {
     /// The struct of an id; ids only come from this table.
     #[must_use]
     pub fn structure(&self, id: StructId) -> &Struct {
-        self.structs.get(usize::from(id.0)).unwrap_or(&NO_STRUCT)
+        self.structs.get(id.index()).unwrap_or(&NO_STRUCT)
     }
 
     /// The fields of a struct, sorted by name.
