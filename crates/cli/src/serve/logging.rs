@@ -1,12 +1,15 @@
 //! Logs of the server: text for people, JSON lines for machines, both on stderr.
 //!
 //! A bare level applies to our own crates and leaves libraries at `warn`: hyper and rustls at `debug` drown everything
-//! else. A filter in the syntax of `RUST_LOG` can name libraries. Errors of the logger itself are not logged, since
+//! else. A filter in the syntax of `RUST_LOG` can name libraries; filters by span are not understood, since they need a
+//! compiler of regular expressions that would slow down every start. Errors of the logger itself are not logged, since
 //! stderr may be the reason. The audit log is a file of its own, not a log level.
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::terminal::is_coloured;
 
@@ -41,16 +44,16 @@ impl Logging {
     ///
     /// A filter that cannot be parsed.
     pub(crate) fn init(&self) -> anyhow::Result<()> {
-        let filter = EnvFilter::try_new(directives(&self.log)).context("--log")?;
-        let logs = tracing_subscriber::fmt()
-            .with_env_filter(filter)
+        let filter: Targets = directives(&self.log).parse().context("--log")?;
+        let lines = tracing_subscriber::fmt::layer()
             .with_writer(std::io::stderr)
             // It would be written to stderr, too, and panic if nobody reads that.
             .log_internal_errors(false)
             .with_ansi(is_coloured(&std::io::stderr()));
+        let logs = tracing_subscriber::registry().with(filter);
         match self.log_format {
-            LogFormat::Text => logs.init(),
-            LogFormat::Json => logs.json().flatten_event(true).init(),
+            LogFormat::Text => logs.with(lines).init(),
+            LogFormat::Json => logs.with(lines.json().flatten_event(true)).init(),
         }
         Ok(())
     }
@@ -74,6 +77,8 @@ mod tests {
     fn a_level_is_that_of_our_own_crates() {
         assert_eq!(directives("debug"), "warn,listwatch=debug");
         assert_eq!(directives("info, hyper=trace"), "warn,listwatch=info,hyper=trace");
-        assert!(EnvFilter::try_new(directives("debug,h2=info")).is_ok());
+        let filter: Targets = directives("debug,h2=info").parse().unwrap();
+        assert!(filter.would_enable("listwatch_server::http", &tracing::Level::DEBUG));
+        assert!(!filter.would_enable("hyper", &tracing::Level::INFO));
     }
 }
