@@ -130,6 +130,25 @@ mod tests {
     }
 
     #[test]
+    fn paths_outside_the_api_may_end_in_one_wildcard() {
+        for (path, wrong) in [
+            ("*", None),
+            ("/", None),
+            ("/healthz/*", None),
+            ("/é/*", None),
+            ("", Some("must not be empty")),
+            ("healthz", Some("must start with slash")),
+            ("/a b", Some("must not contain white-space")),
+            ("/a//b", Some("must not contain double slash")),
+            ("/a*", Some("wildcard can only do suffix matching")),
+            ("/*/é", Some("wildcard can only do suffix matching")),
+            ("/*/*", Some("wildcard can only do suffix matching")),
+        ] {
+            assert_eq!(form_errors("non-resource-url", path).first().map(String::as_str), wrong, "{path}");
+        }
+    }
+
+    #[test]
     fn every_check_is_named_by_a_row() {
         let text = [include_str!("written.txt"), include_str!("declared.txt")].concat();
         for (name, _) in crate::validate::all_checks() {
