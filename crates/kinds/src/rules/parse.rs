@@ -22,7 +22,7 @@ use super::rows::{
     Unique,
 };
 
-/// Reads tables; where several speak of one field, what the first says comes first.
+/// Reads tables; where several have rules about one field, those of the first table come first.
 pub(super) fn tables(texts: [&'static str; 2]) -> Tables {
     let mut reader = RuleReader { checks: crate::validate::all_checks().collect(), ..RuleReader::default() };
     for text in texts {
@@ -35,6 +35,7 @@ pub(super) fn tables(texts: [&'static str; 2]) -> Tables {
     reader.tables
 }
 
+/// Reads the tables of rules one after the other into one.
 #[derive(Default)]
 struct RuleReader {
     /// The result, which grows line by line.
@@ -244,6 +245,8 @@ fn list(text: &'static str) -> Vec<&'static str> {
     if text.is_empty() { Vec::new() } else { text.split(',').collect() }
 }
 
+/// Reads the value that an error shows in place of the field's own: a sibling's (`.route`), one from the top of the
+/// object (`/route`), a number, a text, or none.
 fn shown(value: &'static str) -> ShownValue {
     match (value.strip_prefix('.'), value.strip_prefix('/'), value.parse()) {
         (Some(route), ..) => ShownValue::Sibling(Route::parse(route)),
