@@ -93,6 +93,7 @@ pub(crate) struct Elapsing {
 }
 
 impl Elapsing {
+    /// Shows the elapsed time of an operation that takes more than two seconds, until this is dropped.
     pub(crate) fn begin(what: impl fmt::Display + Send + 'static) -> Self {
         let (ended, is_ended) = mpsc::channel();
         let began = Instant::now();

@@ -43,6 +43,7 @@ struct InformCounts {
 }
 
 impl InformCounts {
+    /// Counts an event.
     fn add(&mut self, event: &Event) {
         match event {
             Event::Added { .. } => self.added += 1,
