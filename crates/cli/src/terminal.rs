@@ -1,7 +1,7 @@
 //! Writing to stdout and stderr without a panic when the reader has gone, and the rule for colours.
 //!
 //! Data goes to stdout and its errors are returned: a closed pipe ends a command, with success (`main.rs`). Notes go to stderr
-//! and their errors are dropped: nobody is there to hear of them.
+//! and their errors are dropped: there is no other place to report them.
 
 use std::fmt;
 use std::io::{IsTerminal, Write};

@@ -57,9 +57,7 @@ impl Map {
         Self(None)
     }
 
-    /// No fields, with room for some.
-    ///
-    /// Room for so many entries, to fill a map without growing it.
+    /// No fields, with room for so many, to fill a map without growing it.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         match capacity {

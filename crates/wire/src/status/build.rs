@@ -184,10 +184,8 @@ impl Status {
             .with_retry_after(1)
     }
 
-    /// 409: a precondition of the request no longer holds, such as its uid. A client reads the object again before it
-    /// retries.
-    ///
-    /// A client reads the object again and decides anew; the write has not taken place.
+    /// 409: a precondition of the request no longer holds, such as its uid. The write has not taken place; a client
+    /// reads the object again and decides anew.
     ///
     /// ```
     /// use listwatch_wire::Status;
