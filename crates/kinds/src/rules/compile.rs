@@ -150,6 +150,8 @@ impl Compiler<'_> {
         Some(RuleStop::Field(FieldStop { field, lines: row.lines, below, flat, once, shown }))
     }
 
+    /// Resolves the route of a row in the schema. A route that does not exist is a problem of the table and fails its
+    /// test.
     fn route(&mut self, set: &'static str, id: StructId, row: RuleRow) -> RuleStop {
         let mut route = Route::parse(row.name);
         let shown = row.shown.map_or_else(|| route.clone(), Route::parse);

@@ -35,7 +35,7 @@ pub(super) struct BlockPart {
 }
 
 impl Tables {
-    /// Splits tables; where several speak of one field, what the first says comes first.
+    /// Splits tables; where several have rules about one field, those of the first table come first.
     pub(super) fn new(texts: [&'static str; 2]) -> Self {
         let mut tables = Self {
             blocks: HashMap::new(),
