@@ -314,6 +314,10 @@ pub struct RequestLimits {
     /// Seats of ordinary requests, which priority levels share: `--max-requests-inflight` and
     /// `--max-mutating-requests-inflight` of kube-apiserver together. More requests wait, or are answered 429.
     pub in_flight: usize,
+    /// Percent of the processors that the requests of one user may use while another user is there; what goes beyond it waits for
+    /// milliseconds. 100 lets everybody use all of them. On two processors 20 is 0.4 ms of work in a millisecond, which is
+    /// the most that somebody else's request waits for; client-go's own limits of 50 or 100 requests a second are far below it.
+    pub user_processor_percent: u32,
     /// Answers above this are compressed for clients that allow it. Below it the gain is not worth the time.
     pub gzip_above: usize,
     /// Bytes of a protobuf list that are kept while its length, which precedes it, is computed. Longer lists are
@@ -427,6 +431,7 @@ impl Default for RequestLimits {
             slow: Duration::from_secs(1),
             version_wait: Duration::from_secs(3),
             in_flight: 600,
+            user_processor_percent: 20,
             gzip_above: 128 << 10,
             protobuf_bytes: 4 << 20,
             protobuf_lists_bytes: 64 << 20,
