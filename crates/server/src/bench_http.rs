@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::HttpLimits;
 use crate::http::body::{Body, FrameBytes, Response, WatchBody};
 use crate::http::handler::Handler;
+use crate::http::metered::Meter;
 use crate::http::request::{BodySource, Request};
 use crate::http::{h1, h2};
 use crate::observe::RequestSeries;
@@ -48,6 +49,8 @@ struct Fixed {
     body: Bytes,
     limits: HttpLimits,
 }
+
+impl Meter for Fixed {}
 
 impl Handler for Fixed {
     async fn handle(&self, request: Request, _body: &mut dyn BodySource) -> Response {

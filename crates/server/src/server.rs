@@ -160,8 +160,7 @@ impl Server {
         let modes = options.authorization.iter().map(|mode| mode.authorizer(&cache));
         let authorizer = Arc::new(Modes(modes.collect()));
         let feeder = cache.start().await?;
-        // As in kube-apiserver a request waits for its turn a quarter of the time it has.
-        let fairness = Fairness::new(&cache, options.requests.in_flight, options.requests.timeout / 4);
+        let fairness = Fairness::new(&cache, &options.requests);
         let allocator = Allocator::new(ServiceClaims::new(&cache), AddedRanges::new(&cache));
         let api = Arc::new(Api {
             engine,
@@ -201,6 +200,7 @@ impl Server {
         let api_services = tokio::spawn(ApiServices::new(Arc::clone(&api)).run(stop.clone()));
         let fairness = tokio::spawn(lifecycle::flow_control::run(Arc::clone(&api), stop.clone()));
         let turns = tokio::spawn(Arc::clone(&api.fairness.turns).run());
+        let pacing = tokio::spawn(Arc::clone(&api.fairness.pacing).run());
         let pieces = tokio::spawn(Arc::clone(&api.fairness.pieces).run());
         let named = named
             .into_iter()
@@ -208,6 +208,7 @@ impl Server {
                 ("task/fairness", fairness),
                 ("task/turns", turns),
                 ("task/pieces", pieces),
+                ("task/pacing", pacing),
                 ("task/api-services", api_services),
             ])
             .chain(lifecycle.map(|task| ("task/lifecycle", task)));

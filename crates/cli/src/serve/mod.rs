@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use listwatch_server::{AdmissionOptions, BuildInfo, Handle, HttpLimits, LifecycleOptions, Options, Server};
+use listwatch_server::{
+    AdmissionOptions, BuildInfo, Handle, HttpLimits, LifecycleOptions, Options, RequestLimits, Server,
+};
 use listwatch_storage::Engine;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -69,6 +71,10 @@ struct Listen {
     /// Where to write the admin kubeconfig; otherwise it is in the data directory
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
+
+    /// Percent of the processors that one user's requests may use while other users are there; 100 does not limit it
+    #[arg(long, value_name = "PERCENT", default_value_t = RequestLimits::default().user_processor_percent, value_parser = clap::value_parser!(u32).range(1..=100))]
+    max_user_cpu_percent: u32,
 
     /// Do not serve the web console under /console/
     #[arg(long)]
@@ -236,6 +242,10 @@ impl ServeArguments {
             audit: self.security.audit(),
             token_file: self.security.token_auth_file.clone(),
             watch: self.security.watch(),
+            requests: RequestLimits {
+                user_processor_percent: self.listen.max_user_cpu_percent,
+                ..RequestLimits::default()
+            },
             console: !self.listen.no_console,
             lifecycle: self.lifecycle.options(),
             admission: self.admission.options(),

@@ -86,11 +86,13 @@ impl UserPool {
         let woken = Arc::new(Woken(Notify::new()));
         let mut work: BlockingWork<T> = Box::pin(work);
         loop {
+            self.turns.wait_for_share().await;
             let permits = self.enter().await?;
             let waker = Waker::from(Arc::clone(&woken));
+            let turns = self.turns.clone();
             let polled = tokio::task::spawn_blocking(move || {
                 let _permits = permits;
-                poll_inside(work, &waker)
+                turns.counted(|| poll_inside(work, &waker))
             });
             match polled.await {
                 Ok((_, Poll::Ready(result))) => return result,

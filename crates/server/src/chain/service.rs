@@ -12,7 +12,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
@@ -36,6 +36,7 @@ use crate::fairness::Flow;
 use crate::fairness::gate::{self, FlowHeaders};
 use crate::http::body::{Body, Response};
 use crate::http::handler::Handler;
+use crate::http::metered::Meter;
 use crate::http::request::{BodySource, Request};
 use crate::listen::Connect;
 use crate::observe::Labels;
@@ -169,6 +170,7 @@ impl Service {
         let user = self.impersonated(request, user).inspect_err(|status| known.refuse(status))?;
         known.user = Some(Arc::clone(&user));
         let flow = request.with_attributes(|attributes| self.api.fairness.classify(&user, attributes));
+        peer.user.store(flow.user(), Ordering::Relaxed);
         known.classified = Some(flow.headers.clone());
         if !conveys_no_rights(request, &user) {
             request
@@ -267,6 +269,8 @@ struct Peer {
     address: SocketAddr,
     /// The result of verifying its certificate, if it presented one.
     certificate: Option<CertificateUser>,
+    /// The user of its last request, as [`Flow::user`]: processor time of the connection is counted for that one.
+    user: AtomicU64,
 }
 
 /// The handler chain as one connection sees it: the service, the peer's address, and the user of its client
@@ -286,11 +290,24 @@ impl Connect for Service {
         certificates: Option<&[CertificateDer<'_>]>,
     ) -> ServiceConnection {
         let certificate = certificates.map(|chain| self.api.authenticator.check_certificates(chain));
-        ServiceConnection { service: Arc::clone(self), peer: Peer { address: peer, certificate } }
+        ServiceConnection {
+            service: Arc::clone(self),
+            peer: Peer { address: peer, certificate, user: AtomicU64::new(0) },
+        }
     }
 
     fn limits(&self) -> &HttpLimits {
         &self.api.options.http
+    }
+}
+
+impl Meter for ServiceConnection {
+    fn is_on(&self) -> bool {
+        self.service.api.fairness.pacing.is_shared()
+    }
+
+    fn used(&self, took: Duration) {
+        self.service.api.fairness.pacing.charge(self.peer.user.load(Ordering::Relaxed), took);
     }
 }
 

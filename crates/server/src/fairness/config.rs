@@ -15,6 +15,10 @@ pub(super) const EXEMPT: &str = "exempt";
 /// The level and schema of what nothing else takes. They are there whatever objects are.
 pub(super) const CATCH_ALL: &str = "catch-all";
 
+/// The levels of the components of a cluster, in kube-apiserver's suggested configuration: nodes, controllers, the scheduler and
+/// their leases. Their schemas name users and groups that nobody else has.
+const COMPONENTS: [&str; 4] = ["system", "node-high", "leader-election", "workload-high"];
+
 /// Name and uid; the uid is in a response header of every request.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -88,6 +92,12 @@ impl PriorityLevel {
     /// Returns true if requests of the level take no seats and never wait.
     pub(super) fn is_exempt(&self) -> bool {
         self.spec.kind == "Exempt"
+    }
+
+    /// Returns true if users of the level have a share of the processors while others are there. The components of the cluster may
+    /// use all of them: everybody waits for what they do.
+    pub(super) fn is_paced(&self) -> bool {
+        !self.is_exempt() && !COMPONENTS.contains(&self.metadata.name.as_str())
     }
 
     /// The shares of the level, with the defaults of the API.

@@ -21,10 +21,12 @@ use tokio::sync::oneshot;
 
 use super::config::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
 use super::metrics::LevelCounts;
+use super::pacing::Pacing;
 use super::queues::{Arrival, Queues, SeatPlace};
 use super::shares::{self, Need, SeatBounds};
 use super::turns::{Turns, UserTurns};
 use super::width;
+use crate::RequestLimits;
 use crate::auth::{Attributes, User};
 use crate::cache::{Cache, Collection, Filter, Snapshot};
 
@@ -56,6 +58,8 @@ pub(crate) struct Fairness {
     pub(crate) turns: Arc<Turns>,
     /// The order among users for the pieces of long responses.
     pub(crate) pieces: Arc<Turns>,
+    /// The processor time of users.
+    pub(crate) pacing: Arc<Pacing>,
     /// Hashes user names with a random key, so that nobody can choose to share the turns of another user.
     keys: foldhash::fast::RandomState,
     /// Held while the configuration is compiled and while seats are dealt out.
@@ -103,8 +107,11 @@ pub(crate) struct PriorityLevelState {
 /// The flow of a classified request: its level and its hash. It holds no seats yet; [`Flow::enter`] takes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
-    /// Where the request waits for its turn, and the hash of its user. Exempt users take turns as well.
-    turns: Option<(Arc<Turns>, u64)>,
+    /// Where the request waits for its turn. Exempt users take turns as well.
+    turns: Option<Arc<Turns>>,
+    /// Where it waits for its share of the processors, with the level that counts the wait.
+    pacing: Option<(Arc<Pacing>, Arc<PriorityLevelState>)>,
+    user: u64,
     level: Option<Arc<PriorityLevelState>>,
     hash: u64,
     schema: Arc<str>,
@@ -121,17 +128,18 @@ pub(crate) struct Seats {
 }
 
 impl Fairness {
-    /// Shares `total` seats by the objects in the cache. A request waits up to `patience`.
-    pub(crate) fn new(cache: &Cache, total: usize, patience: Duration) -> Self {
+    /// Shares the seats by the objects in the cache. As in kube-apiserver a request waits for them a quarter of the time it has.
+    pub(crate) fn new(cache: &Cache, limits: &RequestLimits) -> Self {
         let collection = |plural: &str| cache.collection(&format!("{plural}.{GROUP}"), &[]);
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
-            total: u32::try_from(total).unwrap_or(u32::MAX),
-            patience,
+            total: u32::try_from(limits.in_flight).unwrap_or(u32::MAX),
+            patience: limits.timeout / 4,
             schemas: collection("flowschemas"),
             levels: collection("prioritylevelconfigurations"),
             compiled: ArcSwapOption::empty(),
             turns: Arc::new(Turns::of_requests(TURNS_PER_PROCESSOR * processors)),
+            pacing: Arc::new(Pacing::new(limits.user_processor_percent, processors)),
             pieces: Arc::new(Turns::of_pieces(TURNS_PER_PROCESSOR * processors)),
             keys: foldhash::fast::RandomState::default(),
             changing: Mutex::new(()),
@@ -147,7 +155,9 @@ impl Fairness {
         let Some(found) = taken.or(compiled.schemas.last()) else { return Flow::unlimited() };
         let exempt = found.level.config.is_exempt();
         Flow {
-            turns: Some((Arc::clone(&self.turns), self.keys.hash_one(&user.name))),
+            turns: Some(Arc::clone(&self.turns)),
+            pacing: Some((Arc::clone(&self.pacing), Arc::clone(&found.level))),
+            user: self.keys.hash_one(&user.name),
             level: (!exempt).then(|| Arc::clone(&found.level)),
             hash: if exempt { 0 } else { found.schema.flow(user, request) },
             schema: Arc::clone(&found.name),
@@ -158,7 +168,11 @@ impl Fairness {
 
     /// The turns of a user for the pieces of long responses.
     pub(crate) fn turns_for_pieces(&self, user: &str) -> UserTurns {
-        UserTurns { turns: Arc::clone(&self.pieces), user: self.keys.hash_one(user) }
+        UserTurns {
+            turns: Arc::clone(&self.pieces),
+            pacing: Some(Arc::clone(&self.pacing)),
+            user: self.keys.hash_one(user),
+        }
     }
 
     /// The objects that the configuration is compiled from. Other snapshots mean that it has changed.
@@ -349,20 +363,39 @@ fn call(turns: Vec<(oneshot::Sender<()>, SeatPlace)>) {
 }
 
 impl Flow {
+    /// The hash of the user, under which processor time is counted.
+    pub(crate) fn user(&self) -> u64 {
+        self.user
+    }
+
     /// A flow that takes no seats.
     fn unlimited() -> Self {
         let none = HeaderValue::from_static("");
         let headers = FlowHeaders { schema: none.clone(), level: none };
-        Self { turns: None, level: None, hash: 0, schema: "".into(), patience: Duration::ZERO, headers }
+        Self {
+            turns: None,
+            pacing: None,
+            user: 0,
+            level: None,
+            hash: 0,
+            schema: "".into(),
+            patience: Duration::ZERO,
+            headers,
+        }
     }
 
-    /// Waits for a turn and takes seats, waiting for them if need be.
+    /// Waits for the user's share of the processors and for a turn, and takes seats, waiting for them if need be.
     ///
     /// # Errors
     /// 429 if there is no room, or none in time.
     pub(crate) async fn enter(&self, seats: u32) -> Result<Seats, Status> {
-        if let Some((turns, user)) = &self.turns {
-            turns.enter(*user).await;
+        if let Some((pacing, level)) = &self.pacing
+            && let Some(waited) = pacing.enter(self.user, Some(level.config.is_paced())).await
+        {
+            level.counts.pace(waited);
+        }
+        if let Some(turns) = &self.turns {
+            turns.enter(self.user).await;
         }
         let Some(level) = &self.level else { return Ok(Seats { held: None, since: Instant::now() }) };
         let (sender, turn) = oneshot::channel();

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -17,6 +19,9 @@ use crate::observe::{escape, family, line};
 pub(crate) struct LevelCounts {
     dispatched: Mutex<BTreeMap<Arc<str>, u64>>,
     rejected: Mutex<BTreeMap<(Arc<str>, &'static str), u64>>,
+    /// Requests that waited for their user's share of the processors, and the microseconds of all of them together.
+    paced: AtomicU64,
+    paced_micros: AtomicU64,
 }
 
 impl LevelCounts {
@@ -27,6 +32,13 @@ impl LevelCounts {
             Some(count) => *count += 1,
             None => drop(counts.insert(Arc::clone(schema), 1)),
         }
+    }
+
+    /// Counts a request that has waited for its user's share of the processors.
+    pub(super) fn pace(&self, waited: Duration) {
+        self.paced.fetch_add(1, Ordering::Relaxed);
+        let micros = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+        self.paced_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
     /// Counts a request that was rejected, by kube-apiserver's reason.
@@ -53,6 +65,14 @@ pub(crate) fn write(fairness: &Fairness, out: &mut String) {
     gauge("apiserver_flowcontrol_current_inqueue_requests", "Requests that wait.", &|level| {
         level.state().1 as u64
     });
+    let name = "listwatch_flowcontrol_paced_requests_total";
+    family(out, name, "counter", "Requests that waited for their user's share of the processors.");
+    levels.iter().for_each(|level| line(out, name, label(level), level.counts.paced.load(Ordering::Relaxed)));
+    let name = "listwatch_flowcontrol_paced_seconds_total";
+    family(out, name, "counter", "The time that those requests waited for it, all together.");
+    for level in &levels {
+        line(out, name, label(level), level.counts.paced_micros.load(Ordering::Relaxed) as f64 / 1e6);
+    }
     let name = "apiserver_flowcontrol_dispatched_requests_total";
     family(out, name, "counter", "Requests that got their seats.");
     for level in &levels {

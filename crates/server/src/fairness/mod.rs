@@ -4,7 +4,8 @@
 //! distinguishes it there. A schema belongs to a priority level, and levels do not get in each other's way: each has
 //! its seats ([`shares`]), lends those it does not need, and lets its flows take turns in [`queues`] (fair queuing
 //! over shuffle-sharded queues). Large lists take several seats ([`width`]). Before all that users take [`turns`]:
-//! most requests are over before a seat of theirs is seen by anybody. [`gate`] is the edge where requests wait.
+//! most requests are over before a seat of theirs is seen by anybody; and one user does not use all of the processors while others
+//! are there ([`pacing`]). [`gate`] is the edge where requests wait.
 //!
 //! Names, numbers and objects are those of kube-apiserver ([`bootstrap`]). All but the gate is pure, with time passed in. It is
 //! not a rate limit per client, and watches are not limited once they run.
@@ -14,6 +15,7 @@ pub(crate) mod classify;
 mod config;
 pub(crate) mod gate;
 mod metrics;
+pub(crate) mod pacing;
 mod queues;
 mod shares;
 mod shuffle;

@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
+use super::pacing::Pacing;
+use crate::observe::timed;
+
 /// The time after which a round without waiting requests has ended.
 const ROUND: Duration = Duration::from_micros(500);
 
@@ -182,6 +185,7 @@ impl Turns {
 #[derive(Clone, Debug)]
 pub(crate) struct UserTurns {
     pub(super) turns: Arc<Turns>,
+    pub(super) pacing: Option<Arc<Pacing>>,
     pub(super) user: u64,
 }
 
@@ -189,12 +193,28 @@ impl UserTurns {
     /// Turns that nobody else takes.
     #[cfg(test)]
     pub(crate) fn unlimited() -> Self {
-        Self { turns: Arc::new(Turns::new(1000, TurnWork::Pieces)), user: 0 }
+        Self { turns: Arc::new(Turns::new(1000, TurnWork::Pieces)), pacing: None, user: 0 }
     }
 
     /// Waits for a turn.
     pub(crate) async fn enter(&self) {
+        self.wait_for_share().await;
         self.turns.enter(self.user).await;
+    }
+
+    /// Waits until the user's share of the processors allows more work.
+    pub(crate) async fn wait_for_share(&self) {
+        if let Some(pacing) = &self.pacing {
+            pacing.enter(self.user, None).await;
+        }
+    }
+
+    /// Does work that counts as the user's.
+    pub(crate) fn counted<T>(&self, work: impl FnOnce() -> T) -> T {
+        let Some(pacing) = self.pacing.as_ref().filter(|pacing| pacing.is_shared()) else { return work() };
+        let (worked, took) = timed(work);
+        pacing.charge(self.user, took);
+        worked
     }
 }
 

@@ -9,5 +9,6 @@ pub(crate) mod gzip;
 pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod handler;
+pub(crate) mod metered;
 pub(crate) mod request;
 pub(crate) mod websocket;

@@ -12,6 +12,7 @@
 pub(crate) mod tls;
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::HttpLimits;
 use crate::http::handler::Handler;
+use crate::http::metered::metered;
 use crate::http::{h1, h2};
 use crate::listen::tls::Tls;
 
@@ -85,7 +87,8 @@ async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: A
     // Events are written when they are complete; waiting for more to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else {
-        return h1::connection::serve(stream, Arc::new(service.connect(peer, None)), peer).await;
+        let handler = Arc::new(service.connect(peer, None));
+        return metered(pin!(h1::connection::serve(stream, Arc::clone(&handler), peer)), &*handler).await;
     };
     if is_plaintext_request(&stream, service.limits().head_timeout).await {
         return refuse_plain(stream).await;
@@ -99,9 +102,9 @@ async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: A
     };
     let handler = Arc::new(service.connect(peer, stream.get_ref().1.peer_certificates()));
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-        Box::pin(h2::serve(stream, handler, peer)).await;
+        metered(Box::pin(h2::serve(stream, Arc::clone(&handler), peer)).as_mut(), &*handler).await;
     } else {
-        h1::connection::serve(stream, handler, peer).await;
+        metered(pin!(h1::connection::serve(stream, Arc::clone(&handler), peer)), &*handler).await;
     }
 }
 

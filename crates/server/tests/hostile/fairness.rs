@@ -161,3 +161,53 @@ async fn a_flood_by_one_user_refuses_nothing_to_another() {
     // All of it runs in this process, unoptimised; how the two compare is for a benchmark to say.
     assert!(flooded < quiet * 3 + Duration::from_millis(500), "{quiet:?} alone, {flooded:?} in the flood");
 }
+
+/// The value of a metric of the level that both users are in.
+async fn of_level(admin: &mut Client, name: &str) -> f64 {
+    let metrics = String::from_utf8(admin.call("GET", "/metrics", None).await.body).unwrap();
+    let line = format!("{name}{{priority_level=\"global-default\"}} ");
+    let value = metrics.lines().find_map(|text| text.strip_prefix(&line)).unwrap();
+    value.parse().unwrap()
+}
+
+/// One user with two hundred connections kept all processors busy, and others waited for the time slices of the system: 6 ms
+/// instead of 0.3. Now a flood waits for its share of them while somebody else is there, and only then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_flood_is_paced_while_somebody_else_is_there() {
+    let requests = RequestLimits { user_processor_percent: 1, ..RequestLimits::default() };
+    let (server, _dir) = two_users(Options { requests, ..Options::default() }).await;
+    let mut admin = Client::new(&server).await;
+    let (paced, waited) =
+        ("listwatch_flowcontrol_paced_requests_total", "listwatch_flowcontrol_paced_seconds_total");
+    let mut flood = Vec::new();
+    for _ in 0..50 {
+        let mut client = as_user(&server, "greedy").await;
+        flood.push(tokio::spawn(async move {
+            loop {
+                assert_eq!(client.call("GET", &format!("{MAPS}?limit=1"), None).await.status, 200);
+            }
+        }));
+    }
+    let mut modest = as_user(&server, "modest").await;
+    let begin = Instant::now();
+    while of_level(&mut admin, paced).await < 100.0 {
+        assert_eq!(modest.call("GET", MAPS, None).await.status, 200);
+        assert!(begin.elapsed() < Duration::from_secs(60), "the flood was not paced");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(of_level(&mut admin, waited).await > 0.0);
+    flood.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn users_may_be_given_all_of_the_processors() {
+    let requests = RequestLimits { user_processor_percent: 100, ..RequestLimits::default() };
+    let (server, _dir) = two_users(Options { requests, ..Options::default() }).await;
+    let (mut greedy, mut modest) = (as_user(&server, "greedy").await, as_user(&server, "modest").await);
+    for _ in 0..200 {
+        assert_eq!(greedy.call("GET", MAPS, None).await.status, 200);
+        assert_eq!(modest.call("GET", MAPS, None).await.status, 200);
+    }
+    let mut admin = Client::new(&server).await;
+    assert_eq!(of_level(&mut admin, "listwatch_flowcontrol_paced_requests_total").await, 0.0);
+}

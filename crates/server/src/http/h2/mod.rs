@@ -47,7 +47,7 @@ where
         let service = Arc::clone(&service);
         service_fn(move |request| answer(Arc::clone(&service), request))
     };
-    let connection = hyper::server::conn::http2::Builder::new(Streams)
+    let connection = hyper::server::conn::http2::Builder::new(Streams(Arc::clone(&service)))
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.http2_streams)
         .initial_stream_window_size(STREAM_WINDOW)

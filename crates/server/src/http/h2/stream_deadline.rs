@@ -13,6 +13,8 @@ use hyper::rt::Executor;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
+use crate::http::metered::{Meter, metered};
+
 tokio::task_local! {
     /// hyper makes a stream's task and knows nothing of answers; a body finds its deadline here.
     static STREAM_DEADLINE: StreamDeadline;
@@ -52,16 +54,23 @@ impl StreamDeadline {
 }
 
 /// Runs the streams of a connection, each until it ends or its deadline has passed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Streams;
+#[derive(Debug)]
+pub(super) struct Streams<M>(pub(super) Arc<M>);
 
-impl<F> Executor<F> for Streams
+impl<M> Clone for Streams<M> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<F, M: Meter> Executor<F> for Streams<M>
 where
     F: Future + Send + 'static,
     F::Output: Send,
 {
     fn execute(&self, stream: F) {
-        tokio::spawn(run_until_deadline(stream));
+        let meter = Arc::clone(&self.0);
+        tokio::spawn(async move { metered(pin!(run_until_deadline(stream)), &*meter).await });
     }
 }
 

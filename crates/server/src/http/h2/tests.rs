@@ -19,6 +19,10 @@ use tokio::time::{Instant, sleep};
 use crate::http::body::{Body, BodyPieces, STALL};
 use crate::http::h2::*;
 
+struct NoMeter;
+
+impl crate::http::metered::Meter for NoMeter {}
+
 /// The resources that a response holds.
 type Held = Arc<Vec<u8>>;
 
@@ -49,7 +53,9 @@ async fn connect<const N: usize>(window: u32, answers: [(&str, Body); N]) -> Sen
         async { Ok::<_, Infallible>(http::Response::new(OutBody::new(body, StreamDeadline::current()))) }
     });
     let (ours, theirs) = tokio::io::duplex(1 << 20);
-    tokio::spawn(http2::Builder::new(Streams).serve_connection(TokioIo::new(ours), service));
+    tokio::spawn(
+        http2::Builder::new(Streams(Arc::new(NoMeter))).serve_connection(TokioIo::new(ours), service),
+    );
     let mut client = ::h2::client::Builder::new();
     let (client, connection) = client.initial_window_size(window).handshake(theirs).await.unwrap();
     tokio::spawn(connection);

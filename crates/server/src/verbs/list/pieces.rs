@@ -248,3 +248,55 @@ fn rest(list: OffloadedList) -> PieceStream {
     })
     .boxed()
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt, TryStreamExt};
+    use listwatch_storage::MemoryEngine;
+
+    use super::*;
+    use crate::CacheLimits;
+    use crate::api::BlockingPool;
+    use crate::cache::{Cache, Filter};
+    use crate::fairness::UserTurns;
+    use crate::registry::Registry;
+    use crate::request::negotiate::{Encoding, ResponseForm};
+
+    /// A list as YAML whose objects have so many bytes each, and threads to encode them.
+    fn list_of_large_objects(count: usize, bytes: usize) -> OffloadedList {
+        let cache = Cache::new(Arc::new(MemoryEngine::default()), CacheLimits::default());
+        let resource = Registry::builtin(&cache).served().find("", "v1", "configmaps").unwrap();
+        let object = |n: usize| {
+            let (key, data) = (format!("/registry/configmaps/ns/c{n}"), "v".repeat(bytes));
+            let value =
+                format!(r#"{{"metadata":{{"name":"c{n}","namespace":"ns"}},"data":{{"k":"{data}"}}}}"#);
+            Arc::new(Object::new(key.into(), 21, value.into(), Revision(7)).unwrap())
+        };
+        let objects = ListObjects::new((0..count).map(object).collect(), None, Filter::default());
+        let shape = ResponseShape::Whole;
+        let writer = ListPartWriter { resource, shape, include: Include::Metadata };
+        let text = Text::new(ResponseForm { encoding: Encoding::Yaml, pretty: false, shape, delta: false });
+        let blocking = BlockingPool::new(0, 1).of("", UserTurns::unlimited());
+        let pieces = ListPieces::new(writer, b"{}", objects, 64 << 10, text);
+        OffloadedList { pieces, blocking: Some(blocking) }
+    }
+
+    /// A request has its seats until its answer begins. Two hundred lists as YAML kept those of their level while they waited for the
+    /// few threads that encode, and everybody else of that level waited with them.
+    #[tokio::test]
+    async fn a_long_list_begins_before_anything_is_encoded() {
+        let body = body(list_of_large_objects(10, 100_000), 128 << 10);
+        let body = body.now_or_never().expect("it waited for a thread").unwrap();
+        let Body::Pieces(BodyPieces { stream, held }) = body else { panic!("it is not short") };
+        assert_eq!(held, 0);
+        let pieces: Vec<Bytes> = stream.map_err(|broken| broken.0).try_collect().await.unwrap();
+        let text = String::from_utf8(pieces.concat()).unwrap();
+        assert!((0..10).all(|n| text.contains(&format!("name: c{n}\n"))), "all of it follows");
+    }
+
+    #[tokio::test]
+    async fn a_short_list_is_one_body() {
+        let body = body(list_of_large_objects(1, 1000), 128 << 10).await.unwrap();
+        assert!(matches!(body, Body::Full(_)));
+    }
+}

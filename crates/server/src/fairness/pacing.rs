@@ -1,0 +1,413 @@
+//! [`Pacing`]: the processor time that one user may use while others are there.
+//!
+//! [`super::turns`] gives everybody a turn. But a user with two hundred connections in a closed loop keeps all processors busy
+//! with its own turns, and those of its clients if they run on the same machine: whoever else wakes up then waits for the time
+//! slices of the system, which are milliseconds. So while somebody else has been there in the last moment, a user has a share of
+//! the processors, and what goes beyond it waits for some milliseconds. Its clients wait for their answers meanwhile, and the
+//! processors are free when somebody else has something to do. Nobody is refused. A user who is alone is neither measured nor
+//! delayed.
+//!
+//! The time of the threads that work for the connections of a user is counted ([`crate::http::metered`]), encryption and system
+//! calls included, and that of the threads that work on large objects. The components of a cluster are not paced
+//! ([`super::config`] has their levels): everybody waits for them.
+//!
+//! [`Paces`] is the state machine; [`Pacing`] lets requests wait for what it decides.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+/// The time after which a user counts as alone when no request of another one has come.
+const ALONE: Duration = Duration::from_secs(1);
+
+/// The time between two looks at those who wait: what a user may use in it is worked on at once, and is the longest that others
+/// wait for it. It is the precision of the runtime's clock.
+const TICK: Duration = Duration::from_millis(1);
+
+/// The time that a user may be ahead of its share before its requests wait, so that few requests, however close together, never do.
+const AHEAD: Duration = Duration::from_millis(2);
+
+/// The users that are counted at a time, about 100 bytes each. Further ones are not paced.
+const MAX_USERS: usize = 4096;
+
+/// The requests that an estimate of their cost is made from, and its weight among the estimates before it.
+const SAMPLE: f64 = 8.0;
+const WEIGHT: f64 = 0.2;
+
+/// The use of the processors by one user, in seconds.
+#[derive(Debug)]
+struct Pace<T> {
+    /// False for a component of the cluster: it never waits.
+    paced: bool,
+    /// The time used beyond the share, as of `at`.
+    debt: f64,
+    at: Instant,
+    /// The part of the debt that is an estimate, for requests that have begun and are not measured yet.
+    estimated: f64,
+    /// The cost of a request, and the sample of which the next estimate is made.
+    cost: f64,
+    measured: f64,
+    begun: f64,
+    waiting: VecDeque<T>,
+    /// Waiting requests whose clients have gone.
+    gone: usize,
+}
+
+impl<T> Pace<T> {
+    fn new(now: Instant) -> Self {
+        Self {
+            paced: true,
+            debt: 0.0,
+            at: now,
+            estimated: 0.0,
+            cost: 0.0,
+            measured: 0.0,
+            begun: 0.0,
+            waiting: VecDeque::new(),
+            gone: 0,
+        }
+    }
+
+    fn settle(&mut self, rate: f64, now: Instant) {
+        self.debt = (self.debt - rate * now.saturating_duration_since(self.at).as_secs_f64()).max(0.0);
+        self.at = self.at.max(now);
+    }
+
+    /// A request begins. It is charged with what it will probably take: those after it must not wait for the measure.
+    fn begin(&mut self) {
+        self.debt += self.cost;
+        self.estimated += self.cost;
+        self.begun += 1.0;
+    }
+
+    fn charge(&mut self, took: f64) {
+        let known = self.estimated.min(took);
+        self.estimated -= known;
+        self.debt += took - known;
+        self.measured += took;
+        if self.begun >= SAMPLE {
+            self.cost += (self.measured / self.begun - self.cost) * WEIGHT;
+            (self.measured, self.begun) = (0.0, 0.0);
+        }
+    }
+}
+
+/// The shares of users and those who wait for theirs.
+#[derive(Debug)]
+struct Paces<T> {
+    /// Seconds of processor time per second that are the share of a user.
+    rate: f64,
+    /// The user of the last request, and the end of the time in which shares matter because another user was there.
+    last: Option<u64>,
+    shared_until: Instant,
+    users: HashMap<u64, Pace<T>, foldhash::fast::RandomState>,
+    /// The users with waiting requests.
+    held: VecDeque<u64>,
+}
+
+impl<T> Paces<T> {
+    fn new(rate: f64, now: Instant) -> Self {
+        Self { rate, last: None, shared_until: now, users: HashMap::default(), held: VecDeque::new() }
+    }
+
+    fn is_shared(&self, now: Instant) -> bool {
+        now < self.shared_until
+    }
+
+    /// Notes a request, and returns true if it may go on at once. `paced` is `None` for the next piece of an answer.
+    fn enter(&mut self, user: u64, paced: Option<bool>, now: Instant) -> bool {
+        if self.last.replace(user).is_some_and(|last| last != user) {
+            self.shared_until = now + ALONE;
+        }
+        if !self.is_shared(now) {
+            if self.held.is_empty() {
+                self.users.clear();
+            }
+            return true;
+        }
+        let rate = self.rate;
+        let Some(pace) = self.pace(user, now) else { return true };
+        pace.settle(rate, now);
+        pace.paced = paced.unwrap_or(pace.paced);
+        let free = !pace.paced || (pace.waiting.is_empty() && pace.debt < AHEAD.as_secs_f64());
+        if free {
+            pace.begin();
+        }
+        free
+    }
+
+    fn wait(&mut self, user: u64, waiting: T) {
+        let Some(pace) = self.users.get_mut(&user) else { return };
+        if pace.waiting.is_empty() {
+            self.held.push_back(user);
+        }
+        pace.waiting.push_back(waiting);
+    }
+
+    /// Notes that a waiting request has gone. All that have are removed once they are the majority.
+    fn leave(&mut self, user: u64, is_gone: impl Fn(&T) -> bool) {
+        let Some(pace) = self.users.get_mut(&user) else { return };
+        pace.gone += 1;
+        if pace.gone * 2 > pace.waiting.len() {
+            pace.waiting.retain(|waiting| !is_gone(waiting));
+            pace.gone = 0;
+        }
+    }
+
+    /// Adds time that was used for a user.
+    fn charge(&mut self, user: u64, took: Duration, now: Instant) {
+        if self.is_shared(now)
+            && let rate = self.rate
+            && let Some(pace) = self.pace(user, now)
+        {
+            pace.settle(rate, now);
+            pace.charge(took.as_secs_f64());
+        }
+    }
+
+    /// Returns the requests that may go on now: of each user what its share of one tick allows, and all if nobody else is there
+    /// any more.
+    fn release(&mut self, now: Instant) -> Vec<T> {
+        let (alone, tick) = (!self.is_shared(now), self.rate * TICK.as_secs_f64());
+        let mut released = Vec::new();
+        for _ in 0..self.held.len() {
+            let Some(user) = self.held.pop_front() else { break };
+            let Some(pace) = self.users.get_mut(&user) else { continue };
+            pace.settle(self.rate, now);
+            while (alone || pace.debt < tick)
+                && let Some(waiting) = pace.waiting.pop_front()
+            {
+                pace.begin();
+                released.push(waiting);
+            }
+            if !pace.waiting.is_empty() {
+                self.held.push_back(user);
+            }
+        }
+        released
+    }
+
+    /// The account of a user; `None` if there are too many.
+    fn pace(&mut self, user: u64, now: Instant) -> Option<&mut Pace<T>> {
+        if self.users.len() >= MAX_USERS && !self.users.contains_key(&user) {
+            let rate = self.rate;
+            self.users.retain(|_, pace| {
+                pace.settle(rate, now);
+                pace.debt > 0.0 || !pace.waiting.is_empty()
+            });
+            if self.users.len() >= MAX_USERS {
+                return None;
+            }
+        }
+        Some(self.users.entry(user).or_insert_with(|| Pace::new(now)))
+    }
+}
+
+/// The place where requests wait that go beyond the share of their user.
+#[derive(Debug)]
+pub(crate) struct Pacing {
+    /// `None` if users may use all of the processors.
+    paces: Option<Mutex<Paces<oneshot::Sender<()>>>>,
+    /// True while shares matter: then time is measured.
+    shared: AtomicBool,
+    last: AtomicU64,
+    held: Notify,
+}
+
+impl Pacing {
+    /// Gives each user this part of so many processors; from 100 percent on nobody is paced.
+    pub(crate) fn new(percent: u32, processors: usize) -> Self {
+        let rate = f64::from(percent) / 100.0 * processors as f64;
+        let paces = (percent < 100).then(|| Mutex::new(Paces::new(rate, Instant::now())));
+        Self { paces, shared: AtomicBool::new(false), last: AtomicU64::new(0), held: Notify::new() }
+    }
+
+    /// Returns true if processor time should be counted.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Relaxed)
+    }
+
+    /// Counts processor time that was used for a user.
+    pub(crate) fn charge(&self, user: u64, took: Duration) {
+        if let Some(paces) = &self.paces {
+            paces.lock().charge(user, took, Instant::now());
+        }
+    }
+
+    /// Waits until a request of a user fits its share, and returns how long that took; `None` if it did not wait. `paced` is
+    /// `None` for the next piece of an answer, which is treated as the last request of its user was.
+    pub(crate) async fn enter(&self, user: u64, paced: Option<bool>) -> Option<Duration> {
+        let paces = self.paces.as_ref()?;
+        // Whoever is alone takes no lock.
+        if !self.is_shared() && self.last.load(Ordering::Relaxed) == user {
+            return None;
+        }
+        let now = Instant::now();
+        let turn = {
+            let mut paces = paces.lock();
+            let free = paces.enter(user, paced, now);
+            self.shared.store(paces.is_shared(now), Ordering::Relaxed);
+            self.last.store(user, Ordering::Relaxed);
+            if free {
+                return None;
+            }
+            let (sender, turn) = oneshot::channel();
+            paces.wait(user, sender);
+            turn
+        };
+        self.held.notify_one();
+        let mut held = Held { paces, user, over: false };
+        // It cannot fail while requests are released; and if that ends, so does the server.
+        let _ = turn.await;
+        held.over = true;
+        Some(now.elapsed())
+    }
+
+    /// Releases requests for as long as any wait, for ever.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let Some(paces) = &self.paces else { return std::future::pending().await };
+        loop {
+            self.held.notified().await;
+            while !paces.lock().held.is_empty() {
+                tokio::time::sleep(TICK).await;
+                let released = paces.lock().release(Instant::now());
+                for waiting in released {
+                    // Whoever has gone meanwhile leaves its share unused.
+                    let _ = waiting.send(());
+                }
+            }
+        }
+    }
+}
+
+/// A request that waits. Dropped before it may go on, it leaves its place.
+struct Held<'a> {
+    paces: &'a Mutex<Paces<oneshot::Sender<()>>>,
+    user: u64,
+    over: bool,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.paces.lock().leave(self.user, oneshot::Sender::is_closed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Half of one processor.
+    const RATE: f64 = 0.5;
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A user whose requests take 100 µs each and come as fast as they are answered, for so long beside another one.
+    fn flood(paces: &mut Paces<u32>, from: Instant, time: Duration) -> u32 {
+        let (mut now, mut answered) = (from, 0);
+        paces.enter(2, Some(true), now);
+        while now < from + time {
+            for _ in 0..20 {
+                match paces.enter(1, Some(true), now) {
+                    true => {
+                        answered += 1;
+                        paces.charge(1, Duration::from_micros(100), now);
+                    }
+                    false => paces.wait(1, 0),
+                }
+            }
+            now += MS;
+            assert!(paces.enter(2, Some(true), now), "the other one never waits");
+            for _ in paces.release(now) {
+                answered += 1;
+                paces.charge(1, Duration::from_micros(100), now);
+            }
+        }
+        answered
+    }
+
+    #[test]
+    fn a_flood_has_its_share_and_the_other_user_never_waits() {
+        let now = Instant::now();
+        let answered = flood(&mut Paces::new(RATE, now), now, Duration::from_secs(1));
+        // Half a second of a second, and what it may be ahead.
+        assert!((4500..5300).contains(&answered), "{answered} requests of 100 µs");
+    }
+
+    #[test]
+    fn whoever_is_alone_has_all_there_is() {
+        let now = Instant::now();
+        let mut paces = Paces::new(RATE, now);
+        for _ in 0..1000 {
+            assert!(paces.enter(1, Some(true), now));
+            paces.charge(1, MS, now);
+        }
+        assert!(paces.users.is_empty(), "nothing is counted");
+        assert!(paces.enter(2, Some(true), now) && paces.enter(1, Some(true), now));
+        paces.charge(1, 100 * MS, now);
+        assert!(!paces.enter(1, Some(true), now));
+        paces.wait(1, "a");
+        paces.wait(1, "b");
+        assert!(paces.release(now + MS).is_empty());
+        assert_eq!(paces.release(now + ALONE), ["a", "b"], "the other one has been quiet for long enough");
+        assert!(paces.enter(1, Some(true), now + ALONE) && paces.users.is_empty());
+    }
+
+    #[test]
+    fn components_of_the_cluster_do_not_wait() {
+        let now = Instant::now();
+        let mut paces = Paces::<()>::new(RATE, now);
+        assert!(paces.enter(2, Some(true), now) && paces.enter(1, Some(false), now));
+        paces.charge(1, 100 * MS, now);
+        assert!(
+            paces.enter(1, Some(false), now) && paces.enter(1, None, now),
+            "nor do pieces of their answers"
+        );
+        assert!(!paces.enter(1, Some(true), now), "their requests of another level do");
+    }
+
+    #[test]
+    fn users_and_requests_that_have_gone_are_forgotten() {
+        let now = Instant::now();
+        let mut paces = Paces::new(RATE, now);
+        for user in 0..10 * MAX_USERS as u64 {
+            paces.enter(user, Some(true), now);
+            paces.charge(user, Duration::from_nanos(1), now);
+            assert!(paces.users.len() <= MAX_USERS);
+        }
+        let later = now + MS;
+        assert!(paces.enter(u64::MAX, Some(true), later) && paces.users.len() < 10, "their shares are even");
+        paces.charge(u64::MAX, 100 * MS, later);
+        assert!(!paces.enter(u64::MAX, Some(true), later));
+        (0..100).for_each(|n| paces.wait(u64::MAX, n));
+        (0..99).for_each(|_| paces.leave(u64::MAX, |n| *n != 7));
+        assert_eq!(paces.users[&u64::MAX].waiting, [7]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_beyond_the_share_waits_until_the_share_has_caught_up() {
+        let pacing = Arc::new(Pacing::new(50, 1));
+        let run = tokio::spawn(Arc::clone(&pacing).run());
+        assert_eq!(pacing.enter(2, Some(true)).await, None);
+        assert_eq!(pacing.enter(1, Some(true)).await, None);
+        assert!(pacing.is_shared());
+        pacing.charge(1, 20 * MS);
+        let (waited, other) = tokio::join!(pacing.enter(1, Some(true)), pacing.enter(2, Some(true)));
+        assert!((38 * MS..42 * MS).contains(&waited.unwrap()), "{waited:?} for 20 ms at a half");
+        assert_eq!(other, None);
+        pacing.charge(1, 20 * MS);
+        let gone = tokio::time::timeout(MS, pacing.enter(1, Some(true))).await;
+        assert!(gone.is_err());
+        assert!(pacing.paces.as_ref().unwrap().lock().users[&1].waiting.is_empty(), "it has left its place");
+        tokio::time::sleep(ALONE).await;
+        assert_eq!(pacing.enter(1, Some(true)).await, None);
+        assert!(!pacing.is_shared(), "nobody else is there");
+        run.abort();
+    }
+}

@@ -1,0 +1,34 @@
+//! [`timed`]: the processor time of a piece of work.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Does work, and returns the processor time of this thread that it took. What others do with the processor meanwhile does not count.
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let begin = thread_time();
+    let worked = work();
+    (worked, thread_time().saturating_sub(begin))
+}
+
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_counts_and_waiting_does_not() {
+        let wait = Duration::from_millis(50);
+        assert!(timed(|| std::thread::sleep(wait)).1 < wait / 2);
+        let (begun, took) = timed(|| {
+            let begun = std::time::Instant::now();
+            while begun.elapsed() < wait {}
+            begun
+        });
+        assert!(took > Duration::ZERO && took <= begun.elapsed());
+    }
+}
