@@ -236,7 +236,10 @@ async fn discovery_has_the_form_that_is_asked_for() {
     let proto = "application/vnd.kubernetes.protobuf";
     for (path, accept, status, form) in [
         ("/version", "application/yaml", 406, "application/yaml"),
-        ("/version", "application/*", 200, "application/json"),
+        ("/version", "application/*", 406, "application/json"),
+        ("/version", "*/*", 200, "application/json"),
+        ("/apis", "application/*", 200, "application/json"),
+        ("/apis/apps/v1", "application/*", 406, "application/json"),
         ("/api", proto, 200, proto),
         ("/apis", proto, 200, proto),
         ("/api/v1", proto, 200, proto),
@@ -257,4 +260,64 @@ async fn a_dry_run_of_a_creation_shows_the_version_that_was_sent() {
     let dry = client.call("POST", &format!("{MAPS}?dryRun=All"), Some(&map)).await;
     assert_eq!((dry.status, &dry.json()["metadata"]["resourceVersion"]), (201, &json!("7")));
     assert_eq!(client.call("POST", MAPS, Some(&map)).await.status, 400);
+}
+
+/// The answers of a route and of negotiation were one, wildcards were refused everywhere, and `v=v1` alone was ignored.
+#[tokio::test]
+async fn what_is_not_acceptable_is_said_in_the_words_of_whoever_refuses() {
+    let (_server, mut client) = client().await;
+    client.create("a", "1").await;
+    let documents = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    let route = |types: &str| format!("406: Not Acceptable\n\nAvailable representations: {types}");
+    let negotiation = format!("only the following media types are accepted: {documents}");
+    let one = format!("{MAPS}/a");
+    for (path, accept, message) in [
+        (&*one, "text/html", route(documents)),
+        (&*one, "application/*", route(documents)),
+        (MAPS, "*", route(&format!("{documents}, {streams}"))),
+        ("/version", "text/html", route("application/json")),
+        (MAPS, "application/json;v=v1", negotiation.clone()),
+        (MAPS, "application/json;stream=other", negotiation),
+        (
+            &*one,
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)".into(),
+        ),
+        (
+            MAPS,
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)".into(),
+        ),
+    ] {
+        client.send("GET", path, &format!("accept: {accept}\r\n"), "").await;
+        let answer = client.answer().await;
+        assert_eq!((answer.status, &answer.json()["message"]), (406, &json!(message)), "{path} {accept}");
+    }
+    let missing = format!("{MAPS}/missing");
+    client
+        .send(
+            "GET",
+            &missing,
+            "accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1\r\n",
+            "",
+        )
+        .await;
+    assert_eq!(client.answer().await.status, 404);
+}
+
+/// kube-apiserver leaves the items of an empty list of metadata unset; ours were an empty list.
+#[tokio::test]
+async fn a_list_of_metadata_without_items_has_null() {
+    let (_server, mut client) = client().await;
+    let path = "/api/v1/namespaces/none/configmaps";
+    let partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    let yaml = partial.replace("json", "yaml");
+    for (accept, text) in
+        [(partial, "\"items\":null}"), (&*yaml, "\nitems: null\n"), ("application/json", "\"items\":[]}")]
+    {
+        client.send("GET", path, &format!("accept: {accept}\r\n"), "").await;
+        let body = String::from_utf8(client.answer().await.body).unwrap();
+        assert!(body.contains(text), "{accept}: {body}");
+    }
 }
