@@ -14,12 +14,14 @@
 use listwatch_kinds::meta;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Map, Value};
+use listwatch_wire::status::FieldError;
 
 use crate::allocate::services::{self, Reservation};
 use crate::api::stored::Stored;
 use crate::api::{Api, Operation, RequestOptions, blocking};
 use crate::auth::{Attributes, certificates};
+use crate::pipeline::claims;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, place};
 use crate::pipeline::transaction::Verdict;
@@ -64,7 +66,7 @@ impl ObjectChange<'_> {
         self.may_create(target)?;
         warnings.clear();
         self.admit_new(&mut new, warnings).await?;
-        warnings.extend(self.prepare_new(&self.reservation, target, &mut new)?);
+        warnings.extend(self.prepare_new(&self.reservation, target, &mut new).await?);
         self.validate_new(&new).await?;
         Ok(Verdict::Create(new))
     }
@@ -107,7 +109,8 @@ impl ObjectChange<'_> {
         api.admission.admit(&attributes, new).await?;
         blocking::pause().await;
         settle(new, sent, target.namespace, Some(&stored.value), warnings)?;
-        prepare(reservation, target, view, new, stored)?;
+        let rights = claims::errors_of_update(self, target, new, &stored.value).await?;
+        prepare(reservation, target, view, new, stored, rights)?;
         blocking::pause().await;
         api.admission.validate(&attributes, new).await?;
         Ok(verdict(target, view, new, stored, warnings))
@@ -130,7 +133,7 @@ impl ObjectChange<'_> {
     }
 
     /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings.
-    pub(crate) fn prepare_new(
+    pub(crate) async fn prepare_new(
         &self,
         reservation: &Reservation<'_>,
         target: &Target<'_>,
@@ -150,7 +153,8 @@ impl ObjectChange<'_> {
             }
             _ => {}
         }
-        let errors = resource.rules.validate_create(object);
+        let mut errors = claims::errors_of_new(self.api, resource, target.namespace, object).await?;
+        errors.extend(resource.rules.validate_create(object));
         if !errors.is_empty() {
             return Err(target.invalid(&errors));
         }
@@ -212,7 +216,8 @@ fn settle(
     Ok(())
 }
 
-/// The strategy's `prepare`, allocation and validation of the successor of a stored object.
+/// The strategy's `prepare`, allocation and validation of the successor of a stored object. `rights` are the errors of
+/// fields that the user may not change, which precede those of validation.
 pub(crate) fn prepare(
     reservation: &Reservation<'_>,
     target: &Target<'_>,
@@ -225,12 +230,15 @@ pub(crate) fn prepare(
     if view == ObjectView::Whole && (&*target.resource.group, &*target.resource.kind) == ("", "Service") {
         services::reallocate(reservation, target, new, old)?;
     }
+    rights: Vec<FieldError>,
     if view == ObjectView::Status
         && (&*target.resource.group, &*target.resource.kind) == ("", "PersistentVolume")
     {
         listwatch_kinds::prepare::note_phase(new, old, &now());
     }
-    target.valid(&rules.validate_update(view, new, old))
+    let mut errors = rights;
+    errors.extend(rules.validate_update(view, new, old));
+    target.valid(&errors)
 }
 
 /// Decides about a valid successor: keep, write, or remove if it is being deleted and nothing holds it.

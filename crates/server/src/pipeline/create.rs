@@ -150,7 +150,7 @@ async fn create_named(
     let has_version = !sent.at("metadata").text("resourceVersion").is_empty();
     loop {
         let mut object = sent.clone();
-        let told = change.prepare_new(&reservation, &target, &mut object)?;
+        let told = change.prepare_new(&reservation, &target, &mut object).await?;
         change.validate_new(&object).await?;
         if dry_run {
             return match fresh(api, &target).await? {

@@ -255,7 +255,7 @@ impl<F: FnMut(&Stored) -> Result<Proposal, Status> + Send + Sync> Decide for Sca
         let Some(mut new) = (self.propose)(stored)? else { return Ok(Verdict::Keep) };
         self.admit(&mut new, stored).await?;
         let reservation = Reservation::new(&self.api.allocator);
-        prepare(&reservation, self.target, ObjectView::Whole, &mut new, stored)?;
+        prepare(&reservation, self.target, ObjectView::Whole, &mut new, stored, Vec::new())?;
         Ok(verdict(self.target, ObjectView::Whole, &mut new, stored, &mut Vec::new()))
     }
 }
