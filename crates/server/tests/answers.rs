@@ -321,3 +321,27 @@ async fn a_list_of_metadata_without_items_has_null() {
         assert!(body.contains(text), "{accept}: {body}");
     }
 }
+
+/// A Job whose labels were taken away kept none; kube-apiserver fills in those of its template whenever it reads one.
+#[tokio::test]
+async fn a_job_always_has_the_labels_of_its_template() {
+    let (_server, mut client) = client().await;
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let container = json!({"name": "c", "image": "i"});
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [container]}});
+    let job = json!({"metadata": {"name": "j"}, "spec": {"template": template}});
+    let made = client.call("POST", jobs, Some(&job)).await.json();
+    assert_eq!(made["metadata"]["labels"]["job-name"], "j");
+    let headers = "content-type: application/merge-patch+json\r\n";
+    for path in [format!("{jobs}/j"), format!("{jobs}/j/status")] {
+        client.send("PATCH", &path, headers, r#"{"metadata":{"labels":null}}"#).await;
+        assert_eq!(client.answer().await.json()["metadata"]["labels"], made["metadata"]["labels"], "{path}");
+    }
+    // Its name is checked before the labels are there.
+    let mut odd = job.clone();
+    odd["metadata"]["name"] = json!("Odd_name");
+    let causes = client.call("POST", jobs, Some(&odd)).await.json()["details"]["causes"].clone();
+    let fields: Vec<&str> =
+        causes.as_array().unwrap().iter().filter_map(|cause| cause["field"].as_str()).collect();
+    assert!(!fields.contains(&"metadata.labels"), "{fields:?}");
+}

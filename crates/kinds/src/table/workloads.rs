@@ -106,6 +106,8 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::batch::job,
             create: prepare::generate_selector,
+            update: prepare::update_job,
+            status_update: prepare::update_job,
             pod_spec: POD_TEMPLATE,
             warnings: warnings::named_workload,
             columns: columns::workload::JOB,

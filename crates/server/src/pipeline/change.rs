@@ -163,6 +163,9 @@ impl ObjectChange<'_> {
     }
 
     /// Validating admission of a new object that is ready to be stored.
+        if (&*resource.group, &*resource.kind) == ("batch", "Job") {
+            listwatch_kinds::prepare::label_job(object);
+        }
     pub(crate) async fn validate_new(&self, object: &Value) -> Result<(), Status> {
         let name = object.at("metadata").text("name");
         let attributes = self.request.attributes(self.api, Operation::Create, name, self.options, None);
