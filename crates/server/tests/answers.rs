@@ -345,3 +345,20 @@ async fn a_job_always_has_the_labels_of_its_template() {
         causes.as_array().unwrap().iter().filter_map(|cause| cause["field"].as_str()).collect();
     assert!(!fields.contains(&"metadata.labels"), "{fields:?}");
 }
+
+/// The Pods of a Job stay unless the deletion says otherwise, which nobody was told.
+#[tokio::test]
+async fn deleting_a_job_warns_of_the_pods_it_leaves() {
+    let (_server, mut client) = client().await;
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    for (path, warned) in [
+        (format!("{jobs}/none"), true),
+        (jobs.to_owned(), true),
+        (format!("{jobs}/none?propagationPolicy=Background"), false),
+        (format!("{jobs}/none?orphanDependents=true"), false),
+        (format!("{PODS}/none"), false),
+    ] {
+        let answer = client.call("DELETE", &path, None).await;
+        assert_eq!(answer.header("warning").is_some(), warned, "{path}");
+    }
+}
