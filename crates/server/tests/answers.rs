@@ -362,3 +362,18 @@ async fn deleting_a_job_warns_of_the_pods_it_leaves() {
         assert_eq!(answer.header("warning").is_some(), warned, "{path}");
     }
 }
+
+/// An Event waited for dependents that it cannot have.
+#[tokio::test]
+async fn an_event_goes_at_once_whatever_the_policy() {
+    let (_server, mut client) = client().await;
+    let events = "/api/v1/namespaces/default/events";
+    for policy in ["Foreground", "Orphan", "Background"] {
+        let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
+        assert_eq!(client.call("POST", events, Some(&event)).await.status, 201);
+        let answer =
+            client.call("DELETE", &format!("{events}/e?propagationPolicy={policy}"), None).await.json();
+        assert_eq!(answer["kind"], "Status", "{policy}");
+        assert_eq!(client.call("GET", &format!("{events}/e"), None).await.status, 404, "{policy}");
+    }
+}
