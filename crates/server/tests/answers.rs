@@ -377,3 +377,14 @@ async fn an_event_goes_at_once_whatever_the_policy() {
         assert_eq!(client.call("GET", &format!("{events}/e"), None).await.status, 404, "{policy}");
     }
 }
+
+/// Names of Services had to begin with a letter, which Kubernetes 1.37 does not ask for any more.
+#[tokio::test]
+async fn the_name_of_a_service_may_begin_with_a_digit() {
+    let (_server, mut client) = client().await;
+    for (name, status) in [("1-web", 201), ("a.b", 422), ("Web", 422)] {
+        let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+        let answer = client.call("POST", "/api/v1/namespaces/default/services", Some(&service)).await;
+        assert_eq!(answer.status, status, "{name}");
+    }
+}

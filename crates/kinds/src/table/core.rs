@@ -224,7 +224,7 @@ pub(super) const KINDS: &[Kind] = &[
         .categories(&["all"])
         .create_on_update()
         .returns_deleted()
-        .names(NameRule::Label1035)
+        .names(NameRule::Label)
         .sub(&[Sub::other("proxy", "ServiceProxyOptions", CONNECT), Sub::status("Service")])
         .fields(&[Field::text("spec.clusterIP"), Field::text("spec.type")])
         .strategy(KindStrategy {
