@@ -388,3 +388,18 @@ async fn the_name_of_a_service_may_begin_with_a_digit() {
         assert_eq!(answer.status, status, "{name}");
     }
 }
+
+/// The annotation that counts templates had no owner.
+#[tokio::test]
+async fn who_creates_a_daemon_set_owns_the_count_of_its_templates() {
+    let (_server, mut client) = client().await;
+    let labels = json!({"a": "b"});
+    let template =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let set = json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": labels}, "template": template}});
+    let made = client.call("POST", "/apis/apps/v1/namespaces/default/daemonsets", Some(&set)).await.json();
+    let key = "deprecated.daemonset.template.generation";
+    assert_eq!(made["metadata"]["annotations"][key], "1");
+    let owned = &made["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]["f:annotations"];
+    assert_eq!(owned[format!("f:{key}")], json!({}));
+}

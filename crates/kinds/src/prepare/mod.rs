@@ -12,6 +12,7 @@ pub(crate) mod service;
 use listwatch_wire::json::{Map, Text, Value, json};
 
 use crate::Kind;
+use crate::defaults::workload::TEMPLATE_GENERATION;
 use crate::tree::Tree;
 
 pub use pod::{bind, qos_class, set_condition};
@@ -104,7 +105,7 @@ pub(crate) fn create_daemon_set(object: &mut Value) {
 
 /// The generation of a DaemonSet's template is kept in an annotation, where a field of an earlier version went.
 fn count_templates(new: &mut Value, old: Option<&Value>) {
-    const COUNT: &str = "deprecated.daemonset.template.generation";
+    const COUNT: &str = TEMPLATE_GENERATION;
     let read =
         |object: &Value| object.at("metadata").at("annotations").text(COUNT).parse::<i64>().unwrap_or(0);
     let count = match old {
