@@ -403,3 +403,17 @@ async fn who_creates_a_daemon_set_owns_the_count_of_its_templates() {
     let owned = &made["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]["f:annotations"];
     assert_eq!(owned[format!("f:{key}")], json!({}));
 }
+
+/// Kinds whose validation is not that of the core group take finalizers without a domain.
+#[tokio::test]
+async fn some_kinds_take_finalizers_without_a_domain() {
+    let (_server, mut client) = client().await;
+    for (path, status) in [
+        ("/apis/coordination.k8s.io/v1/namespaces/default/leases", 201),
+        ("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", 201),
+        (MAPS, 422),
+    ] {
+        let object = json!({"metadata": {"name": "f", "finalizers": ["unqualified"]}});
+        assert_eq!(client.call("POST", path, Some(&object)).await.status, status, "{path}");
+    }
+}

@@ -76,7 +76,11 @@ pub(super) const KINDS: &[Kind] = &[
         .create_on_update()
         .names(NameRule::PathSegment)
         .fields(EVENT_FIELDS)
-        .strategy(KindStrategy { columns: columns::cluster::EVENT, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy {
+            columns: columns::cluster::EVENT,
+            qualified_finalizers: false,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("", "LimitRange", "limitranges", "limitrange")
         .short(&["limits"])
         .create_on_update()
