@@ -417,3 +417,31 @@ async fn some_kinds_take_finalizers_without_a_domain() {
         assert_eq!(client.call("POST", path, Some(&object)).await.status, status, "{path}");
     }
 }
+
+/// What an applied configuration has inside of a part with one owner was not looked at, and unknown fields were dropped.
+#[tokio::test]
+async fn an_applied_configuration_is_checked_inside_of_atomic_parts() {
+    let (_server, mut client) = client().await;
+    let ingresses = "/apis/networking.k8s.io/v1/namespaces/default/ingresses";
+    let port = json!({"service": {"name": "s", "port": {"number": "x"}}});
+    let path = json!({"path": "/", "pathType": "Prefix", "backend": port});
+    for (rule, why) in [
+        (json!({"host": "a.b", "bogus": 1}), ".spec.rules[0].bogus: field not declared in schema"),
+        (
+            json!({"http": {"paths": [path]}}),
+            ".spec.rules[0].http.paths[0].backend.service.port.number: expected numeric (int or float), got string",
+        ),
+    ] {
+        let ingress = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "i"}, "spec": {"rules": [rule]}});
+        let headers = "content-type: application/apply-patch+yaml\r\n";
+        client.send("PATCH", &format!("{ingresses}/i?fieldManager=m"), headers, &ingress.to_string()).await;
+        let answer = client.answer().await;
+        assert!(answer.status >= 400, "{}", answer.status);
+        assert!(answer.json()["message"].as_str().unwrap().ends_with(why), "{}", answer.json()["message"]);
+    }
+    let odd = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": true}});
+    client.create("a", "1").await;
+    let headers = "content-type: application/apply-patch+yaml\r\n";
+    client.send("PATCH", &format!("{MAPS}/a?fieldManager=m"), headers, &odd.to_string()).await;
+    assert_eq!(client.answer().await.status, 400);
+}

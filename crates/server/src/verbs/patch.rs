@@ -274,6 +274,17 @@ impl PatchWork<'_> {
             && let Some(meta) = object.inner_or_new("metadata")
         {
             meta.put("name", self.target.name);
+        let meta = object.at("metadata");
+        let odd =
+            ["name", "namespace"].into_iter().find(|key| meta.has(key) && meta.at(key).as_str().is_none());
+        if let Some(key) = odd {
+            let wanted = expected(self.target.resource);
+            return Err(Status::bad_request(format!(
+                "failed to create typed patch object (/; {}, Kind={}): .metadata.{key}: expected string",
+                wanted.api_version(),
+                wanted.kind
+            )));
+        }
         }
         place(object, self.target.namespace)?;
         self.target.check_identity(object)?;
