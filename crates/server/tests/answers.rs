@@ -445,3 +445,17 @@ async fn an_applied_configuration_is_checked_inside_of_atomic_parts() {
     client.send("PATCH", &format!("{MAPS}/a?fieldManager=m"), headers, &odd.to_string()).await;
     assert_eq!(client.answer().await.status, 400);
 }
+
+/// A patch that made a list of the kind was taken for one that says nothing about it.
+#[tokio::test]
+async fn a_patch_cannot_make_something_else_of_the_type() {
+    let (_server, mut client) = client().await;
+    client.create("a", "1").await;
+    for media in ["merge", "strategic-merge"] {
+        let headers = format!("content-type: application/{media}-patch+json\r\n");
+        for patch in [r#"{"kind":["x"]}"#, r#"{"apiVersion":7}"#] {
+            client.send("PATCH", &format!("{MAPS}/a"), &headers, patch).await;
+            assert_eq!(client.answer().await.status, 422, "{media} {patch}");
+        }
+    }
+}

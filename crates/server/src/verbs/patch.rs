@@ -140,6 +140,10 @@ impl PatchWork<'_> {
             Patch::Strategic(patch) => rules.strategic(&mut new, patch)?,
             Patch::Apply(_) => {}
         }
+        if ["kind", "apiVersion"].iter().any(|key| new.has(key) && new.at(key).as_str().is_none()) {
+            let why = "json: cannot unmarshal the type of the object into Go value of type string";
+            return Err(refused(why.to_owned()));
+        }
         match parsed.patch {
             // Merged field by field into an object of the kind, which it stays whatever it says it is.
             Patch::Strategic(_) => self.name_type(&mut new),
