@@ -459,3 +459,20 @@ async fn a_patch_cannot_make_something_else_of_the_type() {
         }
     }
 }
+
+/// Owners that a patch repeats are found after admission, and the warning says so.
+#[tokio::test]
+async fn owners_that_a_patch_repeats_are_found_after_admission() {
+    let (_server, mut client) = client().await;
+    client.create("a", "1").await;
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
+    let patch = json!({"metadata": {"ownerReferences": [owner, owner]}}).to_string();
+    client
+        .send("PATCH", &format!("{MAPS}/a"), "content-type: application/merge-patch+json\r\n", &patch)
+        .await;
+    let answer = client.answer().await;
+    assert!(
+        answer.header("warning").unwrap().contains("duplicate entries after mutating admission happens;")
+    );
+    assert_eq!(answer.json()["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(1));
+}

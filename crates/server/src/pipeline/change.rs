@@ -83,7 +83,11 @@ impl ObjectChange<'_> {
         stored: &Stored,
         warnings: &mut Vec<String>,
     ) -> Result<Verdict, Status> {
-        carry_over(new, &stored.value, warnings);
+        let checked = match self.options {
+            RequestOptions::Patch(_) => OwnersChecked::AfterAdmission,
+            _ => OwnersChecked::AsSent,
+        };
+        carry_over(new, &stored.value, checked, warnings);
         target.resource.rules.track(&self.tracking, Some(&stored.value), new);
         self.update_owned(target, new, stored, warnings).await
     }
@@ -159,13 +163,13 @@ impl ObjectChange<'_> {
             return Err(target.invalid(&errors));
         }
         warnings.extend(resource.rules.warnings(object, None));
+        if (&*resource.group, &*resource.kind) == ("batch", "Job") {
+            listwatch_kinds::prepare::label_job(object);
+        }
         Ok(warnings)
     }
 
     /// Validating admission of a new object that is ready to be stored.
-        if (&*resource.group, &*resource.kind) == ("batch", "Job") {
-            listwatch_kinds::prepare::label_job(object);
-        }
     pub(crate) async fn validate_new(&self, object: &Value) -> Result<(), Status> {
         let name = object.at("metadata").text("name");
         let attributes = self.request.attributes(self.api, Operation::Create, name, self.options, None);
@@ -213,9 +217,8 @@ fn settle(
     if let (Some(meta), Some(before)) = (object.inner("metadata"), before) {
         meta::carry_over(meta, before);
     }
-    let repeated = object.inner("metadata").and_then(meta::drop_duplicate_owners);
-    let after = "contains duplicate entries after mutating admission happens;";
-    warnings.extend(repeated.map(|text| text.replacen("contains duplicate entries;", after, 1)));
+    warnings
+        .extend(object.inner("metadata").and_then(|meta| OwnersChecked::AfterAdmission.drop_repeated(meta)));
     Ok(())
 }
 
@@ -227,13 +230,13 @@ pub(crate) fn prepare(
     view: ObjectView,
     new: &mut Value,
     stored: &Stored,
+    rights: Vec<FieldError>,
 ) -> Result<(), Status> {
     let (rules, old) = (&target.resource.rules, &stored.value);
     rules.prepare_update(view, new, old);
     if view == ObjectView::Whole && (&*target.resource.group, &*target.resource.kind) == ("", "Service") {
         services::reallocate(reservation, target, new, old)?;
     }
-    rights: Vec<FieldError>,
     if view == ObjectView::Status
         && (&*target.resource.group, &*target.resource.kind) == ("", "PersistentVolume")
     {
@@ -270,13 +273,33 @@ pub(crate) fn verdict(
 /// Fills in the metadata that an update leaves out or cannot change.
 ///
 /// Runs before field ownership is recorded, so that fields which the server keeps do not change their owner.
-pub(crate) fn carry_over(new: &mut Value, old: &Value, warnings: &mut Vec<String>) {
+pub(crate) fn carry_over(new: &mut Value, old: &Value, checked: OwnersChecked, warnings: &mut Vec<String>) {
     let (Some(meta), Some(before)) = (new.inner_or_new("metadata"), old.at("metadata").as_object()) else {
         return;
     };
     meta.remove("resourceVersion");
     meta::carry_over(meta, before);
-    warnings.extend(meta::drop_duplicate_owners(meta));
+    warnings.extend(checked.drop_repeated(meta));
+}
+
+/// The time at which kube-apiserver looks for repeated owners, which its warning names: those of a patch are not looked
+/// at before admission.
+#[derive(Clone, Copy)]
+pub(crate) enum OwnersChecked {
+    AsSent,
+    AfterAdmission,
+}
+
+impl OwnersChecked {
+    /// Drops repeated owners and returns the warning about them.
+    fn drop_repeated(self, meta: &mut Map) -> Option<String> {
+        let text = meta::drop_duplicate_owners(meta)?;
+        let after = "contains duplicate entries after mutating admission happens;";
+        Some(match self {
+            Self::AsSent => text,
+            Self::AfterAdmission => text.replacen("contains duplicate entries;", after, 1),
+        })
+    }
 }
 
 /// Returns true if an object that is being deleted has nothing left to wait for.

@@ -18,7 +18,7 @@ use listwatch_wire::status::FieldError;
 use crate::allocate::services::Reservation;
 use crate::api::stored::{Stored, fresh};
 use crate::api::{Api, RequestOptions};
-use crate::pipeline::change::{ObjectChange, carry_over};
+use crate::pipeline::change::{ObjectChange, OwnersChecked, carry_over};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::patch::{ParsedPatch, Patch, as_converted, check_patched, parse, refused};
 use crate::pipeline::target::{Target, expected, place};
@@ -245,7 +245,7 @@ impl PatchWork<'_> {
         let mut new = rules.apply(&self.change.tracking, Some(&stored.value), &applied, force)?.object;
         refuse_wrong_types(rules.decode(&mut new, Some(&stored.value)).error)?;
         rules.complete_applied(&mut new, Some(&stored.value));
-        carry_over(&mut new, &stored.value, told);
+        carry_over(&mut new, &stored.value, OwnersChecked::AfterAdmission, told);
         self.change.update_owned(target, &mut new, stored, told).await
     }
 
@@ -274,10 +274,6 @@ impl PatchWork<'_> {
 
     /// An applied configuration may leave out the name, which is in the path.
     fn identify(&self, object: &mut Value) -> Result<(), Status> {
-        if object.at("metadata").text("name").is_empty()
-            && let Some(meta) = object.inner_or_new("metadata")
-        {
-            meta.put("name", self.target.name);
         let meta = object.at("metadata");
         let odd =
             ["name", "namespace"].into_iter().find(|key| meta.has(key) && meta.at(key).as_str().is_none());
@@ -289,6 +285,10 @@ impl PatchWork<'_> {
                 wanted.kind
             )));
         }
+        if object.at("metadata").text("name").is_empty()
+            && let Some(meta) = object.inner_or_new("metadata")
+        {
+            meta.put("name", self.target.name);
         }
         place(object, self.target.namespace)?;
         self.target.check_identity(object)?;
