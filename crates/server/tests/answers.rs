@@ -389,6 +389,37 @@ async fn the_name_of_a_service_may_begin_with_a_digit() {
     }
 }
 
+/// A patch that made a list of the kind was taken for one that says nothing about it.
+#[tokio::test]
+async fn a_patch_cannot_make_something_else_of_the_type() {
+    let (_server, mut client) = client().await;
+    client.create("a", "1").await;
+    for media in ["merge", "strategic-merge"] {
+        let headers = format!("content-type: application/{media}-patch+json\r\n");
+        for patch in [r#"{"kind":["x"]}"#, r#"{"apiVersion":7}"#] {
+            client.send("PATCH", &format!("{MAPS}/a"), &headers, patch).await;
+            assert_eq!(client.answer().await.status, 422, "{media} {patch}");
+        }
+    }
+}
+
+/// Owners that a patch repeats are found after admission, and the warning says so.
+#[tokio::test]
+async fn owners_that_a_patch_repeats_are_found_after_admission() {
+    let (_server, mut client) = client().await;
+    client.create("a", "1").await;
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
+    let patch = json!({"metadata": {"ownerReferences": [owner, owner]}}).to_string();
+    client
+        .send("PATCH", &format!("{MAPS}/a"), "content-type: application/merge-patch+json\r\n", &patch)
+        .await;
+    let answer = client.answer().await;
+    assert!(
+        answer.header("warning").unwrap().contains("duplicate entries after mutating admission happens;")
+    );
+    assert_eq!(answer.json()["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(1));
+}
+
 /// The annotation that counts templates had no owner.
 #[tokio::test]
 async fn who_creates_a_daemon_set_owns_the_count_of_its_templates() {
@@ -402,20 +433,6 @@ async fn who_creates_a_daemon_set_owns_the_count_of_its_templates() {
     assert_eq!(made["metadata"]["annotations"][key], "1");
     let owned = &made["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]["f:annotations"];
     assert_eq!(owned[format!("f:{key}")], json!({}));
-}
-
-/// Kinds whose validation is not that of the core group take finalizers without a domain.
-#[tokio::test]
-async fn some_kinds_take_finalizers_without_a_domain() {
-    let (_server, mut client) = client().await;
-    for (path, status) in [
-        ("/apis/coordination.k8s.io/v1/namespaces/default/leases", 201),
-        ("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", 201),
-        (MAPS, 422),
-    ] {
-        let object = json!({"metadata": {"name": "f", "finalizers": ["unqualified"]}});
-        assert_eq!(client.call("POST", path, Some(&object)).await.status, status, "{path}");
-    }
 }
 
 /// What an applied configuration has inside of a part with one owner was not looked at, and unknown fields were dropped.
@@ -446,33 +463,26 @@ async fn an_applied_configuration_is_checked_inside_of_atomic_parts() {
     assert_eq!(client.answer().await.status, 400);
 }
 
-/// A patch that made a list of the kind was taken for one that says nothing about it.
+/// Kinds whose validation is not that of the core group take finalizers without a domain.
 #[tokio::test]
-async fn a_patch_cannot_make_something_else_of_the_type() {
+async fn some_kinds_take_finalizers_without_a_domain() {
     let (_server, mut client) = client().await;
-    client.create("a", "1").await;
-    for media in ["merge", "strategic-merge"] {
-        let headers = format!("content-type: application/{media}-patch+json\r\n");
-        for patch in [r#"{"kind":["x"]}"#, r#"{"apiVersion":7}"#] {
-            client.send("PATCH", &format!("{MAPS}/a"), &headers, patch).await;
-            assert_eq!(client.answer().await.status, 422, "{media} {patch}");
-        }
+    for (path, status) in [
+        ("/apis/coordination.k8s.io/v1/namespaces/default/leases", 201),
+        ("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", 201),
+        (MAPS, 422),
+    ] {
+        let object = json!({"metadata": {"name": "f", "finalizers": ["unqualified"]}});
+        assert_eq!(client.call("POST", path, Some(&object)).await.status, status, "{path}");
     }
 }
 
-/// Owners that a patch repeats are found after admission, and the warning says so.
+/// A version in a new object that is none was refused, though the store has no use for it.
 #[tokio::test]
-async fn owners_that_a_patch_repeats_are_found_after_admission() {
+async fn a_version_that_is_none_does_not_keep_an_object_from_being_created() {
     let (_server, mut client) = client().await;
-    client.create("a", "1").await;
-    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
-    let patch = json!({"metadata": {"ownerReferences": [owner, owner]}}).to_string();
-    client
-        .send("PATCH", &format!("{MAPS}/a"), "content-type: application/merge-patch+json\r\n", &patch)
-        .await;
-    let answer = client.answer().await;
-    assert!(
-        answer.header("warning").unwrap().contains("duplicate entries after mutating admission happens;")
-    );
-    assert_eq!(answer.json()["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(1));
+    for (version, status) in [("7", 400), ("x", 201), ("0", 201)] {
+        let object = json!({"metadata": {"name": format!("v-{version}"), "resourceVersion": version}});
+        assert_eq!(client.call("POST", MAPS, Some(&object)).await.status, status, "{version}");
+    }
 }
