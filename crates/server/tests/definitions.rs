@@ -75,3 +75,43 @@ async fn the_change_of_one_leaves_the_others_as_they_are() {
     }
     server.shutdown().await;
 }
+
+/// Resources inside of custom objects were taken whatever their types and metadata were, and replicas whatever they were.
+#[tokio::test]
+async fn what_every_object_has_is_checked_inside_of_custom_objects_too() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let mut sent = definition("boxes");
+    let inside = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+    let free = json!({"x-kubernetes-preserve-unknown-fields": true});
+    let spec =
+        json!({"type": "object", "properties": {"in": {"type": "array", "items": inside}, "replicas": free}});
+    sent["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = json!({"spec": spec});
+    sent["spec"]["versions"][0]["subresources"] =
+        json!({"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}});
+    assert_eq!(client.call("POST", PATH, Some(&sent)).await.status, 201);
+    eventually("it is served", || served(&server, "boxes").is_some()).await;
+    let path = "/apis/example.com/v1boxes/namespaces/default/boxes?dryRun=All";
+    let pod = |metadata: Value| json!({"in": [{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}]});
+    for (spec, status, field) in [
+        (pod(json!({"labels": {"a": "b"}})), 201, ""),
+        (pod(json!(1.5)), 400, "spec.in[0].metadata: Invalid value: 1.5"),
+        (pod(json!({"name": 5})), 400, "spec.in[0].metadata: Invalid value: {\"name\":5}"),
+        (pod(json!({"labels": {"a": "b c"}})), 422, "spec.in[0].metadata.labels"),
+        (json!({"in": [{"apiVersion": 1, "kind": "Pod"}]}), 400, "spec.in[0].apiVersion: Invalid value: 1"),
+        (json!({"in": [{"apiVersion": "a/b/c", "kind": "Pod"}]}), 422, "spec.in[0].apiVersion"),
+        (json!({"in": [{"apiVersion": "v1", "kind": "a/b"}]}), 422, "spec.in[0].kind"),
+        (json!({"replicas": -1}), 422, ".spec.replicas: Invalid value: -1"),
+        (
+            json!({"replicas": "x"}),
+            422,
+            ".spec.replicas accessor error: x is of the type string, expected int64",
+        ),
+    ] {
+        let object = json!({"apiVersion": "example.com/v1boxes", "kind": "BOXES", "metadata": {"name": "a"}, "spec": spec});
+        let answer = client.call("POST", path, Some(&object)).await;
+        let message = answer.json()["message"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(answer.status, status, "{spec} {message}");
+        assert!(message.contains(field), "{message}");
+    }
+}
