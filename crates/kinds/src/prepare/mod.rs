@@ -162,8 +162,8 @@ pub(crate) fn generate_selector(object: &mut Value) {
     else {
         return;
     };
-    let Some(labels) = meta.inner_or_new("labels") else { return };
     let had_labels = meta.has("labels");
+    let Some(labels) = meta.inner_or_new("labels") else { return };
     for prefix in ["", "batch.kubernetes.io/"] {
         labels.put(&format!("{prefix}controller-uid"), uid.clone());
         labels.put(&format!("{prefix}job-name"), name.clone());
@@ -191,12 +191,12 @@ pub fn label_job(job: &mut Value) {
     }
 }
 
-/// Makes a decoded object the successor of the stored one: the status stays, the generation follows the spec.
 /// An update that leaves a Job without labels gives it those of its template.
 pub(crate) fn update_job(new: &mut Value, _: &Value) {
     label_job(new);
 }
 
+/// Makes a decoded object the successor of the stored one: the status stays, the generation follows the spec.
 ///
 /// Keeps the status whatever was sent, so that a client with an old copy cannot set it back.
 pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
