@@ -10,7 +10,7 @@ mod combinations;
 
 use std::collections::{HashMap, HashSet};
 
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Number, Value};
 use listwatch_wire::status::{FieldError, FieldErrors};
 
 use crate::format;
@@ -108,15 +108,27 @@ impl ValidateWalk {
         match schema.type_name.as_str() {
             "" => {}
             "number" => self.expect_type(matches!(actual, "integer" | "number"), "number", actual),
-            "integer" if actual == "number" => {
-                self.expect_type(false, "integer", actual);
-                // kube-apiserver checks the default integer format too and loses the path on the way.
-                let field = self.field();
-                let detail = format!("Checked value must be of type integer (default format) in {field}");
-                self.errors.push(FieldError::invalid("<nil>", "", detail));
-            }
+            "integer" if actual == "number" => self.no_integer(&schema.format),
             expected => self.expect_type(expected == actual, expected, actual),
         }
+    }
+
+    /// Reports a number that is no integer. kube-apiserver checks the format too and loses the path on the way; formats with a
+    /// size it takes for types.
+    fn no_integer(&mut self, format: &str) {
+        let field = self.field();
+        let form = match format {
+            "int32" | "int64" | "uint32" | "uint64" => {
+                self.expect_type(false, format, "float64");
+                format!("with format {format}")
+            }
+            _ => {
+                self.expect_type(false, "integer", "number");
+                "(default format)".to_owned()
+            }
+        };
+        let detail = format!("Checked value must be of type integer {form} in {field}");
+        self.errors.push(FieldError::invalid("<nil>", "", detail));
     }
 
     /// Types are reported in the words of go-openapi, with the type that was found.
@@ -150,7 +162,10 @@ impl ValidateWalk {
 
     /// Checks the bounds of a number. Numbers are compared as doubles, so integers beyond 2^53 lose precision here.
     fn number(&mut self, schema: &Schema, number: f64, value: &Value) {
-        self.number_format(schema, number);
+        // A number that is no integer has been reported with its format.
+        if schema.type_name.as_str() != "integer" || type_of(value) == "integer" {
+            self.number_format(schema, number);
+        }
         if let Some(max) = schema.maximum {
             match schema.exclusive_maximum {
                 true if number >= max => self.refuse(value.clone(), &format!("should be less than {max}")),
@@ -336,12 +351,27 @@ fn size(value: &Value) -> usize {
     }
 }
 
+/// The largest number up to which every integer is one in floating point.
+const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
+/// The part of a number that its fraction may be of for it to pass as an integer.
+const NEGLIGIBLE: f64 = 1e-9;
+
+/// Returns true for an integer of 64 bits, and for one in floating point as go-openapi has it: exact, and nearly without a
+/// fraction.
+fn is_integer(number: &Number) -> bool {
+    let nearly = |number: f64| {
+        let distance = (number - number.round()).abs();
+        number.abs() <= MAX_EXACT && (distance == 0.0 || distance < NEGLIGIBLE * number.round().abs())
+    };
+    number.as_i64().is_some() || (number.is_f64() && number.as_f64().is_some_and(nearly))
+}
+
 /// The JSON type in go-openapi's words. A float without a fraction counts as an integer.
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
-        Value::Number(n) if n.is_f64() && n.as_f64().is_some_and(|n| n.fract() != 0.0) => "number",
+        Value::Number(number) if !is_integer(number) => "number",
         Value::Number(_) => "integer",
         Value::String(_) => "string",
         Value::Array(_) => "array",

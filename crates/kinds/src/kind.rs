@@ -29,8 +29,6 @@ pub enum NameRule {
     Subdomain,
     /// RFC 1123 label of at most 63 characters.
     Label,
-    /// RFC 1035 label of at most 63 characters: starts with a letter.
-    Label1035,
     /// Anything that fits into one path segment (RBAC, API services).
     PathSegment,
     /// An IP address in canonical form.

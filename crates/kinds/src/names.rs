@@ -28,7 +28,6 @@ impl NameRule {
         match self {
             Self::Subdomain => subdomain_errors(&name),
             Self::Label => label_errors(&name),
-            Self::Label1035 => label_1035_errors(&name),
             Self::PathSegment => path_segment(&name, prefix),
             Self::IpAddress => ip_address(&name),
         }
@@ -37,7 +36,7 @@ impl NameRule {
 
 /// Returns what keeps a name from being a DNS label that begins with a letter.
 ///
-/// At most 63 characters. Names of Services must be such labels, because they become parts of environment variables.
+/// At most 63 characters. The names of Services were such labels before Kubernetes 1.37, and fields that refer to them still are.
 ///
 /// ```
 /// use listwatch_kinds::names::label_1035_errors;
@@ -311,7 +310,6 @@ mod tests {
             (NameRule::Subdomain, "a-b.c", "BAD"),
             (NameRule::Subdomain, "0", "a..b"),
             (NameRule::Label, "a-b", "a.b"),
-            (NameRule::Label1035, "a", "1a"),
             (NameRule::PathSegment, "system:Node", "a/b"),
             (NameRule::PathSegment, "a", ".."),
             (NameRule::IpAddress, "10.0.0.1", "x"),

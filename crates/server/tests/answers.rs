@@ -236,7 +236,10 @@ async fn discovery_has_the_form_that_is_asked_for() {
     let proto = "application/vnd.kubernetes.protobuf";
     for (path, accept, status, form) in [
         ("/version", "application/yaml", 406, "application/yaml"),
-        ("/version", "application/*", 200, "application/json"),
+        ("/version", "application/*", 406, "application/json"),
+        ("/version", "*/*", 200, "application/json"),
+        ("/apis", "application/*", 200, "application/json"),
+        ("/apis/apps/v1", "application/*", 406, "application/json"),
         ("/api", proto, 200, proto),
         ("/apis", proto, 200, proto),
         ("/api/v1", proto, 200, proto),
@@ -257,4 +260,229 @@ async fn a_dry_run_of_a_creation_shows_the_version_that_was_sent() {
     let dry = client.call("POST", &format!("{MAPS}?dryRun=All"), Some(&map)).await;
     assert_eq!((dry.status, &dry.json()["metadata"]["resourceVersion"]), (201, &json!("7")));
     assert_eq!(client.call("POST", MAPS, Some(&map)).await.status, 400);
+}
+
+/// The answers of a route and of negotiation were one, wildcards were refused everywhere, and `v=v1` alone was ignored.
+#[tokio::test]
+async fn what_is_not_acceptable_is_said_in_the_words_of_whoever_refuses() {
+    let (_server, mut client) = client().await;
+    client.create("a", "1").await;
+    let documents = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    let streams = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    let route = |types: &str| format!("406: Not Acceptable\n\nAvailable representations: {types}");
+    let negotiation = format!("only the following media types are accepted: {documents}");
+    let one = format!("{MAPS}/a");
+    for (path, accept, message) in [
+        (&*one, "text/html", route(documents)),
+        (&*one, "application/*", route(documents)),
+        (MAPS, "*", route(&format!("{documents}, {streams}"))),
+        ("/version", "text/html", route("application/json")),
+        (MAPS, "application/json;v=v1", negotiation.clone()),
+        (MAPS, "application/json;stream=other", negotiation),
+        (
+            &*one,
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)".into(),
+        ),
+        (
+            MAPS,
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)".into(),
+        ),
+    ] {
+        client.send("GET", path, &format!("accept: {accept}\r\n"), "").await;
+        let answer = client.answer().await;
+        assert_eq!((answer.status, &answer.json()["message"]), (406, &json!(message)), "{path} {accept}");
+    }
+    let missing = format!("{MAPS}/missing");
+    client
+        .send(
+            "GET",
+            &missing,
+            "accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1\r\n",
+            "",
+        )
+        .await;
+    assert_eq!(client.answer().await.status, 404);
+}
+
+/// kube-apiserver leaves the items of an empty list of metadata unset; ours were an empty list.
+#[tokio::test]
+async fn a_list_of_metadata_without_items_has_null() {
+    let (_server, mut client) = client().await;
+    let path = "/api/v1/namespaces/none/configmaps";
+    let partial = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    let yaml = partial.replace("json", "yaml");
+    for (accept, text) in
+        [(partial, "\"items\":null}"), (&*yaml, "\nitems: null\n"), ("application/json", "\"items\":[]}")]
+    {
+        client.send("GET", path, &format!("accept: {accept}\r\n"), "").await;
+        let body = String::from_utf8(client.answer().await.body).unwrap();
+        assert!(body.contains(text), "{accept}: {body}");
+    }
+}
+
+/// A Job whose labels were taken away kept none; kube-apiserver fills in those of its template whenever it reads one.
+#[tokio::test]
+async fn a_job_always_has_the_labels_of_its_template() {
+    let (_server, mut client) = client().await;
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let container = json!({"name": "c", "image": "i"});
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [container]}});
+    let job = json!({"metadata": {"name": "j"}, "spec": {"template": template}});
+    let made = client.call("POST", jobs, Some(&job)).await.json();
+    assert_eq!(made["metadata"]["labels"]["job-name"], "j");
+    let headers = "content-type: application/merge-patch+json\r\n";
+    for path in [format!("{jobs}/j"), format!("{jobs}/j/status")] {
+        client.send("PATCH", &path, headers, r#"{"metadata":{"labels":null}}"#).await;
+        assert_eq!(client.answer().await.json()["metadata"]["labels"], made["metadata"]["labels"], "{path}");
+    }
+    // Its name is checked before the labels are there.
+    let mut odd = job.clone();
+    odd["metadata"]["name"] = json!("Odd_name");
+    let causes = client.call("POST", jobs, Some(&odd)).await.json()["details"]["causes"].clone();
+    let fields: Vec<&str> =
+        causes.as_array().unwrap().iter().filter_map(|cause| cause["field"].as_str()).collect();
+    assert!(!fields.contains(&"metadata.labels"), "{fields:?}");
+}
+
+/// The Pods of a Job stay unless the deletion says otherwise, which nobody was told.
+#[tokio::test]
+async fn deleting_a_job_warns_of_the_pods_it_leaves() {
+    let (_server, mut client) = client().await;
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    for (path, warned) in [
+        (format!("{jobs}/none"), true),
+        (jobs.to_owned(), true),
+        (format!("{jobs}/none?propagationPolicy=Background"), false),
+        (format!("{jobs}/none?orphanDependents=true"), false),
+        (format!("{PODS}/none"), false),
+    ] {
+        let answer = client.call("DELETE", &path, None).await;
+        assert_eq!(answer.header("warning").is_some(), warned, "{path}");
+    }
+}
+
+/// An Event waited for dependents that it cannot have.
+#[tokio::test]
+async fn an_event_goes_at_once_whatever_the_policy() {
+    let (_server, mut client) = client().await;
+    let events = "/api/v1/namespaces/default/events";
+    for policy in ["Foreground", "Orphan", "Background"] {
+        let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}});
+        assert_eq!(client.call("POST", events, Some(&event)).await.status, 201);
+        let answer =
+            client.call("DELETE", &format!("{events}/e?propagationPolicy={policy}"), None).await.json();
+        assert_eq!(answer["kind"], "Status", "{policy}");
+        assert_eq!(client.call("GET", &format!("{events}/e"), None).await.status, 404, "{policy}");
+    }
+}
+
+/// Names of Services had to begin with a letter, which Kubernetes 1.37 does not ask for any more.
+#[tokio::test]
+async fn the_name_of_a_service_may_begin_with_a_digit() {
+    let (_server, mut client) = client().await;
+    for (name, status) in [("1-web", 201), ("a.b", 422), ("Web", 422)] {
+        let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+        let answer = client.call("POST", "/api/v1/namespaces/default/services", Some(&service)).await;
+        assert_eq!(answer.status, status, "{name}");
+    }
+}
+
+/// A patch that made a list of the kind was taken for one that says nothing about it.
+#[tokio::test]
+async fn a_patch_cannot_make_something_else_of_the_type() {
+    let (_server, mut client) = client().await;
+    client.create("a", "1").await;
+    for media in ["merge", "strategic-merge"] {
+        let headers = format!("content-type: application/{media}-patch+json\r\n");
+        for patch in [r#"{"kind":["x"]}"#, r#"{"apiVersion":7}"#] {
+            client.send("PATCH", &format!("{MAPS}/a"), &headers, patch).await;
+            assert_eq!(client.answer().await.status, 422, "{media} {patch}");
+        }
+    }
+}
+
+/// Owners that a patch repeats are found after admission, and the warning says so.
+#[tokio::test]
+async fn owners_that_a_patch_repeats_are_found_after_admission() {
+    let (_server, mut client) = client().await;
+    client.create("a", "1").await;
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
+    let patch = json!({"metadata": {"ownerReferences": [owner, owner]}}).to_string();
+    client
+        .send("PATCH", &format!("{MAPS}/a"), "content-type: application/merge-patch+json\r\n", &patch)
+        .await;
+    let answer = client.answer().await;
+    assert!(
+        answer.header("warning").unwrap().contains("duplicate entries after mutating admission happens;")
+    );
+    assert_eq!(answer.json()["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(1));
+}
+
+/// The annotation that counts templates had no owner.
+#[tokio::test]
+async fn who_creates_a_daemon_set_owns_the_count_of_its_templates() {
+    let (_server, mut client) = client().await;
+    let labels = json!({"a": "b"});
+    let template =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let set = json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": labels}, "template": template}});
+    let made = client.call("POST", "/apis/apps/v1/namespaces/default/daemonsets", Some(&set)).await.json();
+    let key = "deprecated.daemonset.template.generation";
+    assert_eq!(made["metadata"]["annotations"][key], "1");
+    let owned = &made["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]["f:annotations"];
+    assert_eq!(owned[format!("f:{key}")], json!({}));
+}
+
+/// What an applied configuration has inside of a part with one owner was not looked at, and unknown fields were dropped.
+#[tokio::test]
+async fn an_applied_configuration_is_checked_inside_of_atomic_parts() {
+    let (_server, mut client) = client().await;
+    let ingresses = "/apis/networking.k8s.io/v1/namespaces/default/ingresses";
+    let port = json!({"service": {"name": "s", "port": {"number": "x"}}});
+    let path = json!({"path": "/", "pathType": "Prefix", "backend": port});
+    for (rule, why) in [
+        (json!({"host": "a.b", "bogus": 1}), ".spec.rules[0].bogus: field not declared in schema"),
+        (
+            json!({"http": {"paths": [path]}}),
+            ".spec.rules[0].http.paths[0].backend.service.port.number: expected numeric (int or float), got string",
+        ),
+    ] {
+        let ingress = json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "i"}, "spec": {"rules": [rule]}});
+        let headers = "content-type: application/apply-patch+yaml\r\n";
+        client.send("PATCH", &format!("{ingresses}/i?fieldManager=m"), headers, &ingress.to_string()).await;
+        let answer = client.answer().await;
+        assert!(answer.status >= 400, "{}", answer.status);
+        assert!(answer.json()["message"].as_str().unwrap().ends_with(why), "{}", answer.json()["message"]);
+    }
+    let odd = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": true}});
+    client.create("a", "1").await;
+    let headers = "content-type: application/apply-patch+yaml\r\n";
+    client.send("PATCH", &format!("{MAPS}/a?fieldManager=m"), headers, &odd.to_string()).await;
+    assert_eq!(client.answer().await.status, 400);
+}
+
+/// Kinds whose validation is not that of the core group take finalizers without a domain.
+#[tokio::test]
+async fn some_kinds_take_finalizers_without_a_domain() {
+    let (_server, mut client) = client().await;
+    for (path, status) in [
+        ("/apis/coordination.k8s.io/v1/namespaces/default/leases", 201),
+        ("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", 201),
+        (MAPS, 422),
+    ] {
+        let object = json!({"metadata": {"name": "f", "finalizers": ["unqualified"]}});
+        assert_eq!(client.call("POST", path, Some(&object)).await.status, status, "{path}");
+    }
+}
+
+/// A version in a new object that is none was refused, though the store has no use for it.
+#[tokio::test]
+async fn a_version_that_is_none_does_not_keep_an_object_from_being_created() {
+    let (_server, mut client) = client().await;
+    for (version, status) in [("7", 400), ("x", 201), ("0", 201)] {
+        let object = json!({"metadata": {"name": format!("v-{version}"), "resourceVersion": version}});
+        assert_eq!(client.call("POST", MAPS, Some(&object)).await.status, status, "{version}");
+    }
 }

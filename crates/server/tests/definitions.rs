@@ -75,3 +75,80 @@ async fn the_change_of_one_leaves_the_others_as_they_are() {
     }
     server.shutdown().await;
 }
+
+/// A bundle of CAs that nobody can read was accepted, and conversions failed when they were needed.
+#[tokio::test]
+async fn a_bundle_that_cannot_be_read_keeps_a_definition_from_being_served() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let mut sent = definition("hooks");
+    let config = json!({"url": "https://127.0.0.1:1/", "caBundle": "bm9uc2Vuc2U="});
+    let webhook = json!({"conversionReviewVersions": ["v1"], "clientConfig": config});
+    sent["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": webhook});
+    assert_eq!(client.call("POST", PATH, Some(&sent)).await.status, 201);
+    let path = format!("{PATH}/hooks.example.com");
+    let established = |object: &Value| {
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|condition| condition["type"] == "Established")
+    };
+    let condition = loop {
+        match established(&client.get(&path).await) {
+            Some(condition) => break condition,
+            None => tokio::task::yield_now().await,
+        }
+    };
+    assert_eq!((&condition["status"], &condition["reason"]), (&json!("False"), &json!("InvalidCABundle")));
+    // Without a bundle it is served, and then it gets none that cannot be read.
+    let merge = "content-type: application/merge-patch+json\r\n";
+    let patch = |bundle: Value| {
+        json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}}).to_string()
+    };
+    client.send("PATCH", &path, merge, &patch(Value::Null)).await;
+    assert_eq!(client.answer().await.status, 200);
+    eventually("it is served", || served(&server, "hooks").is_some()).await;
+    client.send("PATCH", &path, merge, &patch(json!("bm9uc2Vuc2U="))).await;
+    let answer = client.answer().await;
+    assert_eq!(answer.status, 422);
+    let why = "spec.conversion.webhookClientConfig.caBundle: Invalid value: \"bm9uc2Vuc2U=\": unable to load root certificates";
+    assert!(answer.json()["message"].as_str().unwrap().contains(why), "{}", answer.json()["message"]);
+}
+
+/// Resources inside of custom objects were taken whatever their types and metadata were, and replicas whatever they were.
+#[tokio::test]
+async fn what_every_object_has_is_checked_inside_of_custom_objects_too() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let mut sent = definition("boxes");
+    let inside = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+    let free = json!({"x-kubernetes-preserve-unknown-fields": true});
+    let spec =
+        json!({"type": "object", "properties": {"in": {"type": "array", "items": inside}, "replicas": free}});
+    sent["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] = json!({"spec": spec});
+    sent["spec"]["versions"][0]["subresources"] =
+        json!({"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}});
+    assert_eq!(client.call("POST", PATH, Some(&sent)).await.status, 201);
+    eventually("it is served", || served(&server, "boxes").is_some()).await;
+    let path = "/apis/example.com/v1boxes/namespaces/default/boxes?dryRun=All";
+    let pod = |metadata: Value| json!({"in": [{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}]});
+    for (spec, status, field) in [
+        (pod(json!({"labels": {"a": "b"}})), 201, ""),
+        (pod(json!(1.5)), 400, "spec.in[0].metadata: Invalid value: 1.5"),
+        (pod(json!({"name": 5})), 400, "spec.in[0].metadata: Invalid value: {\"name\":5}"),
+        (pod(json!({"labels": {"a": "b c"}})), 422, "spec.in[0].metadata.labels"),
+        (json!({"in": [{"apiVersion": 1, "kind": "Pod"}]}), 400, "spec.in[0].apiVersion: Invalid value: 1"),
+        (json!({"in": [{"apiVersion": "a/b/c", "kind": "Pod"}]}), 422, "spec.in[0].apiVersion"),
+        (json!({"in": [{"apiVersion": "v1", "kind": "a/b"}]}), 422, "spec.in[0].kind"),
+        (json!({"replicas": -1}), 422, ".spec.replicas: Invalid value: -1"),
+        (
+            json!({"replicas": "x"}),
+            422,
+            ".spec.replicas accessor error: x is of the type string, expected int64",
+        ),
+    ] {
+        let object = json!({"apiVersion": "example.com/v1boxes", "kind": "BOXES", "metadata": {"name": "a"}, "spec": spec});
+        let answer = client.call("POST", path, Some(&object)).await;
+        let message = answer.json()["message"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(answer.status, status, "{spec} {message}");
+        assert!(message.contains(field), "{message}");
+    }
+}

@@ -399,3 +399,79 @@ async fn rights_to_paths_end_where_they_say() {
         assert_eq!(answer.status, status, "{method} {path}");
     }
 }
+
+/// Whoever may create claims gave themselves admin access to devices that others use.
+#[tokio::test]
+async fn admin_access_to_devices_is_for_namespaces_with_the_label() {
+    let mut stage = Stage::new().await;
+    stage
+        .give(
+            "eve",
+            json!([rule("resource.k8s.io", &["resourceclaims", "resourceclaimtemplates"], &["create"])]),
+        )
+        .await;
+    let exactly = json!({"deviceClassName": "c", "adminAccess": true});
+    let spec = json!({"devices": {"requests": [{"name": "r", "exactly": exactly}]}});
+    let claim = json!({"metadata": {"name": "a"}, "spec": spec});
+    let template = json!({"metadata": {"name": "a"}, "spec": {"spec": spec}});
+    let root = "/apis/resource.k8s.io/v1/namespaces/default";
+    let both =
+        [(format!("{root}/resourceclaims"), claim), (format!("{root}/resourceclaimtemplates"), template)];
+    for (path, object) in &both {
+        let answer = stage.as_user("eve", "POST", path, object).await;
+        assert_eq!(answer.status, 422, "{path}");
+        assert!(message(&answer).contains("spec.devices.requests[0].adminAccess: Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label"), "{}", message(&answer));
+    }
+    let label = json!({"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}});
+    let headers = "content-type: application/merge-patch+json\r\n";
+    stage.admin.send("PATCH", "/api/v1/namespaces/default", headers, &label.to_string()).await;
+    assert_eq!(stage.admin.answer().await.status, 200);
+    for (path, object) in &both {
+        let answer = stage.as_user("eve", "POST", path, object).await;
+        assert_eq!(answer.status, 201, "{path}: {}", message(&answer));
+    }
+}
+
+/// Whoever may write the status of claims allocated devices and spoke for every driver.
+#[tokio::test]
+async fn the_status_of_a_claim_is_written_by_those_it_belongs_to() {
+    let mut stage = Stage::new().await;
+    let group = "resource.k8s.io";
+    stage.give("eve", json!([rule(group, &["resourceclaims/status"], &["patch", "update"])])).await;
+    stage
+        .give(
+            "scheduler",
+            json!([rule(group, &["resourceclaims/status", "resourceclaims/binding"], &["patch", "update"]),]),
+        )
+        .await;
+    stage.give("driver", json!([
+        rule(group, &["resourceclaims/status"], &["patch"]),
+        {"apiGroups": [group], "resources": ["resourceclaims/driver"], "resourceNames": ["d.example"], "verbs": ["arbitrary-node:patch"]},
+    ])).await;
+    let claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
+    let request = json!({"name": "r", "exactly": {"deviceClassName": "c"}});
+    let claim = json!({"metadata": {"name": "a"}, "spec": {"devices": {"requests": [request]}}});
+    assert_eq!(stage.admin("POST", claims, claim).await.status, 201);
+    let status = format!("{claims}/a/status");
+    let device = |driver: &str| json!({"driver": driver, "pool": "p", "device": "d"});
+    let result = json!({"request": "r", "driver": "d.example", "pool": "p", "device": "d"});
+    let allocation = json!({"status": {"allocation": {"devices": {"results": [result]}}}});
+    let merge = "application/merge-patch+json";
+    let answer = stage.typed("eve", "PATCH", &status, merge, &allocation).await;
+    assert_eq!(answer.status, 422);
+    assert!(message(&answer).contains("status.allocation: Forbidden: changing status.allocation or status.reservedFor requires resource=\"resourceclaims/binding\", verb=\"patch\" permission: resourceclaims.resource.k8s.io is forbidden: User \"eve\" cannot patch resource \"resourceclaims/binding\""), "{}", message(&answer));
+    let answer = stage.typed("scheduler", "PATCH", &status, merge, &allocation).await;
+    assert_eq!(answer.status, 200, "{}", message(&answer));
+    for (user, driver, code) in
+        [("eve", "d.example", 422), ("scheduler", "d.example", 422), ("driver", "d.example", 200)]
+    {
+        let devices = json!({"status": {"devices": [device(driver)]}});
+        let answer = stage.typed(user, "PATCH", &status, merge, &devices).await;
+        assert_eq!(answer.status, code, "{user}: {}", message(&answer));
+        assert!(
+            code == 200 || message(&answer).contains("verb=\"[arbitrary-node:patch]\""),
+            "{}",
+            message(&answer)
+        );
+    }
+}

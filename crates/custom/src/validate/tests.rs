@@ -23,6 +23,19 @@ fn wrong_types_are_named_with_their_path() {
     assert_eq!(errors(small.clone(), json!(2_147_483_648_i64)), ["<nil> Invalid"]);
     assert_eq!(errors(small, json!(-2_147_483_648_i64)), [""; 0]);
     assert_eq!(errors(json!({"x-kubernetes-int-or-string": true}), json!(true)), ["f TypeInvalid"]);
+    // Numbers that no signed integer of 64 bits can be were taken for integers.
+    for (kind, count) in [
+        (json!({"type": "integer"}), 2),
+        (json!({"type": "integer", "format": "int64"}), 2),
+        (json!({"type": "integer", "format": "int32"}), 2),
+        (json!({"x-kubernetes-int-or-string": true}), 1),
+        (json!({"type": "number"}), 0),
+    ] {
+        for number in [json!(u64::MAX), json!(1e19), json!(-1e19)] {
+            assert_eq!(errors(kind.clone(), number.clone()).len(), count, "{kind} {number}");
+        }
+        assert_eq!(errors(kind.clone(), json!(2e9)).len(), 0, "{kind}");
+    }
 }
 
 #[test]

@@ -56,6 +56,10 @@ pub(crate) fn node(object: &mut Map) {
 
 /// A request of a claim is for one device unless it says otherwise.
 pub(crate) fn resource_claim(object: &mut Map) {
+    let allocation = object.inner("status").and_then(|status| status.inner("allocation"));
+    if let Some(devices) = allocation.and_then(|allocation| allocation.inner("devices")) {
+        devices.each("results").for_each(tolerate_equal);
+    }
     let Some(devices) = object.inner("spec").and_then(|spec| spec.inner("devices")) else { return };
     for request in devices.each("requests") {
         if let Some(exactly) = request.inner("exactly") {
@@ -73,7 +77,12 @@ fn device_count(request: &mut Map) {
     if request.text("allocationMode") == "ExactCount" && request.int("count").unwrap_or(0) == 0 {
         request.put("count", 1);
     }
-    for toleration in request.each("tolerations") {
+    tolerate_equal(request);
+}
+
+/// A toleration compares unless it says otherwise.
+fn tolerate_equal(holder: &mut Map) {
+    for toleration in holder.each("tolerations") {
         toleration.fill_text("operator", "Equal");
     }
 }

@@ -219,6 +219,15 @@ mod tests {
     }
 
     #[test]
+    fn devices_that_were_allocated_tolerate_as_those_that_were_asked_for() {
+        let results = json!([{"tolerations": [{"key": "k"}]}]);
+        let claim = json!({"status": {"allocation": {"devices": {"results": results}}}});
+        let claim = applied("resource.k8s.io", "ResourceClaim", claim);
+        let result = &claim.path(&["status", "allocation", "devices"]).list("results")[0];
+        assert_eq!(result.list("tolerations")[0].text("operator"), "Equal");
+    }
+
+    #[test]
     fn defaults_are_a_fixed_point_for_every_kind() {
         for kind in crate::all() {
             let mut once = json!({

@@ -9,6 +9,9 @@ use listwatch_wire::json::{Map, Value, json};
 use super::{empty, pod};
 use crate::tree::Tree;
 
+/// The annotation that counts the templates of a DaemonSet.
+pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
 /// Gives the workload's spec with its pod template completed and its replicas set.
 fn replicated(object: &mut Map) -> Option<&mut Map> {
     let spec = object.inner_or_new("spec")?;
@@ -75,6 +78,12 @@ pub(crate) fn stateful_set(object: &mut Map) {
 
 /// Defaults of a DaemonSet: one node at a time, without a second Pod beside the old one.
 pub(crate) fn daemon_set(object: &mut Map) {
+    // Counted when the object is prepared; whoever leaves it out becomes its owner nevertheless.
+    if let Some(annotations) =
+        object.inner_or_new("metadata").and_then(|meta| meta.inner_or_new("annotations"))
+    {
+        annotations.fill_text(TEMPLATE_GENERATION, "0");
+    }
     let Some(spec) = object.inner_or_new("spec") else { return };
     pod::template(spec);
     spec.fill("revisionHistoryLimit", 10);

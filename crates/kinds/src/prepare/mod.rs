@@ -12,6 +12,7 @@ pub(crate) mod service;
 use listwatch_wire::json::{Map, Text, Value, json};
 
 use crate::Kind;
+use crate::defaults::workload::TEMPLATE_GENERATION;
 use crate::tree::Tree;
 
 pub use pod::{bind, qos_class, set_condition};
@@ -104,7 +105,7 @@ pub(crate) fn create_daemon_set(object: &mut Value) {
 
 /// The generation of a DaemonSet's template is kept in an annotation, where a field of an earlier version went.
 fn count_templates(new: &mut Value, old: Option<&Value>) {
-    const COUNT: &str = "deprecated.daemonset.template.generation";
+    const COUNT: &str = TEMPLATE_GENERATION;
     let read =
         |object: &Value| object.at("metadata").at("annotations").text(COUNT).parse::<i64>().unwrap_or(0);
     let count = match old {
@@ -161,23 +162,38 @@ pub(crate) fn generate_selector(object: &mut Value) {
     else {
         return;
     };
+    let had_labels = meta.has("labels");
     let Some(labels) = meta.inner_or_new("labels") else { return };
     for prefix in ["", "batch.kubernetes.io/"] {
         labels.put(&format!("{prefix}controller-uid"), uid.clone());
         labels.put(&format!("{prefix}job-name"), name.clone());
     }
-    let labels = labels.clone();
     if !spec.has("selector") {
         spec.put("selector", json!({}));
     }
     if let Some(chosen) = spec.inner("selector").and_then(|selector| selector.inner_or_new("matchLabels")) {
         chosen.put("batch.kubernetes.io/controller-uid", uid);
     }
-    if let Some(meta) = object.inner_or_new("metadata")
+    // Those of a template that had none follow when the Job has been validated.
+    if had_labels {
+        label_job(object);
+    }
+}
+
+/// A Job without labels has those of its template. kube-apiserver fills them in whenever it reads one.
+pub fn label_job(job: &mut Value) {
+    let labels = job.at("spec").path(&["template", "metadata", "labels"]).clone();
+    if labels.is_object()
+        && let Some(meta) = job.inner_or_new("metadata")
         && meta.count("labels") == 0
     {
         meta.put("labels", labels);
     }
+}
+
+/// An update that leaves a Job without labels gives it those of its template.
+pub(crate) fn update_job(new: &mut Value, _: &Value) {
+    label_job(new);
 }
 
 /// Makes a decoded object the successor of the stored one: the status stays, the generation follows the spec.
@@ -420,12 +436,24 @@ mod tests {
     #[test]
     fn a_job_selects_by_its_uid() {
         let mut job = json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {"spec": {}}}});
-        create(by_kind("batch", "v1", "Job").unwrap(), &mut job);
+        let kind = by_kind("batch", "v1", "Job").unwrap();
+        create(kind, &mut job);
         assert_eq!(
             job.at("spec").at("selector"),
             &json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
         );
         assert_eq!(job.path(&["spec", "template", "metadata", "labels"]).text("job-name"), "j");
-        assert_eq!(job.at("metadata").at("labels").text("batch.kubernetes.io/job-name"), "j");
+        // kube-apiserver validates such a Job without labels, and shows the template's ever after.
+        assert!(!job.at("metadata").has("labels"));
+        for prepare in [update, status_update] {
+            let mut bare = job.clone();
+            prepare(kind, &mut bare, &job);
+            assert_eq!(bare.at("metadata").at("labels").text("batch.kubernetes.io/job-name"), "j");
+        }
+        let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {}});
+        let mut labelled = json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": template}});
+        create(kind, &mut labelled);
+        assert_eq!(labelled.at("metadata").at("labels").text("a"), "b");
+        assert_eq!(labelled.at("metadata").at("labels").text("job-name"), "j");
     }
 }

@@ -72,12 +72,17 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             disabled: &["spec.strategy", "spec.preferredHolder"],
             columns: columns::cluster::LEASE,
+            qualified_finalizers: false,
             ..KindStrategy::PLAIN
         }),
     Kind::cluster("node.k8s.io", "RuntimeClass", "runtimeclasses", "runtimeclass")
         .conditional_update()
         .create_on_update()
-        .strategy(KindStrategy { columns: columns::cluster::RUNTIME_CLASS, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy {
+            columns: columns::cluster::RUNTIME_CLASS,
+            qualified_finalizers: false,
+            ..KindStrategy::PLAIN
+        }),
     Kind::cluster(RESOURCE, "DeviceClass", "deviceclasses", "deviceclass")
         .generation()
         .returns_deleted()

@@ -76,7 +76,11 @@ pub(super) const KINDS: &[Kind] = &[
         .create_on_update()
         .names(NameRule::PathSegment)
         .fields(EVENT_FIELDS)
-        .strategy(KindStrategy { columns: columns::cluster::EVENT, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy {
+            columns: columns::cluster::EVENT,
+            qualified_finalizers: false,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("", "LimitRange", "limitranges", "limitrange")
         .short(&["limits"])
         .create_on_update()
@@ -224,7 +228,7 @@ pub(super) const KINDS: &[Kind] = &[
         .categories(&["all"])
         .create_on_update()
         .returns_deleted()
-        .names(NameRule::Label1035)
+        .names(NameRule::Label)
         .sub(&[Sub::other("proxy", "ServiceProxyOptions", CONNECT), Sub::status("Service")])
         .fields(&[Field::text("spec.clusterIP"), Field::text("spec.type")])
         .strategy(KindStrategy {

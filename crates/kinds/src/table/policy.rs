@@ -82,6 +82,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::cluster::admission_policy,
             kept_by_status: METADATA,
+            qualified_finalizers: false,
             ..KindStrategy::PLAIN
         }),
     admission(
@@ -93,6 +94,7 @@ pub(super) const KINDS: &[Kind] = &[
     .strategy(KindStrategy {
         defaults: defaults::cluster::admission_policy_binding,
         kept_by_status: METADATA,
+        qualified_finalizers: false,
         ..KindStrategy::PLAIN
     }),
     admission(
@@ -105,6 +107,7 @@ pub(super) const KINDS: &[Kind] = &[
         defaults: defaults::cluster::mutating_webhooks,
         kept_by_status: METADATA,
         columns: columns::cluster::MUTATING_WEBHOOK_CONFIGURATION,
+        qualified_finalizers: false,
         ..KindStrategy::PLAIN
     }),
     admission(
@@ -118,6 +121,7 @@ pub(super) const KINDS: &[Kind] = &[
         defaults: defaults::cluster::admission_policy,
         kept_by_status: METADATA,
         columns: columns::cluster::VALIDATING_ADMISSION_POLICY,
+        qualified_finalizers: false,
         ..KindStrategy::PLAIN
     }),
     admission(
@@ -130,6 +134,7 @@ pub(super) const KINDS: &[Kind] = &[
         defaults: defaults::cluster::admission_policy_binding,
         kept_by_status: METADATA,
         columns: columns::cluster::VALIDATING_ADMISSION_POLICY_BINDING,
+        qualified_finalizers: false,
         ..KindStrategy::PLAIN
     }),
     admission(
@@ -142,6 +147,7 @@ pub(super) const KINDS: &[Kind] = &[
         defaults: defaults::cluster::validating_webhooks,
         kept_by_status: METADATA,
         columns: columns::cluster::MUTATING_WEBHOOK_CONFIGURATION,
+        qualified_finalizers: false,
         ..KindStrategy::PLAIN
     }),
     Kind::cluster(

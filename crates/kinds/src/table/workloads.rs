@@ -106,6 +106,8 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::batch::job,
             create: prepare::generate_selector,
+            update: prepare::update_job,
+            status_update: prepare::update_job,
             pod_spec: POD_TEMPLATE,
             warnings: warnings::named_workload,
             columns: columns::workload::JOB,
@@ -130,6 +132,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             convert: convert::event,
             columns: columns::cluster::EVENT,
+            qualified_finalizers: false,
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced(NETWORKING, "Ingress", "ingresses", "ingress")
@@ -179,7 +182,11 @@ pub(super) const KINDS: &[Kind] = &[
         .generation()
         .names(NameRule::PathSegment)
         .sub(&[Sub::status("PodDisruptionBudget")])
-        .strategy(KindStrategy { columns: columns::workload::POD_DISRUPTION_BUDGET, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy {
+            columns: columns::workload::POD_DISRUPTION_BUDGET,
+            qualified_finalizers: false,
+            ..KindStrategy::PLAIN
+        }),
 ];
 
 const HPA: Kind = Kind::namespaced(

@@ -79,7 +79,7 @@ pub fn create(kind: &Kind, new: &Value) -> Vec<FieldError> {
     }
     meta::validate_new(new.at("metadata"), kind.is_namespaced(), kind.name_rule, &mut errors);
     finalizers(kind, new, &mut errors);
-    content(kind, new, None, &mut errors);
+    content(kind, ObjectPart::Main, new, None, &mut errors);
     errors.into_vec()
 }
 
@@ -106,7 +106,7 @@ pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
     }
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
     finalizers(kind, new, &mut errors);
-    content(kind, new, Some(old), &mut errors);
+    content(kind, ObjectPart::Main, new, Some(old), &mut errors);
     errors.into_vec()
 }
 
@@ -116,7 +116,7 @@ pub fn status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
     finalizers(kind, new, &mut errors);
-    rules::run(kind, ObjectPart::Status, new, Some(old), &mut errors);
+    content(kind, ObjectPart::Status, new, Some(old), &mut errors);
     errors.into_vec()
 }
 
@@ -159,13 +159,13 @@ fn subresource_update(
 
 /// Runs the rules of a kind. An autoscaler of any version is checked in the form that is stored, which is the one that errors
 /// are about.
-fn content(kind: &Kind, new: &Value, old: Option<&Value>, errors: &mut Errors) {
+fn content(kind: &Kind, part: ObjectPart, new: &Value, old: Option<&Value>, errors: &mut Errors) {
     let stored = kind.stored_as.filter(|(group, _)| *group == kind.group);
     let Some(stored) = stored.and_then(|(group, version)| crate::by_kind(group, version, kind.kind)) else {
-        rules::run(kind, ObjectPart::Main, new, old, errors);
+        rules::run(kind, part, new, old, errors);
         return;
     };
     let mut converted = new.clone();
     convert::to_stored(kind, &mut converted);
-    rules::run(stored, ObjectPart::Main, &converted, old, errors);
+    rules::run(stored, part, &converted, old, errors);
 }

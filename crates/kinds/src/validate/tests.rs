@@ -417,3 +417,18 @@ fn indexes_of_a_job_are_in_order_and_end_in_one_way() {
     // The completion mode is not Indexed, and failed indexes are not counted.
     assert_eq!(fields, ["status.completedIndexes", "status.failedIndexes", "status.failedIndexes"]);
 }
+
+/// The status of an autoscaler of the old version was not checked at all.
+#[test]
+fn an_autoscaler_of_any_version_is_checked_in_its_stored_form() {
+    for version in ["v1", "v2"] {
+        let kind = by_kind("autoscaling", version, "HorizontalPodAutoscaler").unwrap();
+        let scaler = |replicas: i64| {
+            json!({"metadata": {"name": "x", "namespace": "n", "resourceVersion": "1"}, "spec": {"maxReplicas": 3},
+                "status": {"currentReplicas": replicas, "desiredReplicas": 1}})
+        };
+        let fields = |new| status_update(kind, &scaler(new), &scaler(1)).into_iter().map(|error| error.field);
+        assert_eq!(fields(-1).collect::<Vec<_>>(), ["status.currentReplicas"], "{version}");
+        assert_eq!(fields(2).count(), 0, "{version}");
+    }
+}

@@ -70,6 +70,8 @@ enum PathElement<'a> {
     Field(&'a str),
     /// An element of a list, in its wire form.
     Element(&'a str),
+    /// An element without an identity, by its position.
+    Index(usize),
 }
 
 impl fmt::Display for FieldPath<'_> {
@@ -77,10 +79,11 @@ impl fmt::Display for FieldPath<'_> {
         if let Some(parent) = self.parent {
             parent.fmt(f)?;
         }
-        f.write_str(&match self.step {
-            PathElement::Field(name) => element::show(&element::field(name)),
-            PathElement::Element(id) => element::show(id),
-        })
+        match self.step {
+            PathElement::Field(name) => f.write_str(&element::show(&element::field(name))),
+            PathElement::Element(id) => f.write_str(&element::show(id)),
+            PathElement::Index(index) => write!(f, "[{index}]"),
+        }
     }
 }
 
@@ -109,11 +112,35 @@ impl ExtractWalk {
             return FieldSetNode::default();
         }
         match value {
-            Value::Object(_) if schema.map_kind() == MapKind::Atomic => FieldSetNode::leaf(),
+            Value::Object(map) if schema.map_kind() == MapKind::Atomic => {
+                self.within(schema, |walk| drop(walk.entries(map, schema, Some(path))))
+            }
             Value::Object(map) => self.entries(map, schema, Some(path)),
-            Value::Array(_) if schema.list_kind() == ListKind::Atomic => FieldSetNode::leaf(),
+            Value::Array(items) if schema.list_kind() == ListKind::Atomic => {
+                self.within(schema, |walk| walk.positions(items, schema, path))
+            }
             Value::Array(items) => self.items(items, schema, path),
             _ => FieldSetNode::leaf(),
+        }
+    }
+
+    /// The leaf of an atomic value, whose inside is checked and not owned. What the schema says nothing about is taken as
+    /// it is.
+    fn within<S: Schema>(&mut self, schema: S, check: impl FnOnce(&mut Self)) -> FieldSetNode {
+        if schema.shape() != Shape::Any {
+            let collects = std::mem::replace(&mut self.collects, false);
+            check(self);
+            self.collects = collects;
+        }
+        FieldSetNode::leaf()
+    }
+
+    /// Checks the elements of an atomic list, which have no identity.
+    fn positions<S: Schema>(&mut self, items: &[Value], list: S, parent: &FieldPath<'_>) {
+        let Some(schema) = list.items() else { return };
+        for (index, item) in items.iter().enumerate() {
+            let path = FieldPath { parent: Some(parent), step: PathElement::Index(index) };
+            self.value(item, schema, &path);
         }
     }
 

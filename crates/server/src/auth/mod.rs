@@ -58,6 +58,9 @@ pub use webhook::{TokenReviewVersion, TokenWebhookOptions};
 /// (`certificates`).
 pub(crate) const MASTERS: &str = "system:masters";
 
+/// The key of the node in the extra facts of a service account whose token belongs to a Pod there.
+pub(crate) const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+
 /// An authenticated user: what authorization, admission, audit and fairness know of the sender of a request.
 #[doc(alias = "user.Info")]
 #[doc(alias = "UserInfo")]

@@ -84,7 +84,7 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
         "/version" => Some(version::answer(api, request)?),
         "/metrics" if request.path == path => Some(metrics::answer(api).await),
         "/metrics/slis" => Some(health::indicators(api, service.is_stopping())),
-        openid::CONFIGURATION => openid::configuration(api, request),
+        openid::CONFIGURATION => openid::configuration(api, request)?,
         openid::KEYS => openid::keys(api, request)?,
         path if path.starts_with("/debug/listwatch") => debug::answer(api, path),
         // A slash at the end names another document.

@@ -23,7 +23,7 @@ use crate::http::request::Request;
 use crate::registry::extension::ExtensionServer;
 use crate::registry::{Resource, Served, SubresourceInfo};
 use crate::request::info::parts;
-use crate::request::negotiate::{self, Encoding, ResponseSubject};
+use crate::request::negotiate::{self, Encoding, ResponseSubject, Serving};
 use crate::respond;
 use crate::respond::{encode, protobuf};
 
@@ -42,27 +42,32 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
         ["apis"] if discovery_v2::wanted(request) => discovery_v2::answer(request, known, false),
         ["api"] => document(
             request,
+            Serving::Routed,
             &json!({
                 "kind": "APIVersions", "versions": ["v1"],
                 "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
             }),
         )?,
-        ["apis"] => {
-            document(request, &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(known)}))?
-        }
+        ["apis"] => document(
+            request,
+            Serving::Typed,
+            &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(known)}),
+        )?,
         ["apis", name] if known.has_group(name) => {
             match groups(known).into_iter().find(|g| *g.name == **name) {
-                Some(group) => {
-                    document(request, &ApiGroup { kind: Some("APIGroup"), api_version: Some("v1"), ..group })?
-                }
+                Some(group) => document(
+                    request,
+                    Serving::Typed,
+                    &ApiGroup { kind: Some("APIGroup"), api_version: Some("v1"), ..group },
+                )?,
                 None => return Ok(None),
             }
         }
         ["api", version] if served.has_version("", version) => {
-            document(request, &resource_list(&served, "", version))?
+            document(request, Serving::Routed, &resource_list(&served, "", version))?
         }
         ["apis", group, version] if served.has_version(group, version) => {
-            document(request, &resource_list(&served, group, version))?
+            document(request, serving(&served, group), &resource_list(&served, group, version))?
         }
         ["api", _] => return Err(Status::no_such_path()),
         ["apis", "", _] => return Ok(None),
@@ -71,9 +76,14 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
     }))
 }
 
+/// The lists of resources of built-in groups have routes. Those of other groups, and the groups themselves, do not.
+fn serving(served: &Served, group: &str) -> Serving {
+    if served.has_builtin_group(group) { Serving::Routed } else { Serving::Typed }
+}
+
 /// A document in the encoding that the client asks for.
-fn document(request: &Request, document: &impl Serialize) -> Result<Response, Status> {
-    let form = negotiate::negotiated(request, ResponseSubject::Plain, true)?;
+fn document(request: &Request, serving: Serving, document: &impl Serialize) -> Result<Response, Status> {
+    let form = negotiate::negotiated(request, ResponseSubject::Plain, serving)?;
     let json = serde_json::to_vec(document).map_err(Status::internal)?;
     let body = match form.encoding {
         // Some of these documents do not say their version.

@@ -25,6 +25,7 @@ use crate::http::request::Request;
 use crate::registry::custom::openapi as custom_openapi;
 use crate::registry::extension::ExtensionServer;
 use crate::registry::{Resource, Served};
+use crate::request::accept;
 use crate::respond;
 
 const JSON: &str = "application/json";
@@ -64,13 +65,12 @@ async fn blocking<T: Send + 'static>(write: impl FnOnce() -> T + Send + 'static)
 
 /// The first of the types on offer that `Accept` allows, in the client's order.
 pub(super) fn accepted(request: &Request, offered: &[&'static str]) -> Option<&'static str> {
-    let accept = request.header(ACCEPT).map(str::trim).filter(|accept| !accept.is_empty());
-    let Some(accept) = accept else { return offered.first().copied() };
-    let types = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
-    types.into_iter().find_map(|ty| match ty {
-        "*/*" | "application/*" => offered.first().copied(),
-        ty => offered.iter().copied().find(|offer| *offer == ty),
-    })
+    let Some(accept) = request.header(ACCEPT).filter(|accept| !accept.is_empty()) else {
+        return offered.first().copied();
+    };
+    accept::clauses(accept)
+        .iter()
+        .find_map(|clause| offered.iter().copied().find(|offer| clause.allows(offer)))
 }
 
 /// The v2 document.

@@ -5,7 +5,7 @@
 //! by RBAC (`system:service-account-issuer-discovery`). The keys are [`crate::auth::ServiceAccounts`]'s.
 
 use http::StatusCode;
-use http::header::{ACCEPT, CACHE_CONTROL, HOST, HeaderValue};
+use http::header::{CACHE_CONTROL, HOST, HeaderValue};
 use listwatch_wire::Status;
 use listwatch_wire::json::{self, json};
 
@@ -13,6 +13,7 @@ use crate::api::Api;
 use crate::auth::ISSUER;
 use crate::http::body::Response;
 use crate::http::request::Request;
+use crate::request::negotiate;
 use crate::respond;
 
 /// The path of the discovery document.
@@ -24,8 +25,14 @@ const KEY_SET: &str = "application/jwk-set+json";
 
 /// Returns the discovery document; `None` if the server issues no tokens. The key set is named at the host that the
 /// client used.
-pub(crate) fn configuration(api: &Api, request: &Request) -> Option<Response> {
-    api.authenticator.service_accounts()?;
+///
+/// # Errors
+/// 406 for a client that does not take JSON.
+pub(crate) fn configuration(api: &Api, request: &Request) -> Result<Option<Response>, Status> {
+    if api.authenticator.service_accounts().is_none() {
+        return Ok(None);
+    }
+    negotiate::routed(request, &["application/json"])?;
     let host = request.header(HOST).unwrap_or("kubernetes.default.svc");
     let document = json!({
         "issuer": ISSUER,
@@ -34,7 +41,7 @@ pub(crate) fn configuration(api: &Api, request: &Request) -> Option<Response> {
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": ["ES256"],
     });
-    Some(public(respond::full(StatusCode::OK, "application/json", json::encode(&document).into())))
+    Ok(Some(public(respond::full(StatusCode::OK, "application/json", json::encode(&document).into()))))
 }
 
 /// The key that tokens are signed with.
@@ -45,13 +52,7 @@ pub(crate) fn configuration(api: &Api, request: &Request) -> Option<Response> {
 /// `None` if the server issues no tokens. Keys are in the order of signing key first, then former ones.
 pub(crate) fn keys(api: &Api, request: &Request) -> Result<Option<Response>, Status> {
     let Some(accounts) = api.authenticator.service_accounts() else { return Ok(None) };
-    let accept = request.header(ACCEPT).unwrap_or("*/*");
-    let takes = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
-    if !takes.into_iter().any(|ty| matches!(ty, "" | "*/*" | "application/*" | KEY_SET)) {
-        let mut status = Status::not_acceptable(&[KEY_SET]);
-        status.message = format!("406: Not Acceptable\n\nAvailable representations: {KEY_SET}");
-        return Err(status);
-    }
+    negotiate::routed(request, &[KEY_SET])?;
     let document = json!({"keys": accounts.public_keys()});
     Ok(Some(public(respond::full(StatusCode::OK, KEY_SET, json::encode(&document).into()))))
 }

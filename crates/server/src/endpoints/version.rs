@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::api::Api;
 use crate::endpoints::discovery::json_of;
-use crate::endpoints::openapi;
 use crate::http::body::Response;
 use crate::http::request::Request;
 use crate::observe::{escape, family, line};
+use crate::request::negotiate;
 
 /// The Kubernetes version whose behaviour is served.
 /// Changing it changes what clients and charts choose, so it follows the recorded conversations and not the calendar.
@@ -24,7 +24,6 @@ const MIN_COMPATIBILITY_MINOR: &str = "36";
 /// then, too.
 const TREE_STATE: &str = "";
 
-const JSON: &str = "application/json";
 const COMPILER: &str = "rustc";
 const GO_VERSION: &str = "none (rust)";
 
@@ -53,11 +52,7 @@ struct VersionInfo<'a> {
 /// # Errors
 /// 406 for a form other than JSON.
 pub(crate) fn answer(api: &Api, request: &Request) -> Result<Response, Status> {
-    if openapi::accepted(request, &[JSON]).is_none() {
-        let mut status = Status::not_acceptable(&[JSON]);
-        status.message = format!("406: Not Acceptable\n\nAvailable representations: {JSON}");
-        return Err(status);
-    }
+    negotiate::routed(request, &["application/json"])?;
     let build = &api.options.build;
     Ok(json_of(&VersionInfo {
         major: "1",

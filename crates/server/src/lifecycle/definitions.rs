@@ -22,6 +22,7 @@ use listwatch_wire::{Revision, json};
 use crate::api::Api;
 use crate::cache::{Collection, Filter, Object, Portion};
 use crate::lifecycle::known::{KnownDefinitions, StoredDefinition};
+use crate::outbound::tls::bundle_problem;
 use crate::pipeline::origin;
 use crate::registry::{Resource, custom};
 
@@ -116,8 +117,15 @@ impl Definitions {
         match conflicts.last() {
             None => {
                 condition(&mut object, "NamesAccepted", true, "NoConflicts", "no conflicts found");
-                let why = "the initial names have been accepted";
-                condition(&mut object, "Established", true, "InitialNamesAccepted", why);
+                let webhook = object.at("spec").path(&["conversion", "webhook", "clientConfig"]);
+                let unusable = bundle_problem(webhook.text("caBundle")).is_some();
+                if unusable && !stored.definition.established {
+                    let why = "The conversion webhook CABundle is invalid";
+                    condition(&mut object, "Established", false, "InvalidCABundle", why);
+                } else {
+                    let why = "the initial names have been accepted";
+                    condition(&mut object, "Established", true, "InitialNamesAccepted", why);
+                }
             }
             Some(conflict) => {
                 condition(&mut object, "NamesAccepted", false, conflict.reason, &conflict.message);

@@ -107,6 +107,17 @@ fn config(accepted: Accepted, identity: Option<&FrontProxyIdentity>) -> Result<A
     Ok(Arc::new(config))
 }
 
+/// Returns the reason why nothing can be verified by a `caBundle`, as sent in base64; an empty one means the system's roots.
+pub(crate) fn bundle_problem(encoded: &str) -> Option<String> {
+    if encoded.is_empty() {
+        return None;
+    }
+    match STANDARD.decode(encoded) {
+        Ok(pem) if !pem.is_empty() => verified(&pem).err(),
+        _ => None,
+    }
+}
+
 /// Trusts the certificates of a bundle, or the system's.
 ///
 /// # Errors

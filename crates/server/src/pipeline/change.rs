@@ -14,13 +14,15 @@
 use listwatch_kinds::meta;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Map, Value};
+use listwatch_wire::status::FieldError;
 
 use crate::allocate::reservation::Reservation;
 use crate::allocate::services;
 use crate::api::stored::Stored;
 use crate::api::{Api, Operation, RequestOptions, blocking};
 use crate::auth::{Attributes, certificates};
+use crate::pipeline::claims;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, place};
 use crate::pipeline::transaction::Verdict;
@@ -65,7 +67,7 @@ impl ObjectChange<'_> {
         self.may_create(target)?;
         warnings.clear();
         self.admit_new(&mut new, warnings).await?;
-        warnings.extend(self.prepare_new(&self.reservation, target, &mut new)?);
+        warnings.extend(self.prepare_new(&self.reservation, target, &mut new).await?);
         self.validate_new(&new).await?;
         Ok(Verdict::Create(new))
     }
@@ -82,7 +84,11 @@ impl ObjectChange<'_> {
         stored: &Stored,
         warnings: &mut Vec<String>,
     ) -> Result<Verdict, Status> {
-        carry_over(new, &stored.value, warnings);
+        let checked = match self.options {
+            RequestOptions::Patch(_) => OwnersChecked::AfterAdmission,
+            _ => OwnersChecked::AsSent,
+        };
+        carry_over(new, &stored.value, checked, warnings);
         target.resource.rules.track(&self.tracking, Some(&stored.value), new);
         self.update_owned(target, new, stored, warnings).await
     }
@@ -108,7 +114,8 @@ impl ObjectChange<'_> {
         api.admission.admit(&attributes, new).await?;
         blocking::pause().await;
         settle(new, sent, target.namespace, Some(&stored.value), warnings)?;
-        prepare(reservation, target, view, new, stored)?;
+        let rights = claims::errors_of_update(self, target, new, &stored.value).await?;
+        prepare(reservation, target, view, new, stored, rights)?;
         blocking::pause().await;
         api.admission.validate(&attributes, new).await?;
         Ok(verdict(target, view, new, stored, warnings))
@@ -131,7 +138,7 @@ impl ObjectChange<'_> {
     }
 
     /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings.
-    pub(crate) fn prepare_new(
+    pub(crate) async fn prepare_new(
         &self,
         reservation: &Reservation<'_>,
         target: &Target<'_>,
@@ -151,11 +158,15 @@ impl ObjectChange<'_> {
             }
             _ => {}
         }
-        let errors = resource.rules.validate_create(object);
+        let mut errors = claims::errors_of_new(self.api, resource, target.namespace, object).await?;
+        errors.extend(resource.rules.validate_create(object));
         if !errors.is_empty() {
             return Err(target.invalid(&errors));
         }
         warnings.extend(resource.rules.warnings(object, None));
+        if (&*resource.group, &*resource.kind) == ("batch", "Job") {
+            listwatch_kinds::prepare::label_job(object);
+        }
         Ok(warnings)
     }
 
@@ -207,19 +218,20 @@ fn settle(
     if let (Some(meta), Some(before)) = (object.inner("metadata"), before) {
         meta::carry_over(meta, before);
     }
-    let repeated = object.inner("metadata").and_then(meta::drop_duplicate_owners);
-    let after = "contains duplicate entries after mutating admission happens;";
-    warnings.extend(repeated.map(|text| text.replacen("contains duplicate entries;", after, 1)));
+    warnings
+        .extend(object.inner("metadata").and_then(|meta| OwnersChecked::AfterAdmission.drop_repeated(meta)));
     Ok(())
 }
 
-/// The strategy's `prepare`, allocation and validation of the successor of a stored object.
+/// The strategy's `prepare`, allocation and validation of the successor of a stored object. `rights` are the errors of
+/// fields that the user may not change, which precede those of validation.
 pub(crate) fn prepare(
     reservation: &Reservation<'_>,
     target: &Target<'_>,
     view: ObjectView,
     new: &mut Value,
     stored: &Stored,
+    rights: Vec<FieldError>,
 ) -> Result<(), Status> {
     let (rules, old) = (&target.resource.rules, &stored.value);
     rules.prepare_update(view, new, old);
@@ -231,7 +243,9 @@ pub(crate) fn prepare(
     {
         listwatch_kinds::prepare::note_phase(new, old, &now());
     }
-    target.valid(&rules.validate_update(view, new, old))
+    let mut errors = rights;
+    errors.extend(rules.validate_update(view, new, old));
+    target.valid(&errors)
 }
 
 /// Decides about a valid successor: keep, write, or remove if it is being deleted and nothing holds it.
@@ -260,13 +274,33 @@ pub(crate) fn verdict(
 /// Fills in the metadata that an update leaves out or cannot change.
 ///
 /// Runs before field ownership is recorded, so that fields which the server keeps do not change their owner.
-pub(crate) fn carry_over(new: &mut Value, old: &Value, warnings: &mut Vec<String>) {
+pub(crate) fn carry_over(new: &mut Value, old: &Value, checked: OwnersChecked, warnings: &mut Vec<String>) {
     let (Some(meta), Some(before)) = (new.inner_or_new("metadata"), old.at("metadata").as_object()) else {
         return;
     };
     meta.remove("resourceVersion");
     meta::carry_over(meta, before);
-    warnings.extend(meta::drop_duplicate_owners(meta));
+    warnings.extend(checked.drop_repeated(meta));
+}
+
+/// The time at which kube-apiserver looks for repeated owners, which its warning names: those of a patch are not looked
+/// at before admission.
+#[derive(Clone, Copy)]
+pub(crate) enum OwnersChecked {
+    AsSent,
+    AfterAdmission,
+}
+
+impl OwnersChecked {
+    /// Drops repeated owners and returns the warning about them.
+    fn drop_repeated(self, meta: &mut Map) -> Option<String> {
+        let text = meta::drop_duplicate_owners(meta)?;
+        let after = "contains duplicate entries after mutating admission happens;";
+        Some(match self {
+            Self::AsSent => text,
+            Self::AfterAdmission => text.replacen("contains duplicate entries;", after, 1),
+        })
+    }
 }
 
 /// Returns true if an object that is being deleted has nothing left to wait for.

@@ -148,10 +148,13 @@ async fn create_named(
     let name = sent.at("metadata").text("name").to_owned();
     let target = Target::new(&request.resource, request.namespace.as_deref(), &name).by(&request.user.name);
     let reservation = Reservation::new(&api.allocator);
-    let has_version = !sent.at("metadata").text("resourceVersion").is_empty();
+    let version = sent.at("metadata").text("resourceVersion");
+    let has_version = !version.is_empty();
+    // What is no version at all is nothing to the store.
+    let names_version = version.parse::<u64>().is_ok_and(|version| version > 0);
     loop {
         let mut object = sent.clone();
-        let told = change.prepare_new(&reservation, &target, &mut object)?;
+        let told = change.prepare_new(&reservation, &target, &mut object).await?;
         change.validate_new(&object).await?;
         if dry_run {
             return match fresh(api, &target).await? {
@@ -168,7 +171,7 @@ async fn create_named(
             };
         }
         // It is the store that has no use for it, after all is well otherwise.
-        if has_version {
+        if names_version {
             return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
         }
         match insert(api, &target, object, request.record.take_charges()).await? {

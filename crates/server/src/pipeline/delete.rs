@@ -227,7 +227,9 @@ fn decide(
     }
     let grace = if graceful { grace_period(options, stored) } else { 0 };
     let mut object = stored.clone();
-    set_finalizers(&mut object, options.propagation().or_else(|| default_policy(stored)));
+    if !is_event(stored) {
+        set_finalizers(&mut object, options.propagation().or_else(|| default_policy(stored)));
+    }
     mark(&mut object, grace, now);
     if is_done(&object) {
         return Verdict::Remove(if graceful { object } else { without_mark(object, stored) });
@@ -251,6 +253,11 @@ fn grace_period(options: &DeleteOptions, pod: &Value) -> i64 {
         negative if negative < 0 => 1,
         period => period,
     }
+}
+
+/// Events own nothing: garbage collection does not look at them, so that a policy has nothing to wait for.
+fn is_event(object: &Value) -> bool {
+    object.text("kind") == "Event" && matches!(object.text("apiVersion"), "v1" | "events.k8s.io/v1")
 }
 
 /// The policy of kinds whose dependents are orphaned unless the deletion or a finalizer says otherwise.

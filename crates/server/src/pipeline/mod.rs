@@ -5,7 +5,8 @@
 //!
 //! 1. decode the [`body`] (or the [`mod@patch`]) and check it against its path ([`target`]);
 //! 2. fill in defaults, by the strategy of the resource (`registry/strategy.rs`);
-//! 3. [`mod@change`]: field ownership ([`managed`]), mutating admission, `prepare`, allocation, validation, validating admission;
+//! 3. [`mod@change`]: field ownership ([`managed`]), mutating admission, `prepare`, allocation, validation with the rights of [`claims`], validating
+//!    admission;
 //! 4. [`transaction`] and [`commit`]: size and depth, canonical encoding, and the write under the condition that the stored
 //!    object is still the one that was read; otherwise again from 3 with the newer one. The [`origin`] of the change goes with it.
 //!
@@ -18,6 +19,7 @@
 
 pub(crate) mod body;
 pub(crate) mod change;
+pub(crate) mod claims;
 pub(crate) mod collected;
 pub(crate) mod commit;
 pub(crate) mod create;

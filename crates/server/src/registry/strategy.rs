@@ -11,6 +11,7 @@
 use std::fmt::Debug;
 
 use listwatch_kinds::schema::{self, Node};
+use listwatch_kinds::tree::Tree;
 use listwatch_kinds::typecheck::TypeReport;
 use listwatch_kinds::{Kind, convert, defaults, prepare, typecheck, validate, warnings};
 use listwatch_merge::apply::{Applied, FieldSet, merge_unowned};
@@ -19,6 +20,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
+use crate::outbound::tls::bundle_problem;
 use crate::registry::expressions;
 use crate::registry::managed::Tracking;
 use crate::registry::scale_paths::ScalePaths;
@@ -251,6 +253,7 @@ impl Strategy for Builtin {
             ObjectView::Whole if self.is_definition() => {
                 let mut errors = validate::update(self.kind, new, old);
                 errors.extend(listwatch_custom::validate_update(new, old));
+                errors.extend(bundle_error(new, old));
                 errors
             }
             ObjectView::Whole => {
@@ -321,4 +324,21 @@ impl Strategy for Builtin {
     fn merge(&self, object: &Value, configuration: &Value) -> Result<Value, Status> {
         Ok(merge_unowned(object, configuration, self.node()?)?)
     }
+}
+/// The error of a `caBundle` for conversions that cannot be read. A definition that is not served yet may have one, and says so
+/// in its conditions.
+fn bundle_error(new: &Value, old: &Value) -> Option<FieldError> {
+    fn bundle(definition: &Value) -> &str {
+        definition.at("spec").path(&["conversion", "webhook", "clientConfig"]).text("caBundle")
+    }
+    let is_established = old
+        .at("status")
+        .list("conditions")
+        .iter()
+        .any(|condition| (condition.text("type"), condition.text("status")) == ("Established", "True"));
+    if !is_established || bundle_problem(bundle(old)).is_some() {
+        return None;
+    }
+    let path = "spec.conversion.webhookClientConfig.caBundle";
+    bundle_problem(bundle(new)).map(|why| FieldError::invalid(path, bundle(new), why))
 }

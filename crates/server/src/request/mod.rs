@@ -3,6 +3,7 @@
 //!
 //! Values only: nothing here answers a request. The handler chain (`chain/`) makes these values, the verbs (`verbs/`) use them.
 
+pub(crate) mod accept;
 pub(crate) mod deadline;
 pub(crate) mod history;
 pub(crate) mod info;

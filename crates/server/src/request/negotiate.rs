@@ -1,8 +1,9 @@
 //! Content negotiation: encoding and shape of a response, from the `Accept` header. Pure.
 //!
-//! The rules are those of kube-apiserver's `negotiation` package: clauses by quality, the first acceptable one wins,
-//! `as=Table` and `as=PartialObjectMetadata` with `g` and `v` choose a transformation, and an empty header means
-//! JSON. `;delta=` is an extension of this server for watches.
+//! The rules are those of kube-apiserver's `negotiation` package: clauses by quality ([`super::accept`]), the first
+//! acceptable one wins, `as=Table` and `as=PartialObjectMetadata` with `g` and `v` choose a transformation, and an empty
+//! header means JSON. Built-in kinds have routes, which check the media type before that. `;delta=` is an extension
+//! of this server for watches.
 //!
 //! It runs in the verb rather than in [`super::info`], because only the verb knows if its subject is an object, a
 //! list or a stream and has a protobuf form. The bytes are made by [`crate::respond`]. Request bodies are not
@@ -12,11 +13,16 @@ use http::header::{ACCEPT, USER_AGENT};
 use listwatch_wire::{Status, delta};
 
 use crate::http::request::Request;
+use crate::registry::Resource;
+use crate::request::accept::{self, AcceptClause};
 
 /// The media type of one protobuf document.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The media type of a watch in protobuf.
 const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+
+/// The version of the server's own kinds, which a client may insist on.
+const SERVER_VERSION: &str = "v1";
 
 /// The encoding of a response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +30,19 @@ pub(crate) enum Encoding {
     Json,
     Yaml,
     Protobuf,
+}
+
+impl Encoding {
+    /// All, in the order in which a wildcard chooses.
+    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+            Self::Protobuf => PROTOBUF,
+        }
+    }
 }
 
 /// The transformation of an object in a response: none, a Table for kubectl, or metadata only for controllers that
@@ -36,6 +55,8 @@ pub(crate) enum ResponseShape {
     Table(MetaVersion),
     /// Only the metadata.
     Metadata(MetaVersion),
+    /// The metadata of a list where there is one object, or the reverse. An error, but not before the object is found.
+    Unfit,
 }
 
 /// The version of `meta.k8s.io` that such an answer names. They differ in nothing else.
@@ -90,6 +111,8 @@ pub(crate) enum ResponseSubject {
     Object,
     List,
     Stream,
+    /// The log of a container: text, where it is there.
+    Log,
     /// Not about objects: no transformation is on offer.
     Plain,
 }
@@ -102,11 +125,7 @@ impl ResponseForm {
 
     /// The media type of a document in this form.
     pub(crate) fn content_type(self) -> &'static str {
-        match self.encoding {
-            Encoding::Json => "application/json",
-            Encoding::Yaml => "application/yaml",
-            Encoding::Protobuf => PROTOBUF,
-        }
+        self.encoding.media_type()
     }
 
     /// The media type of a watch in this form, for its `Content-Type`.
@@ -119,118 +138,133 @@ impl ResponseForm {
     }
 }
 
+/// Kinds by the way in which kube-apiserver serves them, which decides on the forms of their responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Serving {
+    /// Built-in kinds. Their routes hold the bare media type against a list first.
+    Routed,
+    /// Custom kinds: without routes, and without a protobuf form.
+    Custom,
+    /// What has a type of its own and no route: the scale of a custom kind, the documents of its group.
+    Typed,
+}
+
+impl Serving {
+    /// The way in which a resource is served.
+    pub(crate) fn of(resource: &Resource) -> Self {
+        if resource.is_custom() { Self::Custom } else { Self::Routed }
+    }
+}
+
+/// The media types of documents, as error messages name them.
+const DOCUMENTS: [&str; 3] = ["application/json", "application/yaml", PROTOBUF];
+/// The media types of watches.
+const STREAMS: [&str; 2] = ["application/json;stream=watch", PROTOBUF_STREAM];
+
 impl ResponseSubject {
-    /// The media types on offer, as error messages name them.
-    pub(crate) fn offered(self) -> &'static [&'static str] {
-        match self {
-            Self::Stream => &["application/json;stream=watch", PROTOBUF_STREAM],
-            _ => &["application/json", "application/yaml", PROTOBUF],
-        }
+    /// The media types that a route offers: one route serves lists and watches.
+    fn produced(self) -> Vec<&'static str> {
+        let text = (self == Self::Log).then_some("text/plain");
+        let streams = matches!(self, Self::List | Self::Stream).then_some(STREAMS);
+        text.into_iter().chain(DOCUMENTS).chain(streams.into_iter().flatten()).collect()
     }
 }
 
 /// The first form on offer that the `Accept` header allows, in the client's order of preference. `None` means 406.
 /// Only what is `typed` has a protobuf form as a whole; metadata always has one.
-pub(crate) fn negotiate(accept: Option<&str>, subject: ResponseSubject, typed: bool) -> Option<ResponseForm> {
-    let accept = accept.map(str::trim).filter(|a| !a.is_empty());
+fn negotiate(accept: Option<&str>, subject: ResponseSubject, typed: bool) -> Option<ResponseForm> {
     let Some(accept) = accept else { return Some(ResponseForm::JSON) };
-    let mut clauses: Vec<AcceptClause<'_>> = accept.split(',').filter_map(AcceptClause::parse).collect();
-    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
-    clauses.iter().find_map(|clause| clause.form(subject, typed))
+    accept::clauses(accept).iter().find_map(|clause| clause.form(subject, typed))
 }
 
-/// One alternative of an `Accept` header.
-#[derive(Debug, Default)]
-struct AcceptClause<'a> {
-    media_type: &'a str,
-    /// One unless `q` says otherwise. Zero is not treated as a refusal, as in kube-apiserver.
-    quality: f32,
-    transform: Option<&'a str>,
-    group: &'a str,
-    version: &'a str,
-    pretty: bool,
-    delta: bool,
-}
-
-impl<'a> AcceptClause<'a> {
-    /// Parameters that are not known are ignored, so that newer clients are understood.
-    fn parse(text: &'a str) -> Option<Self> {
-        let mut parts = text.split(';').map(str::trim);
-        let mut clause = Self { media_type: parts.next()?, quality: 1.0, ..Self::default() };
-        for (key, value) in parts.filter_map(|part| part.split_once('=')) {
-            let value = value.trim_matches('"');
-            match key.trim() {
-                "q" => clause.quality = value.parse().unwrap_or(1.0),
-                "as" => clause.transform = Some(value),
-                "g" => clause.group = value,
-                "v" => clause.version = value,
-                "delta" => clause.delta = value == delta::PARAMETER,
-                "pretty" => clause.pretty = value == "1",
-                _ => {}
-            }
-        }
-        Some(clause)
-    }
-
-    /// The form of this clause, if it is on offer for the subject.
+impl AcceptClause<'_> {
+    /// The first form of this clause that is on offer for the subject.
     fn form(&self, subject: ResponseSubject, typed: bool) -> Option<ResponseForm> {
-        let encoding = match self.media_type {
-            m if m.eq_ignore_ascii_case("application/json") || m == "*/*" => Encoding::Json,
-            // A stream of YAML documents is not a thing.
-            m if m.eq_ignore_ascii_case("application/yaml") && subject != ResponseSubject::Stream => {
-                Encoding::Yaml
-            }
-            m if m.eq_ignore_ascii_case(PROTOBUF) => Encoding::Protobuf,
-            _ => return None,
-        };
-        let meta = MetaVersion::of(self.group, self.version);
-        let shape = match (self.transform, subject, meta) {
-            (None, ..) => ResponseShape::Whole,
-            (Some("Table"), s, Some(meta)) if s != ResponseSubject::Plain => ResponseShape::Table(meta),
-            (
-                Some("PartialObjectMetadata"),
-                ResponseSubject::Object | ResponseSubject::Stream,
-                Some(meta),
-            )
-            | (Some("PartialObjectMetadataList"), ResponseSubject::List, Some(meta)) => {
-                ResponseShape::Metadata(meta)
-            }
-            _ => return None,
-        };
-        let offered = match (encoding, shape) {
-            (Encoding::Protobuf, ResponseShape::Whole) => typed,
+        let shape = self.shape(subject)?;
+        if !matches!(self.server_version, "" | SERVER_VERSION) {
+            return None;
+        }
+        let offered = |encoding: &Encoding| match (encoding, shape) {
+            (Encoding::Protobuf, ResponseShape::Whole | ResponseShape::Unfit) => typed,
             // Cells are of any type, which no message can say; messages of the old version are not spoken.
             (Encoding::Protobuf, ResponseShape::Table(_) | ResponseShape::Metadata(MetaVersion::V1Beta1)) => {
                 false
             }
             _ => true,
         };
+        let streams = |encoding: &Encoding| match self.stream {
+            "" => true,
+            stream => stream == "watch" && *encoding != Encoding::Yaml,
+        };
+        let mut encodings = Encoding::ALL.into_iter().filter(|encoding| self.allows(encoding.media_type()));
+        let encoding = encodings.find(|encoding| offered(encoding) && streams(encoding))?;
         let delta = self.delta
             && (encoding, shape, subject) == (Encoding::Json, ResponseShape::Whole, ResponseSubject::Stream);
-        offered.then_some(ResponseForm { encoding, shape, pretty: self.pretty, delta })
+        Some(ResponseForm { encoding, shape, pretty: self.pretty, delta })
+    }
+
+    /// The transformation, if the subject has it.
+    fn shape(&self, subject: ResponseSubject) -> Option<ResponseShape> {
+        use ResponseSubject::{List, Log, Object, Plain, Stream};
+        let Some(transform) = self.transform else { return Some(ResponseShape::Whole) };
+        let meta = MetaVersion::of(transform.group, transform.version)?;
+        match (transform.kind, subject) {
+            (_, Plain) => None,
+            ("Table", _) => Some(ResponseShape::Table(meta)),
+            ("PartialObjectMetadata", Object | Log | Stream) | ("PartialObjectMetadataList", List) => {
+                Some(ResponseShape::Metadata(meta))
+            }
+            ("PartialObjectMetadata", List) | ("PartialObjectMetadataList", Object | Log) => {
+                Some(ResponseShape::Unfit)
+            }
+            _ => None,
+        }
     }
 }
 
-/// Returns the form of the response to a request, including indentation. `typed` is true for built-in kinds, which
-/// have a protobuf form.
+/// Returns the form of the response to a request, including indentation.
 ///
 /// # Errors
 /// 406 with the media types on offer.
 pub(crate) fn negotiated(
     request: &Request,
     subject: ResponseSubject,
-    typed: bool,
+    serving: Serving,
 ) -> Result<ResponseForm, Status> {
-    let form = negotiate(request.header(ACCEPT), subject, typed)
-        .ok_or_else(|| Status::not_acceptable(subject.offered()))?;
+    if serving == Serving::Routed {
+        routed(request, &subject.produced())?;
+    }
+    let form = negotiate(accepted(request), subject, serving != Serving::Custom)
+        .ok_or_else(|| Status::not_acceptable(&DOCUMENTS))?;
+    // A stream of YAML documents is not a thing.
+    if (subject, form.encoding) == (ResponseSubject::Stream, Encoding::Yaml) {
+        return Err(Status::not_acceptable(&STREAMS));
+    }
     Ok(ResponseForm { pretty: form.pretty || wants_pretty(request), ..form })
 }
 
-/// The form of a Status. It is negotiated too, but a client that accepts nothing we have still gets JSON.
+/// Checks that a route produces something that the client accepts.
+///
+/// # Errors
+/// 406 with the media types of the route.
+pub(crate) fn routed(request: &Request, produced: &[&str]) -> Result<(), Status> {
+    match accepted(request) {
+        Some(accept) if !accept::is_produced(accept, produced) => Err(Status::no_representation(produced)),
+        _ => Ok(()),
+    }
+}
+
+fn accepted(request: &Request) -> Option<&str> {
+    request.header(ACCEPT).filter(|accept| !accept.is_empty())
+}
+
+/// The form of a Status. It is negotiated too, but a client that accepts nothing we have still gets JSON, over several
+/// lines as kube-apiserver writes it then.
 pub(crate) fn status_form(request: &Request) -> ResponseForm {
-    let accept = request.header(http::header::ACCEPT);
-    let form = negotiate(accept, ResponseSubject::Object, true).unwrap_or(ResponseForm::JSON);
-    ResponseForm { shape: ResponseShape::Whole, pretty: form.pretty || wants_pretty(request), ..form }
+    match negotiate(accepted(request), ResponseSubject::Plain, true) {
+        Some(form) => ResponseForm { pretty: form.pretty || wants_pretty(request), ..form },
+        None => ResponseForm { pretty: true, ..ResponseForm::JSON },
+    }
 }
 
 /// Returns true if JSON should be indented: the query asks for it, or the client is a browser, curl or wget.
@@ -265,9 +299,29 @@ mod tests {
             "Yaml Whole"
         );
         assert_eq!(form("text/html;q=0.9,*/*;q=0.1", ResponseSubject::Object), "Json Whole");
-        assert_eq!(form("application/*", ResponseSubject::Object), "406");
-        assert_eq!(form("", ResponseSubject::Object), "Json Whole");
-        assert_eq!(form("application/yaml", ResponseSubject::Stream), "406");
+        assert_eq!(form("application/*", ResponseSubject::Object), "Json Whole");
+        assert_eq!(form("*/*, application/yaml;q=0.1", ResponseSubject::Object), "Yaml Whole");
+        assert_eq!(form("Application/JSON", ResponseSubject::Object), "406");
+    }
+
+    #[test]
+    fn what_a_clause_insists_on_must_be_there() {
+        for refused in [
+            "stream=other",
+            "sv=v2",
+            "v=v1",
+            "g=meta.k8s.io",
+            "as=Table;v=v1",
+            "as=\"Table\";v=v1;g=meta.k8s.io",
+        ] {
+            let accept = format!("application/json;{refused}");
+            assert_eq!(form(&accept, ResponseSubject::List), "406", "{accept}");
+        }
+        for taken in ["stream=watch", "sv=v1", "as=", "charset=utf-8"] {
+            let accept = format!("application/json;{taken}");
+            assert_eq!(form(&accept, ResponseSubject::List), "Json Whole", "{accept}");
+        }
+        assert_eq!(form("application/yaml;stream=watch", ResponseSubject::List), "406");
     }
 
     #[test]
@@ -308,7 +362,7 @@ mod tests {
         let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         assert_eq!(form(kubectl, ResponseSubject::List), "Json Table(V1)");
         let one = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
-        assert_eq!(form(one, ResponseSubject::List), "406");
+        assert_eq!(form(one, ResponseSubject::List), "Json Unfit");
         assert_eq!(form(one, ResponseSubject::Stream), "Json Metadata(V1)");
         let old = "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
         assert_eq!(form(old, ResponseSubject::List), "Json Table(V1Beta1)");
@@ -316,7 +370,7 @@ mod tests {
         let list = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
         assert_eq!(
             (form(list, ResponseSubject::List).as_str(), form(list, ResponseSubject::Object).as_str()),
-            ("Json Metadata(V1)", "406")
+            ("Json Metadata(V1)", "Json Unfit")
         );
     }
 }

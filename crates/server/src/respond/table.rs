@@ -120,6 +120,7 @@ pub(crate) fn single(resource: &Resource, object: &[u8], meta: MetaVersion, incl
     let version = json::raw::lookup(object, &["metadata", "resourceVersion"]).unwrap_or(b"\"\"");
     let mut out = BytesMut::with_capacity(object.len() + 512);
     head(&mut out, meta, &[b"{\"resourceVersion\":", version, b"}"].concat(), &columns(resource));
+    out.extend_from_slice(b"[");
     row(resource, object, (meta, include), &mut out);
     out.extend_from_slice(b"]}");
     out.freeze()
@@ -165,7 +166,7 @@ pub(crate) fn head(out: &mut BytesMut, meta: MetaVersion, metadata: &[u8], colum
     out.extend_from_slice(metadata);
     out.extend_from_slice(b",\"columnDefinitions\":");
     out.extend_from_slice(columns);
-    out.extend_from_slice(b",\"rows\":[");
+    out.extend_from_slice(b",\"rows\":");
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::api::Api;
 use crate::api::stored::{Stored, fresh};
 use crate::pipeline::body;
 use crate::pipeline::body::Expected;
-use crate::pipeline::change::{carry_over, prepare, verdict};
+use crate::pipeline::change::{OwnersChecked, carry_over, prepare, verdict};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::patch::{self, Patch, check_patched};
 use crate::pipeline::target::Target;
@@ -185,7 +185,7 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
         let mut new = applied.map_err(|status| about_scale(status, resource, &paths))?.object;
         keep_times(&mut new, &stored.value);
         resource.rules.complete(&mut new, Some(&stored.value));
-        carry_over(&mut new, &stored.value, &mut Vec::new());
+        carry_over(&mut new, &stored.value, OwnersChecked::AsSent, &mut Vec::new());
         Ok(Some(new))
     };
     let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: applying };
@@ -255,7 +255,7 @@ impl<F: FnMut(&Stored) -> Result<Proposal, Status> + Send + Sync> Decide for Sca
         let Some(mut new) = (self.propose)(stored)? else { return Ok(Verdict::Keep) };
         self.admit(&mut new, stored).await?;
         let reservation = Reservation::new(&self.api.allocator);
-        prepare(&reservation, self.target, ObjectView::Whole, &mut new, stored)?;
+        prepare(&reservation, self.target, ObjectView::Whole, &mut new, stored, Vec::new())?;
         Ok(verdict(self.target, ObjectView::Whole, &mut new, stored, &mut Vec::new()))
     }
 }

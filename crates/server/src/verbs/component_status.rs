@@ -20,7 +20,7 @@ use crate::pipeline::collected::CollectedPage;
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
 use crate::request::info::Verb;
-use crate::request::negotiate::{ResponseSubject, negotiated};
+use crate::request::negotiate::{ResponseSubject, Serving, negotiated};
 use crate::request::selectors;
 use crate::respond;
 use crate::respond::table::Include;
@@ -46,7 +46,7 @@ pub(crate) async fn answer(api: &Arc<Api>, target: &ResourceRequest) -> Result<R
 /// Answers a GET of one component.
 async fn get(api: &Api, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
-    let form = negotiated(request, ResponseSubject::Object, true)?;
+    let form = negotiated(request, ResponseSubject::Object, Serving::Routed)?;
     let name = target.info.name.as_deref().unwrap_or_default();
     let missing = || Status::not_found("", "componentstatus", name);
     let object = component(api, &target.resource, name).await.ok_or_else(missing)?;
@@ -57,7 +57,7 @@ async fn get(api: &Api, target: &ResourceRequest) -> Result<Response, Status> {
 /// Answers a list. The components are asked at the same time, since one that does not answer takes its whole timeout.
 async fn list(api: &Api, target: &ResourceRequest) -> Result<Response, Status> {
     let (request, resource) = (&target.request.http, &target.resource);
-    let form = negotiated(request, ResponseSubject::List, true)?;
+    let form = negotiated(request, ResponseSubject::List, Serving::Routed)?;
     let options = ListOptions::parse(&request.query)?;
     options.check()?;
     let filter = selectors::filter(resource, None, None, &options)?;

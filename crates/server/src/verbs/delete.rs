@@ -25,6 +25,7 @@ pub(crate) async fn delete(api: &Api, request: WriteRequest) -> Result<Answer, S
         return Err(subresources::unsupported(&request));
     }
     let options = read_options(&request)?;
+    warn_of_orphans(&request, &options);
     let target = request.target();
     if target.is_system_class() {
         let why = "this is a system priority class and cannot be deleted";
@@ -32,6 +33,17 @@ pub(crate) async fn delete(api: &Api, request: WriteRequest) -> Result<Answer, S
     }
     let done = delete_target(api, &target, &options, request.writer(), DeletionAdmission::Named).await?;
     answer(&target, &options, done)
+}
+
+/// Warns of the Pods that a Job leaves behind unless its deletion says otherwise.
+pub(super) fn warn_of_orphans(request: &WriteRequest, options: &DeleteOptions) {
+    let resource = &request.resource;
+    let is_job = (&*resource.group, &*resource.kind) == ("batch", "Job");
+    if is_job && options.propagation().is_none() {
+        let text = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+                    remove them or set propagationPolicy=Orphan to suppress this warning";
+        request.record.warn(text.to_owned());
+    }
 }
 
 /// The options of a DELETE: in the body, or in the query if there is none.

@@ -14,7 +14,7 @@ use crate::pipeline::delete::{DeletionAdmission, delete_target};
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 use crate::request::selectors;
-use crate::verbs::delete::read_options;
+use crate::verbs::delete::{read_options, warn_of_orphans};
 use crate::verbs::list;
 
 /// Deletes the objects that a list with the same options has. The response is that list, as it was before; objects
@@ -35,6 +35,7 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
         let refused = FieldError::invalid(field, true, detail);
         return Err(Status::invalid_options("DeleteOptions", &[refused]));
     }
+    warn_of_orphans(&request, &options);
     let listed = listed(api, &request, &listing).await?;
     for object in &listed.objects {
         let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());

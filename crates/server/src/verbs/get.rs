@@ -17,7 +17,9 @@ use crate::http::gzip;
 use crate::http::request::Request;
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
-use crate::request::negotiate::{Encoding, ResponseForm, ResponseShape, ResponseSubject, negotiated};
+use crate::request::negotiate::{
+    Encoding, ResponseForm, ResponseShape, ResponseSubject, Serving, negotiated,
+};
 use crate::request::selectors::parse_version;
 use crate::respond;
 use crate::verbs::write;
@@ -29,7 +31,7 @@ use crate::verbs::write;
 /// As [`find`], and 406.
 pub(crate) async fn read(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
-    let form = negotiated(request, ResponseSubject::Object, !target.resource.is_custom())?;
+    let form = negotiated(request, ResponseSubject::Object, Serving::of(&target.resource))?;
     if request.query.flag("export") {
         return Err(Status::bad_request(
             "the export parameter, deprecated since v1.14, is no longer supported",

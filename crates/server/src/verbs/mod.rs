@@ -15,6 +15,7 @@ pub(crate) mod list;
 pub(crate) mod patch;
 pub(crate) mod slice;
 pub(crate) mod stream;
+mod unfit;
 pub(crate) mod update;
 pub(crate) mod watch;
 pub(crate) mod write;

@@ -18,7 +18,7 @@ use listwatch_wire::status::FieldError;
 use crate::allocate::reservation::Reservation;
 use crate::api::stored::{Stored, fresh};
 use crate::api::{Api, RequestOptions};
-use crate::pipeline::change::{ObjectChange, carry_over};
+use crate::pipeline::change::{ObjectChange, OwnersChecked, carry_over};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::patch::{ParsedPatch, Patch, as_converted, check_patched, parse, refused};
 use crate::pipeline::target::{Target, expected, place};
@@ -140,6 +140,10 @@ impl PatchWork<'_> {
             Patch::Strategic(patch) => rules.strategic(&mut new, patch)?,
             Patch::Apply(_) => {}
         }
+        if ["kind", "apiVersion"].iter().any(|key| new.has(key) && new.at(key).as_str().is_none()) {
+            let why = "json: cannot unmarshal the type of the object into Go value of type string";
+            return Err(refused(why.to_owned()));
+        }
         match parsed.patch {
             // Merged field by field into an object of the kind, which it stays whatever it says it is.
             Patch::Strategic(_) => self.name_type(&mut new),
@@ -241,7 +245,7 @@ impl PatchWork<'_> {
         let mut new = rules.apply(&self.change.tracking, Some(&stored.value), &applied, force)?.object;
         refuse_wrong_types(rules.decode(&mut new, Some(&stored.value)).error)?;
         rules.complete_applied(&mut new, Some(&stored.value));
-        carry_over(&mut new, &stored.value, told);
+        carry_over(&mut new, &stored.value, OwnersChecked::AfterAdmission, told);
         self.change.update_owned(target, &mut new, stored, told).await
     }
 
@@ -270,6 +274,17 @@ impl PatchWork<'_> {
 
     /// An applied configuration may leave out the name, which is in the path.
     fn identify(&self, object: &mut Value) -> Result<(), Status> {
+        let meta = object.at("metadata");
+        let odd =
+            ["name", "namespace"].into_iter().find(|key| meta.has(key) && meta.at(key).as_str().is_none());
+        if let Some(key) = odd {
+            let wanted = expected(self.target.resource);
+            return Err(Status::bad_request(format!(
+                "failed to create typed patch object (/; {}, Kind={}): .metadata.{key}: expected string",
+                wanted.api_version(),
+                wanted.kind
+            )));
+        }
         if object.at("metadata").text("name").is_empty()
             && let Some(meta) = object.inner_or_new("metadata")
         {

@@ -22,11 +22,11 @@ use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
 use crate::request::info::Verb;
-use crate::request::negotiate::{self, ResponseForm, ResponseShape, ResponseSubject};
+use crate::request::negotiate::{self, ResponseForm, ResponseShape, ResponseSubject, Serving};
 use crate::respond;
 use crate::respond::{encode, table};
 use crate::subresources::{self, connect};
-use crate::verbs::{create, delete, delete_collection, patch, update};
+use crate::verbs::{create, delete, delete_collection, patch, unfit, update};
 
 /// Answers a write, or a request for a subresource.
 ///
@@ -45,11 +45,14 @@ pub(crate) async fn write(
     let subject = match target.info.verb {
         Verb::DeleteCollection => ResponseSubject::List,
         _ if is_answered_only(&target) => ResponseSubject::Plain,
+        _ if target.info.subresource.as_deref() == Some("log") => ResponseSubject::Log,
         _ => ResponseSubject::Object,
     };
-    // A scale has a type of its own, whatever it scales.
-    let typed = !target.resource.is_custom() || target.info.subresource.as_deref() == Some("scale");
-    let form = negotiate::negotiated(request, subject, typed)?;
+    let serving = match Serving::of(&target.resource) {
+        Serving::Custom if target.info.subresource.as_deref() == Some("scale") => Serving::Typed,
+        serving => serving,
+    };
+    let form = negotiate::negotiated(request, subject, serving)?;
     let limit = api.options.requests.body_bytes;
     let _room = api.bodies.enter(&target.user.name, body_bytes(body, limit)).await;
     let body = read_body(api, body, limit).await?;
@@ -237,6 +240,7 @@ pub(crate) fn show(
             let include = table::Include::wanted(form, request)?;
             table::single(resource, &encode::object(object, resource), meta, include)
         }
+        ResponseShape::Unfit => return Err(unfit::object(resource)),
     };
     encode::document(json, form)
 }
@@ -265,6 +269,7 @@ fn document(
             });
             listwatch_wire::json::encode(&partial).into()
         }
+        ResponseShape::Unfit if own => return Err(unfit::object(resource)),
         _ => json,
     })
 }

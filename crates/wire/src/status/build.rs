@@ -153,6 +153,13 @@ impl Status {
         Self::failure(406, StatusReason::NotAcceptable, message)
     }
 
+    /// 406 of a route: none of the media types that the path can produce is accepted. Details are there and empty.
+    #[must_use]
+    pub fn no_representation(available: &[&str]) -> Self {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
+        Self::failure(406, StatusReason::NotAcceptable, message).with_details(StatusDetails::default())
+    }
+
     /// 409: a create found the name taken. Clients tell it from [`conflict`](Self::conflict) by the reason, since the
     /// code is the same.
     ///

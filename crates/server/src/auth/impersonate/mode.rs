@@ -8,10 +8,9 @@ use listwatch_wire::Status;
 use listwatch_wire::names::{label_errors, subdomain_errors};
 
 use crate::auth::impersonate::Impersonation;
-use crate::auth::{Attributes, Authorizer, MASTERS, User, quoted};
+use crate::auth::{Attributes, Authorizer, MASTERS, NODE_NAME, User, quoted};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
-const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 /// Number of groups or extra values from which a permission for all of them (`*`) is tried before single ones.
 const MANY: usize = 4;
 

@@ -6,12 +6,14 @@
 //! the definition are completed when they are shown, without being written again, as in kube-apiserver.
 
 mod conversion;
+mod embedded;
 mod hashes;
 #[cfg(test)]
 mod linear_tests;
 mod node;
 pub mod openapi;
 mod rules;
+mod scaled;
 mod stages;
 
 use std::sync::{Arc, OnceLock};

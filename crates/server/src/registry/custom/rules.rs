@@ -21,6 +21,7 @@ use listwatch_wire::status::{FieldError, FieldErrorKind};
 use super::PATCH_TYPES;
 use crate::registry::custom::node::CustomNode;
 use crate::registry::custom::stages::Stages;
+use crate::registry::custom::{embedded, scaled};
 use crate::registry::managed::Tracking;
 use crate::registry::scale_paths::ScalePaths;
 use crate::registry::strategy::Strategy;
@@ -46,6 +47,8 @@ pub(super) struct Custom {
     ignored: FieldSet,
     /// The fields that the path of its status resets.
     ignored_by_status: FieldSet,
+    /// True if the schema has resources inside ([`embedded`]).
+    has_embedded: bool,
 }
 
 impl Custom {
@@ -63,8 +66,20 @@ impl Custom {
             zero: json!({"metadata": {}}),
             ignored: FieldSet::of_fields(own),
             ignored_by_status: FieldSet::of_fields(&[&["spec"], &["metadata"]]),
+            has_embedded: embedded::occurs(&version.schema),
             version: version.clone(),
         }
+    }
+
+    /// The errors of the fields behind the scale subresource. A write of the status leaves the others alone.
+    fn scale_errors(&self, view: ObjectView, object: &Value) -> Vec<FieldError> {
+        let Some(scale) = &self.version.scale else { return Vec::new() };
+        let spec = (view != ObjectView::Status)
+            .then(|| scaled::replicas(object, &scale.spec_replicas_path))
+            .flatten();
+        let selector = scale.label_selector_path.as_deref().and_then(|path| scaled::selector(object, path));
+        let status = scaled::replicas(object, &scale.status_replicas_path);
+        spec.into_iter().chain(status).chain(selector).collect()
     }
 
     /// Without a status subresource nothing is reset at the object's own path.
@@ -81,8 +96,18 @@ impl Custom {
     /// those are right.
     ///
     /// Costs as much as the changed parts and the rules on them; the budget of rules bounds the rest.
-    fn judge(&self, object: &Value, old: Option<&Value>, mut errors: Vec<FieldError>) -> Vec<FieldError> {
+    fn judge(
+        &self,
+        view: ObjectView,
+        object: &Value,
+        old: Option<&Value>,
+        mut errors: Vec<FieldError>,
+    ) -> Vec<FieldError> {
         errors.extend(validate(&self.version.schema, object, old));
+        errors.extend(self.scale_errors(view, object));
+        if self.has_embedded {
+            errors.extend(embedded::errors(&self.version.schema, object));
+        }
         if self.version.rules.is_empty() {
             return errors;
         }
@@ -113,7 +138,7 @@ fn blocks_rules(kind: FieldErrorKind) -> bool {
 /// Metadata has the same type in every object.
 ///
 /// The schema of a definition may describe names only, so the built-in type decides about everything else.
-fn decode_metadata(object: &mut Value) -> TypeReport {
+pub(super) fn decode_metadata(object: &mut Value) -> TypeReport {
     let Some(node) = schema::node("", "v1", "ConfigMap") else { return TypeReport::default() };
     let Some(metadata) = object.get_mut("metadata").map(Value::take) else { return TypeReport::default() };
     let mut carrier = json!({"metadata": metadata});
@@ -129,6 +154,9 @@ impl Strategy for Custom {
         let mut report = decode_metadata(object);
         report.unknown.extend(prune(&self.version.schema, object));
         report.unknown.sort();
+        if self.has_embedded && report.error.is_none() {
+            report.error = embedded::type_error(&self.version.schema, object);
+        }
         report
     }
 
@@ -177,16 +205,16 @@ impl Strategy for Custom {
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
         let mut errors = Errors::default();
         meta::validate_new(object.at("metadata"), self.namespaced, NameRule::Subdomain, &mut errors);
-        self.judge(object, None, errors.into_vec())
+        self.judge(ObjectView::Whole, object, None, errors.into_vec())
     }
 
-    fn validate_update(&self, _view: ObjectView, new: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, view: ObjectView, new: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = Errors::default();
         meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
         let mut errors = errors.into_vec();
         // kube-apiserver checks the metadata of custom objects twice and names each error twice among the causes.
         errors.extend(errors.clone());
-        self.judge(new, Some(old), errors)
+        self.judge(view, new, Some(old), errors)
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

@@ -2,7 +2,8 @@
 //!
 //! Checked only when they are written: selecting devices is the scheduler's work, not this server's. The variable
 //! `device` has kube-apiserver's type. Specs of claims are immutable, so only classes are checked on update.
-//! Compiling is [`super::check`].
+//! An attribute is of no type that is known in advance, so that a selector may be one; other expressions must be
+//! boolean, which is stricter in policies ([`super::check`]).
 
 use std::sync::LazyLock;
 
@@ -11,7 +12,7 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
-use super::check::check;
+use super::policy::has_type;
 
 /// The longest expression that is looked at.
 ///
@@ -69,8 +70,20 @@ fn selectors(env: &Env, holder: &Value, path: &str, errors: &mut Vec<FieldError>
         } else if source.len() > MAX_LENGTH {
             errors.push(FieldError::too_long(path, MAX_LENGTH));
         } else {
-            check(env, &path, source, (&[Type::Bool], "bool"), errors);
+            errors.extend(problem(env, source).map(|why| FieldError::invalid(path, source, why)));
         }
+    }
+}
+
+/// The reason why an expression cannot select devices.
+fn problem(env: &Env, source: &str) -> Option<String> {
+    match env.compile(source) {
+        Err(issues) => Some(format!("compilation failed: {issues}")),
+        Ok(expression) if has_type(&expression, &[Type::Bool]) => None,
+        Ok(expression) => match expression.output_type() {
+            Type::Dyn => None,
+            found => Some(format!("must evaluate to bool or the unknown type, not {found}")),
+        },
     }
 }
 
@@ -85,6 +98,8 @@ mod tests {
         for (source, wrong) in [
             ("device.driver == 'a'", false),
             ("device.attributes['a'].b == 1", false),
+            ("device.attributes['a'].b", false),
+            ("device.attributes['a']", true),
             ("device.driver == ", true),
             ("device.driver", true),
             ("nothing == 1", true),

@@ -29,7 +29,7 @@ use crate::http::gzip;
 use crate::pipeline::collected::{CollectedPage, More};
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
-use crate::request::negotiate::{self, Encoding, ResponseForm, ResponseShape, ResponseSubject};
+use crate::request::negotiate::{self, Encoding, ResponseForm, ResponseShape, ResponseSubject, Serving};
 use crate::request::selectors;
 use crate::respond;
 use crate::respond::table::Include;
@@ -38,6 +38,7 @@ use crate::verbs::list::protobuf::ProtobufListEncoder;
 use crate::verbs::list::source::{ListObjects, ListSource, resolve};
 use crate::verbs::list::text::Text;
 use crate::verbs::slice::TimeSlice;
+use crate::verbs::unfit;
 
 /// Objects looked at before the first piece is given out: enough to fill one, few enough not to hold up the thread.
 const LOOK: usize = 128;
@@ -52,7 +53,7 @@ const LOOK: usize = 128;
 /// before, in the handler chain.
 pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
-    let form = negotiate::negotiated(request, ResponseSubject::List, !target.resource.is_custom())?;
+    let form = negotiate::negotiated(request, ResponseSubject::List, Serving::of(&target.resource))?;
     let options = ListOptions::parse(&request.query)?;
     options.check()?;
     let resource = &target.resource;
@@ -81,6 +82,9 @@ async fn encoded(
     metadata: &[u8],
     objects: ListObjects,
 ) -> Result<Body, Status> {
+    if form.shape == ResponseShape::Unfit {
+        return Err(unfit::list(&writer.resource));
+    }
     let limits = &api.options.requests;
     match form.encoding {
         Encoding::Protobuf => {

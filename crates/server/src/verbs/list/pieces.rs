@@ -39,14 +39,16 @@ impl ListPartWriter {
                 return out;
             }
             ResponseShape::Metadata(meta) => ("PartialObjectMetadataList", meta.api_version().to_owned()),
-            ResponseShape::Whole => (&*self.resource.list_kind, self.resource.api_version()),
+            ResponseShape::Whole | ResponseShape::Unfit => {
+                (&*self.resource.list_kind, self.resource.api_version())
+            }
         };
         for part in [b"{\"kind\":\"", kind.as_bytes(), b"\",\"apiVersion\":\"", version.as_bytes()] {
             out.extend_from_slice(part);
         }
         out.extend_from_slice(b"\",\"metadata\":");
         out.extend_from_slice(metadata);
-        out.extend_from_slice(b",\"items\":[");
+        out.extend_from_slice(b",\"items\":");
         out
     }
 
@@ -74,13 +76,18 @@ impl ListPartWriter {
         out
     }
 
+    /// The items of a list that has none, in JSON. kube-apiserver leaves those of metadata-only lists unset.
+    fn nothing(&self) -> &'static str {
+        if matches!(self.shape, ResponseShape::Metadata(_)) { "null" } else { "[]" }
+    }
+
     /// One item in the shape of the response.
     fn item(&self, object: &Arc<Object>, out: &mut BytesMut) {
         let object = self.resource.present(object);
         match self.shape {
             // Items of built-in kinds leave out what the list already says.
             ResponseShape::Whole if !self.resource.is_custom() => object.write(b"{", out),
-            ResponseShape::Whole => object.write(&self.resource.type_prefix, out),
+            ResponseShape::Whole | ResponseShape::Unfit => object.write(&self.resource.type_prefix, out),
             ResponseShape::Metadata(meta) => {
                 object.write_metadata(object.revision(), meta.partial_prefix(), out)
             }
@@ -149,7 +156,7 @@ impl ListPieces {
                 break;
             }
         }
-        self.text.end(self.first, &mut out);
+        self.text.end(self.first.then(|| self.writer.nothing()), &mut out);
         self.finished = true;
         Ok(out.freeze())
     }
@@ -171,9 +178,7 @@ impl ListPieces {
     fn item(&mut self, object: &Arc<Object>, out: &mut BytesMut) {
         let first = std::mem::replace(&mut self.first, false);
         if let Text::Compact = self.text {
-            if !first {
-                out.extend_from_slice(b",");
-            }
+            out.extend_from_slice(if first { b"[" } else { b"," });
             return self.writer.item(object, out);
         }
         self.scratch.clear();

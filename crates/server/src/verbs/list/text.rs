@@ -30,13 +30,13 @@ impl Text {
         }
     }
 
-    /// The beginning, given in JSON up to the bracket that opens the items.
+    /// The beginning, given in JSON up to the value of the items.
     pub(super) fn begin(&mut self, head: &[u8], out: &mut BytesMut) {
         match self {
             Self::Compact => out.extend_from_slice(head),
             Self::Pretty(pretty) => pretty.write(head, out),
             Self::Yaml { items, after } => {
-                let list = Value::read(&[head, b"]}"].concat()).unwrap_or_default();
+                let list = Value::read(&[head, b"null}"].concat()).unwrap_or_default();
                 let fields = list.as_object().into_iter().flatten();
                 *items = if list.get("rows").is_some() { "rows" } else { "items" };
                 let (first, last): (Vec<_>, Vec<_>) =
@@ -58,7 +58,7 @@ impl Text {
     /// The caller gives one whole item; a piece of output is cut between items.
     pub(super) fn item(&mut self, item: &[u8], first: bool, out: &mut BytesMut) {
         match self {
-            Self::Compact | Self::Pretty(_) if !first => self.plain(b",", out),
+            Self::Compact | Self::Pretty(_) => self.plain(if first { b"[" } else { b"," }, out),
             Self::Yaml { items, .. } if first => {
                 out.extend_from_slice(items.as_bytes());
                 out.extend_from_slice(b":\n");
@@ -78,20 +78,25 @@ impl Text {
         }
     }
 
-    /// The end; `empty` if there were no items.
-    pub(super) fn end(&mut self, empty: bool, out: &mut BytesMut) {
+    /// The end. `nothing` is the value of the items in JSON, if there were none.
+    pub(super) fn end(&mut self, nothing: Option<&'static str>, out: &mut BytesMut) {
         match self {
-            Self::Compact => out.extend_from_slice(b"]}\n"),
-            Self::Pretty(pretty) => pretty.write(b"]}", out),
+            Self::Compact | Self::Pretty(_) => {
+                self.plain(nothing.unwrap_or("]").as_bytes(), out);
+                self.plain(b"}", out);
+            }
             Self::Yaml { items, after } => {
                 let mut rest = std::mem::take(after);
-                if empty {
-                    rest.insert(*items, Value::Array(Vec::new().into()));
+                if let Some(nothing) = nothing {
+                    rest.insert(*items, Value::read(nothing.as_bytes()).unwrap_or_default());
                 }
                 if !rest.is_empty() {
                     out.extend_from_slice(&yaml(&Value::Object(rest)));
                 }
             }
+        }
+        if let Self::Compact = self {
+            out.extend_from_slice(b"\n");
         }
     }
 
@@ -113,8 +118,8 @@ mod tests {
     fn a_list_in_parts_reads_as_one_that_is_whole() {
         // Lists as YAML or over lines were built whole: ten slow readers of 90 MB held 1.2 GB.
         let list_head =
-            br#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":["#;
-        let table_head = br#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"columnDefinitions":[{"name":"A"}],"rows":["#;
+            br#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":"#;
+        let table_head = br#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"columnDefinitions":[{"name":"A"}],"rows":"#;
         let items: [&[u8]; 3] = [
             br#"{"metadata":{"name":"a"},"data":{"k":"several\nlines\n","n":"1","e":""}}"#,
             br#"{"metadata":{"name":"b","finalizers":["x/y"]},"data":{}}"#,
@@ -126,14 +131,14 @@ mod tests {
                 [(&list_head[..], 3), (&list_head[..], 0), (&table_head[..], 3), (&table_head[..], 0)]
             {
                 let items = items.get(..count).unwrap();
-                let whole = [head, &items.join(&b","[..]), b"]}"].concat();
+                let whole = [head, b"[", &items.join(&b","[..]), b"]}"].concat();
                 let expected = encode::document(whole.into(), form).unwrap();
                 let (mut text, mut out) = (Text::new(form), BytesMut::new());
                 text.begin(head, &mut out);
                 for (index, item) in items.iter().enumerate() {
                     text.item(item, index == 0, &mut out);
                 }
-                text.end(items.is_empty(), &mut out);
+                text.end(items.is_empty().then_some("[]"), &mut out);
                 assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(&expected), "{form:?}");
             }
         }

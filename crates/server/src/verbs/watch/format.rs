@@ -126,7 +126,9 @@ impl EventFormat {
         let resource = Arc::clone(&self.resource);
         let object = resource.present(object);
         self.put(kind, out, |format, out| match format.shape {
-            ResponseShape::Whole => object.write_at(revision, &resource.type_prefix, out),
+            ResponseShape::Whole | ResponseShape::Unfit => {
+                object.write_at(revision, &resource.type_prefix, out)
+            }
             ResponseShape::Metadata(meta) => object.write_metadata(revision, meta.partial_prefix(), out),
             ResponseShape::Table(meta) => {
                 let mut whole = BytesMut::with_capacity(object.written_len(&resource.type_prefix));
@@ -199,6 +201,7 @@ impl EventFormat {
             false => table::columns(&self.resource),
         };
         table::head(out, meta, &metadata, &columns);
+        out.extend_from_slice(b"[");
         table::row(&self.resource, object, (meta, include), out);
         out.extend_from_slice(b"]}");
     }

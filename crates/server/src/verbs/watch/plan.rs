@@ -16,7 +16,7 @@ use crate::auth::Recheck;
 use crate::cache::{Cursor, Filter, View};
 use crate::observe::{WatchBacklog, WatchInfo};
 use crate::request::ResourceRequest;
-use crate::request::negotiate::{ResponseForm, ResponseSubject, negotiated};
+use crate::request::negotiate::{ResponseForm, ResponseSubject, Serving, negotiated};
 use crate::request::selectors;
 use crate::request::selectors::parse_version;
 use crate::respond::table::Include;
@@ -58,7 +58,7 @@ impl WatchPlan {
     /// 400, 406 or 422.
     pub(crate) fn new(target: &ResourceRequest) -> Result<Self, Status> {
         let request = &target.request.http;
-        let form = negotiated(request, ResponseSubject::Stream, !target.resource.is_custom())?;
+        let form = negotiated(request, ResponseSubject::Stream, Serving::of(&target.resource))?;
         let legacy = target.info.legacy_watch;
         let mut options = ListOptions::parse(&request.query)?;
         if !legacy {
