@@ -337,8 +337,8 @@ pub struct CacheLimits {
     /// The longest time such a snapshot is kept: it holds on to every object that has changed since. Real token lives
     /// are as short.
     pub pinned_for: Duration,
-    /// Bytes of objects, as they are stored, whose trees are kept after a write for the next one. A tree takes about
-    /// three times as much.
+    /// Bytes of objects, as they are stored, whose trees are kept after a write, for those who look at it and for the next one, or
+    /// because others are decided by them. A tree takes about three times as much.
     pub recent_bytes: usize,
     /// Objects per page when an old state is read from the engine.
     pub engine_page: usize,
