@@ -53,7 +53,6 @@ use crate::outbound::WebhookClient;
 use crate::outbound::tls::FrontProxyIdentity;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
-use crate::registry::recent::RecentWrites;
 use crate::{Error, files};
 
 /// The longest time for connections to finish once the server stops: a slow client must not keep it alive.
@@ -170,7 +169,6 @@ impl Server {
             authorizer,
             impersonator: Impersonator::default(),
             audit,
-            recent: RecentWrites::new(options.cache.recent_bytes),
             admission: chain(&options.admission),
             webhooks: WebhookClient::new(options.admission.webhooks),
             documents: OpenApiDocuments::default(),

@@ -26,7 +26,8 @@ pub(crate) async fn is_terminating(api: &Api, namespace: &str) -> Result<bool, S
         // A deletion that this server made a moment ago counts, though the cache may not have it yet.
         Some(object) => Ok(object.field("metadata.deletionTimestamp").is_some()
             || api
-                .recent
+                .cache
+                .trees
                 .get(&home.key, object.revision(), &namespaces.rules)
                 .is_some_and(|(_, recent)| recent.value.at("metadata").has("deletionTimestamp"))),
         // A namespace made a moment ago may not have reached the cache.

@@ -12,6 +12,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
 use super::{Attributes, Operation, Plugin};
+use crate::cache::Object;
 use crate::registry::Resource;
 
 /// Classes that need no object.
@@ -107,8 +108,9 @@ fn class_of(request: &Attributes<'_>, pod: &Value) -> Result<Class, Status> {
 
 /// The class for Pods that name none: of several, the one with the smallest value.
 fn default_class(request: &Attributes<'_>) -> Option<Class> {
-    let classes = request.list(CLASSES, None).into_iter().filter(|class| class.flag("globalDefault"));
-    classes.map(|class| read(&class)).min_by_key(|class| class.value)
+    let is_default = |class: &Object| class.field("globalDefault") == Some("true");
+    let classes = request.list_where(CLASSES, None, is_default);
+    classes.iter().map(read).min_by_key(|class| class.value)
 }
 
 /// Reads what admission needs of a PriorityClass.

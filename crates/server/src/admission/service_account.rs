@@ -108,8 +108,8 @@ fn has_controller_manager(api: &Api) -> bool {
     let Some(resource) = api.registry.find("", "v1", "configmaps") else { return false };
     let snapshot = resource.collection.snapshot();
     let Some(bundle) = snapshot.get(&resource.key(Some("kube-system"), BUNDLE)) else { return false };
-    let managers = bundle.raw("metadata.managedFields").and_then(|bytes| Value::read(bytes).ok());
-    let Some(managers) = managers.as_ref().and_then(Value::as_array) else { return true };
+    let bundle = api.cache.trees.read(bundle).unwrap_or_default();
+    let Some(managers) = bundle.at("metadata").at("managedFields").as_array() else { return true };
     managers.iter().any(|entry| entry.text("manager") != OWN_MANAGER)
 }
 

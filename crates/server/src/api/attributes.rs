@@ -149,15 +149,24 @@ impl<'a> Attributes<'a> {
         let resource = self.api.registry.find(group, version, plural)?;
         let snapshot = resource.collection.snapshot();
         let found = snapshot.get(&resource.key(namespace, name))?;
-        read(&resource, found)
+        // The same few are asked for by many requests: the namespace, its ServiceAccount, the node.
+        let mut value = self.api.cache.trees.read(found)?;
+        resource.rules.served_form(&mut value);
+        Some(value)
     }
 
     /// Returns the objects of a resource from the cache, of one namespace or of all. It parses each one: for kinds
     /// with few objects.
-    pub(crate) fn list(
+    pub(crate) fn list(&self, resource: (&str, &str, &str), namespace: Option<&str>) -> Vec<Value> {
+        self.list_where(resource, namespace, |_| true)
+    }
+
+    /// Returns the objects of a resource from the cache that `wanted` says are, from their bytes. The others are not parsed.
+    pub(crate) fn list_where(
         &self,
         (group, version, plural): (&str, &str, &str),
         namespace: Option<&str>,
+        wanted: impl Fn(&Object) -> bool,
     ) -> Vec<Value> {
         let Some(resource) = self.api.registry.find(group, version, plural) else { return Vec::new() };
         let snapshot = resource.collection.snapshot();
@@ -167,7 +176,8 @@ impl<'a> Attributes<'a> {
         let mut filter = Filter::default();
         filter.namespace = namespace.map(Into::into);
         let walk = resource.collection.walk(&filter, None);
-        snapshot.range(&walk).filter_map(|object| read(&resource, object)).collect()
+        let wanted = snapshot.range(&walk).filter(|object| wanted(object));
+        wanted.filter_map(|object| read(&resource, object)).collect()
     }
 
     /// Returns the namespace of the request as the cache has it.

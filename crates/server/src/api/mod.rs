@@ -37,7 +37,6 @@ use crate::outbound::WebhookClient;
 use crate::outbound::tls::FrontProxyIdentity;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
-use crate::registry::recent::RecentWrites;
 
 pub(crate) use attributes::{Attributes, Operation, RequestOptions};
 pub(crate) use blocking::{BlockingPool, UserPool};
@@ -93,8 +92,6 @@ pub struct Api {
     pub(crate) kept_lists: Arc<Semaphore>,
     /// The threads that work on large objects.
     pub(crate) blocking: BlockingPool,
-    /// The trees of objects written lately.
-    pub(crate) recent: RecentWrites,
     /// The counters of the server.
     pub metrics: Metrics,
 }

@@ -2,7 +2,7 @@
 //!
 //! [`cached`] answers from memory and is nearly always current; [`fresh`] asks the engine and is the last word before
 //! an error or a "not found" is returned. The tree of a recent write is reused instead of being parsed again
-//! (`registry/recent.rs`), and then its byte spans let the encoder copy what did not change. Reads by clients do not
+//! (`cache/trees.rs`), and then its byte spans let the encoder copy what did not change. Reads by clients do not
 //! come here: they send stored bytes ([`crate::cache`]).
 
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use listwatch_wire::json::{EarlierEncoding, Spans, Value};
 use listwatch_wire::{Revision, Status};
 
 use super::{Api, convert};
+use crate::cache::WrittenTree;
 use crate::cache::damage::unreadable;
 use crate::cache::fresh::storage_status;
-use crate::registry::recent::WrittenTree;
 use crate::registry::target::Target;
 
 /// An object as it is stored: the tree to decide on, and the bytes that it was read from or written as.
@@ -35,11 +35,12 @@ impl Stored {
     /// Reads stored bytes, unless the tree of this revision or a newer one was written by this server a moment ago.
     async fn read(api: &Api, target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
         let rules = &target.resource.rules;
-        if let Some((revision, version)) = api.recent.get(&target.key, revision, rules) {
+        if let Some((revision, version)) = api.cache.trees.get(&target.key, revision, rules) {
             let WrittenTree { value, bytes, spans } = version;
             return Ok(Self { value, revision, bytes, spans: Some(spans) });
         }
-        let mut value = match Value::read(&bytes) {
+        let known = api.cache.trees.peek_bytes(&target.key, &bytes);
+        let mut value = match known.map_or_else(|| Value::read(&bytes), Ok) {
             Err(_) if bytes.is_empty() => return Err(unreadable(&target.key)),
             read => read.map_err(Status::internal)?,
         };

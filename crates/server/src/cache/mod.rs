@@ -7,7 +7,7 @@
 //! ended too is it told to start over. Nothing here waits for a watcher, and no watcher can hold up another.
 //!
 //! The files in reading order: `object`, `snapshot`, `event`, `delta`, `conditions`, `filter`, `view`, `collection`, `feeder`, `cursor`,
-//! `merge`.
+//! `merge`, `trees`.
 
 mod collection;
 mod conditions;
@@ -25,6 +25,7 @@ mod object;
 mod pins;
 mod position;
 mod snapshot;
+mod trees;
 mod view;
 mod views;
 
@@ -52,6 +53,7 @@ pub(crate) use object::push_number;
 pub(crate) use pins::Pins;
 pub use position::Position;
 pub use snapshot::{IndexedField, Snapshot, Walk};
+pub(crate) use trees::{RecentTrees, TreeMaker, WrittenTree};
 pub use view::{FilteredEvent, FilteredEvents, Portion, View};
 
 use crate::CacheLimits;
@@ -98,6 +100,8 @@ pub struct Cache {
     pub(crate) pins: Pins,
     /// Bytes of protobuf and delta frames, which count against the bound on events.
     pub(crate) frames: LateFrames,
+    /// Trees of objects, for those who need more than bytes.
+    pub(crate) trees: Arc<RecentTrees>,
     /// The keys whose values cannot be read.
     pub(crate) damage: Damage,
     /// Cancelled at shutdown: watches that are opened later end at once.
@@ -118,6 +122,7 @@ impl Cache {
             position: Position::default(),
             pins: Pins::new(limits.pinned_snapshots),
             frames: LateFrames::default(),
+            trees: Arc::new(RecentTrees::new(limits.recent_bytes)),
             damage: Damage::default(),
             closed: CancellationToken::new(),
         }

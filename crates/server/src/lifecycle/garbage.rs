@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use listwatch_kinds::tree::Tree;
 use listwatch_storage::Revision;
 use listwatch_wire::Status;
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Map, Value, raw};
 use listwatch_wire::options::{DeleteOptions, Preconditions};
 
 use crate::api::Api;
@@ -55,15 +55,16 @@ pub(super) fn waits(value: &[u8]) -> bool {
 #[doc(alias = "attemptToDeleteItem")]
 pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) -> Result<(), Status> {
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(()) };
-    let Some((object, revision)) = read(api, key).await? else { return Ok(()) };
+    let Some(found) = api.engine.get(key, None).await.map_err(Status::internal)? else { return Ok(()) };
     let mut states = Vec::new();
-    for owner in object.at("metadata").list("ownerReferences") {
+    for owner in metadata(&found.value, &["ownerReferences"]).list("ownerReferences") {
         states.push((owner.text("uid").to_owned(), owner_state(api, &place, owner).await?));
     }
     let any = |state| states.iter().any(|(_, found)| *found == state);
     if states.is_empty() || !(any(OwnerState::Gone) || any(OwnerState::Waiting)) {
         return Ok(());
     }
+    let (Ok(object), revision) = (Value::read(&found.value), found.revision) else { return Ok(()) };
     if any(OwnerState::Solid) {
         let lost: Vec<_> = states
             .iter()
@@ -85,6 +86,22 @@ pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) ->
         ..DeleteOptions::default()
     };
     remove(api, &place.resource, place.namespace(), &place.name, &options).await.map(drop)
+}
+
+/// These fields of the metadata of a stored object, without parsing the rest. Those that cannot be read are missing.
+///
+/// Most dependents are checked once and left alone; nothing is changed for what was read here alone.
+fn metadata(value: &[u8], wanted: &[&str]) -> Value {
+    let mut fields = Map::new();
+    let found = raw::lookup(value, &["metadata"]).unwrap_or_default();
+    for field in raw::fields(found, 0).into_iter().flatten() {
+        let name = wanted.iter().find(|name| field.is(found, name));
+        let read = || Value::read(found.get(field.value.clone())?).ok();
+        if let Some((name, value)) = name.and_then(|name| Some((name, read()?))) {
+            fields.insert((*name).to_owned(), value);
+        }
+    }
+    Value::Object(fields)
 }
 
 /// Reads the latest version and its revision from the store. Bytes that are no object count as absent: the collector
@@ -110,6 +127,10 @@ async fn owner_state(api: &Api, dependent: &ObjectPlace, reference: &Value) -> R
     let Some(found) = api.engine.get(&key, None).await.map_err(Status::internal)? else {
         return Ok(OwnerState::Gone);
     };
+    let meta = metadata(&found.value, &["uid", "deletionTimestamp"]);
+    if meta.text("uid") == reference.text("uid") && !meta.has("deletionTimestamp") {
+        return Ok(OwnerState::Solid);
+    }
     // An owner that cannot be read is there all the same.
     let Ok(owner) = Value::read(&found.value) else { return Ok(OwnerState::Solid) };
     let meta = owner.at("metadata");
@@ -209,4 +230,26 @@ async fn drop_finalizer(api: &Api, place: &ObjectPlace, name: &str) -> Result<()
         Some(new)
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_wanted_metadata_is_read() {
+        let owners = json!([{"uid": "r", "blockOwnerDeletion": true}]);
+        let pod = json!({"kind": "Pod", "metadata": {"name": "a", "uid": "u", "ownerReferences": owners.clone(),
+            "managedFields": [{"uid": "x"}]}, "spec": {"uid": "y"}});
+        let bytes = listwatch_wire::json::encode_stored(&pod);
+        assert_eq!(metadata(&bytes, &["uid"]), json!({"uid": "u"}));
+        assert_eq!(
+            metadata(&bytes, &["ownerReferences", "uid"]),
+            json!({"uid": "u", "ownerReferences": owners})
+        );
+        assert_eq!(metadata(b"{\"metadata\":{\"uid\":", &["uid"]), json!({}));
+        assert_eq!(metadata(b"", &["uid"]), json!({}));
+    }
 }

@@ -84,7 +84,7 @@ fn owner_uids(value: &[u8]) -> Vec<Uid> {
         return Vec::new();
     }
     let owners: Value = raw::lookup(value, &["metadata", "ownerReferences"])
-        .and_then(|raw| serde_json::from_slice(raw).ok())
+        .and_then(|raw| Value::read(raw).ok())
         .unwrap_or_default();
     let uid = |owner: &Value| owner.get("uid").and_then(Value::as_str).map(Arc::from);
     owners.as_array().into_iter().flatten().filter_map(uid).collect()

@@ -61,7 +61,7 @@ pub(crate) async fn start(
     if options.first_objects {
         bootstrap::write(&api, port, ca_pem.as_deref(), &trusted).await?;
         // Roles and flow schemas are seldom written again: their trees would be a megabyte of an idle server.
-        api.recent.clear();
+        api.cache.trees.clear();
     }
     let idle = !options.empty_namespaces
         && !options.collect_garbage

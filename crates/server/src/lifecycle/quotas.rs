@@ -8,7 +8,7 @@
 use listwatch_kinds::quantity::Quantity;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
-use listwatch_wire::json::{Value, json};
+use listwatch_wire::json::{Value, json, raw};
 
 use crate::admission::pod_resources::{Amounts, add, amounts};
 use crate::admission::resource_quota::usage::QuotaUsage;
@@ -16,6 +16,7 @@ use crate::admission::resource_quota::{QUOTAS, document, is_in_scope};
 use crate::api::Api;
 use crate::api::stored::Stored;
 use crate::cache::{Filter, Object};
+use crate::lifecycle::graph::mentions;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Verdict, change};
 use crate::registry::Resource;
@@ -32,10 +33,12 @@ pub(super) fn limits(api: &Api, namespace: &str) -> bool {
 }
 
 /// Returns true if an object changed in a way that gives something back: a Pod that has ended or is being deleted.
+///
+/// Asked for each change of a Pod, so it looks at the bytes and parses nothing.
 pub(super) fn gives_back(pod: &[u8]) -> bool {
-    let Ok(pod) = Value::read(pod) else { return false };
-    matches!(pod.at("status").text("phase"), "Succeeded" | "Failed")
-        || pod.at("metadata").has("deletionTimestamp")
+    let field = |path: &[&str]| raw::lookup(pod, path);
+    matches!(field(&["status", "phase"]).and_then(raw::scalar), Some("Succeeded" | "Failed"))
+        || (mentions(pod, "\"deletionTimestamp\"") && field(&["metadata", "deletionTimestamp"]).is_some())
 }
 
 /// Returns true if the status of a quota does not repeat its spec, or lacks the usage of something that the spec limits: other
@@ -127,4 +130,22 @@ fn count(api: &Api, namespace: &str, spec: &Value) -> Amounts {
         }
     }
     used
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_gives_back_when_it_has_ended_or_is_being_deleted() {
+        let pod = |meta: Value, phase: &str| {
+            let pod = json!({"metadata": meta, "spec": {"phase": "Failed"}, "status": {"phase": phase}});
+            gives_back(&listwatch_wire::json::encode_stored(&pod))
+        };
+        assert!(pod(json!({"name": "a"}), "Succeeded") && pod(json!({"name": "a"}), "Failed"));
+        assert!(pod(json!({"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}), "Running"));
+        assert!(!pod(json!({"name": "a"}), "Running"));
+        assert!(!pod(json!({"name": "a", "labels": {"deletionTimestamp": "x"}}), "Pending"));
+        assert!(!gives_back(b"") && !gives_back(b"{\"status\":"));
+    }
 }

@@ -128,8 +128,8 @@ pub struct CacheLimits {
     /// The longest time such a snapshot is kept: it holds on to every object that has changed since. Default 5 min,
     /// as long as kube-apiserver keeps history in etcd; clients ask for the next page within seconds.
     pub pinned_for: Duration,
-    /// Bytes of objects, as they are stored, whose trees are kept after a write for the next one. Default 768 KiB. A
-    /// tree takes about three times as much.
+    /// Bytes of objects, as they are stored, whose trees are kept after a write, for those who look at it and for the next one, or
+    /// because others are decided by them. Default 768 KiB. A tree takes about three times as much.
     pub recent_bytes: usize,
     /// Objects per page when an old state is read from the engine. Default 500, client-go's page.
     pub engine_page: usize,

@@ -14,12 +14,11 @@ use listwatch_wire::{Revision, Status, json};
 
 use crate::api::stored::Stored;
 use crate::api::{Api, convert};
-use crate::cache::Object;
 use crate::cache::fresh::storage_status;
+use crate::cache::{Object, TreeMaker, WrittenTree};
 use crate::pipeline::origin::origin;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Done, shown};
-use crate::registry::recent::WrittenTree;
 
 /// The conditions of a commit, and what is committed with it.
 pub(super) struct Commit<'a> {
@@ -125,27 +124,28 @@ pub(crate) async fn insert(
 
 /// Stores an object if the conditions hold.
 ///
-/// The tree is kept beside the bytes for the next writer only if reading the bytes would give the same tree.
+/// The tree is kept beside the bytes only if reading the bytes would give the same tree: before the commit for those who see the
+/// change before this task goes on, after it for the next writer.
 pub(super) async fn store(
     api: &Api,
     target: &Target<'_>,
     object: Value,
     commit: Commit<'_>,
 ) -> Result<Result<Arc<Object>, CommitConflict<KeyValue>>, Status> {
-    let rules = &target.resource.rules;
+    let (rules, trees) = (&target.resource.rules, &api.cache.trees);
     let Commit { before, expect, room, mut charges } = commit;
     charges.extend(claims(api, target, before.map(|stored| &stored.value), Some(&object)).await?);
     let mut stored = object.clone();
     convert::to_stored(api, target.resource, &mut stored).await?;
     let Encoded { bytes, spans, exact, .. } = encode_within(room, &mut stored, before)?;
     let bytes = Bytes::from(bytes);
+    // A tree that was converted may read back as another one.
+    let maker = stored.is_same(&object).then(|| Arc::clone(rules) as Arc<dyn TreeMaker>);
+    let tree = exact.then(|| WrittenTree { value: stored, bytes: bytes.clone(), spans: spans.into() });
+    tree.iter().for_each(|tree| trees.offer(&target.key, tree.clone()));
     match put(api, target, Some(bytes.clone()), expect, charges).await? {
         Ok(revision) => {
-            // A tree that was converted may read back as another one.
-            if exact && stored.is_same(&object) {
-                let version = WrittenTree { value: object, bytes: bytes.clone(), spans: spans.into() };
-                api.recent.put(&target.key, revision, rules, version);
-            }
+            tree.into_iter().for_each(|tree| trees.put(&target.key, revision, maker.clone(), tree));
             shown(target, bytes, revision).map(Ok)
         }
         Err(conflict) => Ok(Err(conflict)),

@@ -15,7 +15,6 @@ pub(crate) mod extension;
 #[cfg(test)]
 mod linear_tests;
 pub(crate) mod managed;
-pub(crate) mod recent;
 mod resource;
 pub(crate) mod scale_paths;
 mod served;

@@ -8,8 +8,6 @@
 //!
 //! The order of the calls is `pipeline/change.rs`.
 
-use std::fmt::Debug;
-
 use listwatch_kinds::schema::{self, Node};
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::typecheck::TypeReport;
@@ -20,6 +18,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
+use crate::cache::TreeMaker;
 use crate::outbound::tls::bundle_problem;
 use crate::registry::expressions;
 use crate::registry::managed::Tracking;
@@ -31,7 +30,7 @@ use crate::registry::view::ObjectView;
 #[doc(alias = "RESTCreateStrategy")]
 #[doc(alias = "RESTUpdateStrategy")]
 #[doc(alias = "RESTDeleteStrategy")]
-pub(crate) trait Strategy: Debug + Send + Sync {
+pub(crate) trait Strategy: TreeMaker {
     /// Checks types, prunes unknown fields and writes scalars in their canonical form. Parts that the object shares
     /// with `stored` have passed before and are skipped.
     fn decode(&self, object: &mut Value, stored: Option<&Value>) -> TypeReport;

@@ -5,10 +5,13 @@
 //! the client would read something else than was stored. Lists are encoded item by item in `verbs/list/protobuf.rs`.
 
 use bytes::Bytes;
-use listwatch_kinds::proto;
-use listwatch_wire::Status;
+use listwatch_kinds::tree::Tree;
+use listwatch_kinds::{convert, proto};
 use listwatch_wire::event::EventType;
 use listwatch_wire::json::Value;
+use listwatch_wire::{Revision, Status};
+
+use crate::registry::Resource;
 
 /// A JSON document of a built-in kind, in its envelope.
 ///
@@ -37,12 +40,34 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// A stored object of a built-in kind in the version of the resource, from the tree of its stored bytes.
+///
+/// # Errors
+/// As for [`document`].
+///
+/// The same as [`document`] of what [`Object::write_at`](crate::cache::Object::write_at) writes, without the JSON between.
+pub(crate) fn object(resource: &Resource, mut tree: Value, revision: Revision) -> Result<Bytes, Status> {
+    if let Some(kind) = resource.builtin.filter(|_| resource.present.is_some()) {
+        convert::from_stored(kind, &mut tree);
+    }
+    if let Some(meta) = tree.inner("metadata").filter(|_| revision != Revision::ZERO) {
+        meta.put("resourceVersion", revision.to_string());
+    }
+    let encoded = proto::encode(&resource.api_version(), &resource.kind, &tree);
+    encoded.map(Bytes::from).map_err(Status::internal)
+}
+
+/// An event of a watch about a document in protobuf.
+pub(crate) fn framed(kind: EventType, document: &[u8]) -> Bytes {
+    proto::watch_frame(kind.as_str(), document).into()
+}
+
 /// An event of a watch about a JSON document.
 ///
 /// # Errors
 /// As for [`document`].
 pub(crate) fn event(kind: EventType, json: &[u8]) -> Result<Bytes, Status> {
-    Ok(proto::watch_frame(kind.as_str(), &document(json)?).into())
+    Ok(framed(kind, &document(json)?))
 }
 
 #[cfg(test)]
@@ -67,6 +92,31 @@ mod tests {
                 &listwatch_wire::json::json!({"resourceVersion": "1"}),
             );
             assert!(!listed || list.is_ok(), "{version} {}: {list:?}", kind.kind);
+        }
+    }
+
+    /// Watchers and writers may get one or the other of the same object, also in a version that it is not stored in.
+    #[test]
+    fn the_tree_of_an_object_and_its_json_have_the_same_protobuf_form() {
+        let cache = crate::cache::Cache::new(
+            std::sync::Arc::new(listwatch_storage::MemoryEngine::default()),
+            crate::CacheLimits::default(),
+        );
+        for kind in listwatch_kinds::all() {
+            let resource = Resource::builtin(kind, cache.collection(kind.plural, &[]));
+            let (group, version) = &resource.stored_as;
+            let stored_version =
+                if group.is_empty() { version.to_string() } else { format!("{group}/{version}") };
+            let stored = listwatch_wire::json::json!({
+                "apiVersion": stored_version, "kind": kind.kind,
+                "metadata": {"name": "a", "uid": "u", "labels": {"z": "1", "a": "2"}, "generation": 3},
+            });
+            let bytes: Bytes = listwatch_wire::json::encode_stored(&stored).into();
+            let key = resource.key(Some("n"), "a");
+            let stored_object = resource.collection.object(&key, bytes, Revision(7)).unwrap();
+            let json = crate::respond::encode::object(&resource.present(&stored_object), &resource);
+            let of_tree = object(&resource, stored, Revision(7)).unwrap();
+            assert_eq!(of_tree, document(&json).unwrap(), "{} {}", resource.api_version(), kind.kind);
         }
     }
 

@@ -50,7 +50,7 @@ async fn get(api: &Api, target: &ResourceRequest) -> Result<Response, Status> {
     let name = target.info.name.as_deref().unwrap_or_default();
     let missing = || Status::not_found("", "componentstatus", name);
     let object = component(api, &target.resource, name).await.ok_or_else(missing)?;
-    let body = write::show(&object, &target.resource, form, request)?;
+    let body = write::show(api, &object, &target.resource, form, request)?;
     Ok(respond::full(StatusCode::OK, form.content_type(), body))
 }
 

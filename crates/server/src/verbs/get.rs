@@ -68,7 +68,7 @@ fn show(
     form: ResponseForm,
     object: &Arc<Object>,
 ) -> Result<Response, Status> {
-    let body = write::show(object, resource, form, request)?;
+    let body = write::show(api, object, resource, form, request)?;
     let response = respond::full(StatusCode::OK, form.content_type(), body);
     Ok(gzip::compress(response, request, api.options.requests.gzip_above))
 }

@@ -22,9 +22,9 @@ use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 use crate::registry::Resource;
 use crate::request::ResourceRequest;
 use crate::request::info::Verb;
-use crate::request::negotiate::{self, ResponseForm, ResponseShape, ResponseSubject, Serving};
+use crate::request::negotiate::{self, Encoding, ResponseForm, ResponseShape, ResponseSubject, Serving};
 use crate::respond;
-use crate::respond::{encode, table};
+use crate::respond::{encode, protobuf, table};
 use crate::subresources::{self, connect};
 use crate::verbs::{create, delete, delete_collection, patch, unfit, update};
 
@@ -202,7 +202,7 @@ async fn respond_with(
     let code = StatusCode::from_u16(answer.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = match answer.body {
         AnswerBody::Object(object) => {
-            respond::full(code, form.content_type(), show(&object, resource, form, request)?)
+            respond::full(code, form.content_type(), show(api, &object, resource, form, request)?)
         }
         AnswerBody::Document(value) => {
             let json = document(&value, resource, form, request)?;
@@ -226,12 +226,21 @@ async fn respond_with(
 }
 
 /// One object in the form asked for.
+///
+/// Protobuf is made from the tree, if that is known: after a write it always is.
 pub(crate) fn show(
+    api: &Api,
     object: &Arc<Object>,
     resource: &Resource,
     form: ResponseForm,
     request: &Request,
 ) -> Result<Bytes, Status> {
+    if form.encoding == Encoding::Protobuf
+        && form.shape == ResponseShape::Whole
+        && let Some(tree) = api.cache.trees.peek(object)
+    {
+        return protobuf::object(resource, tree, object.revision());
+    }
     let object = &resource.present(object);
     let json = match form.shape {
         ResponseShape::Whole => encode::object(object, resource),

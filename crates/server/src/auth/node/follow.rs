@@ -15,7 +15,7 @@ use listwatch_wire::json::Value;
 use super::NodeAuthorizer;
 use super::graph::{NodeGraph, NodeObjectKind, Vertex};
 use super::references;
-use crate::cache::{Cache, Collection, Event, Filter, Follower, Object, Snapshot};
+use crate::cache::{Cache, Collection, Event, Filter, Follower, Object, RecentTrees, Snapshot};
 
 /// The objects that the graph is made of.
 #[derive(Clone, Copy, Debug)]
@@ -47,12 +47,14 @@ const POD_PARTS: [&str; 4] =
 struct GraphFeed {
     source: GraphSource,
     authorizer: Arc<NodeAuthorizer>,
+    trees: Arc<RecentTrees>,
 }
 
 /// Registers a follower for each collection that the graph is made of.
 pub(super) fn start(cache: &Cache, authorizer: &Arc<NodeAuthorizer>) {
     for (name, source) in SOURCES {
-        let feed = GraphFeed { source, authorizer: Arc::clone(authorizer) };
+        let (authorizer, trees) = (Arc::clone(authorizer), Arc::clone(&cache.trees));
+        let feed = GraphFeed { source, authorizer, trees };
         cache.collection(name, &[]).follow(Arc::new(feed));
     }
 }
@@ -62,14 +64,16 @@ impl Follower for GraphFeed {
         let mut graph = self.authorizer.graph.write();
         let all = collection.walk(&Filter::default(), None);
         before.range(&all).for_each(|object| self.source.remove(&mut graph, object));
-        now.range(&all).for_each(|object| self.source.put(&mut graph, object));
+        now.range(&all).for_each(|object| self.source.put(&mut graph, object, &self.trees));
     }
 
     fn changed(&self, events: &[Arc<Event>]) {
         for event in events {
             match (&event.object, &event.previous) {
                 (Some(object), Some(previous)) if self.source.is_same(previous, object) => {}
-                (Some(object), _) => self.source.put(&mut self.authorizer.graph.write(), object),
+                (Some(object), _) => {
+                    self.source.put(&mut self.authorizer.graph.write(), object, &self.trees);
+                }
                 (None, Some(previous)) => {
                     self.source.remove(&mut self.authorizer.graph.write(), previous);
                 }
@@ -93,19 +97,21 @@ impl GraphSource {
         }
     }
 
-    /// Pods are parsed here, at most once per change of one of [`POD_PARTS`]. A Pod without a node is removed, which
-    /// matters for an object that was replaced by another of the same name.
-    fn put(self, graph: &mut NodeGraph, object: &Object) {
+    /// Pods whose trees are not known are parsed here, at most once per change of one of [`POD_PARTS`]. A Pod without a node is
+    /// removed, which matters for an object that was replaced by another of the same name.
+    fn put(self, graph: &mut NodeGraph, object: &Object, trees: &RecentTrees) {
         let node = match self {
             Self::Volume => "",
             _ => object.field("spec.nodeName").unwrap_or_default(),
         };
         match self {
-            Self::Pod if !node.is_empty() => graph.place(self.vertex(object), node, of_pod(object)),
+            Self::Pod if !node.is_empty() => {
+                let pod = tree(object, trees);
+                graph.place(self.vertex(object), node, references::of_pod(&pod));
+            }
             Self::Pod => graph.remove(&self.vertex(object)),
             Self::Volume => {
-                let volume = Value::read(object.stored()).ok();
-                graph.set_volume(object.name(), volume.as_ref().and_then(references::of_volume));
+                graph.set_volume(object.name(), references::of_volume(&tree(object, trees)));
             }
             Self::Placed(_) => graph.place(self.vertex(object), node, Vec::new()),
         }
@@ -129,9 +135,9 @@ impl GraphSource {
     }
 }
 
-/// The objects that a Pod refers to; one that cannot be read refers to nothing.
-fn of_pod(object: &Object) -> Vec<Vertex> {
-    let pod = Value::read(object.stored()).unwrap_or_default();
-    debug_assert_eq!(pod.at("metadata").text("name"), object.name());
-    references::of_pod(&pod)
+/// The tree of an object; null for one that cannot be read, which refers to nothing.
+fn tree(object: &Object, trees: &RecentTrees) -> Value {
+    let value = trees.peek(object).or_else(|| Value::read(object.stored()).ok()).unwrap_or_default();
+    debug_assert_eq!(value.at("metadata").text("name"), object.name());
+    value
 }

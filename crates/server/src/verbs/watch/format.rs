@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use listwatch_wire::event::EventType;
 use listwatch_wire::{Revision, Status};
 
-use crate::cache::{FilteredEvent, LateFrames, Object, frame, push_number};
+use crate::cache::{Cache, FilteredEvent, LateFrames, Object, frame, push_number};
 use crate::registry::Resource;
 use crate::request::negotiate::{Encoding, MetaVersion, ResponseForm, ResponseShape};
 use crate::respond::protobuf;
@@ -65,7 +65,8 @@ impl EventFormat {
     /// An event. Whole objects are encoded once for all watchers.
     ///
     /// Returns shared bytes in the common case, and an allocation of its own for tables and metadata.
-    pub(crate) fn event(&mut self, filtered: &FilteredEvent, frames: &LateFrames) -> Bytes {
+    pub(crate) fn event(&mut self, filtered: &FilteredEvent, cache: &Cache) -> Bytes {
+        let frames = &cache.frames;
         let Some(object) = filtered.event.subject(filtered.change) else { return Bytes::new() };
         if let Some(frame) = self.delta(filtered, frames) {
             self.deltas += 1;
@@ -79,9 +80,16 @@ impl EventFormat {
         if let Some(frame) = filtered.event.protobuf(filtered.change).filter(|_| shared) {
             return frame.clone();
         }
-        let mut out = BytesMut::with_capacity(object.written_len(&self.resource.type_prefix) + 256);
-        self.write(filtered.change.into(), object, filtered.event.revision, &mut out);
-        let frame = out.freeze();
+        let known = cache.trees.peek(object).filter(|_| shared);
+        let known = known.and_then(|tree| {
+            let document = protobuf::object(&self.resource, tree, filtered.event.revision).ok()?;
+            Some(protobuf::framed(filtered.change.into(), &document))
+        });
+        let frame = known.unwrap_or_else(|| {
+            let mut out = BytesMut::with_capacity(object.written_len(&self.resource.type_prefix) + 256);
+            self.write(filtered.change.into(), object, filtered.event.revision, &mut out);
+            out.freeze()
+        });
         if shared && !self.broken {
             frames.keep(&filtered.event, filtered.change, frame.clone());
         }

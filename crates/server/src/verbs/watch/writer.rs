@@ -115,7 +115,7 @@ impl EventWriter {
         }
         let frames = match self.format.resource().conversion {
             Some(_) => Box::pin(self.converted(api, events)).await?,
-            None => events.iter().map(|filtered| self.format.event(filtered, &api.cache.frames)).collect(),
+            None => events.iter().map(|filtered| self.format.event(filtered, &api.cache)).collect(),
         };
         self.ticket.events(&frames, self.format.take_delta_count());
         Ok(frames)
