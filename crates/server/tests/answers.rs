@@ -499,14 +499,3 @@ async fn what_no_put_creates_is_not_found_whatever_the_uid() {
     let map = json!({"metadata": {"name": "b", "uid": "u"}});
     assert_eq!(client.call("PUT", &format!("{MAPS}/b"), Some(&map)).await.status, 409);
 }
-
-/// A PUT of a certain object that is gone was a conflict, also for kinds that no PUT creates.
-#[tokio::test]
-async fn what_no_put_creates_is_not_found_whatever_the_uid() {
-    let (_server, mut client) = client().await;
-    let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b";
-    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "uid": "u"}});
-    assert_eq!(client.call("PUT", path, Some(&budget)).await.status, 404);
-    let map = json!({"metadata": {"name": "b", "uid": "u"}});
-    assert_eq!(client.call("PUT", &format!("{MAPS}/b"), Some(&map)).await.status, 409);
-}
