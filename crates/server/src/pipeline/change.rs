@@ -17,7 +17,8 @@ use listwatch_wire::Status;
 use listwatch_wire::json::{Map, Value};
 use listwatch_wire::status::FieldError;
 
-use crate::allocate::services::{self, Reservation};
+use crate::allocate::reservation::Reservation;
+use crate::allocate::services;
 use crate::api::stored::Stored;
 use crate::api::{Api, Operation, RequestOptions, blocking};
 use crate::auth::{Attributes, certificates};
