@@ -456,11 +456,13 @@ async fn an_applied_configuration_is_checked_inside_of_atomic_parts() {
         assert!(answer.status >= 400, "{}", answer.status);
         assert!(answer.json()["message"].as_str().unwrap().ends_with(why), "{}", answer.json()["message"]);
     }
-    let odd = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": true}});
     client.create("a", "1").await;
     let headers = "content-type: application/apply-patch+yaml\r\n";
-    client.send("PATCH", &format!("{MAPS}/a?fieldManager=m"), headers, &odd.to_string()).await;
-    assert_eq!(client.answer().await.status, 400);
+    for (name, metadata) in [("a", json!({"name": true})), ("new", json!({"name": "new", "namespace": 2}))] {
+        let odd = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        client.send("PATCH", &format!("{MAPS}/{name}?fieldManager=m"), headers, &odd.to_string()).await;
+        assert_eq!(client.answer().await.status, 400, "{name}");
+    }
 }
 
 /// Kinds whose validation is not that of the core group take finalizers without a domain.
@@ -485,4 +487,15 @@ async fn a_version_that_is_none_does_not_keep_an_object_from_being_created() {
         let object = json!({"metadata": {"name": format!("v-{version}"), "resourceVersion": version}});
         assert_eq!(client.call("POST", MAPS, Some(&object)).await.status, status, "{version}");
     }
+}
+
+/// A PUT of a certain object that is gone was a conflict, also for kinds that no PUT creates.
+#[tokio::test]
+async fn what_no_put_creates_is_not_found_whatever_the_uid() {
+    let (_server, mut client) = client().await;
+    let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b";
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "uid": "u"}});
+    assert_eq!(client.call("PUT", path, Some(&budget)).await.status, 404);
+    let map = json!({"metadata": {"name": "b", "uid": "u"}});
+    assert_eq!(client.call("PUT", &format!("{MAPS}/b"), Some(&map)).await.status, 409);
 }

@@ -41,6 +41,7 @@ pub fn parse_object_patch(body: &[u8]) -> Result<json::Parsed, PatchError> {
 pub fn merge_patch(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
+        drop_nulls(target);
         return;
     };
     if !target.is_object() {
@@ -53,6 +54,18 @@ pub fn merge_patch(target: &mut Value, patch: Value) {
         } else {
             merge_patch(map.entry(key).or_insert(Value::Null), value);
         }
+    }
+}
+
+/// Drops the null fields of objects in lists, which the library that kube-apiserver uses does too; null elements stay.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.iter_mut().for_each(|(_, value)| drop_nulls(value));
+        }
+        _ => {}
     }
 }
 
@@ -76,6 +89,12 @@ mod tests {
             (json!({"e":null}), json!({"a":1}), json!({"e":null,"a":1})),
             (json!([1, 2]), json!({"a":"b","c":null}), json!({"a":"b"})),
             (json!({}), json!({"a":{"bb":{"ccc":null}}}), json!({"a":{"bb":{}}})),
+            // Not of the RFC, which keeps lists as they are.
+            (
+                json!({}),
+                json!({"a":[{"b":null,"c":[{"d":null}, null]}, null]}),
+                json!({"a":[{"c":[{}, null]}, null]}),
+            ),
         ] {
             let mut changed = target.clone();
             merge_patch(&mut changed, patch.clone());

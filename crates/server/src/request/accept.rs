@@ -17,7 +17,7 @@ pub(crate) struct AcceptClause<'a> {
     /// One unless `q` says otherwise, zero if that is no number. Zero is not treated as a refusal, as in kube-apiserver.
     quality: f64,
     /// Set if any part of a transformation is named.
-    pub(super) transform: Option<Transform<'a>>,
+    pub(super) transform: Option<AcceptTransform<'a>>,
     /// The kind of stream; empty without one.
     pub(super) stream: &'a str,
     /// The version of the server's own kinds; empty without one.
@@ -28,7 +28,7 @@ pub(crate) struct AcceptClause<'a> {
 
 /// The kind that objects should be transformed to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Transform<'a> {
+pub(super) struct AcceptTransform<'a> {
     pub(super) kind: &'a str,
     pub(super) group: &'a str,
     pub(super) version: &'a str,

@@ -239,6 +239,7 @@ impl PatchWork<'_> {
         let target = self.target;
         let rules = &target.resource.rules;
         let mut applied = applied.clone();
+        self.check_identity_types(&applied)?;
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
         self.identify(&mut applied)?;
         let force = self.options.force.unwrap_or(false);
@@ -256,6 +257,7 @@ impl PatchWork<'_> {
         let target = self.target;
         let rules = &target.resource.rules;
         let mut applied = applied.clone();
+        self.check_identity_types(&applied)?;
         let uid = applied.at("metadata").text("uid");
         if !uid.is_empty() {
             let why = format!(
@@ -272,19 +274,24 @@ impl PatchWork<'_> {
         self.change.create(target, new, told).await
     }
 
+    /// Checks that what identifies the object is text. The rest of the metadata is checked with the schema, when these are
+    /// filled in.
+    fn check_identity_types(&self, applied: &Value) -> Result<(), Status> {
+        let meta = applied.at("metadata");
+        let mut keys = ["name", "namespace", "resourceVersion", "uid"].into_iter();
+        let Some(key) = keys.find(|key| meta.has(key) && meta.at(key).as_str().is_none()) else {
+            return Ok(());
+        };
+        let wanted = expected(self.target.resource);
+        Err(Status::bad_request(format!(
+            "failed to create typed patch object (/; {}, Kind={}): .metadata.{key}: expected string",
+            wanted.api_version(),
+            wanted.kind
+        )))
+    }
+
     /// An applied configuration may leave out the name, which is in the path.
     fn identify(&self, object: &mut Value) -> Result<(), Status> {
-        let meta = object.at("metadata");
-        let odd =
-            ["name", "namespace"].into_iter().find(|key| meta.has(key) && meta.at(key).as_str().is_none());
-        if let Some(key) = odd {
-            let wanted = expected(self.target.resource);
-            return Err(Status::bad_request(format!(
-                "failed to create typed patch object (/; {}, Kind={}): .metadata.{key}: expected string",
-                wanted.api_version(),
-                wanted.kind
-            )));
-        }
         if object.at("metadata").text("name").is_empty()
             && let Some(meta) = object.inner_or_new("metadata")
         {

@@ -91,17 +91,19 @@ impl Decide for &mut Replacing<'_> {
                 let mut new = sent.clone();
                 change.update(target, &mut new, stored, warnings).await
             }
+            None if change.view != ObjectView::Whole || !target.resource.rules.create_on_update() => {
+                Err(target.not_found())
+            }
             // A request for a certain object is refused although others would be created.
             None if !sent.at("metadata").text("uid").is_empty() => {
                 target.check_uid(sent.at("metadata").text("uid"), &Value::Null)?;
                 Err(target.not_found())
             }
-            None if change.view == ObjectView::Whole && target.resource.rules.create_on_update() => {
+            None => {
                 let mut new = sent.clone();
                 target.resource.rules.track(&change.tracking, None, &mut new);
                 change.create(target, new, warnings).await
             }
-            None => Err(target.not_found()),
         }
     }
 }

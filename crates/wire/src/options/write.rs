@@ -187,8 +187,10 @@ fn field_manager_errors(manager: &str) -> Vec<FieldError> {
     if manager.len() > MANAGER_MAX {
         errors.push(FieldError::too_long("fieldManager", MANAGER_MAX));
     }
-    if !manager.chars().all(go::is_print) {
-        errors.push(FieldError::invalid("fieldManager", manager, "should only contain printable characters"));
+    // One is enough: each error repeats the name.
+    if let Some((at, character)) = manager.char_indices().find(|(_, character)| !go::is_print(*character)) {
+        let why = format!("invalid character U+{:04X} (at position {at})", u32::from(character));
+        errors.push(FieldError::invalid("fieldManager", manager, why));
     }
     errors
 }
@@ -240,7 +242,7 @@ mod tests {
         );
         assert!(
             message("fieldManager=a%07", WriteKind::Update)
-                .ends_with("should only contain printable characters")
+                .ends_with("invalid character U+0007 (at position 1)")
         );
     }
 
