@@ -89,6 +89,7 @@ struct Admission {
 }
 
 impl Admission {
+    /// The options of admission.
     fn options(&self) -> AdmissionOptions {
         AdmissionOptions {
             enable: self.enable_admission_plugins.clone(),
@@ -124,6 +125,7 @@ struct Lifecycle {
 }
 
 impl Lifecycle {
+    /// The options of the controllers. A TTL of zero keeps Events for ever.
     fn options(&self) -> LifecycleOptions {
         LifecycleOptions {
             first_objects: !self.no_first_objects,
@@ -316,6 +318,7 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
+    /// Waits for SIGTERM or SIGINT.
     async fn wait(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -113,6 +113,7 @@ fn default_class(request: &Attributes<'_>) -> Option<Class> {
     classes.iter().map(read).min_by_key(|class| class.value)
 }
 
+/// Reads what admission needs of a PriorityClass.
 fn read(class: &Value) -> Class {
     let policy = class.text("preemptionPolicy");
     Class {

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stays_and_the_rest_goes_before_the_bound() {
+    fn trees_in_use_stay_and_others_leave_before_the_bound() {
         let (recent, rules) = (RecentTrees::new(10_000), rules());
         let key = |n: u64| Arc::from(format!("/registry/configmaps/n/{n}"));
         for n in 0..100 {
