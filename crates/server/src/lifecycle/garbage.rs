@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn only_the_wanted_metadata_is_read() {
         let owners = json!([{"uid": "r", "blockOwnerDeletion": true}]);
-        let pod = json!({"kind": "Pod", "metadata": {"name": "a", "uid": "u", "ownerReferences": owners.clone(),
+        let pod = json!({"kind": "Pod", "metadata": {"name": "a", "uid": "u", "ownerReferences": owners,
             "managedFields": [{"uid": "x"}]}, "spec": {"uid": "y"}});
         let bytes = listwatch_wire::json::encode_stored(&pod);
         assert_eq!(metadata(&bytes, &["uid"]), json!({"uid": "u"}));

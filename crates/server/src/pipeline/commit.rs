@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use listwatch_kinds::tree::Tree;
 use listwatch_storage::{self as storage, Expect, KeyValue, Write};
 use listwatch_wire::json::{Encoded, Value};
 use listwatch_wire::{Revision, Status, json};
@@ -141,6 +142,8 @@ pub(super) async fn store(
     let bytes = Bytes::from(bytes);
     // A tree that was converted may read back as another one.
     let maker = stored.is_same(&object).then(|| Arc::clone(rules) as Arc<dyn TreeMaker>);
+    // The bytes have no version.
+    let exact = exact && !stored.at("metadata").has("resourceVersion");
     let tree = exact.then(|| WrittenTree { value: stored, bytes: bytes.clone(), spans: spans.into() });
     tree.iter().for_each(|tree| trees.offer(&target.key, tree.clone()));
     match put(api, target, Some(bytes.clone()), expect, charges).await? {
