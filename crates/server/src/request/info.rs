@@ -245,6 +245,8 @@ impl RequestTarget {
             legacy_watch,
             ..ResourceInfo::default()
         };
+        // Namespaces are in no namespace.
+        let nested = group.is_empty() && matches!(rest, ["namespaces", _, "namespaces", ..]);
         let rest = match rest {
             [] => return Self::NonResource,
             ["namespaces", name, sub, ..] if OF_NAMESPACES.contains(sub) => {
@@ -264,7 +266,7 @@ impl RequestTarget {
         info.resource = rest.first().copied().unwrap_or_default().to_owned();
         info.name = rest.get(1).map(|part| (*part).to_owned());
         info.subresource = rest.get(2).map(|part| (*part).to_owned());
-        info.too_deep = rest.len() > 3;
+        info.too_deep = nested || rest.len() > 3;
         info.head = method == Method::HEAD;
         info.verb = match (legacy_watch, method) {
             (true, &Method::GET) => Verb::Watch,
