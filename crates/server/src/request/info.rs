@@ -80,7 +80,8 @@ impl RequestInfo {
                 subresource: info.subresource.as_deref().unwrap_or_default(),
                 namespace: info.namespace.as_deref().unwrap_or_default(),
                 name: info.name.as_deref().or(self.selected_name(info.verb)).unwrap_or_default(),
-                path: &self.http.path,
+                // A resource without a name is no path: rights to the paths of discovery say nothing about it.
+                path: if info.resource.is_empty() { "" } else { &self.http.path },
                 fields: self.fields.as_ref(),
             }),
         }
