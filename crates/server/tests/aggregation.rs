@@ -241,6 +241,25 @@ async fn requests_are_forwarded_with_the_identity_of_the_user() {
     assert!(sea.extension.connections.load(Ordering::SeqCst) <= 3, "connections are kept");
 }
 
+/// Whoever may read discovery, which is everybody, left the name of the resource out and had the request forwarded.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_without_a_resource_are_not_forwarded_by_rights_to_paths() {
+    let sea = Sea::start().await;
+    let mut client = Client::new(&sea.server).await;
+    for (path, expected) in [
+        ("/apis/sea.example.com/v1", 200),
+        (FISHES, 403),
+        ("/apis/sea.example.com/v1//namespaces/default/fishes", 403),
+        ("/apis/sea.example.com/v1/namespaces/default//fishes", 403),
+        ("/api/v1//secrets", 403),
+    ] {
+        client.send("GET", path, "impersonate-user: eve\r\n", "").await;
+        assert_eq!(client.answer().await.status, expected, "{path}");
+    }
+    let unnamed = client.call("GET", "/apis/sea.example.com/v1//fishes", None).await;
+    assert_eq!(unnamed.status, 200, "a right to all resources includes it");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn discovery_and_openapi_show_what_the_extension_serves() {
     let sea = Sea::start().await;

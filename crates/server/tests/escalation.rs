@@ -86,6 +86,43 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
 
+/// Who had the rights to Namespaces in one namespace, their own, put another one's name behind it, and read, changed, made and
+/// deleted that one.
+#[tokio::test]
+async fn rights_in_one_namespace_are_none_to_other_namespaces() {
+    let mut stage = Stage::new().await;
+    for name in ["hers", "other"] {
+        stage.admin("POST", "/api/v1/namespaces", json!({"metadata": {"name": name}})).await;
+    }
+    let binding = stage.binding("mallory", "cluster-admin");
+    let made = stage.admin("POST", &format!("{RBAC}/namespaces/hers/rolebindings"), binding).await;
+    assert_eq!(made.status, 201);
+    let one = "/api/v1/namespaces/hers/namespaces/other";
+    let body = json!({"metadata": {"name": "other", "labels": {"mallory": "was-here"}}});
+    for (method, path) in [
+        ("GET", one.to_owned()),
+        ("PUT", one.to_owned()),
+        ("DELETE", one.to_owned()),
+        ("GET", format!("{one}/status")),
+        ("PUT", format!("{one}/status")),
+        ("PUT", format!("{one}/finalize")),
+        ("GET", "/api/v1/namespaces/hers/namespaces/hers".to_owned()),
+        ("GET", "/api/v1/namespaces/hers/namespaces".to_owned()),
+        ("POST", "/api/v1/namespaces/hers/namespaces".to_owned()),
+        ("GET", "/api/v1/namespaces/hers/namespaces?watch=1&timeoutSeconds=1".to_owned()),
+        ("GET", "/api/v1/watch/namespaces/hers/namespaces?timeoutSeconds=1".to_owned()),
+        ("GET", "/api/v1/watch/namespaces/hers/namespaces/other?timeoutSeconds=1".to_owned()),
+        ("GET", "/listwatch/v1/history?version=v1&resource=namespaces&namespace=hers&name=other".to_owned()),
+    ] {
+        let answer = stage.as_user("mallory", method, &path, &body).await;
+        assert_eq!(answer.status, 404, "{method} {path}");
+    }
+    let hers = stage.as_user("mallory", "GET", "/api/v1/namespaces/hers", &Value::Null).await;
+    let history = "/listwatch/v1/history?version=v1&resource=namespaces&namespace=hers&name=hers";
+    let history = stage.as_user("mallory", "GET", history, &Value::Null).await;
+    assert_eq!((hers.status, history.status), (200, 200), "a Namespace is in itself");
+}
+
 /// Who may update the role they are bound to added an aggregationRule that takes all default roles, and was cluster-admin.
 #[tokio::test]
 async fn aggregation_is_for_those_who_have_everything() {

@@ -124,6 +124,29 @@ async fn a_dependent_with_another_owner_stays_and_forgets_the_lost_one() {
     server.shutdown().await;
 }
 
+/// A thousand references with wrong uids named one large object, which was parsed for each of them on a thread that connections
+/// need: nobody was answered for a minute.
+#[tokio::test]
+async fn an_owner_is_read_once_for_all_references_to_it() {
+    let server = start_on(quick()).await;
+    let mut client = Client::new(&server).await;
+    let mut large = config_map("large", "x");
+    for n in 0..20_000 {
+        large["data"][format!("k{n}")] = json!("v");
+    }
+    let large = made(&mut client, &large).await;
+    let mut child = owned("child", &large, false);
+    let references = child["metadata"]["ownerReferences"].as_array_mut().unwrap();
+    for n in 0..4_000 {
+        let mut wrong = references[0].clone();
+        wrong["uid"] = json!(format!("wrong-{n}"));
+        references.push(wrong);
+    }
+    made(&mut client, &child).await;
+    until(&server, &format!("{MAPS}/child"), |child| owners(child.unwrap()) == 1).await;
+    server.shutdown().await;
+}
+
 #[tokio::test]
 async fn events_expire() {
     let lifecycle =

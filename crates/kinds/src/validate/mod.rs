@@ -116,6 +116,9 @@ pub fn status_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
     finalizers(kind, new, &mut errors);
+    if kind.group.is_empty() && kind.kind == "Pod" {
+        pod_change::status_annotations(new, old, &mut errors);
+    }
     content(kind, ObjectPart::Status, new, Some(old), &mut errors);
     errors.into_vec()
 }

@@ -10,18 +10,63 @@ use std::collections::{HashMap, HashSet};
 use listwatch_wire::json::Value;
 
 use super::freeze::set_back;
+use super::pod_resize::MIRROR;
 use crate::Kind;
 use crate::field::{Errors, Path};
+use crate::prepare::APPARMOR;
 use crate::rules::{self, At, Check, ObjectPart};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![pod_changes_little];
+pub(super) const CHECKS: &[(&str, Check)] = checks![pod_changes_little, pod_annotations_stay];
 
 const FROZEN: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// Runs the rules of a Pod's spec, for subresources that change what an ordinary update may not.
 pub(super) fn without_freeze(kind: &Kind, new: &Value, errors: &mut Errors) {
     rules::run(kind, ObjectPart::Spec, new, None, errors);
+}
+
+fn pod_annotations_stay(at: &At<'_>, errors: &mut Errors) {
+    if let Some(old) = at.old {
+        annotations_stay(at.value, old, errors);
+    }
+}
+
+/// Checks the annotations of a Pod at a write to its status, which may carry metadata.
+pub(super) fn status_annotations(new: &Value, old: &Value, errors: &mut Errors) {
+    annotations_stay(new, old, errors);
+    let mirrored = new.below("metadata.annotations").at(MIRROR);
+    if let (Some(mirrored), true) = (mirrored.as_str(), new.at("spec").text("nodeName").is_empty()) {
+        let metadata = Path::root("metadata");
+        let annotations = metadata.child("annotations");
+        let detail = "must set spec.nodeName if mirror pod annotation is set";
+        errors.invalid(&annotations.key(MIRROR), mirrored, detail);
+    }
+}
+
+/// The annotations that say where a Pod comes from and how it is confined stay as they are: the rights of kubelets and the
+/// security of Pods are decided by them when the Pod is created.
+fn annotations_stay(new: &Value, old: &Value, errors: &mut Errors) {
+    let metadata = Path::root("metadata");
+    let path = metadata.child("annotations");
+    let (now, was) = (new.below("metadata.annotations"), old.below("metadata.annotations"));
+    let mut refuse = |key: &str, verb: &str| {
+        if key.starts_with(APPARMOR) {
+            errors.forbidden(&path.key(key), format!("may not {verb} AppArmor annotations"));
+        } else if key == MIRROR {
+            errors.forbidden(&path.key(key), format!("may not {verb} mirror pod annotation"));
+        }
+    };
+    for (key, value) in was.as_object().into_iter().flatten() {
+        if now.at(key) != value {
+            refuse(key, "remove or update");
+        }
+    }
+    for (key, _) in now.as_object().into_iter().flatten() {
+        if !was.has(key) {
+            refuse(key, "add");
+        }
+    }
 }
 
 /// Of a Pod that exists only a few fields may still change.

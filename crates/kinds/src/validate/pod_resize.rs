@@ -11,7 +11,7 @@ use crate::field::{Errors, Path};
 use crate::prepare::qos_class;
 use crate::tree::Tree;
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const LISTS: [&str; 2] = ["requests", "limits"];
 /// The fields of a container, and of a Pod as a whole, that may change.
 const RESIZABLE: [&str; 4] = [

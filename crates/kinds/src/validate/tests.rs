@@ -256,6 +256,62 @@ fn immutable_fields_are_reported() {
     }
 }
 
+/// Who could write a Pod or its status made it a mirror Pod, and its kubelet lost the rights to what the Pod needs.
+#[test]
+fn the_annotations_that_decide_about_a_pod_stay() {
+    let kind = by_kind("", "v1", "Pod").unwrap();
+    let pod = |annotations: Value| {
+        let mut pod = json!({
+            "metadata": {"name": "x", "namespace": "n", "resourceVersion": "1", "annotations": annotations},
+            "spec": {"nodeName": "a", "containers": [{"name": "c", "image": "i"}]},
+        });
+        defaults::apply(kind, &mut pod);
+        pod
+    };
+    let mirror = |value: &str| json!({"kubernetes.io/config.mirror": value});
+    let profile = |value: &str| json!({"container.apparmor.security.beta.kubernetes.io/c": value});
+    for (old, new, expected) in [
+        (
+            json!({}),
+            mirror("h"),
+            "[kubernetes.io/config.mirror]: Forbidden: may not add mirror pod annotation",
+        ),
+        (
+            mirror("h"),
+            json!({}),
+            "[kubernetes.io/config.mirror]: Forbidden: may not remove or update mirror pod annotation",
+        ),
+        (
+            mirror("h"),
+            mirror("i"),
+            "[kubernetes.io/config.mirror]: Forbidden: may not remove or update mirror pod annotation",
+        ),
+        (mirror("h"), mirror("h"), ""),
+        (json!({}), json!({"other": "o"}), ""),
+        (
+            json!({}),
+            profile("unconfined"),
+            "[container.apparmor.security.beta.kubernetes.io/c]: Forbidden: may not add AppArmor annotations",
+        ),
+        (
+            profile("runtime/default"),
+            profile("unconfined"),
+            "[container.apparmor.security.beta.kubernetes.io/c]: Forbidden: may not remove or update AppArmor annotations",
+        ),
+    ] {
+        let (old, new) = (pod(old), pod(new));
+        for errors in [update(kind, &new, &old), status_update(kind, &new, &old)] {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            let expected: Vec<String> = [expected]
+                .iter()
+                .filter(|text| !text.is_empty())
+                .map(|text| format!("metadata.annotations{text}"))
+                .collect();
+            assert_eq!(errors, expected);
+        }
+    }
+}
+
 #[test]
 fn ephemeral_containers_cannot_be_removed() {
     let kind = by_kind("", "v1", "Pod").unwrap();

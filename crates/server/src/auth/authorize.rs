@@ -29,7 +29,7 @@ pub struct Attributes<'a> {
     pub group: &'a str,
     /// Version.
     pub version: &'a str,
-    /// Resource; empty for other paths.
+    /// Resource; empty for other paths, and for a request that leaves out its name.
     pub resource: &'a str,
     /// Subresource; empty if none.
     pub subresource: &'a str,
@@ -37,7 +37,7 @@ pub struct Attributes<'a> {
     pub namespace: &'a str,
     /// Name; empty for collections.
     pub name: &'a str,
-    /// The path of requests that are not about resources.
+    /// The path of requests that are not about resources. Empty with an empty `resource`: only a right to all resources allows it.
     pub path: &'a str,
     /// The fields that the objects of a list, a watch or a deletion are selected by.
     pub fields: Option<&'a FieldSelector>,
@@ -50,7 +50,7 @@ impl Attributes<'_> {
     pub fn refusal(&self, user: &User, reason: &str) -> Status {
         let Attributes { verb, group, resource, name, .. } = self;
         let user = quote(&user.name);
-        let mut why = if resource.is_empty() {
+        let mut why = if resource.is_empty() && !self.path.is_empty() {
             format!("User {user} cannot {verb} path {}", quote(self.path))
         } else {
             let what = quote(&self.full_resource());

@@ -17,7 +17,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue,
+    SEC_WEBSOCKET_PROTOCOL, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{Request as HttpRequest, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -28,7 +29,7 @@ use smallvec::smallvec;
 use tokio::time::Instant;
 
 use crate::api::Api;
-use crate::auth::User;
+use crate::auth::{TOKEN_PROTOCOL, User};
 use crate::fairness::Flow;
 use crate::http::body::{Body, BodyPieces, Broken, FrameBytes, Response, WatchBody};
 use crate::http::request::{BodyProblem, BodySource, Request};
@@ -144,6 +145,7 @@ fn outgoing(request: &Request, user: &User, body: Bytes) -> Result<HttpRequest<F
     *headers = passed_on(&request.headers);
     headers.remove(AUTHORIZATION);
     headers.remove(CONTENT_LENGTH);
+    remove_token_protocol(headers);
     let impersonating: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("impersonate-")).cloned().collect();
     impersonating.iter().for_each(|name| drop(headers.remove(name)));
@@ -156,6 +158,18 @@ fn outgoing(request: &Request, user: &User, body: Bytes) -> Result<HttpRequest<F
         }
     }
     Ok(forwarded)
+}
+
+/// Removes the subprotocol in which browsers send a token, and leaves the others.
+fn remove_token_protocol(headers: &mut HeaderMap) {
+    let sent = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|line| line.to_str().ok());
+    let protocols = sent.flat_map(|line| line.split(',')).map(str::trim);
+    let others: Vec<&str> = protocols.filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect();
+    let others = Some(others.join(", ")).filter(|others| !others.is_empty());
+    headers.remove(SEC_WEBSOCKET_PROTOCOL);
+    if let Some(others) = others.and_then(|others| HeaderValue::try_from(others).ok()) {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, others);
+    }
 }
 
 /// Characters of a path that are written as they are; a slash inside a name was none.
@@ -298,6 +312,7 @@ mod tests {
             ("x-remote-extra-scopes", "all"),
             ("connection", "keep-alive"),
             ("accept", "application/json"),
+            ("sec-websocket-protocol", "v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0,x"),
         ] {
             headers.insert(name, value.parse().unwrap());
         }
@@ -321,6 +336,7 @@ mod tests {
             found,
             [
                 "accept: application/json",
+                "sec-websocket-protocol: v5.channel.k8s.io, x",
                 "x-remote-extra-example.com%2fa%25b: 1",
                 "x-remote-extra-example.com%2fa%25b: 2",
                 "x-remote-group: a",

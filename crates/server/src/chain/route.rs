@@ -176,7 +176,8 @@ fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Resp
     let of_namespaces = &*resource.plural == "namespaces" && resource.group.is_empty();
     let wrong_scope = match (resource.namespaced, &info.namespace, &info.name) {
         (true, None, Some(_)) => true,
-        (false, Some(_), _) => !of_namespaces,
+        // The request was authorized in this namespace, so it must be about no other.
+        (false, Some(namespace), name) => !of_namespaces || name.as_ref() != Some(namespace),
         _ => false,
     };
     // What is behind a proxy has paths of its own.

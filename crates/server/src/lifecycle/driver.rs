@@ -272,9 +272,11 @@ impl Driver {
 
     /// Performs all tasks that are due. One that fails is tried again later.
     ///
-    /// A task that fails is queued again with a growing delay.
+    /// A task that fails is queued again with a growing delay. Tasks that wait for nothing would keep a thread to themselves, and
+    /// connections with it, so others have their turn after each.
     async fn run_due_tasks(&mut self) {
         while let Some(task) = self.queue.take(Instant::now()) {
+            tokio::task::yield_now().await;
             match self.perform(&task).await {
                 Ok(()) => self.queue.succeeded(&task),
                 Err(status) => {

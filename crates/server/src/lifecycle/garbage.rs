@@ -8,7 +8,8 @@
 //!
 //! Dependents are found in [`super::graph`]; tasks are queued by [`super::driver`].
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use listwatch_kinds::tree::Tree;
 use listwatch_storage::Revision;
@@ -17,7 +18,7 @@ use listwatch_wire::json::{Map, Value, raw};
 use listwatch_wire::options::{DeleteOptions, Preconditions};
 
 use crate::api::Api;
-use crate::lifecycle::graph::OwnerGraph;
+use crate::lifecycle::graph::{self, OwnerGraph, StorageKey, Uid};
 use crate::lifecycle::place::ObjectPlace;
 use crate::pipeline::internal::{amend, remove};
 
@@ -35,6 +36,28 @@ enum OwnerState {
     Gone,
 }
 
+/// The owners that the references of one dependent name, each read once: thousands of references may name one large object.
+type ReadOwners = HashMap<StorageKey, Option<ReadOwner>>;
+
+/// The part of an owner that decides about its dependents.
+struct ReadOwner {
+    /// `None` for an owner that cannot be read.
+    uid: Option<Uid>,
+    /// True if its deletion waits for its dependents.
+    waits: bool,
+}
+
+impl ReadOwner {
+    /// Reads these fields and skips the others, which may be a megabyte.
+    fn new(value: &[u8]) -> Self {
+        let finalizers = raw::lookup(value, &["metadata", "finalizers"]).unwrap_or_default();
+        let finalizers = Value::read(finalizers).unwrap_or_default();
+        let held = finalizers.as_array().is_some_and(|names| names.iter().any(|name| name == FOREGROUND));
+        let waits = held && raw::lookup(value, &["metadata", "deletionTimestamp"]).is_some();
+        Self { uid: graph::uid(value), waits }
+    }
+}
+
 /// Returns true if an object waits for the collector, by its bytes.
 /// A search for words and no parse, because every change of every object passes here. A false match costs a task that
 /// finds nothing to do.
@@ -45,7 +68,7 @@ pub(super) fn waits(value: &[u8]) -> bool {
 
 /// Decides about an object that names owners.
 ///
-/// Costs one read of the store per owner. With another owner that stays, the object only loses the references to
+/// Costs one read of the store per owner, after each of which other tasks of the server have their turn. With another owner that stays, the object only loses the references to
 /// those that are gone; otherwise it is deleted. Its uid and its revision are conditions of that: neither another
 /// object of the same name goes, nor one that was given another owner meanwhile.
 ///
@@ -55,16 +78,15 @@ pub(super) fn waits(value: &[u8]) -> bool {
 #[doc(alias = "attemptToDeleteItem")]
 pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) -> Result<(), Status> {
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(()) };
-    let Some(found) = api.engine.get(key, None).await.map_err(Status::internal)? else { return Ok(()) };
-    let mut states = Vec::new();
-    for owner in metadata(&found.value, &["ownerReferences"]).list("ownerReferences") {
-        states.push((owner.text("uid").to_owned(), owner_state(api, &place, owner).await?));
+    let Some((meta, revision)) = read(api, key).await? else { return Ok(()) };
+    let (mut states, mut known) = (Vec::new(), ReadOwners::new());
+    for owner in meta.list("ownerReferences") {
+        states.push((owner.text("uid").to_owned(), owner_state(api, &place, owner, &mut known).await?));
     }
     let any = |state| states.iter().any(|(_, found)| *found == state);
     if states.is_empty() || !(any(OwnerState::Gone) || any(OwnerState::Waiting)) {
         return Ok(());
     }
-    let (Ok(object), revision) = (Value::read(&found.value), found.revision) else { return Ok(()) };
     if any(OwnerState::Solid) {
         let lost: Vec<_> = states
             .iter()
@@ -73,7 +95,7 @@ pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) ->
             .collect();
         return forget_owners(api, &place, &lost).await;
     }
-    let uid = object.at("metadata").text("uid");
+    let uid = meta.text("uid");
     let has_dependents = !graph.dependents(uid).is_empty();
     let policy = if any(OwnerState::Waiting) && has_dependents { "Foreground" } else { "Background" };
     let options = DeleteOptions {
@@ -82,7 +104,7 @@ pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) ->
             resource_version: Some(revision.to_string()),
         }),
         // Finalizers that the object already has for its own dependents stay.
-        propagation_policy: (!object.at("metadata").has("deletionTimestamp")).then(|| policy.to_owned()),
+        propagation_policy: (!meta.has("deletionTimestamp")).then(|| policy.to_owned()),
         ..DeleteOptions::default()
     };
     remove(api, &place.resource, place.namespace(), &place.name, &options).await.map(drop)
@@ -104,15 +126,24 @@ fn metadata(value: &[u8], wanted: &[&str]) -> Value {
     Value::Object(fields)
 }
 
-/// Reads the latest version and its revision from the store. Bytes that are no object count as absent: the collector
-/// leaves them alone.
+/// Reads what decides about the latest version of an object, and its revision, from the store. Bytes that are no object have no owners
+/// and no finalizers: the collector leaves them alone.
+///
+/// An engine may answer at once, so others have their turn first: the collector reads in loops.
 async fn read(api: &Api, key: &str) -> Result<Option<(Value, Revision)>, Status> {
+    const WANTED: [&str; 4] = ["deletionTimestamp", "finalizers", "ownerReferences", "uid"];
+    tokio::task::yield_now().await;
     let found = api.engine.get(key, None).await.map_err(Status::internal)?;
-    Ok(found.and_then(|found| Some((Value::read(&found.value).ok()?, found.revision))))
+    Ok(found.map(|found| (metadata(&found.value, &WANTED), found.revision)))
 }
 
 /// Looks an owner up in the store, by name and uid. An owner of another uid is gone, even if its name exists.
-async fn owner_state(api: &Api, dependent: &ObjectPlace, reference: &Value) -> Result<OwnerState, Status> {
+async fn owner_state(
+    api: &Api,
+    dependent: &ObjectPlace,
+    reference: &Value,
+    known: &mut ReadOwners,
+) -> Result<OwnerState, Status> {
     let version = reference.text("apiVersion");
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     // A kind that is not served may come back; nothing is deleted for it.
@@ -123,23 +154,22 @@ async fn owner_state(api: &Api, dependent: &ObjectPlace, reference: &Value) -> R
     if resource.namespaced && namespace.is_none() {
         return Ok(OwnerState::Solid);
     }
-    let key = resource.key(namespace, reference.text("name"));
-    let Some(found) = api.engine.get(&key, None).await.map_err(Status::internal)? else {
-        return Ok(OwnerState::Gone);
+    let found = match known.entry(resource.key(namespace, reference.text("name"))) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(unknown) => {
+            tokio::task::yield_now().await;
+            let found = api.engine.get(unknown.key(), None).await.map_err(Status::internal)?;
+            unknown.insert(found.map(|found| ReadOwner::new(&found.value)))
+        }
     };
-    let meta = metadata(&found.value, &["uid", "deletionTimestamp"]);
-    if meta.text("uid") == reference.text("uid") && !meta.has("deletionTimestamp") {
-        return Ok(OwnerState::Solid);
-    }
-    // An owner that cannot be read is there all the same.
-    let Ok(owner) = Value::read(&found.value) else { return Ok(OwnerState::Solid) };
-    let meta = owner.at("metadata");
-    if meta.text("uid") != reference.text("uid") {
-        return Ok(OwnerState::Gone);
-    }
-    let waiting = meta.has("deletionTimestamp")
-        && meta.list("finalizers").iter().any(|finalizer| finalizer == FOREGROUND);
-    Ok(if waiting { OwnerState::Waiting } else { OwnerState::Solid })
+    Ok(match found {
+        None => OwnerState::Gone,
+        // An owner that cannot be read is there all the same.
+        Some(ReadOwner { uid: None, .. }) => OwnerState::Solid,
+        Some(ReadOwner { uid: Some(uid), .. }) if **uid != *reference.text("uid") => OwnerState::Gone,
+        Some(ReadOwner { waits: true, .. }) => OwnerState::Waiting,
+        Some(_) => OwnerState::Solid,
+    })
 }
 
 /// Removes owner references from an object.
@@ -180,8 +210,7 @@ pub(super) enum OwnerProgress {
 /// harmless since each step does nothing the second time.
 pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> Result<OwnerProgress, Status> {
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(OwnerProgress::Done) };
-    let Some((object, _)) = read(api, key).await? else { return Ok(OwnerProgress::Done) };
-    let meta = object.at("metadata");
+    let Some((meta, _)) = read(api, key).await? else { return Ok(OwnerProgress::Done) };
     let held_by = |name: &str| {
         meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == name)
     };
@@ -210,8 +239,8 @@ pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> R
 
 /// Returns true if a dependent exists and blocks the deletion of its owner.
 async fn blocks(api: &Api, key: &str, uid: &str) -> Result<bool, Status> {
-    let Some((object, _)) = read(api, key).await? else { return Ok(false) };
-    let owners = object.at("metadata").list("ownerReferences");
+    let Some((meta, _)) = read(api, key).await? else { return Ok(false) };
+    let owners = meta.list("ownerReferences");
     Ok(owners.iter().any(|owner| owner.text("uid") == uid && owner.flag("blockOwnerDeletion")))
 }
 

@@ -12,9 +12,9 @@ use listwatch_wire::json::raw;
 use memchr::memmem;
 
 /// Owners are known by uid: an object of the same name is another one.
-type Uid = Arc<str>;
+pub(super) type Uid = Arc<str>;
 /// Dependents are read and deleted by key.
-type StorageKey = Arc<str>;
+pub(super) type StorageKey = Arc<str>;
 
 /// The graph of owners and dependents.
 /// Memory is proportional to the number of references. kube-controller-manager keeps a node for every object of the

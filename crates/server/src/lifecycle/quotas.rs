@@ -85,7 +85,7 @@ async fn recalculate_one(
 ) -> Result<(), Status> {
     let Ok(value) = Value::read(quota.stored()) else { return Ok(()) };
     let spec = value.at("spec");
-    let used = count(api, namespace, spec);
+    let used = count(api, namespace, spec).await;
     let status = json!({"hard": spec.at("hard").clone(), "used": document(&used)});
     if value.at("status") == &status {
         return Ok(());
@@ -108,7 +108,9 @@ async fn recalculate_one(
 
 /// The usage of everything that a quota limits.
 /// Every name of the spec is present, also with zero: a missing one makes admission refuse all writes that it limits.
-fn count(api: &Api, namespace: &str, spec: &Value) -> Amounts {
+///
+/// Others have their turn after each object, which may be large: nothing else here waits.
+async fn count(api: &Api, namespace: &str, spec: &Value) -> Amounts {
     let hard = amounts(spec.at("hard"));
     let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::default())).collect();
     let (served, mut seen) = (api.registry.served(), Vec::new());
@@ -121,6 +123,7 @@ fn count(api: &Api, namespace: &str, spec: &Value) -> Amounts {
         seen.push(collection);
         let snapshot = resource.collection.snapshot();
         for object in snapshot.range(&resource.collection.walk(&within(namespace), None)) {
+            tokio::task::yield_now().await;
             let Ok(object) = Value::read(object.stored()) else { continue };
             if is_in_scope(spec, resource, &object) {
                 let mut cost = usage.measure(&object);

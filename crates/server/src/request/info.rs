@@ -81,7 +81,8 @@ impl RequestInfo {
                 subresource: info.subresource.as_deref().unwrap_or_default(),
                 namespace: info.namespace.as_deref().unwrap_or_default(),
                 name: info.name.as_deref().or(self.selected_name(info.verb)).unwrap_or_default(),
-                path: &self.http.path,
+                // A resource without a name is no path: rights to the paths of discovery say nothing about it.
+                path: if info.resource.is_empty() { "" } else { &self.http.path },
                 fields: self.fields.as_ref(),
             }),
         }
@@ -247,6 +248,8 @@ impl RequestTarget {
             legacy_watch,
             ..ResourceInfo::default()
         };
+        // Namespaces are in no namespace.
+        let nested = group.is_empty() && matches!(rest, ["namespaces", _, "namespaces", ..]);
         let rest = match rest {
             [] => return Self::NonResource,
             ["namespaces", name, sub, ..] if OF_NAMESPACES.contains(sub) => {
@@ -266,7 +269,7 @@ impl RequestTarget {
         info.resource = rest.first().copied().unwrap_or_default().to_owned();
         info.name = rest.get(1).map(|part| (*part).to_owned());
         info.subresource = rest.get(2).map(|part| (*part).to_owned());
-        info.too_deep = rest.len() > 3;
+        info.too_deep = nested || rest.len() > 3;
         info.head = method == Method::HEAD;
         info.verb = match (legacy_watch, method) {
             (true, &Method::GET) => Verb::Watch,

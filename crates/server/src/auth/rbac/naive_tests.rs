@@ -123,7 +123,7 @@ fn is(subject: &Value, user: &User, namespace: &str) -> bool {
 
 fn rule_allows(rule: &Value, wanted: &Attributes<'_>) -> bool {
     let one_of = |key: &str, value: &str| has(list(rule, key), "*") || has(list(rule, key), value);
-    if wanted.resource.is_empty() {
+    if wanted.resource.is_empty() && !wanted.path.is_empty() {
         return one_of("/verbs", wanted.verb)
             && list(rule, "/nonResourceURLs").iter().filter_map(Value::as_str).any(|url| {
                 url == "*"

@@ -77,7 +77,7 @@ impl PolicyRule {
     #[must_use]
     pub fn allows(&self, wanted: &Attributes<'_>) -> bool {
         let Attributes { verb, group, resource, subresource, name, path, .. } = *wanted;
-        if resource.is_empty() {
+        if resource.is_empty() && !path.is_empty() {
             return any_or(&self.verbs, verb)
                 && self.non_resource_urls.iter().any(|rule| path_matches(rule, path));
         }
