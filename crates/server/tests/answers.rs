@@ -63,7 +63,7 @@ async fn a_copy_of_what_is_gone_cannot_come_back() {
     let path = format!("{MAPS}/a");
     let mut copy = client.get(&path).await;
     client.call("DELETE", &path, None).await;
-    assert_eq!(client.call("PUT", &path, Some(&copy)).await.status, 409);
+    assert_eq!(client.call("PUT", &path, Some(&copy)).await.status, 404);
     copy["metadata"].as_object_mut().unwrap().remove("uid");
     assert_eq!(client.call("PUT", &path, Some(&copy)).await.status, 404);
 }
@@ -496,6 +496,7 @@ async fn what_no_put_creates_is_not_found_whatever_the_uid() {
     let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/b";
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "uid": "u"}});
     assert_eq!(client.call("PUT", path, Some(&budget)).await.status, 404);
-    let map = json!({"metadata": {"name": "b", "uid": "u"}});
-    assert_eq!(client.call("PUT", &format!("{MAPS}/b"), Some(&map)).await.status, 409);
+    let lease = json!({"metadata": {"name": "b", "uid": "u"}});
+    let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/b";
+    assert_eq!(client.call("PUT", path, Some(&lease)).await.status, 409);
 }
