@@ -35,6 +35,10 @@ const AHEAD: Duration = Duration::from_millis(2);
 /// The users that are counted at a time, about 100 bytes each. Further ones are not paced.
 const MAX_USERS: usize = 4096;
 
+/// The time between two looks for users whose shares are even, when there is no room for another one: each costs as much as there are
+/// users.
+const SWEEP: Duration = Duration::from_millis(10);
+
 /// The requests that an estimate of their cost is made from, and its weight among the estimates before it.
 const SAMPLE: f64 = 8.0;
 const WEIGHT: f64 = 0.2;
@@ -108,11 +112,20 @@ struct Paces<T> {
     users: HashMap<u64, Pace<T>, foldhash::fast::RandomState>,
     /// The users with waiting requests.
     held: VecDeque<u64>,
+    /// The time from which users may be looked for whose shares are even.
+    next_sweep: Instant,
 }
 
 impl<T> Paces<T> {
     fn new(rate: f64, now: Instant) -> Self {
-        Self { rate, last: None, shared_until: now, users: HashMap::default(), held: VecDeque::new() }
+        Self {
+            rate,
+            last: None,
+            shared_until: now,
+            users: HashMap::default(),
+            held: VecDeque::new(),
+            next_sweep: now,
+        }
     }
 
     fn is_shared(&self, now: Instant) -> bool {
@@ -195,16 +208,25 @@ impl<T> Paces<T> {
     /// The account of a user; `None` if there are too many.
     fn pace(&mut self, user: u64, now: Instant) -> Option<&mut Pace<T>> {
         if self.users.len() >= MAX_USERS && !self.users.contains_key(&user) {
-            let rate = self.rate;
-            self.users.retain(|_, pace| {
-                pace.settle(rate, now);
-                pace.debt > 0.0 || !pace.waiting.is_empty()
-            });
+            self.sweep(now);
             if self.users.len() >= MAX_USERS {
                 return None;
             }
         }
         Some(self.users.entry(user).or_insert_with(|| Pace::new(now)))
+    }
+
+    /// Forgets the users whose shares are even, unless that was done a moment ago.
+    fn sweep(&mut self, now: Instant) {
+        if now < self.next_sweep {
+            return;
+        }
+        self.next_sweep = now + SWEEP;
+        let rate = self.rate;
+        self.users.retain(|_, pace| {
+            pace.settle(rate, now);
+            pace.debt > 0.0 || !pace.waiting.is_empty()
+        });
     }
 }
 
@@ -381,7 +403,7 @@ mod tests {
             paces.charge(user, Duration::from_nanos(1), now);
             assert!(paces.users.len() <= MAX_USERS);
         }
-        let later = now + MS;
+        let later = now + SWEEP;
         assert!(paces.enter(u64::MAX, Some(true), later) && paces.users.len() < 10, "their shares are even");
         paces.charge(u64::MAX, 100 * MS, later);
         assert!(!paces.enter(u64::MAX, Some(true), later));
