@@ -320,6 +320,9 @@ pub struct RequestLimits {
     pub user_processor_percent: u32,
     /// Answers above this are compressed for clients that allow it. Below it the gain is not worth the time.
     pub gzip_above: usize,
+    /// Bytes of all compressors together, about 256 KiB each: a client that does not read keeps one for as long as it likes. Answers
+    /// that find no room are sent as they are.
+    pub gzip_bytes: usize,
     /// Bytes of a protobuf list that are kept while its length, which precedes it, is computed. Longer lists are
     /// encoded twice, so this is above the lists of most clusters.
     pub protobuf_bytes: usize,
@@ -433,6 +436,7 @@ impl Default for RequestLimits {
             in_flight: 600,
             user_processor_percent: 20,
             gzip_above: 128 << 10,
+            gzip_bytes: 32 << 20,
             protobuf_bytes: 4 << 20,
             protobuf_lists_bytes: 64 << 20,
             piece_bytes: 64 << 10,
