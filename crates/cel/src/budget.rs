@@ -14,6 +14,17 @@ pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 /// The cost that is left for the evaluations of one request. It is passed from expression to expression.
 ///
 /// `None` stands for overspent, so that a budget of exactly zero is still valid: the next expression may be free.
+///
+/// ```
+/// use listwatch_cel::Budget;
+///
+/// let mut budget = Budget::new(10);
+/// assert!(budget.spend(10));
+/// assert_eq!(budget.left(), Some(0));
+/// // The expression that overdraws it fails, and so do those after it.
+/// assert!(!budget.spend(1));
+/// assert!(budget.is_exhausted() && !budget.spend(0));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Budget(Option<u64>);
 

@@ -4,17 +4,20 @@
 //! of comprehensions, declared variables and types, in this order. It reports errors in cel-go's words.
 //!
 //! Recursion follows the tree, whose height the parser has bounded. Types are bounded by
-//! [`MAX_PARTS`](crate::types::MAX_PARTS), because a list of pairs of pairs doubles its type with each level. `unify`
-//! has the rules by which types fit.
+//! [`MAX_PARTS`](crate::types::MAX_PARTS), because a list of pairs of pairs doubles its type with each level.
+//!
+//! This file has the walk, names, selections and comprehensions. `calls` chooses overloads, `literals` types lists, maps
+//! and objects that an expression constructs, `unify` has the rules by which types fit.
 
+mod calls;
+mod literals;
 mod unify;
 
 use std::collections::HashMap;
 
 use listwatch_wire::json::Text;
 
-use crate::ast::{Ast, AstKind, Fold, Id, Literal, MapEntry};
-use crate::declarations::Overload;
+use crate::ast::{Ast, AstKind, Fold, Id, Literal};
 use crate::env::Env;
 use crate::issues::Issues;
 use crate::types::Type;
@@ -75,6 +78,8 @@ pub(crate) fn check(ast: Ast, env: &Env, source: &str) -> Result<Checked, Issues
     if checker.issues.is_empty() { Ok(checker.checked) } else { Err(checker.issues) }
 }
 
+/// The state of one check: the tree as far as it is typed, the scopes around the present node, and what is known of
+/// type variables.
 struct Checker<'e> {
     checked: Checked,
     env: &'e Env,
@@ -234,185 +239,6 @@ impl Checker<'_> {
         if was_optional || optional { Type::optional(result) } else { result }
     }
 
-    /// Types a call. `a.b.f(x)` is the function `a.b.f` if there is one, the member `f` of `a.b` otherwise.
-    fn call(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) {
-        if function == "_?._" {
-            return self.optional_select(id, args);
-        }
-        for arg in args {
-            self.check(*arg);
-        }
-        let env = self.env;
-        let Some(target) = target else {
-            let name = function.strip_prefix('.').unwrap_or(function);
-            let Some((name, overloads)) = env.function(name) else { return self.undeclared(id, function) };
-            self.rename(id, name, None, args);
-            return self.overload(id, name, overloads, None, args);
-        };
-        if let Some(prefix) = self.qualified(target)
-            && let Some((name, overloads)) = env.function(&format!("{prefix}.{function}"))
-        {
-            self.rename(id, name, None, args);
-            return self.overload(id, name, overloads, None, args);
-        }
-        self.check(target);
-        match env.function(function) {
-            Some((name, overloads)) => self.overload(id, name, overloads, Some(target), args),
-            None => self.undeclared(id, function),
-        }
-    }
-
-    /// Replaces a call by the function that it resolved to.
-    fn rename(&mut self, id: Id, function: &str, target: Option<Id>, args: &[Id]) {
-        let kind = AstKind::Call { function: function.into(), target, args: args.to_vec() };
-        self.checked.ast.replace(id, kind);
-    }
-
-    /// Types `a.?b`, whose field name is a literal and no expression.
-    fn optional_select(&mut self, id: Id, args: &[Id]) {
-        let [operand, name] = args else { return };
-        let AstKind::Literal(Literal::String(field)) = self.checked.ast.kind(*name).clone() else { return };
-        self.set(*name, Type::String);
-        let ty = self.field(id, *operand, &field, true);
-        let ty = self.resolved(&ty);
-        self.set(id, ty);
-        self.checked.overloads.insert(id, vec!["select_optional_field"]);
-    }
-
-    /// Collects the overloads that fit the arguments. Several remain where an argument is `dyn`; the run time then
-    /// decides, and the type is `dyn` if their results differ.
-    ///
-    /// All overloads are tried, since more than one may fit. Substitutions of an attempt that fails are taken back.
-    fn overload(&mut self, id: Id, name: &str, overloads: &[Overload], target: Option<Id>, args: &[Id]) {
-        let given: Vec<Type> = target.iter().chain(args).map(|arg| self.ty(*arg)).collect();
-        if matches!(name, "_&&_" | "_||_") {
-            return self.logic(id, name, args, &given);
-        }
-        let (mut found, mut result): (Vec<&'static str>, Option<Type>) = (Vec::new(), None);
-        for overload in overloads.iter().filter(|overload| overload.member == target.is_some()) {
-            let Some(returned) = self.mapping.call(overload, &given) else { continue };
-            found.push(overload.id);
-            result = match result {
-                None => Some(returned),
-                Some(before) if matches!(before, Type::Dyn) || before.is_same(&returned) => Some(before),
-                Some(_) => Some(Type::Dyn),
-            };
-        }
-        match result {
-            Some(ty) => {
-                self.set(id, ty);
-                self.checked.overloads.insert(id, found);
-            }
-            None => self.no_overload(id, name, &given, target.is_some()),
-        }
-    }
-
-    fn no_overload(&mut self, id: Id, name: &str, given: &[Type], member: bool) {
-        let shown: Vec<_> = given.iter().map(|ty| self.mapping.substitute(ty, true).to_string()).collect();
-        let signature = match shown.split_first() {
-            Some((target, args)) if member => format!("{target}.({})", args.join(", ")),
-            _ => format!("({})", shown.join(", ")),
-        };
-        self.error(id, format!("found no matching overload for '{name}' applied to '{signature}'"));
-        self.set(id, Type::Error);
-    }
-
-    /// Types `&&` and `||`, which have one overload and an error per operand.
-    fn logic(&mut self, id: Id, name: &str, args: &[Id], given: &[Type]) {
-        let mut wrong = false;
-        for (arg, ty) in args.iter().zip(given) {
-            if !self.mapping.assignable(ty, &Type::Bool) {
-                self.mismatch(*arg, &Type::Bool, ty);
-                wrong = true;
-            }
-        }
-        self.set(id, if wrong { Type::Error } else { Type::Bool });
-        self.checked.overloads.insert(id, vec![if name == "_&&_" { "logical_and" } else { "logical_or" }]);
-    }
-
-    /// The type of an entry that may be optional.
-    fn entry(&mut self, id: Id, optional: bool) -> Type {
-        self.check(id);
-        let ty = self.ty(id);
-        if !optional {
-            return ty;
-        }
-        let (inner, was_optional) = ty.unwrapped();
-        if !was_optional && !matches!(inner, Type::Dyn) {
-            let expected = Type::optional(inner.clone());
-            self.mismatch(id, &expected, inner);
-        }
-        inner.clone()
-    }
-
-    /// The type of elements of both types. That literals have elements of one type is checked by `validators`.
-    ///
-    /// Two types that do not fit make the list one of `dyn`; `validators` then refuses the literal with a better
-    /// message.
-    fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
-        match previous {
-            None => current,
-            Some(previous) if self.mapping.assignable(&previous, &current) => {
-                unify::most_general(&previous, &current).clone()
-            }
-            Some(_) => Type::Dyn,
-        }
-    }
-
-    /// Types a list literal. An empty one gets a fresh type variable, which its use decides.
-    fn list(&mut self, id: Id, items: &[Id], optional: &[usize]) {
-        let mut element = None;
-        for (at, item) in items.iter().enumerate() {
-            let ty = self.entry(*item, optional.contains(&at));
-            element = Some(self.join(element, ty));
-        }
-        let element = element.unwrap_or_else(|| self.mapping.fresh());
-        self.set(id, Type::list(element));
-    }
-
-    /// Types a map literal, like `list`.
-    fn map(&mut self, id: Id, entries: &[MapEntry<Id>]) {
-        let (mut key, mut value) = (None, None);
-        for entry in entries {
-            self.check(entry.key);
-            let ty = self.ty(entry.key);
-            key = Some(self.join(key, ty));
-            let ty = self.entry(entry.value, entry.optional);
-            value = Some(self.join(value, ty));
-        }
-        let key = key.unwrap_or_else(|| self.mapping.fresh());
-        let value = value.unwrap_or_else(|| self.mapping.fresh());
-        self.set(id, Type::map(key, value));
-    }
-
-    /// Types the construction of an object. Only types that the environment declares as constructible have one.
-    fn structure(&mut self, id: Id, name: &str, fields: &[MapEntry<Text>]) {
-        let plain = name.strip_prefix('.').unwrap_or(name);
-        let Some(ty) = self.env.type_named(plain) else { return self.undeclared(id, name) };
-        let object = match &ty {
-            Type::Object(object) if object.constructible => object.clone(),
-            _ => {
-                self.error(id, format!("'{}' is not a message type", ty.runtime_name()));
-                return self.set(id, Type::Error);
-            }
-        };
-        self.set(id, ty);
-        for field in fields {
-            let given = self.entry(field.value, field.optional);
-            match object.field(&field.key) {
-                Some(declared) if self.mapping.assignable(declared, &given) => {}
-                Some(declared) => {
-                    let (name, shown) = (&field.key, self.mapping.substitute(&given, true));
-                    let message = format!(
-                        "expected type of field '{name}' is '{declared}' but provided type is '{shown}'"
-                    );
-                    self.issues.push(Some(field.at), message);
-                }
-                None => self.issues.push(Some(field.at), format!("undefined field '{}'", field.key)),
-            }
-        }
-    }
-
     /// Types a comprehension. Its variables are in scope in the condition and the step; the accumulator also in the
     /// result.
     ///
@@ -468,6 +294,7 @@ impl Checker<'_> {
     }
 }
 
+/// Returns the type of a literal. Literals are the only nodes whose type does not depend on others.
 fn literal_type(literal: &Literal) -> Type {
     match literal {
         Literal::Null => Type::Null,

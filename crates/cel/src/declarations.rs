@@ -35,6 +35,8 @@ pub(crate) fn read(tables: &[&'static str]) -> Functions {
     functions
 }
 
+/// Reads one line of the table, `name id target.(arguments) -> result`, where a function that is no member has no
+/// `target.`. Returns nothing for a line that is none; a test requires that there is no such line.
 fn declaration(line: &'static str) -> Option<(&'static str, Overload)> {
     let (name, rest) = line.split_once(' ')?;
     let (id, signature) = rest.trim().split_once(' ')?;

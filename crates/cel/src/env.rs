@@ -37,6 +37,15 @@ static STORED_MUTATION: LazyLock<Functions> = LazyLock::new(|| read(&library::ta
 /// The variables, types and functions that expressions may use. Made with [`Env::new`], then extended; copying it is cheap.
 ///
 /// Cloning copies the maps of variables and types, a handful of entries, and shares the functions.
+///
+/// ```
+/// use listwatch_cel::{Env, Type, Version};
+///
+/// let base = Env::new(Version::New).with_variable("replicas", Type::Int);
+/// assert!(base.compile("replicas > 0").is_ok());
+/// // Types are checked when an expression is compiled, before there is a value.
+/// assert!(base.compile("replicas > 'many'").is_err());
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "EnvSet")]
 pub struct Env {

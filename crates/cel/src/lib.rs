@@ -28,7 +28,7 @@
 //! let mut budget = Budget::new(10);
 //! assert!(budget.spend(outcome.cost) && budget.spend(4) && !budget.spend(4));
 //!
-//! // Errors are told with their places.
+//! // Errors name their places.
 //! let issues = env.compile("objekt.spec").unwrap_err();
 //! assert!(issues.to_string().starts_with("ERROR: <input>:1:1: undeclared reference to 'objekt' (in container '')"));
 //! ```
@@ -91,4 +91,4 @@ pub use parser::ParserLimits;
 pub use program::{EvalOutcome, Expression, PER_CALL_LIMIT, Program};
 pub use schema::{Decl, MAX_REQUEST_BYTES, escape, is_identifier};
 pub use types::{ObjectType, Type};
-pub use value::{HostObject, List, Map, OwnedMap, Str, StructValue, Value, to_json};
+pub use value::{HostObject, ListValue, MapValue, OwnedMap, Str, StructValue, Value, to_json};

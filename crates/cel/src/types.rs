@@ -203,6 +203,8 @@ impl fmt::Display for Type {
     }
 }
 
+/// Writes a type in cel-go's notation. The budget bounds the text, since a type can have thousands of parts; what
+/// exceeds it is shown as dots.
 fn write(f: &mut fmt::Formatter<'_>, ty: &Type, budget: &mut usize) -> fmt::Result {
     if *budget == 0 {
         return f.write_str("...");
@@ -223,6 +225,7 @@ fn write(f: &mut fmt::Formatter<'_>, ty: &Type, budget: &mut usize) -> fmt::Resu
     }
 }
 
+/// Writes a type with parameters: `map(string, int)`.
 fn bracket(f: &mut fmt::Formatter<'_>, name: &str, parts: &[&Type], budget: &mut usize) -> fmt::Result {
     write!(f, "{name}(")?;
     for (n, part) in parts.iter().enumerate() {

@@ -138,6 +138,7 @@ fn format_call(checked: &Checked, id: Id, target: Option<Id>, args: &[Id], issue
     }
 }
 
+/// True if a value of this type can be formatted by a clause. `dyn` fits every clause: the run time decides.
 fn fits(clause: FormatClause, ty: &Type) -> bool {
     match (clause, ty) {
         (_, Type::Dyn) => true,

@@ -26,8 +26,8 @@ use crate::library::url::Url;
 use crate::meter::Meter;
 
 pub use json::to_json;
-pub use list::List;
-pub use map::{Map, OwnedMap};
+pub use list::ListValue;
+pub use map::{MapValue, OwnedMap};
 pub use text::Str;
 
 /// An object of the host whose fields are computed when they are read, such as the variables of a policy.
@@ -81,9 +81,9 @@ pub enum Value<'a> {
     /// A span of time in nanoseconds.
     Duration(i64),
     /// A list.
-    List(List<'a>),
+    List(ListValue<'a>),
     /// A map, or an object with named fields.
-    Map(Map<'a>),
+    Map(MapValue<'a>),
     /// A type, by its name.
     Type(Text),
     /// An optional value.
@@ -120,7 +120,7 @@ impl<'a> Value<'a> {
     /// A list that is not part of any object.
     #[must_use]
     pub fn list(items: Vec<Value<'a>>) -> Self {
-        Self::List(List::from(items))
+        Self::List(ListValue::from(items))
     }
 
     /// An optional that holds a value. The empty one is `Value::Optional(None)`.

@@ -81,7 +81,7 @@ fn deep_expressions_are_refused() {
 }
 
 #[test]
-fn what_is_as_deep_as_allowed_is_evaluated() {
+fn expressions_as_deep_as_allowed_are_evaluated() {
     assert_eq!(bounded(format!("true{}", " && true".repeat(11_000))), Some(Ok(true)));
     assert_eq!(bounded(format!("false{}", " || x.s == 'text'".repeat(5_000))), Some(Ok(true)));
     assert_eq!(bounded(format!("{}true", "!".repeat(90_000))), Some(Ok(true)));
@@ -94,7 +94,7 @@ fn what_is_as_deep_as_allowed_is_evaluated() {
 
 /// A list or a type that doubles with each step is huge after sixty, and cheap to write down.
 #[test]
-fn what_doubles_is_cut_off() {
+fn expressions_that_double_in_size_are_cut_off() {
     let doubled = |tail: &str| format!("[[1, 2]]{}{tail}", ".map(y, y + y)".repeat(60));
     assert!(bounded(doubled("[0].sum() > 0")).unwrap().is_err_and(|error| error.is_over_limit()));
     assert!(bounded(doubled("[0].sort().size() > 0")).unwrap().is_err_and(|error| error.is_over_limit()));
@@ -148,7 +148,7 @@ fn costs_grow_with_the_input() {
 
 /// Failed calls are paid for: a rule could fail at no cost, over and over, in a loop that absorbs errors.
 #[test]
-fn what_fails_is_paid_for_as_in_cel_go() {
+fn failed_steps_cost_the_same_as_in_cel_go() {
     let cost = |source: &str| {
         let env = Env::new(Version::Stored).with_variable("x", Type::Dyn);
         let program = env.compile(source).unwrap().program().unwrap();

@@ -40,7 +40,7 @@ fn evaluate(source: &str) -> String {
 const TRUE: &str = include_str!("true.txt");
 
 #[test]
-fn what_is_true() {
+fn expressions_that_are_true() {
     let cases = TRUE.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let wrong: Vec<_> =
         cases.map(|line| (line, evaluate(line))).filter(|(_, result)| result != "true").collect();
@@ -55,7 +55,7 @@ fn lines(wrong: &[(&str, String)]) -> String {
 const ERRORS: &str = include_str!("errors.txt");
 
 #[test]
-fn what_fails_and_how() {
+fn expressions_that_fail_and_their_errors() {
     let mut cases = ERRORS.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let mut wrong = Vec::new();
     while let (Some(source), Some(expected)) = (cases.next(), cases.next()) {

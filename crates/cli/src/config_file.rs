@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_flags_is_refused() {
+    fn configuration_files_without_a_list_of_flags_are_refused() {
         assert!(expanded("- a\n", &[]).is_err());
         assert!(expanded("bind: {a: 1}\n", &[]).is_err());
         assert!(expanded("a: [", &[]).is_err());

@@ -60,6 +60,7 @@ impl DbCommand {
     }
 }
 
+/// Runs a command on a store that no server has open, and prints its report.
 pub(crate) fn run(arguments: &DbArguments) -> anyhow::Result<ExitCode> {
     let directory = &arguments.data_dir;
     let elapsing = Elapsing::begin(arguments.command.doing());

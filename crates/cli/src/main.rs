@@ -82,6 +82,8 @@ fn disable_huge_pages() {
     let _ = nix::sys::prctl::set_thp_disable(true);
 }
 
+/// Runs the command. An error is one line on stderr and a failed exit; a reader that goes away, as `head` does, is
+/// none.
 fn main() -> ExitCode {
     disable_huge_pages();
     outcome().unwrap_or_else(|error| {

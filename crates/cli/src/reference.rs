@@ -16,6 +16,7 @@ const HEAD: &str = "# Command line\n\n\
     completions (`listwatch completions SHELL`) are made from. Flags of `serve` can be given in a YAML file under the same\n\
     names: `--config FILE`.\n";
 
+/// Prints the page of all commands and flags.
 pub(crate) fn print<C: CommandFactory>() -> anyhow::Result<ExitCode> {
     let mut all = C::command();
     all.build();
@@ -31,6 +32,7 @@ fn page(all: &Command) -> String {
     text
 }
 
+/// Describes the commands below one, depth first.
 fn commands(parent: &Command, text: &mut String) {
     for command in
         parent.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")

@@ -142,6 +142,7 @@ impl Secure {
         ServingOptions { names: self.tls_san.clone(), advertise: self.advertise_address }
     }
 
+    /// The options of authentication.
     pub(crate) fn identity(&self) -> anyhow::Result<IdentityOptions> {
         Ok(IdentityOptions {
             client_ca_file: self.client_ca_file.clone(),

@@ -115,6 +115,7 @@ impl StoreArguments {
 
 #[cfg(feature = "etcd")]
 impl EtcdArguments {
+    /// Connects to etcd. The error names the endpoints, because the usual cause is that nothing listens there.
     async fn connect(&self) -> anyhow::Result<Arc<dyn Engine>> {
         let options = listwatch_storage::EtcdOptions {
             endpoints: self.etcd_endpoints.clone(),
@@ -129,6 +130,7 @@ impl EtcdArguments {
         Ok(Arc::new(engine))
     }
 
+    /// The TLS settings, or none if neither a CA nor a certificate is given.
     fn tls(&self) -> anyhow::Result<Option<listwatch_storage::etcd::EtcdTls>> {
         let ca = self.etcd_cafile.as_deref().map(read).transpose()?;
         let identity = match (&self.etcd_certfile, &self.etcd_keyfile) {
@@ -139,6 +141,7 @@ impl EtcdArguments {
         Ok(wanted.then_some(listwatch_storage::etcd::EtcdTls { ca, identity, server_name: None }))
     }
 
+    /// The user and password, which is read from a file so that it is not visible among the arguments of processes.
     fn user(&self) -> anyhow::Result<Option<listwatch_storage::etcd::EtcdUser>> {
         let (Some(name), Some(file)) = (&self.etcd_user, &self.etcd_password_file) else { return Ok(None) };
         let password = String::from_utf8(read(file)?).context("the etcd password is not text")?;

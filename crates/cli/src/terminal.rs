@@ -1,7 +1,7 @@
 //! Writing to stdout and stderr without a panic when the reader has gone, and the rule for colours.
 //!
 //! Data goes to stdout and its errors are returned: a closed pipe ends a command, with success (`main.rs`). Notes go to stderr
-//! and their errors are dropped: nobody is there to hear of them.
+//! and their errors are dropped: there is no other place to report them.
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -93,6 +93,7 @@ pub(crate) struct Elapsing {
 }
 
 impl Elapsing {
+    /// Shows the elapsed time of an operation that takes more than two seconds, until this is dropped.
     pub(crate) fn begin(what: impl fmt::Display + Send + 'static) -> Self {
         let (ended, is_ended) = mpsc::channel();
         let began = Instant::now();

@@ -109,6 +109,7 @@ impl TokenIssuerArguments {
         }
     }
 
+    /// The options of the token webhook, or none without a configuration file.
     pub(crate) fn webhook(&self) -> Option<TokenWebhookOptions> {
         let file = self.authentication_token_webhook_config_file.clone()?;
         Some(TokenWebhookOptions {

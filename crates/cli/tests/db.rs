@@ -60,7 +60,7 @@ async fn a_store_is_checked_backed_up_restored_and_compacted() {
 }
 
 #[test]
-fn what_is_not_there_is_one_clear_line() {
+fn a_missing_store_is_reported_in_one_line() {
     let parent = tempfile::tempdir().unwrap();
     fails(parent.path(), &["check"], "there is no store at");
     fails(parent.path(), &["restore", "/nowhere"], "cannot restore /nowhere: unable to open");

@@ -59,6 +59,7 @@ impl Columns {
 }
 
 impl CustomColumn {
+    /// The column that a definition without columns has.
     fn age() -> Self {
         Self {
             name: "Age".into(),
@@ -73,6 +74,7 @@ impl CustomColumn {
             "description": self.description})
     }
 
+    /// Returns the cell. A value of another type than the column's is shown as empty, as in kube-apiserver.
     fn cell(&self, object: &Value, age: &impl Fn(&str) -> String) -> Value {
         let found = self.json_path.find(object);
         let found = found.filter(|value| !value.is_null());
@@ -102,6 +104,7 @@ fn text(value: &Value) -> String {
 #[serde(from = "String")]
 pub(crate) struct ColumnPath(Vec<ColumnStep>);
 
+/// A step of the subset of JSONPath that columns use.
 #[derive(Clone, Debug, PartialEq)]
 enum ColumnStep {
     Field(String),

@@ -137,6 +137,7 @@ pub struct ConversionWebhook {
 }
 
 impl ConversionWebhook {
+    /// Reads the webhook; none unless the strategy is `Webhook`.
     fn read(conversion: &Value) -> Option<Self> {
         let webhook =
             conversion.get("webhook").filter(|_| text(conversion, "strategy") == Some("Webhook"))?;
@@ -223,6 +224,7 @@ impl Definition {
 }
 
 impl Version {
+    /// Reads a version; none if its schema is deeper than it can be walked.
     fn read(value: &Value, all: &[Value], group: &str, kind: &str) -> Option<Self> {
         let name = text(value, "name")?.to_owned();
         let schema_json = value.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));

@@ -44,6 +44,8 @@ struct Filler {
 }
 
 impl Filler {
+    /// Fills in the defaults of a value and of everything below it. Scalars have none: a default is a property of the
+    /// field around.
     fn fill(&mut self, schema: &Schema, value: &mut Value) {
         match value {
             Value::Object(fields) => self.fill_fields(schema, fields),

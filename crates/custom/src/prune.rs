@@ -84,6 +84,7 @@ impl PruneWalk {
         self.fields(schema, fields, |name| matches!(name, "apiVersion" | "kind" | "metadata"));
     }
 
+    /// Prunes a value. Embedded resources keep their metadata, whatever the schema says.
     fn value(&mut self, schema: &Schema, value: &mut Value) {
         match value {
             Value::Object(_) if schema.embedded => self.resource(schema, value),
@@ -106,6 +107,7 @@ impl PruneWalk {
         }
     }
 
+    /// Prunes the elements of a list.
     fn items(&mut self, schema: &Schema, items: &mut [Value]) {
         let Some(item) = schema.items.as_deref() else { return };
         for (index, value) in items.iter_mut().enumerate() {
@@ -129,6 +131,7 @@ impl PruneWalk {
         paths
     }
 
+    /// Calls a function one step deeper, so that the paths of pruned fields can be reported.
     fn at<T>(&mut self, step: &str, inside: impl FnOnce(&mut Self) -> T) -> T {
         self.path.push(step.to_owned());
         let result = inside(self);
@@ -137,6 +140,7 @@ impl PruneWalk {
     }
 }
 
+/// Joins the steps of a path: `spec.list[0].field`.
 fn join(steps: &[String]) -> String {
     steps.iter().fold(String::new(), |mut path, step| {
         if !path.is_empty() && !step.starts_with('[') {

@@ -50,6 +50,8 @@ impl ValidateWalk {
         Self { errors: FieldErrors::new(), path: String::new(), steps, exhausted_at: None }
     }
 
+    /// Validates a value and returns the errors. When the steps are used up, that is the only error: what was found
+    /// before may be wrong.
     fn judge(mut self, schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
         self.value(schema, value, old);
         match self.exhausted_at {

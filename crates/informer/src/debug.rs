@@ -34,6 +34,7 @@ pub fn page(informers: &[InformerStatus]) -> String {
     text
 }
 
+/// Writes the block of one informer.
 fn informer(text: &mut String, status: &InformerStatus) -> std::fmt::Result {
     let synced = match status.freshness {
         Freshness::Empty => "not synced",

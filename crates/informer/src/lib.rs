@@ -1,4 +1,4 @@
-//! Informers for Kubernetes: a local, indexed, always current copy of a collection, and handlers that hear of every
+//! Informers for Kubernetes: a local, indexed, always current copy of a collection, and handlers that receive every
 //! change. What Go programs get from client-go, for Rust, against any Kubernetes API server.
 //!
 //! **It is** [`SharedInformer`] and what it is made of: sources, reflector, delta queue, store, processor. Objects stay
@@ -23,7 +23,7 @@
 //! 10. [`warm`]: a cache that survives restarts; [`namespaces`]: namespaces that come and go.
 //! 11. Beside it: [`retry_watcher`] for events without a cache, [`until`] to wait for something, [`mutation_cache`] to
 //!     see one's own writes, [`ttl_store`] for what is true only for a while, [`leader_election`] for programs that run
-//!     more than once, [`event_recorder`] to tell people what was done, [`metrics`] and [`debug`] to look inside.
+//!     more than once, [`event_recorder`] to record Kubernetes Events, [`metrics`] and [`debug`] to look inside.
 //!
 //! # Types of other crates
 //!
@@ -102,7 +102,7 @@ pub use listwatch_workqueue as workqueue;
 pub use monitor::{LastProblem, SourceStatus};
 pub use object::{Object, ObjectError, Owner, Raw};
 pub use processor::{Deleted, Event, EventHandler, EventStream, HandlerOptions, Registration};
-pub use reflector::{Problem, ReflectorOptions, Response};
+pub use reflector::{Problem, ProblemResponse, ReflectorOptions};
 pub use retry_watcher::{RetryWatcher, RetryWatcherOptions};
 pub use store::{Index, Snapshot, Store};
 pub use tokio_util::sync::CancellationToken;

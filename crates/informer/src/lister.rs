@@ -15,8 +15,39 @@ use listwatch_wire::status::Status;
 use crate::object::{Object, Raw};
 use crate::store::Store;
 
-/// Reads a cache by name, namespace and labels. Never sends a request: an object that was created a moment ago may be
-/// missing.
+/// Reads a cache by name, namespace and labels.
+///
+/// It never sends a request. An object that was created a moment ago may be missing, and one that was deleted may
+/// still be there: a controller that acts on a `NotFound` of a lister must tolerate both. Cloning it is cheap, and a
+/// lister of a [factory](crate::factory) keeps its informer running.
+///
+/// ```
+/// use listwatch::lister_watcher::InMemory;
+/// use listwatch::wire::gvk::GroupVersionResource;
+/// use listwatch::{LabelSelector, Lister, SharedInformer};
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let source = InMemory::new(100);
+/// source.put(&json!({"metadata": {"namespace": "shop", "name": "web", "labels": {"app": "web"}}}))?;
+/// source.put(&json!({"metadata": {"namespace": "shop", "name": "db", "labels": {"app": "db"}}}))?;
+///
+/// let informer = SharedInformer::<Value>::new(source);
+/// informer.start()?;
+/// informer.wait_synced().await;
+///
+/// let pods = Lister::new(informer.store().clone(), GroupVersionResource::new("", "v1", "pods"));
+/// let web: LabelSelector = "app=web".parse()?;
+/// assert_eq!(pods.list(&web).len(), 1);
+/// assert!(pods.namespace("shop").get("db").is_ok());
+///
+/// // The error is the one that the API server would return.
+/// let missing = pods.namespace("shop").get("cache").unwrap_err();
+/// assert_eq!(missing.message, "pods \"cache\" not found");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Lister<K = Raw> {
     store: Store<K>,
     resource: GroupVersionResource,
@@ -37,7 +68,7 @@ impl<K> fmt::Debug for Lister<K> {
 }
 
 impl<K> Lister<K> {
-    /// Reads this store; the resource is named in errors.
+    /// Returns a lister over this store. The resource is named in its `NotFound` errors, and nowhere else.
     #[must_use]
     pub fn new(store: Store<K>, resource: GroupVersionResource) -> Self {
         Self { store, resource, alive: None }
@@ -49,16 +80,20 @@ impl<K> Lister<K> {
         self
     }
 
-    /// All objects whose labels match, by namespace and name. An empty selector matches all.
+    /// Returns all objects whose labels match, ordered by namespace and name. An empty selector matches all.
+    ///
+    /// Every object is looked at. For a query that is made often, add an [index](Store::add_index): its cost is that
+    /// of the result.
     #[must_use]
     pub fn list(&self, selector: &LabelSelector) -> Vec<Object<K>> {
         self.store.snapshot().select(selector).cloned().collect()
     }
 
-    /// The object without a namespace of this name.
+    /// Returns the cluster-scoped object of this name. Namespaced objects are found through
+    /// [`namespace`](Self::namespace).
     ///
     /// # Errors
-    /// The server's `NotFound`, when it is not in the cache.
+    /// The server's `NotFound` if it is not in the cache.
     pub fn get(&self, name: &str) -> Result<Object<K>, Status> {
         self.get_in("", name)
     }
@@ -69,13 +104,13 @@ impl<K> Lister<K> {
         NamespaceLister { lister: self, namespace }
     }
 
-    /// True if its informer has stopped: what it reads grows old.
+    /// True if its informer has stopped. The lister still works, but what it reads no longer changes.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.store.is_stopped()
     }
 
-    /// The store.
+    /// Returns the store, for snapshots, indexes and waiting.
     #[must_use]
     pub fn store(&self) -> &Store<K> {
         &self.store

@@ -56,6 +56,7 @@ impl<K: Clone + Eq + Hash, V> Lru<K, V> {
         Some(value)
     }
 
+    /// Takes an entry out, whatever its age.
     pub(crate) fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,

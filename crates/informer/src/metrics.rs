@@ -36,13 +36,16 @@ pub struct Sample<'a> {
     pub value: f64,
 }
 
-/// Receives figures. All samples of one name come one after the other.
+/// Receives figures. All samples of one name come one after the other, as the Prometheus text format requires.
+///
+/// Implement it to pass figures on to another metrics library; [`Prometheus`] is the implementation for the text
+/// format.
 pub trait Metrics {
     /// One figure.
     fn sample(&mut self, sample: &Sample<'_>);
 }
 
-/// A figure that can be read from a status.
+/// A figure that can be read from a status: name, help, type, and the function that reads it.
 #[derive(Debug)]
 pub struct Figure<T> {
     /// The name of the metric.

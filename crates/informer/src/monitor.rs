@@ -14,11 +14,11 @@ use tokio::time::Instant;
 
 use crate::lister_watcher::WatchRequest;
 use crate::problem_log::ProblemLog;
-use crate::reflector::{Machine, Problem, Response};
+use crate::reflector::{Machine, Problem, ProblemResponse};
 use crate::sync::Mutex;
 
 /// Called with every problem of an informer and the reaction to it. Must not block.
-pub(crate) type ProblemHook = dyn Fn(&Problem, Response) + Send + Sync;
+pub(crate) type ProblemHook = dyn Fn(&Problem, ProblemResponse) + Send + Sync;
 
 /// The most recent problem of an informer or of one of its sources, with the time and the reaction.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct LastProblem {
     /// The problem.
     pub problem: Problem,
     /// The response to it.
-    pub response: Response,
+    pub response: ProblemResponse,
 }
 
 /// The status of one source of an informer.
@@ -75,12 +75,13 @@ pub(crate) struct MonitorSource {
 
 impl MonitorSource {
     /// Counts a problem by its kind and keeps it as the last one.
-    fn count(&self, kind: &'static str, problem: &Problem, response: Response) {
+    fn count(&self, kind: &'static str, problem: &Problem, response: ProblemResponse) {
         count(&mut self.problems.lock(), kind, 1);
         let (at, problem) = (SystemTime::now(), problem.clone());
         *self.last_problem.lock() = Some(LastProblem { at, problem, response });
     }
 
+    /// Copies the figures of one source. Counters are read one by one, so that they may be a moment apart.
     fn status(&self, now_millis: u64) -> SourceStatus {
         let last_event = self.last_event.load(Ordering::Relaxed).checked_sub(1);
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -169,12 +170,12 @@ impl Monitor {
     }
 
     /// Counts and reports a problem of the source at this position.
-    pub(crate) fn problem(self: &Arc<Self>, position: usize, problem: &Problem, response: Response) {
+    pub(crate) fn problem(self: &Arc<Self>, position: usize, problem: &Problem, response: ProblemResponse) {
         self.of(position).problem(problem, response);
     }
 
     /// Counts and reports every problem, and logs a bounded number of them.
-    fn report(&self, source: &MonitorSource, problem: &Problem, response: Response) {
+    fn report(&self, source: &MonitorSource, problem: &Problem, response: ProblemResponse) {
         let kind = kind_of(problem);
         let admitted = self.log.lock().admit(kind, Instant::now());
         if let Some(left_out) = admitted {
@@ -242,7 +243,7 @@ impl SourceMonitor {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn problem(&self, problem: &Problem, response: Response) {
+    pub(crate) fn problem(&self, problem: &Problem, response: ProblemResponse) {
         self.monitor.report(&self.source, problem, response);
     }
 }

@@ -127,6 +127,7 @@ impl<K> MutationCache<K> {
         news
     }
 
+    /// Keeps an object unless the store, or what was remembered, is newer. Returns true if it was kept.
     fn remember(&self, object: Object<K>, now: Instant) -> bool {
         if self.store_has(object.key(), object.revision()) {
             return false;
@@ -224,6 +225,7 @@ impl<K> MutationCache<K> {
     }
 }
 
+/// Returns what is remembered of a key, unless it is older than the TTL.
 fn live<'a, K>(
     entries: &'a Lru<ObjectKey, MutationEntry<K>>,
     key: &ObjectKey,

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream};
 
-use crate::lister_watcher::{ListRequest, ListerWatcher, Page, SourceError};
+use crate::lister_watcher::{ListRequest, ListerWatcher, SourceError, SourcePage};
 
 /// The reaction to an expired continue token of a later page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum OnExpired {
     Continue,
 }
 
-/// Options of paging.
+/// Options of a [`Pager`]: a bound on memory, and a decision about consistency.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PagerOptions {
@@ -59,13 +59,41 @@ impl PagerOptions {
 }
 
 /// A stream of the pages of a list. After an error it ends.
+///
+/// One request is in flight at a time, because the continue token of a page is in the page before. It is sent while
+/// earlier pages are still being worked on, up to [`PagerOptions::prefetch`] of them.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use futures::StreamExt;
+/// use listwatch::lister_watcher::{InMemory, ListRequest, ListVersion};
+/// use listwatch::pager::{Pager, PagerOptions};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let source = InMemory::new(100);
+/// for i in 0..25 {
+///     source.put(&json!({"metadata": {"name": format!("node-{i:02}")}}))?;
+/// }
+/// let first = ListRequest::first(ListVersion::MostRecent, Some(10));
+/// let mut pages = Pager::new(Arc::new(source), first, PagerOptions::default());
+/// let mut sizes = Vec::new();
+/// while let Some(page) = pages.next().await {
+///     sizes.push(page?.objects.len());
+/// }
+/// assert_eq!(sizes, [10, 10, 5]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Pager {
     source: Arc<dyn ListerWatcher>,
     options: PagerOptions,
     /// The request in flight or the next one; none when the last page was fetched.
     next: Option<ListRequest>,
-    in_flight: Option<BoxFuture<'static, Result<Page, SourceError>>>,
-    waiting: VecDeque<Result<Page, SourceError>>,
+    in_flight: Option<BoxFuture<'static, Result<SourcePage, SourceError>>>,
+    waiting: VecDeque<Result<SourcePage, SourceError>>,
 }
 
 impl fmt::Debug for Pager {
@@ -81,6 +109,7 @@ impl Pager {
         Self { source, options, next: Some(first), in_flight: None, waiting: VecDeque::new() }
     }
 
+    /// Sends the next request, if there is one, none is in flight and there is room for its page.
     fn request(&mut self) {
         let room = self.waiting.len() < self.options.prefetch;
         if let Some(request) = self.next.clone()
@@ -92,7 +121,9 @@ impl Pager {
         }
     }
 
-    fn received(&mut self, result: Result<Page, SourceError>) {
+    /// Takes the answer: a page names the next request, an expired token may have a replacement, any other error ends
+    /// the list.
+    fn received(&mut self, result: Result<SourcePage, SourceError>) {
         let Some(asked) = self.next.take() else { return };
         match &result {
             Ok(page) => self.next = page.continue_token.clone().map(|token| after(&asked, token)),
@@ -119,7 +150,7 @@ fn after(asked: &ListRequest, token: String) -> ListRequest {
 }
 
 impl Stream for Pager {
-    type Item = Result<Page, SourceError>;
+    type Item = Result<SourcePage, SourceError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {

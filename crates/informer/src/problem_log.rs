@@ -2,7 +2,7 @@
 //!
 //! A server that is away for an hour, or a thousand objects that do not transform, is one thing to know and not
 //! thousands. Of each kind of problem one line is written now and then, and says how many were left out since the
-//! last. Counters and the problem hook hear of every one.
+//! last. Counters and the problem hook receive every one.
 
 use std::time::Duration;
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// Limits on the tries of an update.
+/// Limits on the tries of an update. Each try reads the object anew, so the number of tries is the number of other
+/// writers that may win in between.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 #[doc(alias = "DefaultRetry")]

@@ -22,7 +22,7 @@ use crate::reflector::{Backoff, BackoffOptions};
 /// A watch that lived this long was no failure, however it ended.
 const HEALTHY: Duration = Duration::from_secs(1);
 
-/// The delays and deadlines of a [`RetryWatcher`].
+/// The delays and deadlines of a [`RetryWatcher`]. They are those of the reflector where both have one.
 #[must_use = "a watch is read by polling it"]
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -58,6 +58,28 @@ pub struct NoStart;
 /// A stream of events from a resource version on. Bookmarks move its place and are not passed on.
 ///
 /// It yields an error as its last item, if it ends by itself.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use futures::StreamExt;
+/// use listwatch::RetryWatcher;
+/// use listwatch::lister_watcher::{InMemory, WatchEvent};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pods = InMemory::new(100);
+/// let before = pods.put(&json!({"metadata": {"name": "a"}}))?;
+/// pods.put(&json!({"metadata": {"name": "b"}}))?;
+///
+/// // Everything after the first write, however often the connection breaks in between.
+/// let mut events = RetryWatcher::new(Arc::new(pods), before)?;
+/// let Some(Ok(WatchEvent::Added(object))) = events.next().await else { unreachable!() };
+/// assert_eq!(object.name(), "b");
+/// # Ok(())
+/// # }
+/// ```
 pub struct RetryWatcher(BoxStream<'static, Result<WatchEvent, SourceError>>);
 
 impl fmt::Debug for RetryWatcher {

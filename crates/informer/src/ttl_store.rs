@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::lru::Lru;
 
-/// The bounds of a [`TtlStore`].
+/// The bounds of a [`TtlStore`]: by age and by number. The second holds even if nothing expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlOptions {
     /// An entry older than this is gone; one exactly this old is still there. None keeps entries until they are

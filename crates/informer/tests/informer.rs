@@ -150,7 +150,9 @@ fn a_reader_in_the_middle_of_a_list_does_not_hold_up_the_writer() {
     let mut seen: Vec<_> = list.by_ref().take(500).map(|o| o.revision().0).collect();
     for round in 2..12 {
         writer.write(
-            (0..1000).map(|n| listwatch::store::Write::Put(object(&format!("x/{n:04}"), round))).collect(),
+            (0..1000)
+                .map(|n| listwatch::store::StoreWrite::Put(object(&format!("x/{n:04}"), round)))
+                .collect(),
         );
     }
     seen.extend(list.map(|o| o.revision().0));

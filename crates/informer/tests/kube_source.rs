@@ -157,7 +157,7 @@ async fn lists_without_items_or_with_metadata_behind_them_are_lists() {
 }
 
 #[tokio::test]
-async fn what_is_no_list_is_refused() {
+async fn bodies_that_are_no_list_are_refused() {
     let table = r#"{"kind":"Table","metadata":{"resourceVersion":"5"},"rows":[]}"#;
     let half = &list_body()[..120];
     for body in
@@ -345,7 +345,7 @@ async fn warnings_reach_their_hook() {
 
 /// Logs are read by many; what breaks off in the middle of a secret must not carry it there.
 #[tokio::test]
-async fn what_cannot_be_read_is_not_quoted_unless_it_is_a_web_page() {
+async fn unreadable_bodies_are_not_quoted_unless_they_are_web_pages() {
     let server = Server { chunks: vec![b"cGFzc3dvcmQ=\"}}}\n".to_vec()], ..Server::answering("") };
     assert!(!all_events(&server).await.unwrap_err().to_string().contains("cGFzc3dvcmQ="));
     let body = r#"{"kind":"SecretList","metadata":{},"items":[{"metadata":{"name":"a"}}cGFzc3dvcmQ="#;

@@ -25,7 +25,7 @@ use listwatch::until::{conditions, wait_for};
 use listwatch::warm::WarmOptions;
 use listwatch::workqueue::{Options, Parallel, Queue, limiter};
 use listwatch::{
-    Controller, Deleted, HandlerOptions, InformerFactory, Object, ObjectKey, Problem, Response,
+    Controller, Deleted, HandlerOptions, InformerFactory, Object, ObjectKey, Problem, ProblemResponse,
     SharedInformer,
 };
 
@@ -51,7 +51,7 @@ async fn informers(client: Client, api_resource: ApiResource) -> Result<(), Fail
     };
     let index = pods.add_index("node", by_node)?;
     let count = pods.snapshot().by_index(&index, "n1")?.count();
-    let (strip, report) = (Ok, |_: &Problem, _: Response| {});
+    let (strip, report) = (Ok, |_: &Problem, _: ProblemResponse| {});
     let builder = SharedInformer::<Pod>::builder(listwatch::lister_watcher::InMemory::new(1));
     let builder = builder.transform(strip);
     let builder = builder.warm(WarmOptions::new("/var/cache/operator"));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use listwatch::leader_election::{ElectionOptions, InMemoryLease, LeaderElection, Outcome};
+use listwatch::leader_election::{ElectionOptions, ElectionOutcome, InMemoryLease, LeaderElection};
 use listwatch::lister_watcher::{InMemory, Scripted, ScriptedAnswer, WatchEvent};
 use listwatch::{Event, HandlerOptions, Problem, Revision};
 use listwatch_wire::status::Status;
@@ -107,7 +107,9 @@ async fn an_election_says_how_it_stands_while_it_runs_and_after() {
     assert_eq!(monitor.status(), Default::default());
     let inside = monitor.clone();
     let work = |_| async move { inside.status() };
-    let Outcome::Finished(during) = election.run(&CancellationToken::new(), work).await else { panic!() };
+    let ElectionOutcome::Finished(during) = election.run(&CancellationToken::new(), work).await else {
+        panic!()
+    };
     assert_eq!((during.leading, during.leader.as_deref(), during.terms), (true, Some("me"), 1));
     assert!(!monitor.status().leading);
     // A leader that is dropped in the middle of its term does not lead.

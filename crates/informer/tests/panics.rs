@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use listwatch::delta::{Form, QueueOptions};
 use listwatch::lister_watcher::{
-    InMemory, ListRequest, ListerWatcher, Page, SourceError, Sources, WatchRequest, WatchStream,
+    InMemory, ListRequest, ListerWatcher, SourceError, SourcePage, Sources, WatchRequest, WatchStream,
 };
 use listwatch::{InformerOptions, SharedInformer};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn maybe_panic(times: &AtomicUsize, place: &str) {
 
 #[async_trait::async_trait]
 impl ListerWatcher for Panics {
-    async fn list(&self, request: &ListRequest) -> Result<Page, SourceError> {
+    async fn list(&self, request: &ListRequest) -> Result<SourcePage, SourceError> {
         maybe_panic(&self.list, "panic in list");
         self.source.list(request).await
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use listwatch::delta::{Form, QueueOptions};
-use listwatch::lister_watcher::{Page, Scripted, ScriptedAnswer, WatchEvent};
+use listwatch::lister_watcher::{Scripted, ScriptedAnswer, SourcePage, WatchEvent};
 use listwatch::{Event, HandlerOptions, InformerOptions, Revision};
 use listwatch_wire::status::Status;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ async fn content_that_a_restored_history_has_replaced_is_not_kept() {
         listwatch::Object::from_value(&json!({"metadata": metadata, "data": {"text": text}})).unwrap()
     };
     let list = |objects, revision| {
-        ScriptedAnswer::Page(Page { objects, revision: Revision(revision), ..Page::default() })
+        ScriptedAnswer::Page(SourcePage { objects, revision: Revision(revision), ..SourcePage::default() })
     };
     let source = Scripted::lists_only();
     source.on_list(list(vec![version("lost", 20)], 50));
@@ -110,7 +110,7 @@ async fn deleted_and_created_again_over_a_relist_is_a_deletion_and_an_addition()
     let source = Scripted::lists_only();
     let list = |revision, uid: &str| {
         let objects = vec![object_with("x/a", revision, uid)];
-        ScriptedAnswer::Page(Page { objects, revision: Revision(revision), ..Page::default() })
+        ScriptedAnswer::Page(SourcePage { objects, revision: Revision(revision), ..SourcePage::default() })
     };
     source.on_list(list(10, "first"));
     source.on_watch(events(vec![expired()]));
@@ -127,7 +127,8 @@ async fn a_list_that_expires_between_pages_is_begun_anew() {
     let source = Scripted::lists_only();
     source.on_list(page(10, &[]));
     source.on_watch(events(vec![expired()]));
-    let mut first = Page { objects: vec![object("x/a", 1)], revision: Revision(20), ..Page::default() };
+    let mut first =
+        SourcePage { objects: vec![object("x/a", 1)], revision: Revision(20), ..SourcePage::default() };
     first.continue_token = Some("next".to_owned());
     source.on_list(ScriptedAnswer::Page(first));
     source.on_list(ScriptedAnswer::Error(Status::expired("the token is too old").into()));

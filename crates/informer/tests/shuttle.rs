@@ -17,7 +17,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 use listwatch::delta::{Delta, DeltaQueue, Form, QueueOptions};
 use listwatch::mutation_cache::MutationCache;
-use listwatch::store::{Store, Write};
+use listwatch::store::{Store, StoreWrite};
 use listwatch::{InformerFactory, Raw, Revision};
 use shuttle::future::block_on;
 use shuttle::thread;
@@ -125,7 +125,7 @@ fn replacements_are_atomic_to_readers_and_late_indexes_complete() {
                 })
             };
             writer.replace(None, state(2));
-            writer.write(vec![Write::Put(object("x/9", 3))]);
+            writer.write(vec![StoreWrite::Put(object("x/9", 3))]);
             reader.join().unwrap();
             let index = indexer.join().unwrap();
             let snapshot = store.snapshot();
@@ -145,7 +145,7 @@ fn readers_of_own_writes_never_go_back_in_time() {
     shuttle::check_random(
         || {
             let (store, mut writer) = Store::<Raw>::new();
-            writer.write(vec![Write::Put(object("x/y", 5))]);
+            writer.write(vec![StoreWrite::Put(object("x/y", 5))]);
             writer.advance(Revision(5));
             let (cache, now) =
                 (Arc::new(MutationCache::new(store, Default::default())), tokio::time::Instant::now());
@@ -165,7 +165,7 @@ fn readers_of_own_writes_never_go_back_in_time() {
                 thread::spawn(move || cache.written(object("x/y", 7), now))
             };
             for revision in [7, 9] {
-                writer.write(vec![Write::Put(object("x/y", revision))]);
+                writer.write(vec![StoreWrite::Put(object("x/y", revision))]);
                 writer.advance(Revision(revision));
             }
             own.join().unwrap();
@@ -181,7 +181,7 @@ fn a_write_and_a_deletion_at_the_same_time_leave_nothing() {
     shuttle::check_random(
         || {
             let (store, mut writer) = Store::<Raw>::new();
-            writer.write(vec![Write::Put(object("x/y", 5))]);
+            writer.write(vec![StoreWrite::Put(object("x/y", 5))]);
             let (cache, now) =
                 (Arc::new(MutationCache::new(store, Default::default())), tokio::time::Instant::now());
             let own = {
@@ -189,7 +189,7 @@ fn a_write_and_a_deletion_at_the_same_time_leave_nothing() {
                 thread::spawn(move || cache.written(object("x/y", 7), now))
             };
             let watch = thread::spawn(move || {
-                writer.write(vec![Write::Remove("x/y".parse().unwrap())]);
+                writer.write(vec![StoreWrite::Remove("x/y".parse().unwrap())]);
                 writer.advance(Revision(8));
             });
             own.join().unwrap();
@@ -202,7 +202,7 @@ fn a_write_and_a_deletion_at_the_same_time_leave_nothing() {
 
 /// Those who hold an informer at the same time hold the same one, whoever comes and goes meanwhile.
 #[test]
-fn whoever_asks_the_factory_at_the_same_time_shares() {
+fn concurrent_requests_to_the_factory_share_an_informer() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let _entered = runtime.enter();
     let client = Server::answering("").client();

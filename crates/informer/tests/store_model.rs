@@ -12,7 +12,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use listwatch::object::Object;
-use listwatch::store::{IndexError, Store, Write};
+use listwatch::store::{IndexError, Store, StoreWrite};
 use listwatch::{ObjectKey, Raw, Revision};
 use proptest::prelude::*;
 use serde_json::json;
@@ -76,19 +76,19 @@ proptest! {
             let revision = at as u64 + 1;
             match step {
                 Step::Put(ns, name, color) => {
-                    let (changes, _) = writer.write(vec![Write::Put(object(ns, name, color, revision))]);
+                    let (changes, _) = writer.write(vec![StoreWrite::Put(object(ns, name, color, revision))]);
                     let old = model.insert(key(ns, name), (color, revision));
                     prop_assert_eq!(changes[0].old.as_ref().map(|o| o.revision().0), old.map(|(_, r)| r));
                 }
                 Step::Remove(ns, name) => {
-                    let (changes, _) = writer.write(vec![Write::Remove(key(ns, name))]);
+                    let (changes, _) = writer.write(vec![StoreWrite::Remove(key(ns, name))]);
                     let old = model.remove(&key(ns, name));
                     prop_assert_eq!(changes[0].old.as_ref().map(|o| o.revision().0), old.map(|(_, r)| r));
                 }
                 Step::Batch(batch) => {
                     let write = |(ns, name, color): &(u8, u8, Option<u8>)| match color {
-                        Some(color) => Write::Put(object(*ns, *name, *color, revision)),
-                        None => Write::Remove(key(*ns, *name)),
+                        Some(color) => StoreWrite::Put(object(*ns, *name, *color, revision)),
+                        None => StoreWrite::Remove(key(*ns, *name)),
                     };
                     let (changes, _) = writer.write(batch.iter().map(write).collect());
                     prop_assert_eq!(changes.len(), batch.len());
@@ -155,7 +155,7 @@ fn an_index_function_that_fails_or_panics_concerns_only_its_object() {
         name => Ok([name.to_owned()].into_iter().collect()),
     };
     let index = store.add_index("picky", picky).unwrap();
-    let writes = (0..4).map(|name| Write::Put(object(0, name, 0, u64::from(name) + 1))).collect();
+    let writes = (0..4).map(|name| StoreWrite::Put(object(0, name, 0, u64::from(name) + 1))).collect();
     let (changes, problems) = writer.write(writes);
     assert_eq!((changes.len(), problems.len(), store.len()), (4, 2, 4));
     assert!(problems[0].to_string().contains("index \"picky\" cannot place ns0/o1: no color"));
@@ -215,7 +215,7 @@ async fn waiting_for_a_revision_ends_when_it_is_there_or_nobody_writes_any_more(
 
 /// A list brings an object again unchanged: what the cache has stays, with what was decoded of it.
 #[test]
-fn what_a_relist_brings_unchanged_stays_where_it_is() {
+fn objects_unchanged_by_a_relist_keep_their_place() {
     let (store, mut writer) = Store::<Raw>::new();
     writer.replace(None, vec![object(0, 0, 0, 1), object(0, 1, 0, 1)]);
     let before = store.get(&key(0, 0)).unwrap();
@@ -230,10 +230,10 @@ fn all_versions_of_an_object_share_its_key() {
     let (store, mut writer) = Store::<Raw>::new();
     let index = store
         .add_index("color", |o: &Object<Raw>| Ok(o.label("color").map(String::from).into_iter().collect()));
-    writer.write(vec![Write::Put(object(0, 0, 0, 1))]);
+    writer.write(vec![StoreWrite::Put(object(0, 0, 0, 1))]);
     let first = store.get(&key(0, 0)).unwrap();
     for revision in 2..5 {
-        writer.write(vec![Write::Put(object(0, 0, revision as u8, revision))]);
+        writer.write(vec![StoreWrite::Put(object(0, 0, revision as u8, revision))]);
     }
     writer.replace(None, vec![object(0, 0, 9, 9)]);
     let last = store.get(&key(0, 0)).unwrap();
@@ -248,7 +248,9 @@ fn all_versions_of_an_object_share_its_key() {
 #[test]
 fn an_index_added_late_says_which_objects_it_cannot_place() {
     let (store, mut writer) = Store::<Raw>::new();
-    writer.write((1..=3).map(|number| Write::Put(support::object(&format!("x/{number}"), number))).collect());
+    writer.write(
+        (1..=3).map(|number| StoreWrite::Put(support::object(&format!("x/{number}"), number))).collect(),
+    );
     let even = |object: &Object<Raw>| match object.revision().0 % 2 {
         0 => Ok([true].into_iter().collect()),
         _ => Err(IndexError::cannot_place(object, "odd")),

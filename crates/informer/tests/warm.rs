@@ -144,7 +144,7 @@ impl listwatch::ListerWatcher for Deaf {
     async fn list(
         &self,
         _: &listwatch::lister_watcher::ListRequest,
-    ) -> Result<listwatch::lister_watcher::Page, listwatch::lister_watcher::SourceError> {
+    ) -> Result<listwatch::lister_watcher::SourcePage, listwatch::lister_watcher::SourceError> {
         std::future::pending().await
     }
 

@@ -12,7 +12,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use listwatch::lister_watcher::{InMemory, ListRequest, Page, SourceError, WatchRequest, WatchStream};
+use listwatch::lister_watcher::{InMemory, ListRequest, SourceError, SourcePage, WatchRequest, WatchStream};
 use listwatch::warm::{Freshness, WarmError, WarmOptions};
 use listwatch::{ListerWatcher, Sources};
 use listwatch_wire::status::Status;
@@ -60,7 +60,7 @@ impl ListerWatcher for Scoped {
         }
     }
 
-    async fn list(&self, request: &ListRequest) -> Result<Page, SourceError> {
+    async fn list(&self, request: &ListRequest) -> Result<SourcePage, SourceError> {
         self.pods.list(request).await
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use listwatch::lister_watcher::{
-    InMemory, ListRequest, ListVersion, Page, Scripted, ScriptedAnswer, SourceError, WatchEvent,
+    InMemory, ListRequest, ListVersion, Scripted, ScriptedAnswer, SourceError, SourcePage, WatchEvent,
 };
 use listwatch::pager::{OnExpired, Pager, PagerOptions};
 use listwatch::until::{UntilError, until, wait_for};
@@ -212,7 +212,7 @@ async fn own_writes_are_waited_for_object_by_object() {
 fn page(names: &[&str], token: Option<&str>) -> ScriptedAnswer {
     let objects = names.iter().map(|name| object(&format!("x/{name}"), 5)).collect();
     let continue_token = token.map(str::to_owned);
-    ScriptedAnswer::Page(Page { objects, revision: Revision(9), continue_token, unusable: Vec::new() })
+    ScriptedAnswer::Page(SourcePage { objects, revision: Revision(9), continue_token, unusable: Vec::new() })
 }
 
 /// A continued list carries no version of its own; a real server refuses one.

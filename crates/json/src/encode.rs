@@ -107,6 +107,7 @@ struct JsonEncoder<'a> {
 }
 
 impl<'a> JsonEncoder<'a> {
+    /// Begins with room for the earlier encoding and a little more: most writes change little.
     fn new(before: Option<EarlierEncoding<'a>>) -> Self {
         let room = before.map_or(1024, |before| before.bytes.len() + 256);
         Self {
@@ -144,6 +145,7 @@ impl<'a> JsonEncoder<'a> {
         self.depth -= 1;
     }
 
+    /// Writes a value. A container that the earlier encoding has as well is copied from there.
     fn value(&mut self, value: &Value) {
         match value {
             Value::Null => self.out.extend_from_slice(b"null"),
@@ -183,6 +185,7 @@ impl<'a> JsonEncoder<'a> {
         self.deepest = self.deepest.max(outside);
     }
 
+    /// Writes an array.
     fn items(&mut self, items: &[Value]) {
         self.out.push(b'[');
         for (i, item) in items.iter().enumerate() {
@@ -194,6 +197,7 @@ impl<'a> JsonEncoder<'a> {
         self.out.push(b']');
     }
 
+    /// Writes an object. The caller decides about the order.
     fn fields<'v>(&mut self, fields: impl Iterator<Item = (&'v Text, &'v Value)>) {
         self.out.push(b'{');
         for (i, (key, value)) in fields.enumerate() {
@@ -203,6 +207,7 @@ impl<'a> JsonEncoder<'a> {
         self.out.push(b'}');
     }
 
+    /// Writes a key, and the comma before it.
     fn key(&mut self, index: usize, key: &str) {
         if index > 0 {
             self.out.push(b',');
@@ -298,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_is_copied_again_and_again() {
+    fn shared_containers_are_copied_by_every_encoding() {
         let line = "x".repeat(WORTH_A_SPAN);
         let mut object =
             json!({"metadata": {"name": "a"}, "spec": {"a": [line, {"b": line}], "c": [1, line]}});

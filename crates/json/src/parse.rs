@@ -127,6 +127,7 @@ enum ParseStep<'p> {
 }
 
 impl ParsePath<'_> {
+    /// Writes the path from the root, as `a.b[0].c`.
     fn write(&self, out: &mut String) {
         if let Some(parent) = self.parent {
             parent.write(out);

@@ -71,6 +71,7 @@ impl RawField {
     }
 }
 
+/// True if the key at a place is this one. Only a key with escapes is decoded.
 fn is_key(bytes: &[u8], place: Range<usize>, key: &str) -> bool {
     match bytes.get(place) {
         Some(raw) if raw == key.as_bytes() => true,
@@ -256,6 +257,13 @@ pub fn scalar(raw: &[u8]) -> Option<&str> {
 /// The text between the quotes of a string, without its escapes; `None` if it is no valid string.
 ///
 /// Allocates only if there is an escape.
+///
+/// ```
+/// use listwatch_json::raw::unescape;
+///
+/// assert_eq!(unescape(br"plain").as_deref(), Some("plain"));
+/// assert_eq!(unescape(br#"a \"b\""#).as_deref(), Some("a \"b\""));
+/// ```
 #[must_use]
 pub fn unescape(raw: &[u8]) -> Option<Cow<'_, str>> {
     if !raw.contains(&b'\\') {

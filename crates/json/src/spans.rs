@@ -19,6 +19,7 @@ pub struct Spans {
     places: Vec<(usize, usize)>,
 }
 
+/// The bytes of a container in an encoding. The address identifies the container for as long as the tree is kept.
 #[derive(Clone, Copy, Debug)]
 struct ContainerSpan {
     address: usize,

@@ -19,6 +19,15 @@ enum FieldStep<'a> {
 /// to extend and is printed only for an error.
 ///
 /// Two words and a reference to the parent; `Copy`, since checks pass it on in all directions.
+///
+/// ```
+/// use listwatch_kinds::field::Path;
+///
+/// let (spec, data) = (Path::root("spec"), Path::root("data"));
+/// let ports = spec.child("ports");
+/// assert_eq!(ports.index(0).child("name").to_string(), "spec.ports[0].name");
+/// assert_eq!(data.key("a.b").to_string(), "data[a.b]");
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "field.Path")]
 pub struct Path<'a> {

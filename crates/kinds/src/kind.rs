@@ -2,7 +2,9 @@
 //!
 //! A [`Kind`] says everything about a resource that the write path, discovery and routing need to know, and nothing about the
 //! fields of its objects: those are in the schema table ([`crate::schema`]). The rows themselves stand in [`crate::table`]; their last
-//! entry is the [`KindStrategy`].
+//! entry is the [`KindStrategy`]. `row` has the functions that rows are written with.
+
+mod row;
 
 use crate::strategy::KindStrategy;
 
@@ -69,11 +71,11 @@ pub struct Flags {
 pub struct Subresource {
     /// The last path segment.
     pub name: &'static str,
-    /// Group of the object it speaks; empty together with `version` when that is the parent's.
+    /// API group of its request and response type; empty, together with `version`, if it is the parent's.
     pub group: &'static str,
-    /// Version of the object it speaks; empty when it is the parent's.
+    /// API version of that type; empty if it is the parent's.
     pub version: &'static str,
-    /// Kind of the object it speaks.
+    /// Kind of that type.
     pub kind: &'static str,
     /// Verbs in the order of discovery.
     pub verbs: &'static [&'static str],
@@ -82,6 +84,13 @@ pub struct Subresource {
 /// A field that field selectors may name.
 ///
 /// Selectors are compared with values of stored bytes, so a field costs nothing until somebody selects by it.
+///
+/// ```
+/// let pods = listwatch_kinds::by_kind("", "v1", "Pod").unwrap();
+/// let node = pods.selectable_fields.iter().find(|field| field.label == "spec.nodeName").unwrap();
+/// // An unscheduled Pod is selected by `spec.nodeName=`.
+/// assert_eq!((node.path, node.absent), ("spec.nodeName", ""));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectableField {
     /// The name in the selector.
@@ -98,6 +107,15 @@ pub struct SelectableField {
 ///
 /// Rows are constants: a `&'static Kind` is the identity of a resource everywhere in the server, and comparing names
 /// is comparing kinds.
+///
+/// ```
+/// let pods = listwatch_kinds::by_kind("", "v1", "Pod").unwrap();
+/// assert_eq!((pods.plural, pods.short_names), ("pods", &["po"][..]));
+/// assert!(pods.is_namespaced() && pods.has_status() && pods.flags.graceful_deletion);
+/// // A review is answered and not stored.
+/// let review = listwatch_kinds::by_kind("authorization.k8s.io", "v1", "SubjectAccessReview").unwrap();
+/// assert!(!review.flags.stored);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// API group; empty for the core group.
@@ -147,154 +165,14 @@ impl Eq for Kind {}
 /// The verbs of an ordinary resource.
 pub const ALL_VERBS: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
 /// The verbs of a subresource that is a view of its object.
 pub const VIEW_VERBS: &[&str] = &["get", "patch", "update"];
+
 /// The verbs of a resource that only answers.
 pub const CREATE_ONLY: &[&str] = &["create"];
 
 impl Kind {
-    /// A namespaced kind with the rules most kinds share: all verbs, unconditional update, subdomain names.
-    pub(crate) const fn namespaced(
-        group: &'static str,
-        kind: &'static str,
-        plural: &'static str,
-        singular: &'static str,
-    ) -> Self {
-        Self::new(group, kind, [plural, singular], Scope::Namespaced)
-    }
-
-    /// A cluster-scoped kind with the rules most kinds share.
-    pub(crate) const fn cluster(
-        group: &'static str,
-        kind: &'static str,
-        plural: &'static str,
-        singular: &'static str,
-    ) -> Self {
-        Self::new(group, kind, [plural, singular], Scope::Cluster)
-    }
-
-    const fn new(
-        group: &'static str,
-        kind: &'static str,
-        [plural, singular]: [&'static str; 2],
-        scope: Scope,
-    ) -> Self {
-        Self {
-            group,
-            version: "v1",
-            kind,
-            plural,
-            singular,
-            short_names: &[],
-            categories: &[],
-            scope,
-            verbs: ALL_VERBS,
-            subresources: &[],
-            flags: Flags {
-                unconditional_update: true,
-                create_on_update: false,
-                graceful_deletion: false,
-                returns_deleted_object: false,
-                generation: false,
-                stored: true,
-            },
-            name_rule: NameRule::Subdomain,
-            selectable_fields: &[],
-            stored_as: None,
-            strategy: KindStrategy::PLAIN,
-        }
-    }
-
-    /// Functions of the kind. The default has what most kinds have.
-    pub(crate) const fn strategy(mut self, strategy: KindStrategy) -> Self {
-        self.strategy = strategy;
-        self
-    }
-
-    /// Another version than `v1`.
-    pub(crate) const fn version(mut self, version: &'static str) -> Self {
-        self.version = version;
-        self
-    }
-
-    /// Short names, such as `po`, that kubectl takes.
-    pub(crate) const fn short(mut self, names: &'static [&'static str]) -> Self {
-        self.short_names = names;
-        self
-    }
-
-    /// Groups of kinds that kubectl takes as one, such as `all`.
-    pub(crate) const fn categories(mut self, categories: &'static [&'static str]) -> Self {
-        self.categories = categories;
-        self
-    }
-
-    /// Fewer or other verbs than all.
-    pub(crate) const fn verbs(mut self, verbs: &'static [&'static str]) -> Self {
-        self.verbs = verbs;
-        self
-    }
-
-    /// A resource that answers a question and stores nothing.
-    pub(crate) const fn virtual_review(mut self) -> Self {
-        self.verbs = CREATE_ONLY;
-        self.flags.stored = false;
-        self
-    }
-
-    pub(crate) const fn sub(mut self, subresources: &'static [Subresource]) -> Self {
-        self.subresources = subresources;
-        self
-    }
-
-    /// Fields that a field selector may name besides name and namespace.
-    pub(crate) const fn fields(mut self, fields: &'static [SelectableField]) -> Self {
-        self.selectable_fields = fields;
-        self
-    }
-
-    /// Another form of names than a subdomain.
-    pub(crate) const fn names(mut self, rule: NameRule) -> Self {
-        self.name_rule = rule;
-        self
-    }
-
-    /// A PUT without a resourceVersion is refused.
-    pub(crate) const fn conditional_update(mut self) -> Self {
-        self.flags.unconditional_update = false;
-        self
-    }
-
-    /// A PUT creates what is not there.
-    pub(crate) const fn create_on_update(mut self) -> Self {
-        self.flags.create_on_update = true;
-        self
-    }
-
-    /// Deletion waits for a grace period, as for Pods.
-    pub(crate) const fn graceful(mut self) -> Self {
-        self.flags.graceful_deletion = true;
-        self
-    }
-
-    /// The answer to a deletion is the object and no Status.
-    pub(crate) const fn returns_deleted(mut self) -> Self {
-        self.flags.returns_deleted_object = true;
-        self
-    }
-
-    /// `metadata.generation` counts changes of the spec.
-    pub(crate) const fn generation(mut self) -> Self {
-        self.flags.generation = true;
-        self
-    }
-
-    /// Objects of this version are stored in another, and converted on the way.
-    pub(crate) const fn stored_as(mut self, group: &'static str, version: &'static str) -> Self {
-        self.stored_as = Some((group, version));
-        self
-    }
-
     /// True for kinds whose objects live in namespaces.
     #[must_use]
     pub const fn is_namespaced(&self) -> bool {
@@ -354,63 +232,5 @@ impl Kind {
     #[must_use]
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
-    }
-}
-
-impl Subresource {
-    /// A view of the object itself: `status` and its like.
-    pub(crate) const fn view(name: &'static str, kind: &'static str) -> Self {
-        Self { name, group: "", version: "", kind, verbs: VIEW_VERBS }
-    }
-
-    /// The `status` of a kind.
-    pub(crate) const fn status(kind: &'static str) -> Self {
-        Self::view("status", kind)
-    }
-
-    /// The `scale` of a kind.
-    pub(crate) const fn scale() -> Self {
-        Self { name: "scale", group: "autoscaling", version: "v1", kind: "Scale", verbs: VIEW_VERBS }
-    }
-
-    /// An object of another kind with its own verbs.
-    pub(crate) const fn other(
-        name: &'static str,
-        kind: &'static str,
-        verbs: &'static [&'static str],
-    ) -> Self {
-        Self { name, group: "", version: "", kind, verbs }
-    }
-
-    /// The same with the object's own group and version.
-    pub(crate) const fn of(mut self, group: &'static str, version: &'static str) -> Self {
-        self.group = group;
-        self.version = version;
-        self
-    }
-}
-
-impl SelectableField {
-    /// A text field selected by its own path.
-    pub(crate) const fn text(path: &'static str) -> Self {
-        Self { label: path, path, fallback: None, absent: "" }
-    }
-
-    /// The same under another name.
-    pub(crate) const fn label(mut self, label: &'static str) -> Self {
-        self.label = label;
-        self
-    }
-
-    /// The value of an absent field.
-    pub(crate) const fn absent(mut self, absent: &'static str) -> Self {
-        self.absent = absent;
-        self
-    }
-
-    /// Adds a path to look at when the first one is empty.
-    pub(crate) const fn or(mut self, path: &'static str) -> Self {
-        self.fallback = Some(path);
-        self
     }
 }

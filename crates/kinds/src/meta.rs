@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_leaves_out_is_carried_over() {
+    fn metadata_left_out_by_a_client_is_carried_over() {
         let old = json!({"name": "a", "uid": "u", "creationTimestamp": "t0", "generation": 2, "deletionTimestamp": "t1", "deletionGracePeriodSeconds": 0});
         let mut new = json!({"name": "a", "creationTimestamp": "t9", "selfLink": "/x"});
         carry_over(new.as_object_mut().unwrap(), old.as_object().unwrap());

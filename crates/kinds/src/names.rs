@@ -294,7 +294,7 @@ pub(crate) fn is_native_resource(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// True for resources that somebody else knows how to count, such as devices.
+/// True for extended resources, such as devices, which are counted by a component outside of Kubernetes.
 pub(crate) fn is_extended_resource(name: &str) -> bool {
     !is_native_resource(name)
         && !name.starts_with("requests.")

@@ -20,6 +20,7 @@ const FINEST: i32 = -9;
 /// Amounts are capped here, as the API does.
 const LARGEST: i128 = i64::MAX as i128;
 
+/// The notation of a quantity, which its canonical text keeps: `1Ki` stays binary, `1e3` stays an exponent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum QuantityFormat {
     #[default]
@@ -210,6 +211,8 @@ impl std::fmt::Display for Quantity {
     }
 }
 
+/// Parses a quantity: a sign, decimal digits with an optional fraction, and a suffix. Digits beyond the precision of
+/// Kubernetes are rounded up.
 fn parse(text: &str) -> Result<Amount, InvalidQuantity> {
     let (negative, unsigned) = match text.as_bytes().first() {
         Some(b'-') => (true, text.get(1..).unwrap_or_default()),
@@ -323,6 +326,7 @@ impl Amount {
         power(self.mantissa, self.exponent - FINEST).unwrap_or(i128::MAX)
     }
 
+    /// Writes the canonical text: no fraction, the largest suffix that leaves a whole number.
     fn to_text(&self) -> String {
         if self.mantissa == 0 {
             return "0".to_owned();
@@ -348,6 +352,7 @@ fn power(mantissa: i128, exponent: i32) -> Option<i128> {
     mantissa.checked_mul(10i128.checked_pow(u32::try_from(exponent).ok()?)?)
 }
 
+/// Writes a whole number with the largest binary suffix that divides it.
 fn binary_text(mut amount: i128) -> String {
     let mut suffixes = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].into_iter();
     let mut suffix = "";
@@ -360,6 +365,7 @@ fn binary_text(mut amount: i128) -> String {
     format!("{amount}{suffix}")
 }
 
+/// Returns the suffix of a power of a thousand.
 fn decimal_suffix(exponent: i32) -> &'static str {
     match exponent {
         -9 => "n",
@@ -414,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn malformed_quantities_are_refused() {
         for text in ["", "abc", "1.2.3", "1gi", "1 Gi", "Gi", "1e", "1e99999999999", ".", "-", "1Kii", "١"] {
             assert_eq!(canonical(text), Err(InvalidQuantity), "{text}");
         }

@@ -72,6 +72,7 @@ pub(crate) fn format_micros(time: Timestamp) -> String {
 const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
+/// Parses a time of RFC 3339. The error names the first part that does not fit the layout, as Go's does.
 fn parse(text: &str, layout: &str) -> Result<Timestamp, String> {
     let shape = |(at, b): (usize, u8)| match at {
         4 | 7 => b == b'-',
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_in_the_words_of_go() {
+    fn malformed_times_are_refused_in_the_words_of_go() {
         assert_eq!(
             seconds("yesterday").unwrap_err(),
             r#"parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006""#

@@ -13,6 +13,23 @@ static NULL: Value = Value::Null;
 ///
 /// For values and for their maps alike, so that defaulting functions can hold the map of a struct and go on from
 /// there.
+///
+/// ```
+/// use listwatch_kinds::tree::Tree;
+/// use listwatch_wire::json::json;
+///
+/// let mut service = json!({"spec": {"type": "ClusterIP", "ports": [{"port": 80}]}});
+/// assert_eq!(service.at("spec").text("type"), "ClusterIP");
+/// assert_eq!(service.at("spec").list("ports")[0].int("port"), Some(80));
+/// // Nothing is there, and that is no error.
+/// assert_eq!(service.below("status.loadBalancer.ingress").list("x").len(), 0);
+///
+/// // A default fills in what is absent and leaves what is there.
+/// let spec = service.inner("spec").unwrap();
+/// spec.fill("type", "NodePort");
+/// spec.fill("sessionAffinity", "None");
+/// assert_eq!((spec.text("type"), spec.text("sessionAffinity")), ("ClusterIP", "None"));
+/// ```
 pub trait Tree {
     /// The object's fields, if it is an object.
     fn fields(&self) -> Option<&Map>;

@@ -53,7 +53,7 @@ proptest! {
     }
 
     #[test]
-    fn what_json_patch_adds_it_can_remove(object in object(true), added in value(true)) {
+    fn json_patch_can_remove_what_it_adds(object in object(true), added in value(true)) {
         let patch = json!([{"op": "add", "path": "/new", "value": added}, {"op": "test", "path": "/new", "value": added},
             {"op": "move", "from": "/new", "path": "/newer"}, {"op": "copy", "from": "/newer", "path": "/new"},
             {"op": "remove", "path": "/newer"}, {"op": "remove", "path": "/new"}]);

@@ -74,6 +74,7 @@ fn body(cuts: &[u8], framing: Framing, bytes: &[u8]) {
     assert_eq!(whole.ok(), pieced.ok());
 }
 
+/// Reads a request body from memory, and checks that the bound on its length holds.
 fn read(framing: Framing, begun: &[u8], rest: &[u8]) -> Result<Bytes, BodyProblem> {
     let mut io = tokio::io::join(rest, tokio::io::sink());
     let mut buf = BytesMut::from(begun);

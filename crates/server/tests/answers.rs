@@ -69,7 +69,7 @@ async fn a_copy_of_what_is_gone_cannot_come_back() {
 }
 
 #[tokio::test]
-async fn what_needs_a_version_needs_it_for_its_status_too() {
+async fn kinds_that_require_a_resource_version_require_it_for_status_too() {
     let (_server, mut client) = client().await;
     let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
     let budget = json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1}});

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use listwatch_server::CacheLimits;
-use listwatch_server::cache::{Cache, Change, Cursor, FieldLookup, Filter, IndexedField, Lost, Portion};
+use listwatch_server::cache::{Cache, ChangeKind, Cursor, FieldLookup, Filter, IndexedField, Lost, Portion};
 use listwatch_storage::{Engine, Expect, MemoryEngine, MemoryOptions, Write, Written};
 use listwatch_wire::Revision;
 use proptest::prelude::*;
@@ -89,14 +89,14 @@ impl Watcher {
             && self.node.is_none_or(|n| n == node)
     }
 
-    fn expected(&self, history: &History, after: Revision) -> Vec<(Change, String, u64)> {
+    fn expected(&self, history: &History, after: Revision) -> Vec<(ChangeKind, String, u64)> {
         let later = history.iter().filter(|(revision, ..)| *revision > after);
         later
             .filter_map(|(revision, path, before, now)| {
                 let change = match (self.wants(path, *before), self.wants(path, *now)) {
-                    (false, true) => Change::Added,
-                    (true, true) => Change::Modified,
-                    (true, false) => Change::Deleted,
+                    (false, true) => ChangeKind::Added,
+                    (true, true) => ChangeKind::Modified,
+                    (true, false) => ChangeKind::Deleted,
                     (false, false) => return None,
                 };
                 Some((change, path.clone(), revision.0))
@@ -127,7 +127,7 @@ async fn write(engine: &MemoryEngine, state: &mut State, history: &mut History, 
     }
 }
 
-async fn drain(cursor: &mut Cursor, upto: Revision, portion: Portion) -> Vec<(Change, String, u64)> {
+async fn drain(cursor: &mut Cursor, upto: Revision, portion: Portion) -> Vec<(ChangeKind, String, u64)> {
     let mut seen = Vec::new();
     while cursor.settle().is_none_or(|position| position < upto) {
         let events =
@@ -252,7 +252,7 @@ async fn a_cache_that_lost_its_place_goes_on_at_once() {
 }
 
 #[tokio::test]
-async fn what_was_there_before_the_start_is_loaded() {
+async fn objects_from_before_the_start_are_loaded() {
     let engine = Arc::new(MemoryEngine::default());
     let (mut state, mut history) = (State::new(), History::new());
     for name in 0..200 {

@@ -26,7 +26,7 @@ async fn everything(client: &mut Client) -> String {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_refused_and_closed() {
+async fn requests_that_are_not_http_are_refused_and_closed() {
     let server = start().await;
     let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(100_000));
     let many = format!("GET / HTTP/1.1\r\nhost: x\r\n{}\r\n", "a: b\r\n".repeat(500));
@@ -120,7 +120,7 @@ async fn send_slowly(server: &Handle, head: &str, size: usize) -> String {
 }
 
 #[tokio::test]
-async fn whoever_is_refused_while_sending_learns_why() {
+async fn a_client_refused_while_sending_receives_the_reason() {
     let server = start().await;
     let (size, token) = (8 << 20, server.admin_token());
     let length = format!("content-length: {size}\r\n");
@@ -185,7 +185,7 @@ async fn a_client_may_shorten_its_time_in_words_that_are_understood() {
 }
 
 #[tokio::test]
-async fn whoever_dawdles_is_shown_the_door() {
+async fn slow_clients_are_disconnected() {
     let http = HttpLimits {
         head_timeout: Duration::from_millis(100),
         idle_timeout: Duration::from_millis(100),

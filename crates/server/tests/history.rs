@@ -202,7 +202,7 @@ async fn the_rights_are_those_to_get_the_object() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_answered_as_a_get_would() {
+async fn the_history_of_a_missing_object_is_answered_like_a_get() {
     let server = start().await;
     let mut client = Client::new(&server).await;
     client.create("a", "0").await;

@@ -301,7 +301,7 @@ async fn changes_come_as_patches_to_a_subscription_that_takes_them() {
 }
 
 #[tokio::test]
-async fn what_is_refused_leaves_the_others_alone() {
+async fn a_refused_subscription_leaves_the_others_alone() {
     let server = start().await;
     let (mut writer, mut changer) = (Client::new(&server).await, Client::new(&server).await);
     let mut stream = Stream::open(Client::new(&server).await, &subscribe(&[of("good", "configmaps")])).await;

@@ -197,7 +197,7 @@ async fn custom_objects_have_only_their_metadata_in_protobuf() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_together_is_listed_in_protobuf_too() {
+async fn a_deleted_collection_is_listed_in_protobuf_too() {
     let server = start().await;
     let mut client = Client::new(&server).await;
     client.create("a", "1").await;

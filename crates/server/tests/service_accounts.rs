@@ -97,7 +97,7 @@ async fn a_token_ends_with_the_secret_it_is_bound_to() {
 }
 
 #[tokio::test]
-async fn what_a_token_is_bound_to_must_be_there_and_fit() {
+async fn the_object_that_a_token_is_bound_to_must_exist_and_match() {
     let server = start_on(Options::default()).await;
     let mut client = Client::new(&server).await;
     account(&mut client, "robot").await;

@@ -96,7 +96,7 @@ async fn a_node_port_belongs_to_one_service_of_either_type() {
 
 /// A dry run and a create that failed kept their address and port, and `kubectl diff` then `apply` of a fixed address failed.
 #[tokio::test]
-async fn what_is_not_stored_keeps_no_address_and_no_port() {
+async fn a_service_that_is_not_stored_keeps_no_address_and_no_port() {
     let (first, second) = two_servers().await;
     let mut client = Client::new(&first).await;
     let fixed = json!({"metadata": {"name": "a"}, "spec": {

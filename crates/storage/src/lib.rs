@@ -20,25 +20,28 @@
 //! # }
 //! ```
 
+mod changes;
 pub mod embedded;
 mod engine;
 mod error;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 mod memory;
+mod read;
 #[cfg(feature = "suite")]
 pub mod suite;
 mod tail;
 mod usage;
+mod write;
 
+pub use changes::{Batch, Change, Changes};
 pub use embedded::{EmbeddedEngine, EmbeddedOptions};
-pub use engine::{
-    Batch, Change, Changes, Engine, Expect, Health, KeyValue, KeyVersion, Page, Range, Transacted,
-    VersionRange, Write, Written,
-};
+pub use engine::{Engine, Health};
 pub use error::Error;
 #[cfg(feature = "etcd")]
 pub use etcd::{EtcdEngine, EtcdOptions};
 pub use listwatch_wire::Revision;
 pub use memory::{MemoryEngine, MemoryOptions};
+pub use read::{KeyValue, KeyVersion, Page, Range, VersionRange};
 pub use usage::{SYNC_BOUNDS, SyncTimes, Usage};
+pub use write::{Expect, Transacted, Write, Written};

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_out_of_bounds_is_forgotten_from_the_front() {
+    async fn changes_beyond_the_bounds_are_dropped_from_the_front() {
         let tail = tail(3);
         (1..=5).for_each(|revision| tail.publish(batch(revision..=revision)));
         assert_eq!(tail.floor(), Revision(2));

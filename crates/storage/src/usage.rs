@@ -51,6 +51,7 @@ impl SyncCounter {
         self.total_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
+    /// Copies the counters. They are read one by one, so that a sync in between may be in some of them only.
     pub(crate) fn read(&self) -> SyncTimes {
         SyncTimes {
             counts: std::array::from_fn(|at| self.counts.get(at).map_or(0, |c| c.load(Ordering::Relaxed))),

@@ -16,7 +16,15 @@ use crate::raw::{RawClient, RawError};
 
 /// A namespaced resource of the core group.
 ///
-/// Small and cloneable; it holds names and no connection.
+/// Small and cloneable; it holds names and no connection. It is what a [`Workload`](crate::workload::Workload) runs
+/// on.
+///
+/// ```
+/// use listwatch_testkit::TestCollection;
+///
+/// let secrets = TestCollection::core("secrets", "default");
+/// assert_eq!(secrets.path(), "/api/v1/namespaces/default/secrets");
+/// ```
 #[derive(Clone, Debug)]
 pub struct TestCollection {
     resource: String,

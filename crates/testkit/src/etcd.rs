@@ -18,7 +18,10 @@ use crate::with_real_parts;
 /// A busy machine starts etcd in a second or two.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// A running etcd; stopped and forgotten when dropped.
+/// A running etcd with a data directory of its own; stopped and forgotten when dropped.
+///
+/// It listens on loopback without TLS. Tests share it only if they want to: several servers on one etcd are what it
+/// is for.
 #[derive(Debug)]
 pub struct Etcd {
     process: Child,
@@ -68,6 +71,7 @@ impl Etcd {
         self.endpoint.clone()
     }
 
+    /// Waits until the port accepts connections, the process ends, or the time is over.
     async fn ready(&mut self, port: u16) -> io::Result<()> {
         let deadline = Instant::now() + READY_WITHIN;
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {

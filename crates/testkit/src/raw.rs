@@ -16,9 +16,31 @@ use serde_json::Value;
 use crate::held::DeltaBases;
 use crate::history::{Frame, Seen};
 
-/// A way to send requests to one server as one user.
+/// Sends requests to one server as one user.
 ///
 /// Cloning shares the connections. Requests have no deadline of their own: tests bound what they wait for.
+///
+/// ```
+/// use http::{Method, StatusCode};
+/// use listwatch_testkit::TestServer;
+/// use serde_json::json;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = TestServer::start().await?;
+/// let raw = server.raw()?;
+///
+/// let map = json!({"metadata": {"name": "a"}, "data": {"k": "v"}});
+/// let path = "/api/v1/namespaces/default/configmaps";
+/// let created = raw.done(Method::POST, path, Some(&map)).await?;
+/// assert_eq!(created["data"]["k"], "v");
+///
+/// // A refusal is an answer, with the code and the Status as the server sent them.
+/// let (code, status) = raw.call(Method::POST, path, Some(&map)).await?;
+/// assert_eq!((code, &status["reason"]), (StatusCode::CONFLICT, &json!("AlreadyExists")));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct RawClient(kube::Client);
 

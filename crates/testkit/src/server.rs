@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use crate::raw::RawClient;
 
-/// The storage of a [`TestServer`].
+/// The storage of a [`TestServer`]. Memory is the fastest; the others are for tests of what survives a restart.
 #[derive(Clone, Debug, Default)]
 pub enum TestStore {
     /// Memory: gone with the server.
@@ -133,7 +133,7 @@ impl TestServer {
         self.handle.url()
     }
 
-    /// The administrator's kubeconfig as a file would have it.
+    /// Returns the administrator's kubeconfig as a file would have it, for programs that a test starts.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         self.handle.admin_kubeconfig()

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use listwatch::event_recorder::{EventRecorder, KubeSink, ObjectReference, Occurrence, Reporter};
-use listwatch::leader_election::{ElectionOptions, KubeLease, LeaderElection, Outcome};
+use listwatch::leader_election::{ElectionOptions, ElectionOutcome, KubeLease, LeaderElection};
 use listwatch_testkit::TestServer;
 use serde_json::json;
 use tokio::time::timeout;
@@ -63,7 +63,7 @@ async fn a_lease_passes_from_one_to_the_next() {
         b.run(&never, |leadership| async move { leadership.fencing_token() }).await
     };
     let both = timeout(SOON, async { tokio::join!(first, second) }).await.unwrap();
-    assert_eq!(both, (Outcome::Finished(0), Outcome::Finished(1)));
+    assert_eq!(both, (ElectionOutcome::Finished(0), ElectionOutcome::Finished(1)));
 
     let lease = leases.get("the-lease").await.unwrap();
     assert_eq!(lease.metadata.labels.unwrap()["kept"], "yes");
@@ -84,7 +84,7 @@ async fn a_leader_outlives_its_lease_object() {
     };
     let never = CancellationToken::new();
     let outcome = timeout(SOON, candidate(&client, "a").run(&never, work)).await.unwrap();
-    assert_eq!(outcome, Outcome::Finished(true));
+    assert_eq!(outcome, ElectionOutcome::Finished(true));
 }
 
 #[tokio::test]

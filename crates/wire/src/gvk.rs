@@ -82,7 +82,15 @@ impl fmt::Display for GroupVersion {
     }
 }
 
-/// Group, version and kind of an object: what its `apiVersion` and `kind` say.
+/// Group, version and kind: the type of an object, as its `apiVersion` and `kind` name it.
+///
+/// ```
+/// use listwatch_wire::gvk::GroupVersionKind;
+///
+/// let deployment = GroupVersionKind::new("apps", "v1", "Deployment");
+/// assert_eq!(deployment.api_version(), "apps/v1");
+/// assert_eq!(deployment.to_string(), "apps/v1, Kind=Deployment");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "GVK")]
 pub struct GroupVersionKind {

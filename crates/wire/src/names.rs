@@ -62,6 +62,14 @@ fn prefix_errors(prefix: &str) -> Vec<String> {
 }
 
 /// The errors of a label value: at most 63 characters, or empty.
+///
+/// ```
+/// use listwatch_wire::names::label_value_errors;
+///
+/// assert!(label_value_errors("v1.2_rc").is_empty());
+/// assert!(label_value_errors("").is_empty());
+/// assert_eq!(label_value_errors(&"a".repeat(64)), ["must be no more than 63 bytes"]);
+/// ```
 #[must_use]
 pub fn label_value_errors(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
@@ -76,6 +84,13 @@ pub fn label_value_errors(value: &str) -> Vec<String> {
 }
 
 /// The errors of an RFC 1123 subdomain, the form of most object names.
+///
+/// ```
+/// use listwatch_wire::names::subdomain_errors;
+///
+/// assert!(subdomain_errors("web-0.shop").is_empty());
+/// assert_eq!(subdomain_errors("Web").len(), 1);
+/// ```
 #[must_use]
 pub fn subdomain_errors(name: &str) -> Vec<String> {
     let mut errors = Vec::new();

@@ -258,7 +258,7 @@ fn an_element_that_moved_does_not_drag_others_along() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_by_name() {
+fn deltas_that_do_not_fit_are_refused_by_name() {
     let (before, after) = (stored(&json!({"n": 1}), &json!({})), stored(&json!({"n": 2}), &json!({})));
     let line = line(&before, &after, (5, 6)).unwrap();
     let (kind, delta) = received(&line);

@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_encoded_parses_back(value in value(true)) {
+    fn encoded_values_parse_back(value in value(true)) {
         let encoded = json::encode(&value);
         let parsed = json::parse(&encoded).unwrap();
         // A float that is a whole number comes back as an integer, as it does from Go.

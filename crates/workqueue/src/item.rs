@@ -26,6 +26,26 @@ use crate::shared::SharedQueue;
 /// The way the item ends says what became of the work:
 /// [`finish`](Self::finish) (success), [`retry`](Self::retry) (failure), [`retry_after`](Self::retry_after) (look again
 /// later), or just a drop, which leaves the failure count alone.
+///
+/// ```
+/// use listwatch_workqueue::{Options, Queue};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = Queue::<&str>::new(Options::new());
+/// queue.add("default/web")?;
+///
+/// let item = queue.get().await.ok_or("shut down")?;
+/// assert_eq!((*item.key(), item.retries()), ("default/web", 0));
+/// item.retry(); // the work failed: the key comes back after the rate limiter's delay
+///
+/// let item = queue.get().await.ok_or("shut down")?;
+/// assert_eq!(item.retries(), 1);
+/// item.finish(); // it succeeded: the failures are forgotten
+/// assert_eq!(queue.retries(&"default/web"), 0);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropping an item marks its key done"]
 #[doc(alias = "Done")]
 pub struct Item<'q, K: Key, R: Reason = ()> {

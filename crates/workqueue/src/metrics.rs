@@ -15,7 +15,8 @@
 
 use std::time::Duration;
 
-/// Something whose work-queue metrics can be read: a [`Queue`](crate::Queue) of whatever type.
+/// Something whose work-queue metrics can be read: a [`Queue`](crate::Queue) of whatever type. It is a trait so that
+/// a collection of queues does not depend on their keys.
 pub trait Source: Send + Sync {
     /// The value of the label `name`.
     fn name(&self) -> &str;
@@ -47,7 +48,8 @@ pub struct Stats {
     pub longest_running: Duration,
 }
 
-/// A histogram with the buckets client-go uses: 10 ns, 100 ns, … 10 s.
+/// A histogram with the buckets client-go uses: 10 ns, 100 ns, … 10 s. They are powers of ten because a queue is
+/// either fine, within microseconds, or not, within seconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
     /// Observations per decade; the last one counts what is above 10 s.

@@ -14,6 +14,28 @@ use crate::shared::SharedQueue;
 use crate::{Item, Key, Options};
 
 /// A work queue. Cloning gives another handle to the same queue. See the [crate] for a tour.
+///
+/// Its invariant: a key is with at most one consumer at a time, and a key that was added while it was being processed
+/// is handed out again afterwards. So a consumer that reads the present state, rather than the event, misses nothing.
+///
+/// ```
+/// use listwatch_workqueue::{Options, Queue};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = Queue::<&str>::new(Options::new());
+/// queue.add("default/web")?;
+/// queue.add("default/web")?; // known already: it will be handed out once
+/// assert_eq!(queue.len(), 1);
+///
+/// let item = queue.get().await.ok_or("shut down")?;
+/// queue.add("default/web")?; // in flight: it will be handed out once more
+/// assert_eq!((queue.len(), queue.in_flight()), (0, 1));
+/// drop(item);
+/// assert_eq!((queue.len(), queue.in_flight()), (1, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "RateLimitingInterface")]
 #[doc(alias = "DelayingInterface")]
 pub struct Queue<K, R = ()>(Arc<SharedQueue<K, R>>);
@@ -45,7 +67,8 @@ impl<K: Key, R: Reason> Queue<K, R> {
         Some(self.get().await?.into_owned(&self.0))
     }
 
-    /// Stops handing out keys; adds are accepted as before and items in flight go on. Shutting down resumes.
+    /// Stops handing out keys; adds are accepted as before and items in flight go on. Shutting down resumes. For a
+    /// controller that has lost its leadership, or that waits for a dependency.
     pub fn pause(&self) {
         self.0.set_paused(true);
     }
@@ -80,7 +103,8 @@ impl<K: Key, R: Reason> Queue<K, R> {
         self.0.state().core.known()
     }
 
-    /// The key that would be handed out next, left where it is.
+    /// Returns the key that would be handed out next, left where it is. Another consumer may take it before the
+    /// caller does.
     #[must_use]
     pub fn peek(&self) -> Option<K> {
         self.due_state().core.peek().cloned()

@@ -191,7 +191,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         state.core.add(add)
     }
 
-    /// Adds a delayed key by way of the inbox, unless someone sleeps who may have to get up earlier for it.
+    /// Adds a delayed key by way of the inbox, unless a parked consumer may have to wake earlier for it.
     pub(crate) fn add_delayed(&self, add: Add<K, R>, due: u64) -> Result<(), AddError<K>> {
         let mut inbox = lock(&self.inbox.0);
         if self.direct || !inbox.sleepers.is_empty() {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-/// Sleepers by the order in which they went to sleep.
+/// Parked consumers, in the order in which they began to wait.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     last: u64,

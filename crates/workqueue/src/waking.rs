@@ -1,4 +1,4 @@
-//! Going to sleep and waking, the half of [`SharedQueue`] that keeps the invariant its head states.
+//! Parking and waking consumers: the half of [`SharedQueue`] that keeps the invariant stated in its module head.
 //!
 //! It does not decide which key is next: that is [`crate::core`]. The list of sleepers is in [`crate::waiters`].
 

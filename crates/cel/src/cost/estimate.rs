@@ -8,6 +8,7 @@
 //! Policies have no estimate: their objects have no bounds that could be read.
 
 mod calls;
+mod kubernetes;
 
 use std::collections::HashMap;
 
@@ -296,6 +297,8 @@ impl Coster<'_> {
         self.entries.extend(entries.map(|entries| (to, entries)));
     }
 
+    /// Returns the path of a value in the schema; empty if it does not come from a variable, so that nothing is known
+    /// of its size.
     fn path(&self, id: Id) -> EstimatePath {
         if let AstKind::Ident(name) = self.checked.ast.kind(id)
             && let Some(local) = self.local(name)
@@ -352,6 +355,8 @@ impl Coster<'_> {
         Some(SizeRange { min: 0, max: decl.max_elements })
     }
 
+    /// Returns the sizes of the keys and values of a container, if the walk has found them: by a literal, or through
+    /// the name that it is bound to.
     fn entry_sizes(&self, id: Id) -> Option<EntrySizes> {
         if let Some(entries) = self.entries.get(&id) {
             return Some(*entries);

@@ -5,7 +5,7 @@
 //! Costs are computed in doubles and rounded up, as in Go, where the last digit may decide. Work that costs do not
 //! cover is limited by `Meter::work`.
 
-use crate::value::{List, Map, Value};
+use crate::value::{ListValue, MapValue, Value};
 
 /// The costs of making a list, a map and a struct, whatever their size. Elements are paid for by the expressions that
 /// make them.
@@ -256,7 +256,9 @@ fn traversal(value: &Value<'_>, budget: &mut u64) -> u64 {
     }
 }
 
-fn list_traversal(list: &List<'_>, budget: &mut u64) -> u64 {
+/// Returns the cost of visiting a list and what is in it. Ends early when the budget is used up: the sum is above
+/// every limit by then.
+fn list_traversal(list: &ListValue<'_>, budget: &mut u64) -> u64 {
     let mut cost = 0_u64;
     for item in list.iter() {
         cost = cost.saturating_add(item.map_or(1, |item| traversal(&item, budget)));
@@ -267,7 +269,8 @@ fn list_traversal(list: &List<'_>, budget: &mut u64) -> u64 {
     cost
 }
 
-fn map_traversal(map: &Map<'_>, budget: &mut u64) -> u64 {
+/// Returns the cost of visiting a map: that of its keys and its values.
+fn map_traversal(map: &MapValue<'_>, budget: &mut u64) -> u64 {
     let mut cost = 0_u64;
     for key in map.keys() {
         let value = map.get(&key).ok().flatten().map_or(1, |value| traversal(&value, budget));

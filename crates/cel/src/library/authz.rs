@@ -125,6 +125,8 @@ impl Value<'_> {
     }
 }
 
+/// Returns the functions of Kubernetes' authorizer library. Each adds to a check that is being described; only
+/// `check` asks the host.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "path" => |_, args| {

@@ -53,6 +53,7 @@ impl Cidr {
     }
 }
 
+/// Returns the functions on network addresses.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "cidr" => |_, args| match args {
@@ -79,6 +80,7 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
+/// Applies a function to a network address, or reports the overload that does not exist.
 fn of<'a>(args: &[Value<'a>], name: &str, part: fn(Cidr) -> Value<'a>) -> Evaluated<'a> {
     match args {
         [Value::Cidr(cidr)] => Ok(part(*cidr)),
@@ -91,6 +93,8 @@ fn contains<'a>(cidr: Cidr, other: Cidr) -> Value<'a> {
     Value::Bool(cidr.bits <= other.bits && cidr.contains(other.address))
 }
 
+/// Parses a prefix as Go's `netip.ParsePrefix` does: no zone, no leading zeros in the length. Host bits are kept,
+/// because `ip()` returns the address as written.
 fn parse(text: &str) -> Result<Cidr, EvalError> {
     let wrong = || {
         EvalError::new(format!(

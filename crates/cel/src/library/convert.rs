@@ -10,6 +10,8 @@ use crate::error::EvalError;
 use crate::meter::Meter;
 use crate::value::{Str, Value};
 
+/// Returns the conversions between types. Each accepts its own type, too, so that generated expressions need not know
+/// it.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "bool" => to_bool,
@@ -47,6 +49,7 @@ fn to_bool<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
+/// Converts text to its UTF-8 bytes. Metered, because it copies.
 fn to_bytes<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Bytes(bytes)] => Ok(Value::Bytes(bytes.clone())),
@@ -58,6 +61,7 @@ fn to_bytes<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     }
 }
 
+/// Converts a number or a text. Integers beyond 2⁵³ lose digits, as in cel-go.
 #[expect(clippy::cast_precision_loss, reason = "the nearest double is wanted")]
 fn to_double<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
@@ -184,6 +188,7 @@ pub(crate) fn double_text(number: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
+/// Converts a text in Go's notation, such as `1h30m`.
 fn to_duration<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Duration(nanos)] => Ok(Value::Duration(*nanos)),

@@ -9,7 +9,7 @@ use super::convert::{double_text, text_of};
 use super::strings::quote;
 use crate::error::EvalError;
 use crate::meter::Meter;
-use crate::value::{List, Value};
+use crate::value::{ListValue, Value};
 
 /// The most digits after the point. Go has no bound here; it limits the text that one argument can become.
 const MAX_PRECISION: usize = 1000;
@@ -122,7 +122,7 @@ impl FormatClause {
 /// # Errors
 ///
 /// For a format that does not parse, an argument that is missing, and one of a type that its clause does not take.
-pub(super) fn format(format: &str, args: &List<'_>, meter: &mut Meter) -> Result<String, EvalError> {
+pub(super) fn format(format: &str, args: &ListValue<'_>, meter: &mut Meter) -> Result<String, EvalError> {
     let mut out = String::new();
     let mut next = 0;
     for piece in pieces(format).map_err(EvalError::new)? {
@@ -173,6 +173,7 @@ fn write(
     Ok(())
 }
 
+/// Writes a number in the base of its clause. A sign, if any, is the caller's.
 fn radix(clause: FormatClause, number: u64) -> String {
     match clause {
         FormatClause::Binary => format!("{number:b}"),

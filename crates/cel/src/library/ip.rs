@@ -10,6 +10,7 @@ use super::{Evaluated, Native, no_overload};
 use crate::error::EvalError;
 use crate::value::Value;
 
+/// Returns the functions on IP addresses.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "ip" => |_, args| match args {
@@ -62,6 +63,7 @@ pub(super) fn parse(text: &str) -> Result<IpAddr, EvalError> {
     }
 }
 
+/// Applies a predicate to an address, or reports the overload that does not exist.
 fn test<'a>(args: &[Value<'a>], name: &str, test: fn(&IpAddr) -> bool) -> Evaluated<'a> {
     match args {
         [Value::Ip(ip)] => Ok(Value::Bool(test(ip))),
@@ -69,6 +71,8 @@ fn test<'a>(args: &[Value<'a>], name: &str, test: fn(&IpAddr) -> bool) -> Evalua
     }
 }
 
+/// True for 224.0.0.0/24 and for multicast addresses of IPv6 with link scope (`ff02::`), as Go's
+/// `netip.Addr.IsLinkLocalMulticast`.
 fn is_link_local_multicast(ip: &IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => matches!(v4.octets(), [224, 0, 0, _]),
@@ -76,6 +80,7 @@ fn is_link_local_multicast(ip: &IpAddr) -> bool {
     }
 }
 
+/// True for 169.254.0.0/16 and `fe80::/10`.
 fn is_link_local_unicast(ip: &IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => v4.is_link_local(),

@@ -11,8 +11,9 @@ use std::cmp::Ordering;
 use super::{Evaluated, Native, no_overload, operators};
 use crate::error::EvalError;
 use crate::meter::Meter;
-use crate::value::{List, Value, compare};
+use crate::value::{ListValue, Value, compare};
 
+/// Returns the functions on lists, of cel-go's extension and of Kubernetes' own library.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "slice" => slice,
@@ -71,7 +72,7 @@ fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
 
 /// Recursion ends with the nesting of the list, whatever depth was asked for.
 fn flatten_into<'a>(
-    list: &List<'a>,
+    list: &ListValue<'a>,
     depth: i64,
     flat: &mut Vec<Value<'a>>,
     meter: &mut Meter,
@@ -89,7 +90,7 @@ fn flatten_into<'a>(
 /// Copies the elements, which is metered with the memory that they take.
 ///
 /// Eight units per element stand for the size of a value; the meter's bound on work is then one on memory too.
-fn items<'a>(list: &List<'a>, meter: &mut Meter) -> Result<Vec<Value<'a>>, EvalError> {
+fn items<'a>(list: &ListValue<'a>, meter: &mut Meter) -> Result<Vec<Value<'a>>, EvalError> {
     meter.work(list.len().saturating_mul(8))?;
     list.iter().collect()
 }
@@ -133,6 +134,7 @@ fn range<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list((0..*count).map(Value::Int).collect()))
 }
 
+/// Returns the elements in reverse order. Metered by [`items`], which copies them.
 fn reverse<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::List(list)] = args else { return Err(no_overload("reverse", args)) };
     let mut items = items(list, meter)?;
@@ -215,7 +217,7 @@ fn extreme<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, worse: Orderin
 ///
 /// Linear; each comparison counts as work of its own.
 fn found<'a>(
-    list: &List<'a>,
+    list: &ListValue<'a>,
     wanted: &Value<'a>,
     meter: &mut Meter,
     mut place: impl Iterator<Item = u64>,

@@ -12,8 +12,9 @@ use super::{Evaluated, Native, no_overload, time};
 use crate::error::EvalError;
 use crate::meter::Meter;
 use crate::schema::{ListIdentity, Representation};
-use crate::value::{List, Map, Str, Value, compare};
+use crate::value::{ListValue, MapValue, Str, Value, compare};
 
+/// Returns the operators that are ordinary functions. Those that skip an argument are operations of the plan.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "_+_" => add,
@@ -74,7 +75,7 @@ fn add<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
 /// Two lists as one. Sets and lists with keys of an object are merged.
 ///
 /// The schema is that of the left list; one that was computed has none and is appended to.
-fn join<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<List<'a>, EvalError> {
+fn join<'a>(a: &ListValue<'a>, b: &ListValue<'a>, meter: &mut Meter) -> Result<ListValue<'a>, EvalError> {
     let keys = match a.decl().map(|decl| &decl.shape) {
         Some(Representation::List { kind: ListIdentity::Set, .. }) => None,
         Some(Representation::List { kind: ListIdentity::Map(keys), .. }) => Some(keys.as_slice()),
@@ -94,9 +95,10 @@ fn join<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<List<'a>, E
             }
         }
     }
-    Ok(List::from(items))
+    Ok(ListValue::from(items))
 }
 
+/// Evaluates `-` between numbers, durations and times. Overflow is an error, never a wrapped result.
 fn subtract<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(match args {
         [Value::Int(a), Value::Int(b)] => Value::Int(overflow(a.checked_sub(*b))?),
@@ -111,6 +113,7 @@ fn subtract<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     })
 }
 
+/// Evaluates `*` between numbers of one type; mixed types have no overload.
 fn multiply<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(match args {
         [Value::Int(a), Value::Int(b)] => Value::Int(overflow(a.checked_mul(*b))?),
@@ -155,6 +158,7 @@ fn negate<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     })
 }
 
+/// Evaluates `!`. Unlike `&&` and `||` it absorbs no error.
 fn not<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [Value::Bool(flag)] => Ok(Value::Bool(!flag)),
@@ -196,7 +200,7 @@ fn unsupported(name: &str, args: &[Value<'_>]) -> EvalError {
 ///
 /// An element that cannot be compared is an error only if no other one is equal.
 pub(super) fn has_element<'a>(
-    list: &List<'a>,
+    list: &ListValue<'a>,
     item: &Value<'a>,
     meter: &mut Meter,
 ) -> Result<bool, EvalError> {
@@ -248,5 +252,5 @@ pub(super) fn map_of<'a>(entries: Vec<(Value<'a>, Value<'a>)>) -> Evaluated<'a> 
     for (key, value) in entries {
         map.insert(key, value)?;
     }
-    Ok(Value::Map(Map::Owned(Arc::new(map))))
+    Ok(Value::Map(MapValue::Owned(Arc::new(map))))
 }

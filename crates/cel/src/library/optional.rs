@@ -9,6 +9,8 @@ use crate::error::EvalError;
 use crate::meter::Meter;
 use crate::value::Value;
 
+/// Returns the functions on optionals. `or` and `orValue` are operations of the plan, because they skip their
+/// argument if there is a value.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "optional.of" => |_, args| match args {

@@ -53,6 +53,7 @@ impl QuantityValue {
     }
 }
 
+/// Returns the functions on resource quantities.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "quantity" => |_, args| match args {
@@ -90,6 +91,7 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
+/// Applies a function to a quantity, or reports the overload that does not exist.
 fn of<'a>(args: &[Value<'a>], name: &str, part: fn(&QuantityValue) -> Evaluated<'a>) -> Evaluated<'a> {
     match args {
         [Value::Quantity(quantity)] => part(quantity),

@@ -28,6 +28,7 @@ thread_local! {
     static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::new(HashMap::new());
 }
 
+/// Returns the functions on regular expressions.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "matches" => matches,
@@ -72,6 +73,7 @@ fn with<T>(pattern: &str, run: impl FnOnce(&Regex) -> T) -> Result<T, EvalError>
     })
 }
 
+/// Tests a text for a match anywhere in it, as RE2's `MatchString`: a pattern that must match all of it has anchors.
 fn matches<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::String(text), Value::String(pattern)] = args else {
         return Err(no_overload("matches", args));
@@ -84,6 +86,7 @@ fn illegal(error: EvalError) -> EvalError {
     EvalError::new(format!("Illegal regex: {error}"))
 }
 
+/// Returns the first match, or an empty text.
 fn find<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::String(text), Value::String(pattern)] = args else { return Err(no_overload("find", args)) };
     meter.work((text.len() + pattern.len()) as u64)?;

@@ -39,6 +39,8 @@ impl Semver {
     }
 }
 
+/// Returns the functions on semantic versions. The second argument of `semver` allows a leading `v` and missing
+/// numbers.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "semver" => |_, args| match args {
@@ -60,6 +62,7 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
+/// Returns one of the three numbers of a version.
 fn number<'a>(args: &[Value<'a>], name: &str, part: fn(&[u64; 3]) -> u64) -> Evaluated<'a> {
     match args {
         [Value::Semver(version)] => Ok(Value::Int(part(&version.numbers).cast_signed())),
@@ -137,6 +140,8 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-'
 }
 
+/// Reads one of the three numbers: digits without a leading zero. Error texts are those of the Go library that
+/// Kubernetes uses.
 fn numeric(text: &str, name: &str) -> Result<u64, EvalError> {
     if text.is_empty() || !text.chars().all(|c| c.is_ascii_digit()) {
         return Err(EvalError::new(format!("Invalid character(s) found in {name} number {text:?}")));

@@ -8,8 +8,9 @@ use super::operators::has_element;
 use super::{Evaluated, Native, no_overload};
 use crate::error::EvalError;
 use crate::meter::Meter;
-use crate::value::{List, Value};
+use crate::value::{ListValue, Value};
 
+/// Returns the functions that treat lists as sets: order and repetition do not count.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "sets.contains" => |meter, args| with(args, "sets.contains", |a, b| contains(a, b, meter)),
@@ -21,10 +22,11 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
+/// Applies a test to two lists, or reports the overload that does not exist.
 fn with<'a>(
     args: &[Value<'a>],
     name: &str,
-    test: impl FnOnce(&List<'a>, &List<'a>) -> Result<bool, EvalError>,
+    test: impl FnOnce(&ListValue<'a>, &ListValue<'a>) -> Result<bool, EvalError>,
 ) -> Evaluated<'a> {
     match args {
         [Value::List(a), Value::List(b)] => test(a, b).map(Value::Bool),
@@ -33,7 +35,7 @@ fn with<'a>(
 }
 
 /// The product of both lengths in comparisons, each of which is metered.
-fn contains<'a>(set: &List<'a>, part: &List<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
+fn contains<'a>(set: &ListValue<'a>, part: &ListValue<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
     for item in part.iter() {
         if !has_element(set, &item?, meter)? {
             return Ok(false);
@@ -42,7 +44,8 @@ fn contains<'a>(set: &List<'a>, part: &List<'a>, meter: &mut Meter) -> Result<bo
     Ok(true)
 }
 
-fn intersects<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
+/// True if an element of one list is in the other. The cost is the product of the lengths, which the meter bounds.
+fn intersects<'a>(a: &ListValue<'a>, b: &ListValue<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
     for item in a.iter() {
         if has_element(b, &item?, meter)? {
             return Ok(true);

@@ -10,6 +10,7 @@ use crate::error::EvalError;
 use crate::meter::Meter;
 use crate::value::{Str, Value};
 
+/// Returns the functions on text. Positions and lengths count code points, not bytes.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "contains" => |meter, args| test(meter, args, "contains", |text, part| text.contains(part)),
@@ -60,6 +61,7 @@ fn test<'a>(
     }
 }
 
+/// Returns a text that was made of another. Metered by the length of the first.
 fn map<'a>(meter: &mut Meter, args: &[Value<'a>], name: &str, map: fn(&str) -> String) -> Evaluated<'a> {
     match args {
         [Value::String(text)] => {
@@ -98,6 +100,8 @@ fn place(text: &str, at: usize) -> i64 {
     i64::try_from(before).unwrap_or(i64::MAX)
 }
 
+/// Returns the position of the first occurrence from a start on, or -1. Lists have a function of the same name, which
+/// is called for them.
 fn index_of<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     if let [Value::List(_), _] = args {
         return lists::index_of(meter, args);

@@ -59,6 +59,8 @@ fn overflow() -> EvalError {
     EvalError::new("timestamp overflow")
 }
 
+/// Returns the functions on times and durations. Months, days of the week and days of the year count from zero,
+/// `getDate` from one: that is CEL's definition.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "getFullYear" => |_, args| part(args, "getFullYear", |at| at.year().into()),

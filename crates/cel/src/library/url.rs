@@ -177,6 +177,7 @@ fn unescape(text: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// Returns the functions on URLs.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "url" => |_, args| match args {

@@ -65,6 +65,8 @@ impl<'s> Lexer<'s> {
         text
     }
 
+    /// Returns the next token, or nothing at the end. Text that is no token is reported and skipped, as ANTLR's lexer
+    /// does, so that the parser sees the rest.
     fn next(&mut self, issues: &mut Issues) -> Option<Lexeme<'s>> {
         loop {
             self.pass_space();
@@ -79,6 +81,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
+    /// Skips white space and comments up to the end of the line.
     fn pass_space(&mut self) {
         loop {
             let space = self.rest.find(|c| !matches!(c, '\t' | ' ' | '\r' | '\n' | '\u{c}'));

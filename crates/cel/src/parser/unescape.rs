@@ -71,6 +71,7 @@ fn unescape(text: &str, is_bytes: bool, out: &mut Vec<u8>) -> Result<(), &'stati
     Ok(())
 }
 
+/// Returns the byte of an escape of one character, such as `\n`.
 fn simple(sign: char) -> Option<u8> {
     Some(match sign {
         'a' => 7,

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::{Text, Value as Json};
 
-use super::{List, Map, Value};
+use super::{ListValue, MapValue, Value};
 use crate::error::EvalError;
 use crate::library::time;
 use crate::meter::Meter;
@@ -37,7 +37,7 @@ pub(crate) fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Resu
         (Value::List(a), Value::List(b)) => lists(a, b, meter)?,
         (Value::Map(a), Value::Map(b)) => maps(a, b, meter)?,
         // What a schema describes answers a comparison with another kind of value with an error.
-        (Value::List(List::Json(_, Some(_))) | Value::Map(Map::Json(_, Some(_))), _) => {
+        (Value::List(ListValue::Json(_, Some(_))) | Value::Map(MapValue::Json(_, Some(_))), _) => {
             return Err(EvalError::no_such_overload());
         }
         (Value::Optional(None), Value::Optional(None)) => true,
@@ -76,11 +76,11 @@ fn fields<'a, K: PartialEq>(
 
 /// Compares lists. The schema decides about order: sets and keyed lists are equal in any order, which is how Kubernetes
 /// compares them in rules.
-fn lists<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
+fn lists<'a>(a: &ListValue<'a>, b: &ListValue<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
     if a.len() != b.len() {
         return Ok(false);
     }
-    if let (List::Json(a, _), List::Json(b, _)) = (a, b)
+    if let (ListValue::Json(a, _), ListValue::Json(b, _)) = (a, b)
         && std::ptr::eq(*a, *b)
     {
         return Ok(true);
@@ -104,8 +104,8 @@ fn lists<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<bool, Eval
 ///
 /// Linear by hashing the identity of elements. Of elements with the same identity the last counts on the left.
 fn unordered<'a>(
-    a: &List<'a>,
-    b: &List<'a>,
+    a: &ListValue<'a>,
+    b: &ListValue<'a>,
     meter: &mut Meter,
     keys: Option<&[Text]>,
 ) -> Result<bool, EvalError> {
@@ -134,7 +134,7 @@ fn unordered<'a>(
 /// every other such element.
 pub(crate) fn identity(item: &Value<'_>, keys: Option<&[Text]>) -> Vec<Option<String>> {
     match (keys, item) {
-        (Some(keys), Value::Map(Map::Json(map, _))) => {
+        (Some(keys), Value::Map(MapValue::Json(map, _))) => {
             keys.iter().map(|key| map.get(key).map(Json::to_string)).collect()
         }
         _ => vec![super::to_json(item, &mut 64).ok().map(|json| json.to_string())],
@@ -142,11 +142,11 @@ pub(crate) fn identity(item: &Value<'_>, keys: Option<&[Text]>) -> Vec<Option<St
 }
 
 /// Compares maps by key. Identical trees are equal without a walk, which is the common case of `self == oldSelf`.
-fn maps<'a>(a: &Map<'a>, b: &Map<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
+fn maps<'a>(a: &MapValue<'a>, b: &MapValue<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
     if a.len() != b.len() {
         return Ok(false);
     }
-    if let (Map::Json(left, decl), Map::Json(right, _)) = (a, b) {
+    if let (MapValue::Json(left, decl), MapValue::Json(right, _)) = (a, b) {
         if left.is_same(right) {
             return Ok(true);
         }

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use listwatch_wire::json::{Map as JsonMap, Value as Json};
 
-use super::{List, Map, Str, Value};
+use super::{ListValue, MapValue, Str, Value};
 use crate::error::EvalError;
 use crate::library::time;
 use crate::schema::{Decl, Representation, unescape};
@@ -26,8 +26,8 @@ impl<'a> Value<'a> {
                 None => Self::Double(number.as_f64().unwrap_or(f64::NAN)),
             },
             Json::String(text) => Self::String(Str::Borrowed(text)),
-            Json::Array(items) => Self::List(List::Json(items, None)),
-            Json::Object(map) => Self::Map(Map::Json(map, None)),
+            Json::Array(items) => Self::List(ListValue::Json(items, None)),
+            Json::Object(map) => Self::Map(MapValue::Json(map, None)),
         }
     }
 
@@ -60,12 +60,14 @@ pub(super) fn typed<'a>(json: &'a Json, decl: Option<&'a Decl>) -> Result<Value<
             wrong("invalid data, expected XIntOrString value to be either a string or integer")
         }
         (Representation::Object { .. } | Representation::Map(_), Json::Object(map)) => {
-            Ok(Value::Map(Map::Json(map, Some(decl))))
+            Ok(Value::Map(MapValue::Json(map, Some(decl))))
         }
         (Representation::Object { .. } | Representation::Map(_), _) => {
             wrong("invalid data, expected a map for the provided schema with type=object")
         }
-        (Representation::List { .. }, Json::Array(items)) => Ok(Value::List(List::Json(items, Some(decl)))),
+        (Representation::List { .. }, Json::Array(items)) => {
+            Ok(Value::List(ListValue::Json(items, Some(decl))))
+        }
         (Representation::List { .. }, _) => {
             wrong("invalid data, expected an array for the provided schema with type=array")
         }
@@ -166,8 +168,8 @@ pub fn to_json(value: &Value<'_>, nodes: &mut usize) -> Result<Json, EvalError> 
         Value::List(list) => {
             list.iter().map(|item| to_json(&item?, nodes)).collect::<Result<Vec<_>, _>>()?.into()
         }
-        Value::Map(Map::Json(map, _)) => Json::Object((*map).clone()),
-        Value::Map(Map::Owned(map)) => {
+        Value::Map(MapValue::Json(map, _)) => Json::Object((*map).clone()),
+        Value::Map(MapValue::Owned(map)) => {
             let mut fields = JsonMap::new();
             for (key, value) in map.iter() {
                 let Some(name) = key.as_str() else {

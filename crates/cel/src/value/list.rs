@@ -1,4 +1,4 @@
-//! [`List`]: elements of an object, computed elements, or two lists one after the other.
+//! [`ListValue`]: elements of an object, computed elements, or two lists one after the other.
 //!
 //! Concatenation makes a node that refers to both, so `a + b` takes constant time and a loop that concatenates is not
 //! quadratic in memory; indexes and iteration walk the nodes without recursion. A push into a list that nobody else
@@ -14,22 +14,22 @@ use crate::schema::Decl;
 
 /// A list. Copying it copies a pointer; adding two makes a node that refers to both.
 #[derive(Clone, Debug)]
-pub enum List<'a> {
+pub enum ListValue<'a> {
     /// Elements of an object, and what its schema says of the list.
     Json(&'a [Json], Option<&'a Decl>),
     /// Computed elements.
     Owned(Arc<Vec<Value<'a>>>),
     /// Two lists, and the number of elements of both.
-    Joined(Arc<(List<'a>, List<'a>)>, u64),
+    Joined(Arc<(ListValue<'a>, ListValue<'a>)>, u64),
 }
 
-impl<'a> From<Vec<Value<'a>>> for List<'a> {
+impl<'a> From<Vec<Value<'a>>> for ListValue<'a> {
     fn from(items: Vec<Value<'a>>) -> Self {
         Self::Owned(Arc::new(items))
     }
 }
 
-impl<'a> List<'a> {
+impl<'a> ListValue<'a> {
     /// The number of elements.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -118,7 +118,7 @@ impl<'a> List<'a> {
 #[derive(Debug)]
 pub struct ListIter<'l, 'a> {
     /// The lists that are still to be walked, the next one last.
-    rest: Vec<&'l List<'a>>,
+    rest: Vec<&'l ListValue<'a>>,
     at: usize,
 }
 
@@ -128,11 +128,11 @@ impl<'a> Iterator for ListIter<'_, 'a> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let item = match self.rest.last()? {
-                List::Json(items, decl) => {
+                ListValue::Json(items, decl) => {
                     items.get(self.at).map(|item| json::typed(item, decl.and_then(Decl::items)))
                 }
-                List::Owned(items) => items.get(self.at).cloned().map(Ok),
-                List::Joined(both, _) => {
+                ListValue::Owned(items) => items.get(self.at).cloned().map(Ok),
+                ListValue::Joined(both, _) => {
                     self.rest.pop();
                     self.rest.extend([&both.1, &both.0]);
                     continue;

@@ -1,4 +1,4 @@
-//! [`Map`]: fields of an object, or computed entries.
+//! [`MapValue`]: fields of an object, or computed entries.
 //!
 //! Keys of computed maps are booleans, numbers and strings; numbers that are equal across types are one key, as in CEL.
 //! Entries keep the order of insertion, which JSON objects do not have: their keys come sorted. Iterating over an
@@ -15,7 +15,7 @@ use crate::schema::{Decl, escape};
 
 /// A map. Copying it copies a pointer.
 #[derive(Clone, Debug)]
-pub enum Map<'a> {
+pub enum MapValue<'a> {
     /// The fields of an object, and what its schema says of it.
     Json(&'a JsonMap, Option<&'a Decl>),
     /// Computed entries.
@@ -41,6 +41,8 @@ enum MapKey {
     String(Arc<str>),
 }
 
+/// Returns the key under which a value is found. Numbers that are equal have one key, whatever their types; values
+/// that cannot be keys have none.
 fn key(value: &Value<'_>) -> Option<MapKey> {
     Some(match value {
         Value::Bool(flag) => MapKey::Bool(*flag),
@@ -91,7 +93,7 @@ impl<'a> OwnedMap<'a> {
     }
 }
 
-impl<'a> Map<'a> {
+impl<'a> MapValue<'a> {
     /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -154,6 +156,7 @@ impl<'a> Map<'a> {
         Arc::make_mut(map).insert(at, value).map(|_| ())
     }
 
+    /// Copies the entries of a map that is read from JSON, before the first entry is added to it.
     fn to_owned_map(&self) -> Result<OwnedMap<'a>, EvalError> {
         let mut owned = OwnedMap::default();
         for key in self.keys() {
@@ -173,7 +176,7 @@ fn shown(name: &str, object: bool) -> Str<'_> {
     }
 }
 
-impl<'a> Map<'a> {
+impl<'a> MapValue<'a> {
     /// The value of a key that is a string, if there is one.
     ///
     /// # Errors

@@ -189,6 +189,7 @@ pub(crate) async fn run_diff(arguments: DiffArguments) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
+/// Asks the server for the difference between two versions of an object.
 async fn difference(
     client: &kube::Client,
     query: &str,

@@ -43,6 +43,7 @@ struct InformCounts {
 }
 
 impl InformCounts {
+    /// Counts an event.
     fn add(&mut self, event: &Event) {
         match event {
             Event::Added { .. } => self.added += 1,
@@ -53,7 +54,7 @@ impl InformCounts {
     }
 
     /// One line: the size of the cache, the changes so far, and the lag, which is what the informer has received and its
-    /// handler has yet to be told.
+    /// handler has not.
     fn line(&self, status: &InformerStatus) -> String {
         let lag = status.queued + status.handlers.iter().map(|handler| handler.backlog).max().unwrap_or(0);
         let heard = status.last_event_age.map(|age| format!("   last event {:.1} s ago", age.as_secs_f64()));

@@ -80,6 +80,7 @@ fn is_called(resource: &APIResource, name: &str) -> bool {
     !resource.name.contains('/') && names.any(|known| known.eq_ignore_ascii_case(name))
 }
 
+/// Returns a resource of discovery in the form that requests are made with.
 fn describe(group: &str, version: &str, resource: &APIResource) -> ResolvedResource {
     let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let found = ApiResource {

@@ -62,6 +62,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
+    /// Chooses the columns and computes their widths from the first page. Later pages keep them, so that a list that
+    /// is printed while it arrives stays aligned.
     fn new(page: &TablePage, wide: bool, with_namespace: bool) -> Self {
         let shown =
             page.column_definitions.iter().enumerate().filter(|(_, column)| wide || column.priority == 0);
@@ -84,6 +86,7 @@ impl Layout {
         namespace.into_iter().chain(self.columns.iter().map(|(_, name)| name.clone())).collect()
     }
 
+    /// Returns the texts of a row, with its namespace before them if rows of several are shown.
     fn cells(&self, row: &TableRow) -> Vec<String> {
         let namespace = self.with_namespace.then(|| {
             row.object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default().to_owned()

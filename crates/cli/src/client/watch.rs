@@ -59,6 +59,8 @@ enum WatchOutput {
     Json,
 }
 
+/// Prints the changes from now on. To print what changed in an object, the state before is needed, so that is listed
+/// first.
 pub(crate) async fn run(arguments: WatchArguments) -> anyhow::Result<ExitCode> {
     let (source, kind) = arguments.selection.source().await?;
     let source = Arc::new(source);

@@ -14,6 +14,7 @@ use listwatch_testkit::history::handler::HandlerCall;
 /// Microseconds up to a minute, to three digits: a fixed 200 KB, however long the demo runs.
 const LONGEST: u64 = 60_000_000;
 
+/// The figures of the demo, shared by its actors and its screen. Atomics, so that showing them holds up nobody.
 #[derive(Debug)]
 pub(crate) struct DemoCounters {
     /// The zero of the demo's clock.
@@ -109,6 +110,7 @@ impl DemoCounters {
         std::mem::take(&mut *self.history(who).lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The recorded calls of one handler.
     fn history(&self, who: DemoHandler) -> &Mutex<Vec<HandlerCall>> {
         match who {
             DemoHandler::Quick => &self.quick,

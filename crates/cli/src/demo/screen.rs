@@ -84,6 +84,7 @@ fn style(colour: Color, coloured: bool) -> Style {
     if coloured { Style::new().fg(colour) } else { Style::new() }
 }
 
+/// The first line: what this is, and how long it goes on.
 fn heading(figures: &Figures, coloured: bool) -> Paragraph<'static> {
     let state = if figures.left.is_zero() {
         "writers have ended; waiting for the rest".to_owned()
@@ -160,6 +161,7 @@ fn widths(width: usize, stations: &[Station]) -> (usize, usize) {
     (lane, rest.saturating_sub(lane))
 }
 
+/// The explanation of the watch, with what deltas save once that is known.
 fn watched(figures: &Figures) -> String {
     match figures.saved_percent {
         Some(saved) => format!("events; delta watch spares the informer {saved}% of the bytes"),
@@ -168,6 +170,7 @@ fn watched(figures: &Figures) -> String {
 }
 
 impl Station {
+    /// One station as a line: its name, moving dots at its rate, its figures and an explanation.
     fn line(&self, (lane, explanation): (usize, usize), tick: u32, coloured: bool) -> Line<'static> {
         let colour = style(self.colour, coloured);
         Line::from(vec![
@@ -223,6 +226,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// Draws the two plots, of rate and latency, with as many points as the width has room for.
 fn draw_plots(frame: &mut Frame<'_>, area: Rect, trail: &DemoTrail, coloured: bool) {
     let halves: [Rect; 2] = Layout::horizontal([Constraint::Ratio(1, 2); 2]).areas(area);
     let plots: [DemoPlot; 2] = [

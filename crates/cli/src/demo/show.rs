@@ -30,6 +30,7 @@ pub(super) async fn show(viewed: Viewed) -> anyhow::Result<()> {
     outcome
 }
 
+/// Draws the screen until the demo ends or the user quits. Figures are taken every few frames only.
 async fn frames(viewed: &Viewed, terminal: &mut ratatui::DefaultTerminal) -> anyhow::Result<()> {
     let coloured = is_coloured(&std::io::stdout());
     let mut trail = DemoTrail::default();
@@ -68,6 +69,7 @@ async fn lines(viewed: &Viewed) -> anyhow::Result<()> {
     result
 }
 
+/// Prints a line of figures now and then, for output that is no terminal.
 async fn print_lines(viewed: &Viewed) -> anyhow::Result<()> {
     print(format_args!("{}\n{}\n", screen::TITLE, screen::LEGEND))?;
     let mut figures = Figures::default();

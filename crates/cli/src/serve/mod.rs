@@ -95,6 +95,7 @@ struct Admission {
 }
 
 impl Admission {
+    /// The options of admission.
     fn options(&self) -> AdmissionOptions {
         AdmissionOptions {
             enable: self.enable_admission_plugins.clone(),
@@ -130,6 +131,7 @@ struct Lifecycle {
 }
 
 impl Lifecycle {
+    /// The options of the controllers. A TTL of zero keeps Events for ever.
     fn options(&self) -> LifecycleOptions {
         LifecycleOptions {
             first_objects: !self.no_first_objects,
@@ -326,6 +328,7 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
+    /// Waits for SIGTERM or SIGINT.
     async fn wait(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -44,6 +44,7 @@ impl Pages {
         Ok(reading)
     }
 
+    /// Reads the server. A kube-apiserver has no list of its watches, which is no error.
     async fn read_server(&self) -> anyhow::Result<TopReading> {
         let metrics = get(&self.server, "/metrics").await.context("cannot read /metrics")?;
         let watches = match get(&self.server, "/debug/listwatch/watches").await {
@@ -55,6 +56,7 @@ impl Pages {
         TopReading::new(Instant::now(), &metrics, watches.as_deref())
     }
 
+    /// Reads the pages of all controllers at the same time. One that does not answer becomes a problem on the screen.
     async fn read_controllers(&self) -> ControllerReading {
         let answers = join_all(self.controllers.iter().map(MetricsPage::read)).await;
         let mut reading = ControllerReading::default();
@@ -69,6 +71,7 @@ impl Pages {
 }
 
 impl MetricsPage {
+    /// Prepares the reading of a page. With several pages, rows are prefixed with the address of theirs.
     fn new(url: &Uri, is_alone: bool) -> anyhow::Result<Self> {
         let (Some(scheme), Some(authority)) = (url.scheme(), url.authority()) else {
             bail!("--metrics {url}: expected a URL, as in http://127.0.0.1:8080/metrics")
@@ -80,6 +83,7 @@ impl MetricsPage {
         Ok(Self { url: url.clone(), client, prefix })
     }
 
+    /// Reads the page, within a limit of time.
     async fn read(&self) -> anyhow::Result<String> {
         let path = self.url.path_and_query().map_or("/metrics", |path| path.as_str());
         let path = if path == "/" { "/metrics" } else { path };

@@ -83,6 +83,7 @@ impl TopReading {
         Ok(reading)
     }
 
+    /// Takes a sample into the figures; names that the screen does not show are ignored.
     fn add(&mut self, sample: &ExposedSample<'_>) {
         match sample.name {
             "apiserver_request_total" => {

@@ -80,6 +80,7 @@ fn summary_rows(trail: &TopTrail, width: u16) -> u16 {
     u16::try_from(rows + 2).unwrap_or(u16::MAX).min(8)
 }
 
+/// The line of figures about the server.
 fn figures(trail: &TopTrail, rates: &Rates) -> String {
     let position = trail.last.position.map(|position| format!("revision {position}   "));
     format!(
@@ -100,6 +101,7 @@ fn by_verb(rates: &Rates) -> String {
     busy.map(|(verb, rate)| format!("{verb} {rate:.0}/s")).collect::<Vec<_>>().join("   ")
 }
 
+/// Draws the plots side by side; those of queues only if there are queues.
 fn draw_plots(frame: &mut Frame<'_>, area: Rect, trail: &TopTrail, coloured: bool) {
     let more: &[TopPlot] = if trail.queues.is_empty() { &[] } else { &QUEUE_PLOTS };
     let plots: Vec<_> = PLOTS.iter().chain(more).collect();

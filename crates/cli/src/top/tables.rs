@@ -55,6 +55,7 @@ const WATCHES: &[TopColumn] = &[
     ("SENT", 10, 90),
 ];
 
+/// The table of watches, or their number if the server does not list them.
 fn watches(trail: &TopTrail) -> TopTable {
     let listed = trail.last.watches.as_deref();
     let count = listed.map_or(trail.last.open_watches, |listed| listed.len() as f64);
@@ -64,6 +65,7 @@ fn watches(trail: &TopTrail) -> TopTable {
     TopTable { title: format!("{count} {noun}{note}"), columns: WATCHES, rows }
 }
 
+/// The row of a watch.
 fn watch(watch: &WatchLine) -> TableLine {
     let resource = if watch.group.is_empty() {
         watch.resource.clone()
@@ -94,6 +96,7 @@ const INFORMERS: &[TopColumn] = &[
     ("PROBLEMS", 9, 50),
 ];
 
+/// The row of an informer.
 fn informer(name: &str, figures: &InformerFigures) -> TableLine {
     let cells = vec![
         name.to_owned(),

@@ -86,6 +86,7 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
+/// True if the definition has been served: from then on its names and scope are immutable.
 fn is_established(definition: &Value) -> bool {
     let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
     conditions.into_iter().flatten().any(|condition| {
@@ -93,6 +94,7 @@ fn is_established(definition: &Value) -> bool {
     })
 }
 
+/// Requires the name `plural.group`, by which kube-apiserver makes plurals unique within a group.
 fn name(object: &Value) -> Vec<FieldError> {
     let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     let part = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
@@ -131,6 +133,7 @@ fn group(group: &str) -> Option<FieldError> {
     }
 }
 
+/// Requires one of the two scopes.
 fn scope(scope: &str) -> Option<FieldError> {
     match scope {
         "Cluster" | "Namespaced" => None,

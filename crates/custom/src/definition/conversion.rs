@@ -41,6 +41,7 @@ pub(super) fn check(conversion: &Value, errors: &mut Vec<FieldError>) {
     errors.extend((!reviews.is_empty()).then(|| FieldError::forbidden(VERSIONS, detail)));
 }
 
+/// Checks the client configuration: exactly one of a URL and a Service.
 fn webhook_client(client: Option<&Value>, errors: &mut Vec<FieldError>) {
     let exact = |client: &Value| client.get("url").is_some() != client.get("service").is_some();
     match client {

@@ -64,6 +64,8 @@ struct Found {
 }
 
 impl Found {
+    /// Collects the formats that are not known, and the lists that are sets of objects, over the schemas of all
+    /// versions.
     fn of(object: &Value) -> (Vec<String>, BTreeSet<String>) {
         let mut found = Self::default();
         let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();

@@ -45,6 +45,7 @@ struct CostPlace {
 }
 
 impl CostPlace {
+    /// The place of a child. Its cardinality is unknown as soon as one container on the way has no bound.
     fn below(&self, step: &str, schema: &Value, apart: bool) -> Self {
         let here = apart.then(|| self.path.clone());
         Self {
@@ -68,6 +69,7 @@ fn most_elements(schema: &Value) -> Option<u64> {
     }
 }
 
+/// The costs of all rules of a schema, as they are added up.
 struct CostCheck {
     errors: Vec<FieldError>,
     /// Saturates, so that estimates of unbounded nested lists stay comparable.
@@ -160,6 +162,8 @@ impl CostCheck {
         }
     }
 
+    /// Returns the errors. A total above the limit blames the most expensive rules, since no single one need be too
+    /// expensive.
     fn finish(mut self, path: &str) -> Vec<FieldError> {
         if self.total > SCHEMA_LIMIT {
             let detail =

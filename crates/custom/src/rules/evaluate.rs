@@ -167,6 +167,7 @@ impl EvaluateWalk {
         }
     }
 
+    /// Evaluates the rules of a field, with its step at the end of the path meanwhile.
     fn field<'a>(
         &mut self,
         step: &str,

@@ -85,6 +85,7 @@ pub(crate) fn unsupported_anywhere(schema: &Value, path: &str) -> Vec<FieldError
     errors
 }
 
+/// Reports keywords that are not supported, down to the depth at which a schema is rejected as a whole.
 fn unsupported_below(schema: &Value, path: &str, depth: usize, errors: &mut Vec<FieldError>) {
     if depth > MAX_DEPTH {
         return;
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_refused() {
+    fn misplaced_keywords_are_refused() {
         for (field, expected) in [
             (json!({"type": "string", "pattern": "x"}), vec![]),
             (

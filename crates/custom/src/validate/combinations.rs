@@ -21,6 +21,7 @@ struct Failures {
 }
 
 impl Failures {
+    /// Keeps the errors of the alternative that came closest, which are the ones that help the user.
     fn add(&mut self, errors: Vec<FieldError>) {
         self.count += 1;
         if self.closest.as_ref().is_none_or(|closest| told(&errors) < told(closest)) {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::{StreamExt, stream};
 use listwatch::lister_watcher::{
-    ListRequest, ListerWatcher, Page, SourceError, WatchEvent, WatchRequest, WatchStream,
+    ListRequest, ListerWatcher, SourceError, SourcePage, WatchEvent, WatchRequest, WatchStream,
 };
 use listwatch::object::{Keep, Object};
 use listwatch::{Event, HandlerOptions, Revision, SharedInformer};
@@ -102,10 +102,10 @@ fn keeping(size: usize) -> f64 {
 
 #[async_trait::async_trait]
 impl ListerWatcher for Updates {
-    async fn list(&self, _: &ListRequest) -> Result<Page, SourceError> {
+    async fn list(&self, _: &ListRequest) -> Result<SourcePage, SourceError> {
         let objects = (0..OBJECTS).map(|number| object(number, number + 1)).collect();
         let revision = Revision(OBJECTS as u64);
-        Ok(Page { objects, revision, ..Page::default() })
+        Ok(SourcePage { objects, revision, ..SourcePage::default() })
     }
 
     async fn watch(&self, _: &WatchRequest) -> Result<WatchStream, SourceError> {

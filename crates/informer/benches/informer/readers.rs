@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::{reflector, watcher};
 use listwatch::Raw;
-use listwatch::store::{Store, Write};
+use listwatch::store::{Store, StoreWrite};
 
 use crate::measure::{elsewhere, peak_mb};
 use crate::memory_source::{json, object};
@@ -49,7 +49,7 @@ fn ours(objects: usize, readers: usize) {
     let list =
         move |namespace: &str| store.snapshot().namespace(namespace).cloned().collect::<Vec<_>>().len();
     contend(objects, readers, list, |at| {
-        writer.write(vec![Write::Put(versions[at].clone())]);
+        writer.write(vec![StoreWrite::Put(versions[at].clone())]);
     });
 }
 

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use listwatch::lister_watcher::{ListRequest, Page, SourceError, WatchEvent, WatchRequest, WatchStream};
+use listwatch::lister_watcher::{
+    ListRequest, SourceError, SourcePage, WatchEvent, WatchRequest, WatchStream,
+};
 use listwatch::object::Object;
 use listwatch::warm::WarmOptions;
 use listwatch::{ListerWatcher, Revision, SharedInformer};
@@ -22,9 +24,9 @@ struct Quiet(bool);
 
 #[async_trait]
 impl ListerWatcher for Quiet {
-    async fn list(&self, _: &ListRequest) -> Result<Page, SourceError> {
+    async fn list(&self, _: &ListRequest) -> Result<SourcePage, SourceError> {
         let objects = if self.0 { (0..OBJECTS).map(object).collect() } else { Vec::new() };
-        Ok(Page { objects, revision: Revision(OBJECTS as u64), ..Page::default() })
+        Ok(SourcePage { objects, revision: Revision(OBJECTS as u64), ..SourcePage::default() })
     }
 
     async fn watch(&self, _: &WatchRequest) -> Result<WatchStream, SourceError> {

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::lister_watcher::InMemory;
 use crate::object::{Object, Raw};
 
-/// The reason that finalizers were not written. The object is reconciled again later.
+/// The reason that finalizers were not written. The object is reconciled again later, with the delay of an error.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinalizerError {
@@ -27,8 +27,10 @@ pub enum FinalizerError {
     Failed(String),
 }
 
-/// Writes the finalizers of objects. It is a trait so that a controller can be tested without a server; the write must
-/// be conditional on the version that was read, or two controllers would erase each other's finalizers.
+/// Writes the finalizers of objects.
+///
+/// It is a trait so that a controller can be tested without a server. A write must be conditional on the version that
+/// was read: two controllers that each add their own finalizer would otherwise remove each other's.
 #[async_trait::async_trait]
 pub trait Finalizers: Send + Sync + 'static {
     /// Replaces the finalizers of an object, if it is still the version that was read. An object that is gone has none,

@@ -17,6 +17,7 @@
 pub mod finalizer;
 pub mod predicate;
 mod run;
+mod running;
 mod status;
 mod watched;
 
@@ -35,12 +36,13 @@ use tokio_util::sync::CancellationToken;
 
 pub use finalizer::{FinalizerError, Finalizers, KubeFinalizers};
 pub use listwatch_workqueue::Outcome;
-pub use run::{ControllerError, OnError, Reconcile, RunningController};
+pub use run::{ControllerError, OnError, Reconcile};
+pub use running::RunningController;
 pub use status::{ControllerMonitor, ControllerStatus};
 pub use watched::IntoInformer;
 
 use crate::informer::SharedInformer;
-use crate::leader_election::{LeaderElection, Leadership, LeaseLock, Outcome as Term};
+use crate::leader_election::{ElectionOutcome, LeaderElection, Leadership, LeaseLock};
 use crate::object::Object;
 use crate::processor::Event;
 use run::{Cleanup, DeletedFunction, Finalize};
@@ -50,7 +52,8 @@ use watched::{AnyWatched, Watched, controller_key};
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 type ControllerWork = Box<dyn FnOnce(Leadership) -> BoxFuture<'static, ()> + Send>;
-type Elect = Box<dyn FnOnce(CancellationToken, ControllerWork) -> BoxFuture<'static, Term<()>> + Send>;
+type Elect =
+    Box<dyn FnOnce(CancellationToken, ControllerWork) -> BoxFuture<'static, ElectionOutcome<()>> + Send>;
 
 /// Bounds on the work of a [`Controller`].
 #[derive(Clone, Copy)]
@@ -134,6 +137,7 @@ impl<K: Send + Sync + 'static> Controller<K> {
 }
 
 impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
+    /// Adds a source, whose type becomes that of the last one.
     fn and_watches<I>(self, last: Watched<I>) -> Controller<K, I> {
         let mut watched = self.watched;
         watched.push(Box::new(self.last));

@@ -17,14 +17,16 @@
 use crate::object::Object;
 use crate::processor::Event;
 
-/// Passes updates of which a value, read from the old and the new object, differs.
+/// Passes updates of which a value, read from the old and the new object, differs. Additions and deletions always
+/// pass.
 pub fn changed<K, V: PartialEq>(
     value: impl Fn(&Object<K>) -> V + Send + Sync + 'static,
 ) -> impl Fn(&Event<K>) -> bool + Send + Sync + 'static {
     move |event| differs(event, |old, new| value(old) != value(new))
 }
 
-/// Passes updates that changed the value at a dotted path, such as `spec.replicas`.
+/// Passes updates that changed the value at a dotted path, such as `spec.replicas`. Where the server sent the change
+/// as a patch, nothing is compared: the patch names what it changed.
 pub fn field<K>(path: impl Into<String>) -> impl Fn(&Event<K>) -> bool + Send + Sync + 'static {
     let path = path.into();
     move |event| event.is_resync() || event.changed(&path)
@@ -37,8 +39,24 @@ fn differs<K>(event: &Event<K>, differ: impl Fn(&Object<K>, &Object<K>) -> bool)
     }
 }
 
-/// Passes updates of the desired state: of the generation, or the request to delete the object. Not of its status, for
-/// kinds with a status subresource. Objects without a generation, such as ConfigMaps and Secrets, pass with every update.
+/// Passes updates of the desired state: of the generation, or the request to delete the object. Not of its status,
+/// for kinds with a status subresource. Objects without a generation always pass.
+///
+/// ```
+/// use listwatch::controller::predicate;
+/// use listwatch::{Event, Object};
+/// use serde_json::{Value, json};
+///
+/// let version = |revision: &str, generation: u32| {
+///     let meta = json!({"name": "web", "resourceVersion": revision, "generation": generation});
+///     Object::<Value>::from_value(&json!({"metadata": meta, "status": {"seen": revision}}))
+/// };
+/// let status_only = Event::Updated { old: version("1", 1)?, new: version("2", 1)? };
+/// let spec_too = Event::Updated { old: version("2", 1)?, new: version("3", 2)? };
+/// assert!(!predicate::generation(&status_only));
+/// assert!(predicate::generation(&spec_too));
+/// # Ok::<(), listwatch::ObjectError>(())
+/// ```
 #[doc(alias = "GenerationChangedPredicate")]
 pub fn generation<K>(event: &Event<K>) -> bool {
     differs(event, |old, new| {

@@ -8,7 +8,6 @@
 //! that function is called at all. Events become keys in `watched`; the queue, its backoff and its workers are
 //! [`listwatch_workqueue`].
 
-use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -18,17 +17,17 @@ use std::time::Duration;
 use futures::future::{BoxFuture, join_all};
 use listwatch_wire::ObjectKey;
 use listwatch_workqueue::{Job, Outcome, Runner, Running};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::finalizer::Finalizers;
+use super::running::RunningController;
 use super::status::ControllerMonitor;
 use super::watched::{AnyWatched, Begun};
 use super::{BoxError, ControllerBounds, Setup};
 use crate::informer::{InformerError, SharedInformer};
-use crate::leader_election::Outcome as Term;
+use crate::leader_election::ElectionOutcome;
 use crate::object::{Object, Raw};
 
 /// The reason that a controller ended, or did not begin.
@@ -53,6 +52,9 @@ pub enum ControllerError {
 }
 
 /// The reaction to an error of a reconcile.
+///
+/// Errors that time will heal are retried with a growing delay; an error that only a change of the object can heal is
+/// not worth a retry, and the object's next event brings it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "error_policy")]
 pub enum OnError {
@@ -239,54 +241,6 @@ impl Drop for Timed<'_> {
     }
 }
 
-/// A controller at work. Dropping it stops it; reconciles in progress have their grace.
-#[must_use = "dropping it stops the controller"]
-pub struct RunningController {
-    monitor: ControllerMonitor,
-    stop: CancellationToken,
-    task: JoinHandle<Result<(), ControllerError>>,
-    /// Ends the task with this handle.
-    _guard: DropGuard,
-}
-
-impl fmt::Debug for RunningController {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunningController").field("monitor", &self.monitor).finish_non_exhaustive()
-    }
-}
-
-impl RunningController {
-    /// Returns the monitor: counters, the work queue and the informers. It stays valid after the controller has ended.
-    #[must_use]
-    pub fn monitor(&self) -> &ControllerMonitor {
-        &self.monitor
-    }
-
-    /// Waits until the controller ends by itself: its stop token was cancelled, a signal arrived or leadership was
-    /// lost.
-    ///
-    /// # Errors
-    /// See [`ControllerError`].
-    pub async fn ended(self) -> Result<(), ControllerError> {
-        match self.task.await {
-            Ok(ended) => ended,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => Err(ControllerError::Panicked(crate::panics::message(&*panic))),
-                Err(_) => Ok(()),
-            },
-        }
-    }
-
-    /// Stops it: keys that are due and reconciles in progress have the [grace](super::Controller::shutdown_grace).
-    ///
-    /// # Errors
-    /// See [`ControllerError`].
-    pub async fn stop(self) -> Result<(), ControllerError> {
-        self.stop.cancel();
-        self.ended().await
-    }
-}
-
 /// Starts the informers and the task of the controller. Handlers are added before informers start, so that no event can
 /// be missed.
 pub(super) fn start<W: AnyWorker>(
@@ -334,11 +288,11 @@ async fn run<W: AnyWorker>(
                 term
             });
             match elect(stop.clone(), work).await {
-                Term::NeverLed => Ok(()),
-                Term::Finished(()) => ends.await.unwrap_or(Ok(())),
-                Term::Lost(_) => Err(ControllerError::LeadershipLost),
-                Term::Aborted => Err(ControllerError::Unfinished(end.queue().in_flight())),
-                Term::Panicked(message) => Err(ControllerError::Panicked(message)),
+                ElectionOutcome::NeverLed => Ok(()),
+                ElectionOutcome::Finished(()) => ends.await.unwrap_or(Ok(())),
+                ElectionOutcome::Lost(_) => Err(ControllerError::LeadershipLost),
+                ElectionOutcome::Aborted => Err(ControllerError::Unfinished(end.queue().in_flight())),
+                ElectionOutcome::Panicked(message) => Err(ControllerError::Panicked(message)),
             }
         }
     };

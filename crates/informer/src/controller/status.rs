@@ -19,7 +19,7 @@ use super::watched::AnyBegun;
 use crate::informer::InformerStatus;
 use crate::sync::Mutex;
 
-/// The status of a controller.
+/// The status of a controller: counters since it began, and the present state of its queue.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ControllerStatus {
@@ -58,7 +58,8 @@ struct StatusInner {
     sources: Mutex<Vec<Arc<dyn AnyBegun>>>,
 }
 
-/// A hold on what a [`Controller`](super::Controller) knows of itself. Cheap to clone.
+/// A handle to the status of a [`Controller`](super::Controller). Cheap to clone, valid after the controller has
+/// ended.
 #[derive(Clone)]
 pub struct ControllerMonitor(Arc<StatusInner>);
 

@@ -103,6 +103,7 @@ impl<K> Segment<K> {
 }
 
 impl<K> Coalescing<K> {
+    /// Returns the last segment, or a new one if the last ends with a barrier: nothing joins a segment across it.
     fn open_segment(&mut self) -> &mut Segment<K> {
         if self.segments.back().is_none_or(|segment| segment.barrier.is_some()) {
             self.segments.push_back(Segment::default());

@@ -23,8 +23,10 @@ pub use queue::{Closed, DeltaBatch, DeltaQueue, Form, QueueOptions};
 
 use crate::object::{Object, Raw};
 
-/// A change to a collection, as the reflector saw it. Its effect is decided when it is applied: the store may know the
-/// object already, or never have had it.
+/// A change to a collection, as the reflector saw it.
+///
+/// Its effect is decided when it is applied: the store may know the object already, or never have had it. So a delta
+/// says what the server has, and only the events that follow from it say what has changed for a handler.
 #[derive(Clone, Debug)]
 pub enum Delta<K = Raw> {
     /// The server said that the object appeared. Whether it is new is decided by the store.

@@ -17,7 +17,8 @@ use super::{Coalescing, Delta, InOrder};
 use crate::object::Raw;
 use crate::sync::Mutex;
 
-/// The form in which deltas are queued.
+/// The form in which deltas are queued. The choice is between seeing every intermediate state and a bound on memory
+/// that does not depend on the rate of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// All of them, in order across keys.
@@ -27,7 +28,8 @@ pub enum Form {
     Coalescing,
 }
 
-/// The bounds of a delta queue.
+/// The bounds of a delta queue. It is full when the consumer is slower than the server; the reflectors then stop
+/// reading, and TCP passes the pressure on.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct QueueOptions {
@@ -63,7 +65,7 @@ impl QueueOptions {
     }
 }
 
-/// The queue was closed: what is pushed would never be popped.
+/// The queue was closed: what is pushed would never be popped. A reflector ends when it gets this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the delta queue is closed")]
 pub struct Closed;
@@ -155,6 +157,29 @@ struct DeltaState<K> {
 }
 
 /// A bounded delta queue for one consumer and any number of sources.
+///
+/// The order of deltas is kept within a source; sources take turns, so that one with a large initial list does not
+/// hold up the others.
+///
+/// ```
+/// use listwatch::delta::{Delta, DeltaQueue, QueueOptions};
+/// use listwatch::{Object, Revision};
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = DeltaQueue::<Value>::new(1, QueueOptions::default());
+/// let object = Object::from_value(&json!({"metadata": {"name": "a", "resourceVersion": "5"}}))?;
+/// let replaced = Delta::Replaced { objects: vec![object], revision: Revision(5), restarted: false };
+/// queue.push(0, vec![replaced]).await?;
+/// queue.close();
+///
+/// let batch = queue.pop_batch().await.ok_or("empty")?;
+/// assert_eq!((batch.source, batch.deltas.len()), (0, 1));
+/// assert!(queue.pop_batch().await.is_none());
+/// # Ok(())
+/// # }
+/// ```
 pub struct DeltaQueue<K = Raw> {
     state: Mutex<DeltaState<K>>,
     options: QueueOptions,

@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use super::event::{EventRecord, ObjectReference, Occurrence, Reporter, Series, Severity};
 use crate::lru::Lru;
 
-/// The bounds and times of a [`Correlator`].
+/// The bounds and times of a [`Correlator`]: what a controller that reports the same thing for ever may cost the API
+/// server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CorrelatorOptions {
     /// The number of series that are followed; one more ends the one that has been quiet for longest. Default 4096.
@@ -54,6 +55,7 @@ struct SeriesKey {
 }
 
 impl SeriesKey {
+    /// Returns the key of the series that an occurrence belongs to: everything but the note.
     fn of(occurrence: &Occurrence) -> Self {
         Self {
             severity: occurrence.severity,
@@ -82,7 +84,7 @@ impl SeriesEntry {
     }
 }
 
-/// The reaction to an occurrence, for the caller to carry out.
+/// The reaction to an occurrence, for the caller to carry out. The correlator itself writes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "EventCorrelateResult")]
 pub enum CorrelateResult {
@@ -195,6 +197,8 @@ impl Correlator {
         now.saturating_duration_since(entry.seen) >= self.options.series_idle
     }
 
+    /// Ends a series that has been idle for long enough, before the next occurrence would join it. Repetitions that
+    /// were counted and not written yet are written with the next batch.
     fn end_if_idle(&mut self, key: &SeriesKey, now: Instant) {
         if self.series.peek(key).is_some_and(|entry| self.idle(entry, now))
             && let Some(entry) = self.series.remove(key).filter(|entry| entry.unwritten > 0)

@@ -79,6 +79,21 @@ impl ObjectReference {
 /// Something happened to an object.
 ///
 /// Occurrences that differ only in their note are one series: the note of the first is kept, the others are counted.
+/// So the reason and the action should be constants of the program, and details belong into the note.
+///
+/// ```
+/// use listwatch::event_recorder::{Occurrence, ObjectReference};
+/// use k8s_openapi::api::core::v1::Pod;
+///
+/// let mut pod = Pod::default();
+/// pod.metadata.name = Some("web-0".into());
+/// pod.metadata.namespace = Some("shop".into());
+///
+/// let pulled = Occurrence::normal(ObjectReference::of(&pod), "Pulled", "Pull", "image app:1.2 in 3 s");
+/// assert!(pulled.is_valid());
+/// // A series cannot be named by an empty reason, and no server would accept the event.
+/// assert!(!Occurrence::normal(ObjectReference::of(&pod), "", "Pull", "").is_valid());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occurrence {
     /// The `type` of the Event.
@@ -157,6 +172,8 @@ pub struct EventRecord {
 }
 
 impl EventRecord {
+    /// Makes the event of a first occurrence. Its name is that of the object with a suffix that makes it unique, cut
+    /// to the length that names may have; events about cluster-scoped objects are in the namespace `default`.
     pub(super) fn new(
         occurrence: Occurrence,
         reporter: Arc<Reporter>,

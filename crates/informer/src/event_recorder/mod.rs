@@ -1,6 +1,6 @@
 //! An event recorder: tells people what a controller did to an object, as `kubectl describe` shows it.
 //!
-//! [`EventRecorder::record`] never waits and never fails: events are a courtesy, and whoever is late or in trouble
+//! [`EventRecorder::record`] never waits and never fails: events are a convenience, and a program that is late or in trouble
 //! drops them and counts what it dropped. Repetitions become one event with a count, writes about one object are
 //! limited, and every queue has a bound.
 //!
@@ -31,7 +31,8 @@ use crate::reflector::{Backoff, BackoffOptions};
 /// The period in which the correlator is asked for what is due.
 const TICK: Duration = Duration::from_secs(60);
 
-/// The bounds of an [`EventRecorder`].
+/// The bounds of an [`EventRecorder`]. Events are a convenience: they may be lost, and must not slow down or outlive
+/// the work that they report.
 #[derive(Clone, Copy, Debug)]
 pub struct RecorderOptions {
     /// The most occurrences that may wait to be looked at; further ones are dropped. Default 1000.

@@ -17,7 +17,7 @@ use super::{InformerCore, apply};
 use crate::delta::{Delta, DeltaBatch, last_revision};
 use crate::object::Object;
 use crate::processor::backlog::Replay;
-use crate::reflector::{Problem, Response};
+use crate::reflector::{Problem, ProblemResponse};
 use crate::store::{IndexError, StoreWriter};
 use crate::warm::Restored;
 
@@ -56,6 +56,7 @@ impl<K: Send + Sync + 'static> Applier<K> {
         self.changes(source, deltas, revision);
     }
 
+    /// Applies a delta that concerns all objects of a source.
     fn barrier(&mut self, source: usize, delta: Delta<K>) {
         match delta {
             Delta::Replaced { objects, revision, restarted } => {
@@ -186,7 +187,7 @@ impl<K: Send + Sync + 'static> Applier<K> {
 
     fn report(&self, source: usize, problems: Vec<IndexError>) {
         for problem in problems {
-            self.core.monitor.problem(source, &Problem::Index(problem), Response::Continues);
+            self.core.monitor.problem(source, &Problem::Index(problem), ProblemResponse::Continues);
         }
     }
 }

@@ -13,7 +13,7 @@ use listwatch_wire::Revision;
 use crate::delta::Delta;
 use crate::object::Object;
 use crate::processor::{Deleted, Event};
-use crate::store::{Change, IndexError, StoreWriter, Write};
+use crate::store::{IndexError, StoreChange, StoreWrite, StoreWriter};
 
 /// The result of applying deltas.
 pub(super) struct AppliedDeltas<K> {
@@ -30,11 +30,11 @@ pub(super) fn changes<K>(writer: &mut StoreWriter<K>, deltas: Vec<Delta<K>>) -> 
 }
 
 /// Turns a delta into a write, with the last state of an object that goes.
-fn write<K>(delta: Delta<K>) -> Option<(Write<K>, Option<Object<K>>)> {
+fn write<K>(delta: Delta<K>) -> Option<(StoreWrite<K>, Option<Object<K>>)> {
     match delta {
-        Delta::Added(object) | Delta::Updated(object) => Some((Write::Put(object), None)),
-        Delta::Deleted(object) => Some((Write::Remove(object.key().clone()), Some(object))),
-        Delta::Rejected { key, .. } => Some((Write::Remove(key), None)),
+        Delta::Added(object) | Delta::Updated(object) => Some((StoreWrite::Put(object), None)),
+        Delta::Deleted(object) => Some((StoreWrite::Remove(object.key().clone()), Some(object))),
+        Delta::Rejected { key, .. } => Some((StoreWrite::Remove(key), None)),
         Delta::Bookmark(_) | Delta::SyncAll | Delta::Current | Delta::Removed | Delta::Replaced { .. } => {
             None
         }
@@ -60,7 +60,7 @@ pub(super) fn replace<K>(
     let mut events = Vec::new();
     for change in replacement.changes.into_iter().filter(|_| !first) {
         match change {
-            Change { old: Some(old), new: Some(new) }
+            StoreChange { old: Some(old), new: Some(new) }
                 if list.restarted && old.same_version(&new) && !old.same_content(&new) =>
             {
                 events.push(Event::Updated { old, new });
@@ -73,7 +73,7 @@ pub(super) fn replace<K>(
 
 /// Turns a change of the store into events for handlers. The store decides, not the server's event type: only the store
 /// knows what handlers have received.
-fn emit<K>(change: Change<K>, last_state: Option<Object<K>>, events: &mut Vec<Event<K>>) {
+fn emit<K>(change: StoreChange<K>, last_state: Option<Object<K>>, events: &mut Vec<Event<K>>) {
     match (change.old, change.new) {
         (None, None) => {}
         (None, Some(object)) => events.push(Event::Added { object, is_initial: false }),

@@ -23,7 +23,7 @@ use crate::lister_watcher::Sources;
 use crate::monitor::{Monitor, ProblemHook};
 use crate::object::Object;
 use crate::processor::registry::Processor;
-use crate::reflector::{Problem, Response, Transform};
+use crate::reflector::{Problem, ProblemResponse, Transform};
 use crate::store::Store;
 use crate::sync::Mutex;
 use crate::warm::{Saver, WarmOptions};
@@ -73,6 +73,7 @@ impl<K> fmt::Debug for InformerBuilder<K> {
 }
 
 impl<K: Send + Sync + 'static> InformerBuilder<K> {
+    /// A builder with the default of everything.
     pub(super) fn new(sources: Sources) -> Self {
         Self {
             sources,
@@ -108,7 +109,7 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
 
     /// Calls a function for every problem: failed lists and watches and unusable objects, each with the reaction.
     /// client-go has `SetWatchErrorHandler`.
-    pub fn on_problem(mut self, hook: impl Fn(&Problem, Response) + Send + Sync + 'static) -> Self {
+    pub fn on_problem(mut self, hook: impl Fn(&Problem, ProblemResponse) + Send + Sync + 'static) -> Self {
         self.hook = Some(Arc::new(hook));
         self
     }

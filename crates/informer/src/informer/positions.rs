@@ -9,6 +9,8 @@ use listwatch_wire::Revision;
 
 use crate::warm::SavedPosition;
 
+/// The life of a position in the delta queue. A position is given to another namespace only when nothing of the one
+/// before can still be in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Active,

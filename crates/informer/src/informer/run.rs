@@ -20,7 +20,7 @@ use super::follow;
 use super::source_set::Launch;
 use crate::delta::Form;
 use crate::processor::backlog::RemovalEnd;
-use crate::reflector::{Problem, ReflectorOptions, Response, Transform};
+use crate::reflector::{Problem, ProblemResponse, ReflectorOptions, Transform};
 use crate::store::StoreWriter;
 use crate::warm::{self, Restored, Saver, WarmError};
 
@@ -43,6 +43,8 @@ pub(super) fn start<K: Send + Sync + 'static>(
     runtime.spawn(run(core, launch, applier));
 }
 
+/// Runs an informer from its start to its end: restores a saved cache, begins the reflectors, applies deltas, and
+/// marks the end even if a task panics.
 async fn run<K: Send + Sync + 'static>(
     core: Arc<InformerCore<K>>,
     launch: Launch<K>,
@@ -121,7 +123,7 @@ async fn restore<K: Send + Sync + 'static>(
 }
 
 fn refuse<K, T>(core: &InformerCore<K>, error: WarmError) -> Option<T> {
-    core.monitor.problem(0, &Problem::SavedCache(error), Response::RelistsNow);
+    core.monitor.problem(0, &Problem::SavedCache(error), ProblemResponse::RelistsNow);
     None
 }
 
@@ -173,6 +175,7 @@ impl<K: Send + Sync + 'static> Drop for Ended<K> {
 }
 
 impl<K: Send + Sync + 'static> Loop<K> {
+    /// Applies what the reflectors queue, and resyncs and saves when it is time, until the queue is closed and empty.
     async fn run(&mut self) {
         let core = Arc::clone(&self.core);
         let mut resync_at: Option<Instant> = None;

@@ -17,7 +17,7 @@ use super::positions::Positions;
 use crate::lister_watcher::Partition;
 use crate::processor::backlog::RemovalEnd;
 use crate::processor::registry::Processor;
-use crate::reflector::{Problem, Response};
+use crate::reflector::{Problem, ProblemResponse};
 use crate::warm::{Capture, HandlerMark, Restored, WarmError};
 
 impl<K: Send + Sync + 'static> InformerCore<K> {
@@ -31,6 +31,8 @@ impl<K: Send + Sync + 'static> InformerCore<K> {
         processor.close(RemovalEnd::Discard);
     }
 
+    /// Captures one moment: the store, the positions, and what each handler has not read. The caller holds both
+    /// locks, so that the three belong together.
     fn capture_with(&self, processor: &Processor<K>, positions: &Positions) -> Capture<K> {
         let snapshot = self.store.snapshot();
         let max = self.saver.as_ref().map_or(0, |saver| saver.options.max_unread);
@@ -69,7 +71,7 @@ impl<K: Send + Sync + 'static> InformerCore<K> {
     fn write(self: &Arc<Self>, capture: &Capture<K>) {
         let Some(saver) = self.saver.as_ref().filter(|_| !capture.positions.is_empty()) else { return };
         if let Err(error) = saver.save(capture) {
-            self.monitor.problem(0, &Problem::SavedCache(error), Response::Continues);
+            self.monitor.problem(0, &Problem::SavedCache(error), ProblemResponse::Continues);
         }
     }
 

@@ -27,6 +27,7 @@ pub(super) struct Chunks {
     pub(super) deltas: bool,
 }
 
+/// The origin of the bytes of a watch.
 enum ChunkSource {
     /// A body, decompressed as it comes. Servers compress a watch as one gzip member per event, so that each event can be
     /// read when it arrives: members are decoded one after the other, however many there are.
@@ -36,6 +37,7 @@ enum ChunkSource {
 }
 
 impl Chunks {
+    /// Reads the body of a response, by its `Content-Encoding` and media type.
     pub(super) fn new(response: http::Response<Body>) -> Self {
         let encoding = response.headers().get(http::header::CONTENT_ENCODING);
         let compressed = encoding.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"gzip"));

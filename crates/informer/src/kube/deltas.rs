@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_out_counts_before_what_the_cache_has() {
+    fn delivered_objects_count_before_those_of_the_cache() {
         let mut deltas = deltas(Some(&BASE.replace("\"9\"", "\"5\"")));
         deltas.note(&WatchEvent::Added(object(BASE)));
         assert!(deltas.resolve(&delta(9, "u", "2", &expected("2"))).is_ok());

@@ -13,7 +13,17 @@ pub(crate) fn is_cluster_scoped<K: kube::Resource>() -> bool {
     std::any::type_name::<K::Scope>() == std::any::type_name::<kube::core::ClusterResourceScope>()
 }
 
-/// A kind, its place in the API, and in which form its objects are wanted.
+/// A kind, its place in the API, and the form in which its objects are requested.
+///
+/// ```
+/// use k8s_openapi::api::apps::v1::Deployment;
+/// use listwatch::kube::ResourceKind;
+///
+/// let deployments = ResourceKind::of::<Deployment>();
+/// assert_eq!((&*deployments.resource.group, &*deployments.resource.resource), ("apps", "deployments"));
+/// // Metadata only is another form of the same collection, and so another informer.
+/// assert_ne!(deployments.clone().metadata_only(), deployments);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "ApiResource")]
 #[doc(alias = "GroupVersionResource")]

@@ -27,7 +27,7 @@ use super::request::{RequestForm, accept, http_request, list_options, send, watc
 use super::resource::ResourceKind;
 use super::stream::SharedStream;
 use crate::lister_watcher::{
-    HeldObjects, ListRequest, ListerWatcher, Page, SourceError, Sources, WatchRequest, WatchStream,
+    HeldObjects, ListRequest, ListerWatcher, SourceError, SourcePage, Sources, WatchRequest, WatchStream,
 };
 use crate::object::{Keep, ManagedFields, Object};
 
@@ -317,10 +317,10 @@ impl ListerWatcher for KubeSource {
         uid.map(Some).ok_or_else(|| SourceError::Malformed("the kube-system namespace has no uid".to_owned()))
     }
 
-    async fn list(&self, request: &ListRequest) -> Result<Page, SourceError> {
+    async fn list(&self, request: &ListRequest) -> Result<SourcePage, SourceError> {
         let mut chunks = self.send(list_options(&self.options, request)).await?;
         let mut decoder = ListDecoder::default();
-        let mut page = Page::default();
+        let mut page = SourcePage::default();
         let malformed = |error: super::list_decoder::ListError| SourceError::Malformed(error.to_string());
         while let Some(chunk) = chunks.next().await {
             let item = |json: &[u8]| match self.object(json) {

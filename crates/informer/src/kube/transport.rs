@@ -17,6 +17,9 @@ use kube::{Client, Config, Error};
 use tower::ServiceBuilder;
 
 /// Options of a client's connections, and of finding out that the peer is gone.
+///
+/// A watch has no traffic for minutes, and TCP alone reports a lost peer after a quarter of an hour. These are the
+/// times within which it is noticed.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct TransportOptions {
@@ -102,6 +105,8 @@ fn connector(config: &Config, options: TransportOptions) -> Result<HttpsConnecto
     Ok(if options.http2 { tls.enable_http2().wrap_connector(tcp) } else { tls.wrap_connector(tcp) })
 }
 
+/// Returns a connector whose sockets notice a peer that is gone, by keep-alives while idle and by a timeout while
+/// data is on its way.
 fn tcp(config: &Config, options: TransportOptions) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);

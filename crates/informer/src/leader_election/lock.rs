@@ -53,7 +53,7 @@ impl LeaseRecord {
     }
 }
 
-/// A record as it was read or written.
+/// A record as it was read or written, with the version to write the next one over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
     /// The record.
@@ -139,6 +139,7 @@ fn failed(error: impl fmt::Display) -> LockError {
     LockError::Failed(error.to_string())
 }
 
+/// Sorts a failed write: a record that changed is read again, everything else is tried again.
 fn refused(error: kube::Error) -> LockError {
     match error {
         // Gone counts as changed: reading again finds nothing, and then it is created.
@@ -170,7 +171,7 @@ impl LeaseLock for KubeLease {
     }
 }
 
-/// The record in memory, with an outage at the push of a button: for tests of programs that elect a leader.
+/// The record in memory, with outages on demand: for tests of programs that elect a leader.
 #[derive(Debug, Default)]
 pub struct InMemoryLease {
     state: Mutex<MemoryLock>,

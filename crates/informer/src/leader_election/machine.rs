@@ -14,7 +14,8 @@ use super::lock::{LeaseRecord, LockError, Observed};
 use super::options::{ElectionOptions, JITTER};
 use crate::reflector::{Backoff, BackoffOptions};
 
-/// The present by two clocks: a monotonic one for decisions, the wall clock for the text of the record.
+/// The present by two clocks: a monotonic one for decisions, the wall clock for the text of the record. They are
+/// passed in, so that a test can move both.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     /// The input of decisions.
@@ -37,6 +38,9 @@ fn text(time: Timestamp) -> String {
 }
 
 /// A period of leadership. It is extended by each renewal.
+///
+/// Work is safe until `valid_until` by this machine's clock: no other candidate takes over before. The leader stops
+/// at `renew_until`, which is earlier, so that work has the difference to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
     /// Grows with every term of any candidate: what a storage can tell a leader of the past by.
@@ -60,6 +64,7 @@ pub enum ElectionAction {
     Lost(Term),
 }
 
+/// The step that a candidate is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ElectionPhase {
     Wait(Instant),
@@ -78,6 +83,10 @@ struct SeenRecord {
 }
 
 /// One candidate of an election. It asks for reads and writes and never performs them.
+///
+/// The safety of the election rests on two rules. A candidate takes over only after it has seen one version of the
+/// record, by its own clock, for the whole lease. A leader counts its lease from before it sent the renewal. Clocks
+/// of different machines are never compared; only their speed must agree, roughly.
 #[derive(Clone, Debug)]
 pub struct ElectionMachine {
     options: ElectionOptions,
@@ -249,6 +258,8 @@ impl ElectionMachine {
         (self.seen, self.current) = (Some(SeenRecord { observed, since }), true);
     }
 
+    /// True if the lease is free, ours, or has not been renewed for its whole duration since we first saw this
+    /// version of it. Only our own clock counts.
     fn may_take(&self, now: Instant) -> bool {
         let Some(seen) = &self.seen else { return true };
         let record = &seen.observed.record;
@@ -280,6 +291,8 @@ impl ElectionMachine {
         record
     }
 
+    /// Returns the term that a write begun at `sent` has won or extended. Counting from the sending is on the safe
+    /// side: others count from when they see it.
     fn term_from(&self, sent: Instant, observed: &Observed) -> Term {
         let written = observed.record.lease_transitions.and_then(|count| u32::try_from(count).ok());
         Term {

@@ -64,7 +64,7 @@ type ElectionHook = dyn Fn(&ElectionEvent<'_>) + Send + Sync;
 
 /// The result of [`LeaderElection::run`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome<T> {
+pub enum ElectionOutcome<T> {
     /// Stopped before it ever led.
     NeverLed,
     /// The work is done, by itself or after a requested stop.
@@ -78,6 +78,9 @@ pub enum Outcome<T> {
 }
 
 /// The term in which the work runs: its fencing token, and the signal to end.
+///
+/// Pass it to whatever writes outside Kubernetes. A process that was paused can be past its lease without knowing it,
+/// and only the storage that receives a write can refuse it, by the [fencing token](Self::fencing_token).
 #[derive(Clone, Debug)]
 pub struct Leadership {
     fencing_token: u32,
@@ -115,7 +118,7 @@ impl Leadership {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use listwatch::leader_election::{ElectionOptions, InMemoryLease, LeaderElection, Outcome};
+/// use listwatch::leader_election::{ElectionOptions, InMemoryLease, LeaderElection, ElectionOutcome};
 /// use tokio_util::sync::CancellationToken;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -130,7 +133,7 @@ impl Leadership {
 ///         "worked"
 ///     })
 ///     .await;
-/// assert_eq!(outcome, Outcome::Finished("worked"));
+/// assert_eq!(outcome, ElectionOutcome::Finished("worked"));
 /// # Ok(())
 /// # }
 /// ```
@@ -175,7 +178,7 @@ impl<L: LeaseLock> LeaderElection<L> {
     ///
     /// Call it again to stand again, or end the program: after a lost term nobody knows better what is half done.
     /// Dropping the future aborts the work and leaves the lease to run out.
-    pub async fn run<W, F, T>(&self, stop: &CancellationToken, work: W) -> Outcome<T>
+    pub async fn run<W, F, T>(&self, stop: &CancellationToken, work: W) -> ElectionOutcome<T>
     where
         W: FnOnce(Leadership) -> F,
         F: Future<Output = T> + Send + 'static,
@@ -185,7 +188,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         let mut machine = ElectionMachine::new(self.options.clone(), Instant::now(), seed);
         let outcome = match self.acquire(&mut machine, stop).await {
             Some(term) => self.lead(&mut machine, term, stop, work).await,
-            None => Outcome::NeverLed,
+            None => ElectionOutcome::NeverLed,
         };
         if self.options.release {
             // The lease runs out by itself if it cannot be given back soon.
@@ -223,7 +226,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         term: Term,
         stop: &CancellationToken,
         work: W,
-    ) -> Outcome<T>
+    ) -> ElectionOutcome<T>
     where
         W: FnOnce(Leadership) -> F,
         F: Future<Output = T> + Send + 'static,
@@ -242,9 +245,9 @@ impl<L: LeaseLock> LeaderElection<L> {
             LostReason::Lost(term) => {
                 over.cancel();
                 let result = timeout_at(term.valid_until, tasks.join_next()).await;
-                Outcome::Lost(result.ok().flatten().and_then(Result::ok))
+                ElectionOutcome::Lost(result.ok().flatten().and_then(Result::ok))
             }
-            LostReason::OutOfGrace => Outcome::Aborted,
+            LostReason::OutOfGrace => ElectionOutcome::Aborted,
         };
         tasks.shutdown().await;
         self.notify(&ElectionEvent::Stopped { fencing_token });
@@ -354,11 +357,11 @@ enum LostReason<T> {
 }
 
 /// The result of the work. A panic of it is an outcome and ends nothing else.
-fn ended<T>(result: Result<T, JoinError>) -> Outcome<T> {
+fn ended<T>(result: Result<T, JoinError>) -> ElectionOutcome<T> {
     let panic = match result {
-        Ok(value) => return Outcome::Finished(value),
+        Ok(value) => return ElectionOutcome::Finished(value),
         Err(error) => error,
     };
-    let Ok(panic) = panic.try_into_panic() else { return Outcome::Aborted };
-    Outcome::Panicked(crate::panics::message(&*panic))
+    let Ok(panic) = panic.try_into_panic() else { return ElectionOutcome::Aborted };
+    ElectionOutcome::Panicked(crate::panics::message(&*panic))
 }

@@ -47,6 +47,7 @@ impl ElectionMonitor {
         Leading(self.clone())
     }
 
+    /// Takes an event into the status.
     pub(super) fn hear(&self, event: &ElectionEvent<'_>) {
         let mut status = self.0.lock();
         match event {
@@ -57,6 +58,7 @@ impl ElectionMonitor {
     }
 }
 
+/// Marks the candidate as leading until it is dropped, also by a panic of the work.
 pub(super) struct Leading(ElectionMonitor);
 
 impl Drop for Leading {

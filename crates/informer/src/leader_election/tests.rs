@@ -250,12 +250,12 @@ async fn a_leader_that_is_told_to_stop_hands_over_when_its_work_has_ended() {
         );
     sleep(seconds(60)).await;
     stop_first.cancel();
-    assert_eq!(one.await.unwrap(), Outcome::Finished(()));
+    assert_eq!(one.await.unwrap(), ElectionOutcome::Finished(()));
     let released = Instant::now();
     sleep(seconds(5)).await;
     assert!(released.elapsed() < seconds(6));
     stop_second.cancel();
-    assert_eq!(two.await.unwrap(), Outcome::Finished(()));
+    assert_eq!(two.await.unwrap(), ElectionOutcome::Finished(()));
     let lines = diary.lines();
     assert_eq!(
         lines,
@@ -276,7 +276,8 @@ async fn lost_renewals_end_the_work_before_anybody_else_can_lead() {
         leadership.over().await;
         (down.elapsed(), leadership.is_valid())
     };
-    let Outcome::Lost(Some((after, valid))) = election.run(&CancellationToken::new(), work).await else {
+    let ElectionOutcome::Lost(Some((after, valid))) = election.run(&CancellationToken::new(), work).await
+    else {
         panic!("not lost")
     };
     assert!(after <= seconds(10), "{after:?}");
@@ -299,7 +300,7 @@ async fn a_short_outage_does_not_cost_the_leadership() {
             assert!(leadership.is_valid());
         }
     };
-    assert_eq!(election.run(&CancellationToken::new(), work).await, Outcome::Finished(()));
+    assert_eq!(election.run(&CancellationToken::new(), work).await, ElectionOutcome::Finished(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -312,7 +313,7 @@ async fn work_that_does_not_listen_is_aborted_when_the_lease_runs_out() {
         cut.set_down(true);
         sleep(seconds(3_600)).await;
     };
-    assert_eq!(election.run(&CancellationToken::new(), work).await, Outcome::Lost(None));
+    assert_eq!(election.run(&CancellationToken::new(), work).await, ElectionOutcome::Lost(None));
     assert!(start.elapsed() <= seconds(15 + 2), "{:?}", start.elapsed());
 }
 
@@ -326,14 +327,14 @@ async fn work_that_ignores_the_stop_is_aborted_after_its_grace() {
         cancel.cancel();
         sleep(seconds(3_600)).await;
     };
-    assert_eq!(election.run(&stop, work).await, Outcome::Aborted);
+    assert_eq!(election.run(&stop, work).await, ElectionOutcome::Aborted);
     assert_eq!(start.elapsed(), seconds(30));
     assert_eq!(lock.record().unwrap().holder(), None);
 }
 
 /// client-go calls OnStoppedLeading also in processes that never led.
 #[tokio::test(start_paused = true)]
-async fn who_never_led_hears_nothing_of_leading() {
+async fn a_candidate_that_never_led_receives_no_events_of_leading() {
     let (lock, diary) = (Arc::new(InMemoryLease::default()), Diary::default());
     lock.edit(|record| record.holder_identity = Some("somebody".to_owned()));
     let election = diary.candidate("a", &lock);
@@ -343,7 +344,7 @@ async fn who_never_led_hears_nothing_of_leading() {
         sleep(seconds(5)).await;
         cancel.cancel();
     });
-    assert_eq!(election.run(&stop, |_| async {}).await, Outcome::NeverLed);
+    assert_eq!(election.run(&stop, |_| async {}).await, ElectionOutcome::NeverLed);
     assert!(diary.lines().is_empty());
     assert_eq!(lock.record().unwrap().holder(), Some("somebody"));
 }
@@ -353,7 +354,7 @@ async fn a_panic_ends_the_term_and_gives_the_lease_back() {
     let (lock, diary) = (Arc::new(InMemoryLease::default()), Diary::default());
     let election = diary.candidate("a", &lock);
     let outcome = election.run(&CancellationToken::new(), |_| async { panic!("oh") }).await;
-    assert_eq!(outcome, Outcome::<()>::Panicked("oh".to_owned()));
+    assert_eq!(outcome, ElectionOutcome::<()>::Panicked("oh".to_owned()));
     assert_eq!(lock.record().unwrap().holder(), None);
     assert_eq!(diary.lines(), ["a started 0", "a stopped 0"]);
 }
@@ -378,6 +379,6 @@ async fn a_clock_that_leaps_past_the_deadline_ends_the_term() {
     });
     sleep(seconds(1)).await;
     advance(seconds(600)).await;
-    assert!(matches!(run.await.unwrap(), Outcome::Lost(_)));
+    assert!(matches!(run.await.unwrap(), ElectionOutcome::Lost(_)));
     assert_eq!(diary.lines(), ["a started 0", "a stopped 0"]);
 }

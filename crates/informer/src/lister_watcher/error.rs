@@ -58,37 +58,41 @@ impl SourceError {
         self.status().is_some_and(test)
     }
 
-    /// The resource version, or the continue token, is too old.
+    /// True for 410: the resource version or the continue token is older than the history that the server keeps. Only
+    /// a new list helps.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.status_is(Status::is_expired)
     }
 
-    /// The resource version lies in the future of the server that was asked.
+    /// True for 504 with the cause `ResourceVersionTooLarge`: the resource version is one that this server has not
+    /// reached. It may be a replica that lags behind, or one that was restored from a backup.
     #[must_use]
     pub fn is_too_large_resource_version(&self) -> bool {
         self.status_is(Status::is_too_large_resource_version)
     }
 
-    /// The server has too much to do.
+    /// True for 429: the server sheds load. Wait at least [`retry_after`](Self::retry_after).
     #[must_use]
     pub fn is_too_many_requests(&self) -> bool {
         self.status_is(|s| s.reason == StatusReason::TooManyRequests || s.code == 429)
     }
 
-    /// The server cannot read one of its objects; a list returns those that are left.
+    /// True if the server cannot decode or decrypt one of its stored objects. A watch cannot get past that object; a
+    /// list returns the others.
     #[must_use]
     pub fn is_store_read_error(&self) -> bool {
         self.status_is(|s| s.reason == StatusReason::StoreReadError)
     }
 
-    /// The server does not know, or does not allow, what was asked for: asking again will not help.
+    /// True if the server does not know or does not allow the request, so that repeating it does not help. A
+    /// streaming list falls back to an ordinary one.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         self.status_is(|s| matches!(s.code, 400 | 405 | 406 | 415 | 422 | 501))
     }
 
-    /// The time the server wants to be left alone.
+    /// Returns the time that the server asks clients to wait, from `retryAfterSeconds` of its status.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.status().and_then(Status::retry_after)?;

@@ -15,7 +15,7 @@ use listwatch_wire::{ObjectKey, Revision};
 use tokio::sync::watch;
 
 use super::{
-    ListRequest, ListVersion, ListerWatcher, Page, SourceError, WatchEvent, WatchRequest, WatchStream,
+    ListRequest, ListVersion, ListerWatcher, SourceError, SourcePage, WatchEvent, WatchRequest, WatchStream,
 };
 use crate::object::{Object, Raw};
 use crate::sync::Mutex;
@@ -26,6 +26,7 @@ static COLLECTIONS: AtomicU64 = AtomicU64::new(0);
 /// The number of events a watch takes at a time.
 const BATCH: usize = 1000;
 
+/// The objects and the recent history of an [`InMemory`] source.
 #[derive(Debug)]
 struct MemoryCollection {
     objects: BTreeMap<ObjectKey, Object<Raw>>,
@@ -130,6 +131,7 @@ impl InMemory {
         Some(revision)
     }
 
+    /// Appends an event to the history, drops the oldest beyond the bound, and wakes watches.
     fn record(&self, collection: &mut MemoryCollection, revision: Revision, event: WatchEvent) {
         collection.history.push_back((revision, event));
         collection.revision = revision;
@@ -170,7 +172,7 @@ impl ListerWatcher for InMemory {
         Ok(Some(self.identity.to_string()))
     }
 
-    async fn list(&self, request: &ListRequest) -> Result<Page, SourceError> {
+    async fn list(&self, request: &ListRequest) -> Result<SourcePage, SourceError> {
         let collection = self.collection.lock();
         if let ListVersion::NotOlderThan(asked) = request.version
             && asked > collection.revision
@@ -186,7 +188,7 @@ impl ListerWatcher for InMemory {
         let more = objects.len() > limit;
         objects.truncate(limit);
         let continue_token = objects.last().filter(|_| more).map(|object| object.key().to_string());
-        Ok(Page { objects, revision: collection.revision, continue_token, unusable: Vec::new() })
+        Ok(SourcePage { objects, revision: collection.revision, continue_token, unusable: Vec::new() })
     }
 
     async fn watch(&self, request: &WatchRequest) -> Result<WatchStream, SourceError> {

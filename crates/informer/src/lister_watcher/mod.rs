@@ -27,15 +27,57 @@ pub use scripted::{Scripted, ScriptedAnswer};
 
 use crate::object::{Object, Raw};
 
-/// A source of objects: lists pages and opens watches of one collection. Implementations report failures as they are;
-/// the reflector decides about retries.
+/// A source of objects: lists pages and opens watches of one collection.
+///
+/// Implementations report failures as they are. They do not retry, wait or fall back: the
+/// [reflector](crate::reflector) decides about that, and a source that retries hides from it how long the cache has
+/// been out of date. Requests are cancelled by dropping their future or stream, so neither may leave work behind.
+///
+/// Both methods and the streams they return may panic: a panic is contained and counts as [`SourceError::Panicked`].
+///
+/// ```
+/// use listwatch::lister_watcher::{
+///     ListRequest, ListerWatcher, SourceError, SourcePage, WatchRequest, WatchStream,
+/// };
+/// use listwatch::{Object, Revision, SharedInformer};
+/// use serde_json::{Value, json};
+///
+/// /// One object that never changes.
+/// struct Constant;
+///
+/// #[async_trait::async_trait]
+/// impl ListerWatcher for Constant {
+///     async fn list(&self, _: &ListRequest) -> Result<SourcePage, SourceError> {
+///         let object = json!({"metadata": {"name": "pi", "resourceVersion": "1"}, "value": 3.14});
+///         let object = Object::from_value(&object).map_err(|error| SourceError::Malformed(error.to_string()))?;
+///         Ok(SourcePage { objects: vec![object], revision: Revision(1), ..SourcePage::default() })
+///     }
+///
+///     async fn watch(&self, _: &WatchRequest) -> Result<WatchStream, SourceError> {
+///         Ok(WatchStream::new(futures::stream::pending()))
+///     }
+///
+///     fn streams_initial_events(&self) -> bool {
+///         false
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let informer = SharedInformer::<Value>::new(Constant);
+/// informer.start()?;
+/// assert!(informer.wait_synced().await);
+/// assert_eq!(informer.store().len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait::async_trait]
 pub trait ListerWatcher: Send + Sync + 'static {
     /// Fetches one page.
     ///
     /// # Errors
     /// As the server or the connection fails; a continue token that has expired is a `Status` with code 410.
-    async fn list(&self, request: &ListRequest) -> Result<Page, SourceError>;
+    async fn list(&self, request: &ListRequest) -> Result<SourcePage, SourceError>;
 
     /// Opens a watch. What fails before the first event may be returned here or as the first item of the stream:
     /// the reflector treats both alike.
@@ -66,9 +108,9 @@ pub trait ListerWatcher: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Names the collection, its selectors and the form of its objects: two sources with the same scope yield the same
-    /// objects. A [saved cache](crate::warm) is used only for the scope it was saved for. Default empty, for a source that is
-    /// always about the same.
+    /// Names the collection, its selectors and the form of its objects: two sources with the same scope yield the
+    /// same objects. A [saved cache](crate::warm) is used only for the scope it was saved for. Default empty, for a
+    /// source that has only one.
     fn scope(&self) -> String {
         String::new()
     }
@@ -89,6 +131,9 @@ pub trait ListerWatcher: Send + Sync + 'static {
 }
 
 /// The objects that a client holds, exactly as the server sent them.
+///
+/// A source needs them to apply a change that it receives as a patch. The lookup is a function rather than a map,
+/// because the objects are those of the informer's store and are not copied.
 #[derive(Clone)]
 pub struct HeldObjects(Arc<HeldLookup>);
 
@@ -114,13 +159,18 @@ impl fmt::Debug for HeldObjects {
 }
 
 /// The freshness that a list must have: the meaning of `resourceVersion` in a list request.
+///
+/// The choice decides who does the work. `Any` and `NotOlderThan` are answered from the server's watch cache;
+/// `MostRecent` makes the server confirm its state with its database first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListVersion {
-    /// Any state that the server has at hand: `resourceVersion=0`.
+    /// Any state that the server has at hand: `resourceVersion=0`. The cheapest one, and possibly one that is older
+    /// than what this client has seen from another replica.
     Any,
     /// The latest state: `resourceVersion` left out.
     MostRecent,
-    /// Not older than this.
+    /// This state or a later one. A server that has not reached it waits for a few seconds and then answers with 504,
+    /// as [`SourceError::is_too_large_resource_version`] tells.
     NotOlderThan(Revision),
 }
 
@@ -166,7 +216,7 @@ pub struct WatchRequest {
 
 /// One page of a list. All pages of a list show the state of its first.
 #[derive(Debug, Default)]
-pub struct Page {
+pub struct SourcePage {
     /// The objects, in the server's order.
     pub objects: Vec<Object<Raw>>,
     /// The state that the list shows.
@@ -208,7 +258,9 @@ pub enum WatchEvent<K = Raw> {
     Unusable(String),
 }
 
-/// An open watch: batches of events, as they arrive. It ends when the server closes it, and after an error.
+/// An open watch: batches of events, as they arrive.
+///
+/// It ends when the server closes it, and after an error. Dropping it closes the connection.
 #[must_use = "a watch is read by polling it"]
 pub struct WatchStream(BoxStream<'static, Result<Vec<WatchEvent>, SourceError>>);
 
@@ -233,7 +285,11 @@ impl Stream for WatchStream {
     }
 }
 
-/// One source, or one per namespace: what an informer is made over.
+/// The sources that an informer reads: one, or one per namespace.
+///
+/// A `ListerWatcher` converts into one by itself, so [`SharedInformer::new`](crate::SharedInformer::new) takes
+/// either. Several sources share one cache and one sequence of events; each has a reflector, a position and a backoff
+/// of its own.
 #[derive(Clone)]
 pub struct Sources {
     pub(crate) partitions: Vec<Partition>,

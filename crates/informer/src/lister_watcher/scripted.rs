@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 
 use futures::{StreamExt, stream};
 
-use super::{ListRequest, ListerWatcher, Page, SourceError, WatchEvent, WatchRequest, WatchStream};
+use super::{ListRequest, ListerWatcher, SourceError, SourcePage, WatchEvent, WatchRequest, WatchStream};
 use crate::sync::Mutex;
 
 /// The answer to one request.
 #[derive(Debug)]
 pub enum ScriptedAnswer {
     /// A page, to a list.
-    Page(Page),
+    Page(SourcePage),
     /// Events, to a watch, and whether the stream stays open after them.
     Events {
         /// The events, in one batch.
@@ -40,10 +40,10 @@ struct Script {
 /// is left without an answer.
 ///
 /// ```
-/// use listwatch::lister_watcher::{ScriptedAnswer, Page, Scripted};
+/// use listwatch::lister_watcher::{ScriptedAnswer, SourcePage, Scripted};
 ///
 /// let source = Scripted::default();
-/// source.on_list(ScriptedAnswer::Page(Page::default()));
+/// source.on_list(ScriptedAnswer::Page(SourcePage::default()));
 /// source.on_watch(ScriptedAnswer::Silence);
 /// assert!(source.requests().is_empty());
 /// ```
@@ -98,7 +98,7 @@ pub(crate) fn describe_watch(request: &WatchRequest) -> String {
 
 #[async_trait::async_trait]
 impl ListerWatcher for Scripted {
-    async fn list(&self, request: &ListRequest) -> Result<Page, SourceError> {
+    async fn list(&self, request: &ListRequest) -> Result<SourcePage, SourceError> {
         let answer = {
             let mut script = self.script.lock();
             script.log.push(describe_list(request));

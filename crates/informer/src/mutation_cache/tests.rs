@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::processor::Deleted;
-use crate::store::{StoreWriter, Write};
+use crate::store::{StoreWrite, StoreWriter};
 
 fn object(uid: &str, revision: u64) -> Object<Value> {
     let metadata =
@@ -28,7 +28,7 @@ impl World {
 
     fn watched(&mut self, object: Object<Value>) {
         let revision = object.revision();
-        self.writer.write(vec![Write::Put(object)]);
+        self.writer.write(vec![StoreWrite::Put(object)]);
         self.writer.advance(revision);
     }
 
@@ -70,7 +70,7 @@ fn versions_compare_as_numbers() {
 fn a_late_write_does_not_bring_a_deleted_object_back() {
     let mut world = World::new(MutationOptions::default());
     world.watched(object("u", 5));
-    world.writer.write(vec![Write::Remove(ObjectKey::namespaced("x", "y"))]);
+    world.writer.write(vec![StoreWrite::Remove(ObjectKey::namespaced("x", "y"))]);
     world.writer.advance(Revision(8));
     assert!(!world.written("u", 7));
     assert_eq!(world.get(), None);
@@ -96,7 +96,7 @@ fn a_deletion_heard_of_refuses_writes_that_the_store_cannot_judge_yet() {
 fn a_late_write_does_not_hide_the_object_that_was_created_anew() {
     let mut world = World::new(MutationOptions::default());
     world.watched(object("first", 5));
-    world.writer.write(vec![Write::Remove(ObjectKey::namespaced("x", "y"))]);
+    world.writer.write(vec![StoreWrite::Remove(ObjectKey::namespaced("x", "y"))]);
     world.watched(object("second", 9));
     assert!(!world.written("first", 7));
     assert_eq!(world.get(), Some(9));
@@ -114,7 +114,7 @@ fn a_deletion_heard_of_clears_an_own_write() {
     world.watched(object("u", 5));
     assert!(world.written("u", 7));
     assert_eq!(world.get(), Some(7));
-    world.writer.write(vec![Write::Remove(ObjectKey::namespaced("x", "y"))]);
+    world.writer.write(vec![StoreWrite::Remove(ObjectKey::namespaced("x", "y"))]);
     let gone = Deleted { object: object("u", 8), final_state_unknown: false };
     world.cache.observe(&Event::Deleted(gone), world.now);
     assert_eq!(world.get(), None);
@@ -122,7 +122,7 @@ fn a_deletion_heard_of_clears_an_own_write() {
     let mut world = World::new(MutationOptions::default());
     world.watched(object("u", 5));
     assert!(world.written("u", 7));
-    world.writer.write(vec![Write::Remove(ObjectKey::namespaced("x", "y"))]);
+    world.writer.write(vec![StoreWrite::Remove(ObjectKey::namespaced("x", "y"))]);
     world.writer.advance(Revision(8));
     assert_eq!(world.get(), None);
 }

@@ -9,6 +9,7 @@
 mod metadata;
 pub(crate) mod saved;
 mod scan;
+mod versions;
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -17,7 +18,6 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use listwatch_wire::delta::DeltaEvent;
 use listwatch_wire::json::raw;
 use listwatch_wire::selector::LabelSelector;
 use listwatch_wire::{ObjectKey, Revision};
@@ -26,8 +26,9 @@ use serde::de::DeserializeOwned;
 pub use metadata::Owner;
 use scan::FieldOffsets;
 pub use scan::{Keep, ManagedFields};
+use versions::ChangedPaths;
 
-/// The type of objects that are never decoded.
+/// The type of objects that are never decoded. It has no values: an `Object<Raw>` has bytes and metadata only.
 #[derive(Clone, Copy, Debug)]
 pub enum Raw {}
 
@@ -38,7 +39,7 @@ pub enum ObjectError {
     /// Not a JSON object with metadata.
     #[error("not an object: {0}")]
     NotAnObject(&'static str),
-    /// No name: it cannot be told from others.
+    /// No name, so that it cannot be identified.
     #[error("object without a name")]
     NoName,
     /// A resource version that is no decimal number: it cannot be put in order.
@@ -67,13 +68,11 @@ struct ObjectInner {
     changes: Option<Box<ChangedPaths>>,
 }
 
-/// The pointers to what differs from another version, one per line.
-struct ChangedPaths {
-    since: Revision,
-    paths: Box<[u8]>,
-}
-
 /// One version of an object. Cheap to clone, immutable.
+///
+/// `K` is a promise about the content that is checked when [`get`](Self::get) decodes it, and costs nothing before.
+/// Two objects are equal if they are the same version of the same incarnation; contents are not compared. `Debug`
+/// prints the key and the version only, because the content may be a Secret.
 ///
 /// ```
 /// use listwatch::object::Object;
@@ -86,6 +85,9 @@ struct ChangedPaths {
 /// assert_eq!((object.name(), object.revision().0), ("y", 7));
 /// assert_eq!(object.label("app").as_deref(), Some("web"));
 /// assert_eq!(object.get()?["data"]["k"], "v");
+/// // A field can be read without decoding the object.
+/// assert_eq!(object.text(&["data", "k"]).as_deref(), Some("v"));
+/// assert_eq!(format!("{object:?}"), "x/y@7");
 /// # Ok::<(), listwatch::object::ObjectError>(())
 /// ```
 pub struct Object<K = Raw> {
@@ -116,10 +118,11 @@ impl<K> PartialEq for Object<K> {
 impl<K> Eq for Object<K> {}
 
 impl<K> Object<K> {
-    /// Copies an encoded object out of wherever it is.
+    /// Copies an encoded object out of a larger buffer, so that keeping the object does not keep the page or chunk
+    /// that it came in.
     ///
     /// # Errors
-    /// When it is no object, has no name, or a resource version that is no number.
+    /// [`ObjectError`] if it is no object, has no name, or a resource version that is no number.
     pub fn from_json(json: &[u8], keep: Keep) -> Result<Self, ObjectError> {
         let header = scan::header(json)?;
         let (json, mut offsets) = scan::copy(json, &header, keep.managed_fields);
@@ -198,7 +201,8 @@ impl<K> Object<K> {
         self.text(&["metadata", "uid"]).unwrap_or_default()
     }
 
-    /// True if both have the same uid (or none): an object that was deleted and created again has another.
+    /// True if both have the same uid, or neither has one. An object that was deleted and created again under its
+    /// name has another uid. Hashes of 64 bits are compared, not the texts.
     #[must_use]
     pub fn same_identity<J>(&self, other: &Object<J>) -> bool {
         self.inner.identity == other.inner.identity
@@ -222,13 +226,14 @@ impl<K> Object<K> {
         &self.inner.json
     }
 
-    /// The encoded value at a path of keys, without decoding anything: `["spec", "nodeName"]`.
+    /// Returns the encoded value at a path of keys, such as `["spec", "nodeName"]`, without decoding anything. The
+    /// cost is that of skipping the fields before it.
     #[must_use]
     pub fn field(&self, path: &[&str]) -> Option<&[u8]> {
         raw::lookup(self.json(), path)
     }
 
-    /// The text at a path of keys; nothing if there is none, or no text.
+    /// Returns the text at a path of keys; none if there is no value or it is not a string.
     #[must_use]
     pub fn text(&self, path: &[&str]) -> Option<Cow<'_, str>> {
         raw::unescape(self.field(path)?.strip_prefix(b"\"")?.strip_suffix(b"\"")?)
@@ -268,112 +273,16 @@ impl<K> Object<K> {
         selector.matches(|key| labels.iter().find(|(name, _)| name == key).map(|(_, value)| &**value))
     }
 
-    /// The same object, seen as another type. Costs nothing; whether it decodes shows when it is decoded.
+    /// Returns the same object, seen as another type. Costs nothing; whether it decodes shows when it is decoded.
     #[must_use]
     pub fn cast<J>(self) -> Object<J> {
         Object { inner: self.inner, kind: PhantomData }
-    }
-
-    /// The same content at another resource version, as a deletion has it. The encoded form keeps its own.
-    pub(crate) fn with_revision(&self, revision: Revision) -> Self {
-        let from = &*self.inner;
-        let inner = ObjectInner {
-            key: OnceLock::from(self.key().clone()),
-            revision,
-            identity: from.identity,
-            offsets: from.offsets,
-            json: from.json.clone(),
-            decoded: from.decoded.clone(),
-            changes: None,
-        };
-        Self { inner: Arc::new(inner), kind: PhantomData }
     }
 
     /// True if this is the object of that uid.
     pub(crate) fn is_of(&self, uid: &[u8]) -> bool {
         self.inner.identity == scan::identity(uid)
     }
-
-    /// The version that a patch makes of this one. What cannot change is taken over, not read again.
-    pub(crate) fn patched(&self, json: Vec<u8>, delta: &DeltaEvent<'_>) -> Self {
-        let mut paths = Vec::new();
-        // Of the metadata, only the record of field owners comes after the labels.
-        let mut moved = false;
-        for path in delta.paths() {
-            moved |= path.starts_with(b"/metadata/") && !path.starts_with(b"/metadata/managedFields");
-            paths.extend_from_slice(path);
-            paths.push(b'\n');
-        }
-        let from = &*self.inner;
-        let inner = ObjectInner {
-            key: OnceLock::from(self.key().clone()),
-            revision: delta.revision,
-            identity: from.identity,
-            offsets: FieldOffsets::without_key(self.labels_in(&json, moved), from.offsets.keep_decoded),
-            json: json.into_boxed_slice(),
-            decoded: OnceLock::new(),
-            changes: Some(Box::new(ChangedPaths { since: delta.base, paths: paths.into_boxed_slice() })),
-        };
-        Self { inner: Arc::new(inner), kind: PhantomData }
-    }
-
-    /// The offset of the labels in the next version. It is unchanged unless the metadata before them has changed its
-    /// length.
-    fn labels_in(&self, json: &[u8], moved: bool) -> u32 {
-        let at = self.inner.offsets.labels;
-        let before =
-            |json: &[u8]| json.get(..at as usize).is_some_and(|before| before.ends_with(b"\"labels\":"));
-        if !moved && (at == 0 || (before(self.json()) && before(json))) { at } else { scan::labels_at(json) }
-    }
-
-    /// The JSON pointers to what differs from the version before, if the server sent this version as a patch.
-    pub fn changed_paths(&self) -> Option<impl Iterator<Item = &str>> {
-        let changes = self.inner.changes.as_ref()?;
-        let lines = changes.paths.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        Some(lines.filter_map(|line| str::from_utf8(line).ok()))
-    }
-
-    /// True if the value at a dotted path, such as `spec.replicas`, is not what it was in `old`. Costs next to nothing if this
-    /// version came as a patch of `old`; else the two values are compared.
-    #[must_use]
-    pub fn changed_since(&self, old: &Self, path: &str) -> bool {
-        match &self.inner.changes {
-            Some(changes) if changes.since == old.revision() => {
-                changes.paths.split(|byte| *byte == b'\n').any(|changed| touches(changed, path))
-            }
-            _ => {
-                let steps: smallvec::SmallVec<[&str; 8]> = path.split('.').collect();
-                self.field(&steps) != old.field(&steps)
-            }
-        }
-    }
-
-    /// The same object with other content, for transformations: key, resource version and identity stay what the
-    /// server said, whatever is left of the metadata.
-    ///
-    /// # Errors
-    /// When the value does not encode.
-    pub fn with_value(&self, value: &impl serde::Serialize) -> Result<Self, ObjectError> {
-        let json = serde_json::to_vec(value).map_err(|_| ObjectError::NotAnObject("it does not encode"))?;
-        let from = &*self.inner;
-        let inner = ObjectInner {
-            key: OnceLock::from(self.key().clone()),
-            revision: from.revision,
-            identity: from.identity,
-            offsets: FieldOffsets::without_key(scan::labels_at(&json), from.offsets.keep_decoded),
-            json: json.into_boxed_slice(),
-            decoded: OnceLock::new(),
-            changes: None,
-        };
-        Ok(Self { inner: Arc::new(inner), kind: PhantomData })
-    }
-}
-
-/// True if a change at a JSON pointer concerns a dotted path: one of the two is inside the other.
-fn touches(pointer: &[u8], path: &str) -> bool {
-    let Some(pointer) = pointer.strip_prefix(b"/") else { return false };
-    let steps = pointer.split(|byte| *byte == b'/');
-    steps.zip(path.split('.')).all(|(changed, asked)| changed == asked.as_bytes())
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Object<K> {
@@ -404,7 +313,7 @@ mod tests {
 
     /// With its counts and what glibc adds, 128 bytes: there is one for each object.
     #[test]
-    fn what_is_kept_beside_the_json_is_small() {
+    fn the_overhead_beside_the_json_is_small() {
         assert_eq!(size_of::<ObjectInner>() + 2 * size_of::<usize>(), 120);
     }
 }

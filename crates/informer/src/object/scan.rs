@@ -15,7 +15,10 @@ use listwatch_wire::{ObjectKey, Revision};
 
 use super::ObjectError;
 
-/// The parts of an object that are kept.
+/// The parts of an object that are kept, which decides the memory of a cache.
+///
+/// Metadata other than managed fields is always kept. To leave out more, use a
+/// [transformation](crate::InformerBuilder::transform).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Keep {

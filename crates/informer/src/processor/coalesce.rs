@@ -24,6 +24,7 @@ struct PendingChange<K> {
 }
 
 impl<K> PendingChange<K> {
+    /// Begins with the first event that the handler has not seen. It tells what the handler knows of the object.
     fn new(event: Event<K>) -> Option<Self> {
         Some(match event {
             Event::Added { object, is_initial } => {
@@ -37,6 +38,7 @@ impl<K> PendingChange<K> {
         })
     }
 
+    /// Adds a later event of the same object.
     fn fold(&mut self, event: Event<K>) {
         match event {
             Event::Added { object, is_initial } => self.now = Some((object, is_initial)),
@@ -67,6 +69,8 @@ impl<K> PendingChange<K> {
         self.told.is_none() && self.now.is_none()
     }
 
+    /// Writes the events that lead from what the handler knows to the present: an update, or a deletion and an
+    /// addition if the object was replaced in between.
     fn emit(self, out: &mut Vec<Event<K>>) {
         match (self.told, self.gone, self.now) {
             (Some(old), None, Some((new, _))) => out.push(Event::Updated { old, new }),
@@ -105,6 +109,7 @@ impl<K> Folded<K> {
         self.pending.values().filter_map(PendingChange::latest).collect()
     }
 
+    /// Folds an event into what is pending of its object. An object that came and went unseen leaves nothing.
     pub(crate) fn fold(&mut self, event: Event<K>) {
         let Some(key) = event.key().cloned() else { return };
         match self.pending.entry(key) {

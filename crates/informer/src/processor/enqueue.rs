@@ -63,6 +63,8 @@ struct EnqueueKeys {
 }
 
 impl EnqueueKeys {
+    /// Waits until the bounded queue has room. The handler takes no further event meanwhile, which is the
+    /// back-pressure.
     fn wait_for_room(&mut self, key: ObjectKey, priority: Priority) {
         let queue = self.queue.clone();
         self.waiting = Some(Box::pin(async move {

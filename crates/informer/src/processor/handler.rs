@@ -15,6 +15,43 @@ use crate::object::Object;
 ///
 /// It runs on its own: taking long, or panicking, delays this handler and no other. If it blocks its thread for
 /// long (synchronous IO, heavy computing), register it with [`RunOn::Thread`].
+///
+/// A closure is a handler, and most need no more. A type of one's own keeps state between events:
+///
+/// ```
+/// use std::sync::mpsc;
+///
+/// use listwatch::lister_watcher::InMemory;
+/// use listwatch::{Event, EventHandler, SharedInformer};
+/// use serde_json::{Value, json};
+///
+/// /// Counts the objects, and tells the number once the initial state is complete.
+/// struct Count(usize, mpsc::Sender<usize>);
+///
+/// impl EventHandler<Value> for Count {
+///     fn on_event(&mut self, event: &Event<Value>) {
+///         match event {
+///             Event::Added { .. } => self.0 += 1,
+///             Event::Deleted(_) => self.0 -= 1,
+///             Event::Synced => drop(self.1.send(self.0)),
+///             _ => {}
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let nodes = InMemory::new(100);
+/// nodes.put(&json!({"metadata": {"name": "node-1"}}))?;
+/// let informer = SharedInformer::<Value>::new(nodes);
+/// let (count, counted) = mpsc::channel();
+/// let handler = informer.add_event_handler(Count(0, count))?;
+/// informer.start()?;
+/// handler.wait_synced().await;
+/// assert_eq!(counted.try_recv()?, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "ResourceEventHandler")]
 pub trait EventHandler<K>: Send + 'static {
     /// Called for each event. A panic is caught and counted; the next event follows after

@@ -54,6 +54,7 @@ pub(crate) struct HandlerCounters {
 }
 
 impl<K> Listener<K> {
+    /// A listener that has received nothing yet.
     fn new(name: String, options: HandlerOptions, polled: bool, only: Option<ObjectKey>) -> Self {
         let backlog = Backlog::new(options.max_backlog, options.since_last_run);
         let (synced, finished) = (watch::Sender::new(false), watch::Sender::new(false));
@@ -95,6 +96,7 @@ impl<K> Listener<K> {
         }
     }
 
+    /// Ends the listener: at once, or after what is in its backlog.
     pub(crate) fn close(&self, end: RemovalEnd) {
         if end == RemovalEnd::Discard {
             self.counters.discard.store(true, Ordering::Release);

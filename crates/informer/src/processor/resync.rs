@@ -48,6 +48,8 @@ impl ResyncPass {
         usize::try_from(share).unwrap_or(usize::MAX)
     }
 
+    /// Takes the next objects of the pass, as updates from themselves to themselves, which is how client-go delivers
+    /// a resync.
     fn take<K>(&mut self, snapshot: &Snapshot<K>, count: usize, now: Duration) -> Vec<Event<K>> {
         if count == 0 {
             return Vec::new();

@@ -179,6 +179,8 @@ where
     }
 }
 
+/// Delivers a snapshot to a handler that joined late, in portions, and gives up between two of them if the handler is
+/// removed.
 async fn tell_replay<K: Send + Sync + 'static>(
     listener: &Listener<K>,
     callee: &mut Callee<K>,

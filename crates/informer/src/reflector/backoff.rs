@@ -28,6 +28,20 @@ impl Default for BackoffOptions {
 }
 
 /// A sequence of growing delays. It starts anew only by a reset.
+///
+/// ```
+/// use listwatch::reflector::{Backoff, BackoffOptions};
+///
+/// let mut backoff = Backoff::new(BackoffOptions::default(), 1);
+/// let (first, second) = (backoff.delay(), backoff.delay());
+/// assert!(first < second);
+/// backoff.reset();
+/// assert!(backoff.delay() < second);
+///
+/// // Equal seeds give equal delays, so that tests can be repeated.
+/// let delay = |seed| Backoff::new(BackoffOptions::default(), seed).delay();
+/// assert_eq!(delay(7), delay(7));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Backoff {
     options: BackoffOptions,
@@ -65,6 +79,7 @@ impl Backoff {
 struct Random(u64);
 
 impl Random {
+    /// Returns the next number in [0, 1): SplitMix64, which needs eight bytes of state and no dependency.
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;

@@ -4,19 +4,19 @@
 //! listing or watching. Events that are ready are taken together, up to 128, to share the cost of locks and wake-ups;
 //! no batch is waited for. Dropping a request cancels it, so a new action ends the one before.
 //!
-//! Transforms run here, once per object received, and panics of sources and transforms are contained: a panic of the
-//! driver itself restarts it at the pace of the backoff. client-go's counterpart is `Reflector.ListAndWatch`.
+//! The requests themselves are in [`requests`](super::requests), transformations of objects in
+//! [`transform`](super::transform). Panics of both are contained there; a panic of the driver itself restarts it at the pace
+//! of the backoff. client-go's counterpart is `Reflector.ListAndWatch`.
 
 use std::fmt;
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt};
 use listwatch_wire::Revision;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -25,20 +25,16 @@ use tracing::Instrument;
 
 use super::machine::Machine;
 use super::options::ReflectorOptions;
-use super::problem::{Problem, Response};
-use super::step::{Action, Input, Listing, Output};
+use super::problem::ProblemResponse;
+use super::requests::{ReflectorConnection, ReflectorRequests, list_all, open, poll_events, probe};
+use super::step::{Action, Input, Output};
+use super::transform::{Transform, typed};
 use crate::delta::{Delta, DeltaQueue};
-use crate::lister_watcher::{
-    HeldObjects, ListRequest, ListVersion, ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream,
-};
+use crate::lister_watcher::{HeldObjects, ListRequest, ListerWatcher, SourceError, WatchEvent};
 use crate::monitor::SourceMonitor;
-use crate::object::{Object, Raw};
+use crate::object::Raw;
 use crate::pager::{Pager, PagerOptions};
-use crate::panics::{contained, message};
-
-/// Events that are ready are taken together, up to about this many: what has to be done per batch (locks, wake-ups,
-/// clocks) is then shared by them. Nobody waits for a batch to fill.
-const EVENTS_AT_ONCE: usize = 128;
+use crate::panics::contained;
 
 /// A source that always has more lets handlers run after this many events: a quarter of the events that a handler may
 /// have unread by default.
@@ -46,10 +42,6 @@ const EVENTS_PER_TURN: usize = 1024;
 
 /// A list that takes longer is worth a line in the log.
 const SLOW_LIST: Duration = Duration::from_secs(10);
-
-/// Changes an object before it is cached; the error says why it cannot be. Runs exactly once per object received.
-#[doc(alias = "TransformFunc")]
-pub type Transform<K> = dyn Fn(Object<K>) -> Result<Object<K>, String> + Send + Sync;
 
 /// Takes deltas in the place of a queue.
 pub(crate) type Apply<K> = dyn FnMut(Vec<Delta<K>>) + Send + Sync;
@@ -81,22 +73,6 @@ impl<K> fmt::Debug for Reflector<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reflector").field("machine", &self.machine).finish_non_exhaustive()
     }
-}
-
-/// The work in progress: a request or stream, and beside a stream perhaps a probe.
-struct ReflectorRequests<K> {
-    connection: ReflectorConnection<K>,
-    probe: Option<BoxFuture<'static, Input<K>>>,
-}
-
-/// The request or stream in progress.
-enum ReflectorConnection<K> {
-    None,
-    Listing(BoxFuture<'static, Input<K>>),
-    Opening(BoxFuture<'static, Result<WatchStream, SourceError>>),
-    Open(WatchStream),
-    /// The stream has ended, but what came before has yet to be dealt with.
-    Ending(Input<K>),
 }
 
 impl<K: Send + Sync + 'static> Reflector<K> {
@@ -259,7 +235,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let (transform, monitor) = (self.transform.clone(), self.monitor.clone());
         async move {
             let started = Instant::now();
-            let report = |problem| monitor.problem(&problem, Response::Continues);
+            let report = |problem| monitor.problem(&problem, ProblemResponse::Continues);
             let listed = contained(list_all(pager, transform.as_deref(), report)).await;
             let took = started.elapsed();
             match listed.unwrap_or_else(|panic| Err(SourceError::Panicked(panic))) {
@@ -278,6 +254,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         .boxed()
     }
 
+    /// Polls the probe first: it is one small request, and its answer decides about the stream.
     fn poll_requests(&self, cx: &mut Context<'_>, requests: &mut ReflectorRequests<K>) -> Poll<Input<K>> {
         if let Some(probe) = &mut requests.probe
             && let Poll::Ready(input) = probe.poll_unpin(cx)
@@ -326,125 +303,4 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         let transform = self.transform.as_deref();
         events.into_iter().map(|event| typed(event, transform)).collect()
     }
-}
-
-/// The events that are ready, at least one unless the stream ends; and its end, if it is there already.
-fn poll_events<K>(
-    stream: &mut WatchStream,
-    cx: &mut Context<'_>,
-) -> Poll<(Vec<WatchEvent>, Option<Input<K>>)> {
-    let mut events = Vec::new();
-    loop {
-        let poll = catch_unwind(AssertUnwindSafe(|| stream.poll_next_unpin(cx)));
-        let end = match poll
-            .unwrap_or_else(|panic| Poll::Ready(Some(Err(SourceError::Panicked(message(&*panic))))))
-        {
-            Poll::Ready(Some(Ok(more))) => {
-                if events.is_empty() {
-                    events = more
-                } else {
-                    events.extend(more)
-                }
-                if events.len() < EVENTS_AT_ONCE {
-                    continue;
-                }
-                None
-            }
-            Poll::Ready(Some(Err(error))) => Some(Input::Broken(error)),
-            Poll::Ready(None) => Some(Input::Closed),
-            Poll::Pending if events.is_empty() => return Poll::Pending,
-            Poll::Pending => None,
-        };
-        return Poll::Ready((events, end));
-    }
-}
-
-/// Reads the revision of the latest state, and as little else as a server lets one.
-fn probe<K: Send + 'static>(source: Arc<dyn ListerWatcher>) -> BoxFuture<'static, Input<K>> {
-    let request = ListRequest::first(ListVersion::MostRecent, Some(1));
-    let read = async move { contained(source.list(&request)).await };
-    let listed = read.map(|listed| listed.unwrap_or_else(|panic| Err(SourceError::Panicked(panic))));
-    listed.map(|page| Input::Probed(page.map(|page| page.revision))).boxed()
-}
-
-fn open(
-    source: Arc<dyn ListerWatcher>,
-    request: WatchRequest,
-    held: Option<HeldObjects>,
-) -> BoxFuture<'static, Result<WatchStream, SourceError>> {
-    let opening = async move {
-        match held {
-            Some(held) => contained(source.watch_holding(&request, &held)).await,
-            None => contained(source.watch(&request)).await,
-        }
-    };
-    opening.map(|opened| opened.unwrap_or_else(|panic| Err(SourceError::Panicked(panic)))).boxed()
-}
-
-/// The event of the type the informer is about, its object transformed.
-fn typed<K>(event: WatchEvent, transform: Option<&Transform<K>>) -> WatchEvent<K> {
-    let change = |object: Object, make: fn(Object<K>) -> WatchEvent<K>| match transformed(object, transform) {
-        Ok(object) => make(object),
-        Err((object, reason)) => {
-            let (key, revision) = (object.key().clone(), object.revision());
-            WatchEvent::Rejected { key, revision, reason }
-        }
-    };
-    match event {
-        WatchEvent::Added(object) => change(object, WatchEvent::Added),
-        WatchEvent::Modified(object) => change(object, WatchEvent::Modified),
-        WatchEvent::Deleted(object) => match transformed(object, transform) {
-            // A deletion is one, whatever the transformation thinks of the object's last state.
-            Ok(object) | Err((object, _)) => WatchEvent::Deleted(object),
-        },
-        WatchEvent::Bookmark { revision, initial_events_end } => {
-            WatchEvent::Bookmark { revision, initial_events_end }
-        }
-        WatchEvent::Error(status) => WatchEvent::Error(status),
-        WatchEvent::Rejected { key, revision, reason } => WatchEvent::Rejected { key, revision, reason },
-        WatchEvent::Unusable(reason) => WatchEvent::Unusable(reason),
-    }
-}
-
-fn transformed<K>(
-    object: Object,
-    transform: Option<&Transform<K>>,
-) -> Result<Object<K>, (Object<K>, String)> {
-    let object = object.cast::<K>();
-    let Some(transform) = transform else { return Ok(object) };
-    match catch_unwind(AssertUnwindSafe(|| transform(object.clone()))) {
-        Ok(Ok(changed)) => Ok(changed),
-        Ok(Err(reason)) => Err((object, reason)),
-        Err(_) => Err((object, "the transformation panicked".to_owned())),
-    }
-}
-
-/// Collects the pages. An object that is unusable or not transformable is reported and left out; the rest counts.
-async fn list_all<K>(
-    mut pager: Pager,
-    transform: Option<&Transform<K>>,
-    report: impl Fn(Problem),
-) -> Result<Listing<K>, SourceError> {
-    let mut listing = Listing { objects: Vec::new(), revision: Revision::ZERO, pages: 0 };
-    while let Some(page) = pager.next().await {
-        let page = page?;
-        tracing::debug!(page = listing.pages, objects = page.objects.len(), "page received");
-        if listing.pages == 0 {
-            // The state that the list shows is that of its first page; later pages are read at the same.
-            listing.revision = page.revision;
-        }
-        listing.pages += 1;
-        for reason in page.unusable {
-            report(Problem::Unusable(reason));
-        }
-        for object in page.objects {
-            match transformed(object, transform) {
-                Ok(object) => listing.objects.push(object),
-                Err((object, reason)) => {
-                    report(Problem::Transform { key: object.key().clone(), reason });
-                }
-            }
-        }
-    }
-    Ok(listing)
 }

@@ -1,8 +1,11 @@
 //! [`Machine`]: the rules of the reflector, without IO.
 //!
 //! Feed it an [`Input`] and the time; it answers with deltas for the queue, [`Action`]s for the driver and problems
-//! for the user. Between inputs it wants to be woken at [`Machine::deadline`]. How it reads one stream is in
-//! [`stream`](super::stream); this file is about what to do next.
+//! for the user. Between inputs it must be woken at [`Machine::deadline`].
+//!
+//! This file has the way of success: obtaining the state, opening a watch, deadlines. The states themselves are in
+//! [`phase`](super::phase), reading one stream in [`stream`](super::stream), and what follows a failure in
+//! [`failure`](super::failure).
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +15,8 @@ use listwatch_wire::Revision;
 use super::backoff::Backoff;
 use super::collected::CollectedObjects;
 use super::options::ReflectorOptions;
-use super::problem::{Problem, Response};
+use super::phase::{CatchUp, InitialEvents, Live, NextStep, Phase, ReflectorTime};
+use super::problem::{Problem, ProblemResponse};
 use super::step::{Action, Input, Listing, Output};
 use crate::delta::Delta;
 use crate::lister_watcher::{ListRequest, ListVersion, SourceError, WatchRequest};
@@ -25,71 +29,29 @@ const PAGE: u32 = 500;
 /// which proves that nothing is missing; the next regular one may be a minute away.
 const CATCH_UP_WATCH: Duration = Duration::from_secs(5);
 
-/// Time, counted from whenever the driver likes.
-pub(super) type ReflectorTime = Duration;
-
-/// An open stream.
-#[derive(Debug)]
-pub(super) struct Live {
-    pub(super) opened: ReflectorTime,
-    pub(super) dies: ReflectorTime,
-    /// When it is given up, unless something comes before.
-    pub(super) silent: ReflectorTime,
-    /// When it should have ended by itself.
-    pub(super) ends: ReflectorTime,
-    /// When to probe the server, unless something comes before.
-    pub(super) probe: Option<ReflectorTime>,
-    pub(super) events: u64,
-}
-
-impl Live {
-    /// The next time at which something must be done although nothing arrives.
-    fn wakes(&self) -> ReflectorTime {
-        let wakes = self.dies.min(self.silent);
-        self.probe.map_or(wakes, |probe| probe.min(wakes))
-    }
-}
-
-/// The initial state as far as it has been streamed.
-#[derive(Debug)]
-pub(super) struct InitialEvents<K> {
-    pub(super) objects: CollectedObjects<K>,
-    pub(super) live: Live,
-    pub(super) stalls: ReflectorTime,
-}
-
-/// The state of the reflector. Each names what is waited for and until when.
-#[derive(Debug)]
-pub(super) enum Phase<K> {
-    Idle,
-    Listing { version: ListVersion, until: ReflectorTime },
-    Opening { initial_events: bool, timeout: Duration, until: ReflectorTime },
-    Streaming(InitialEvents<K>),
-    Watching(Live),
-    Waiting { until: ReflectorTime, next: NextStep },
-}
-
-/// The step that follows a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NextStep {
-    /// Obtain the state anew, streaming if possible.
-    Cycle,
-    /// Resume the watch.
-    Watch,
-}
-
-/// The progress of a restored cache towards the present.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CatchUp {
-    /// It is there, or there was nothing to restore.
-    Done,
-    /// The latest resource version has yet to be read.
-    Probing,
-    /// The present was here.
-    Until(Revision),
-}
-
 /// The reflector's rules. See the [module](super) for what they promise.
+///
+/// It performs no IO and reads no clock. Drive it with [`step`](Self::step), carry out the actions of each output,
+/// and send [`Input::Tick`] at the [`deadline`](Self::deadline).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use listwatch::reflector::{Action, Input, Listing, Machine, ReflectorOptions};
+/// use listwatch::{Raw, Revision};
+///
+/// let mut options = ReflectorOptions::default();
+/// options.streaming = false;
+/// let mut machine = Machine::<Raw>::new(options, true);
+///
+/// let started = machine.step(Input::Start, Duration::ZERO);
+/// assert!(matches!(started.actions[..], [Action::List(_)]));
+///
+/// let empty = Listing { objects: Vec::new(), revision: Revision(7), pages: 1 };
+/// let listed = machine.step(Input::Listed(empty), Duration::from_secs(1));
+/// assert_eq!(listed.deltas.len(), 1);
+/// assert!(matches!(&listed.actions[..], [Action::Watch(request)] if request.revision == Some(Revision(7))));
+/// ```
 pub struct Machine<K = Raw> {
     pub(super) options: ReflectorOptions,
     pub(super) phase: Phase<K>,
@@ -101,7 +63,7 @@ pub struct Machine<K = Raw> {
     /// asking it for everything at once would hurt it.
     paginated: bool,
     pub(super) backoff: Backoff,
-    streaming_refused_until: Option<ReflectorTime>,
+    pub(super) streaming_refused_until: Option<ReflectorTime>,
     /// Initial streams in a row that were closed before their end.
     pub(super) early_ends: u32,
     /// Watch failures in a row without an event.
@@ -154,13 +116,13 @@ impl<K> Machine<K> {
         self
     }
 
-    /// The last resource version that was seen.
+    /// Returns the last resource version that was seen, in a list, an event or a bookmark. A watch resumes from it.
     #[must_use]
     pub fn seen(&self) -> Option<Revision> {
         self.seen
     }
 
-    /// The phase, in a word.
+    /// Returns the phase in a word, for the status and the debug page.
     #[must_use]
     pub fn phase_name(&self) -> &'static str {
         match self.phase {
@@ -179,7 +141,8 @@ impl<K> Machine<K> {
         self.seen.is_some() || matches!(self.phase, Phase::Waiting { .. })
     }
 
-    /// When to send [`Input::Tick`], if nothing else happens before.
+    /// Returns the time at which to send [`Input::Tick`], if nothing else happens before. There is always one, except
+    /// before the start: nothing is waited for without a limit.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         match &self.phase {
@@ -303,12 +266,12 @@ impl<K> Machine<K> {
     ) -> bool {
         let Some(seen) = self.seen.filter(|seen| got < *seen) else { return false };
         if consistent {
-            out.report(Problem::HistoryRestarted { got, seen }, Response::Continues);
+            out.report(Problem::HistoryRestarted { got, seen }, ProblemResponse::Continues);
             return false;
         }
         self.unavailable = true;
         let delay = self.wait(NextStep::Cycle, None, now);
-        out.report(Problem::StaleList { got, seen }, Response::Relists(delay));
+        out.report(Problem::StaleList { got, seen }, ProblemResponse::Relists(delay));
         true
     }
 
@@ -323,25 +286,6 @@ impl<K> Machine<K> {
         self.interrupted = false;
         self.early_ends = 0;
         self.failures = 0;
-    }
-
-    /// Lists again: at once and consistently if the server does not have the version that was asked for (410, or a
-    /// version from the future), after the backoff otherwise.
-    fn list_failed(
-        &mut self,
-        error: SourceError,
-        version: ListVersion,
-        now: ReflectorTime,
-        out: &mut Output<K>,
-    ) {
-        let unavailable = error.is_expired() || error.is_too_large_resource_version();
-        if unavailable && version != ListVersion::MostRecent {
-            self.unavailable = true;
-            out.report(Problem::List(error), Response::RelistsNow);
-            return self.list(now, out);
-        }
-        let delay = self.wait(NextStep::Cycle, error.retry_after(), now);
-        out.report(Problem::List(error), Response::Relists(delay));
     }
 
     /// Sets the deadlines of a watch: its own end with some grace, and silence before.
@@ -359,86 +303,6 @@ impl<K> Machine<K> {
         } else {
             Phase::Watching(live)
         };
-    }
-
-    /// The streaming list failed, before or after it was opened.
-    pub(super) fn streaming_failed(&mut self, error: SourceError, now: ReflectorTime, out: &mut Output<K>) {
-        out.actions.push(Action::HangUp);
-        if error.is_expired() || error.is_too_large_resource_version() {
-            self.unavailable = true;
-            let delay = self.wait(NextStep::Cycle, error.retry_after(), now);
-            out.report(Problem::Streaming(error), Response::Relists(delay));
-        } else if error.is_too_many_requests() || matches!(error, SourceError::Refused(_)) {
-            let delay = self.wait(NextStep::Cycle, error.retry_after(), now);
-            out.report(Problem::Streaming(error), Response::Relists(delay));
-        } else {
-            if error.is_refusal() {
-                self.spare_streaming(now);
-            }
-            out.report(Problem::Streaming(error), Response::FallsBackToList);
-            self.list(now, out);
-        }
-    }
-
-    /// Remembers that the server refuses streaming lists, for a while: it may be upgraded.
-    pub(super) fn spare_streaming(&mut self, now: ReflectorTime) {
-        self.streaming_refused_until = Some(now + self.options.streaming_refusal);
-    }
-
-    /// The watch failed: resume it where it broke, unless only the state itself can help.
-    pub(super) fn watch_failed(
-        &mut self,
-        error: SourceError,
-        problem: fn(SourceError) -> Problem,
-        now: ReflectorTime,
-        out: &mut Output<K>,
-    ) {
-        out.actions.push(Action::HangUp);
-        self.failures += 1;
-        self.interrupted = true;
-        let connection =
-            matches!(error, SourceError::Refused(_) | SourceError::Transport(_) | SourceError::TimedOut(_));
-        let stuck = self.failures >= self.options.failures_before_relist
-            && !connection
-            && !error.is_too_many_requests();
-        let expired_again = error.is_expired()
-            && std::mem::replace(&mut self.expired_at, self.seen).is_some_and(|at| Some(at) == self.seen);
-        if expired_again || (stuck && error.is_too_large_resource_version()) {
-            self.unavailable = true;
-        }
-        if error.is_expired() && self.catch_up != CatchUp::Done {
-            // The ordinary fate of a saved state: history no longer reaches back to it.
-            self.catch_up = CatchUp::Done;
-            out.report(problem(error), Response::RelistsNow);
-            return self.cycle(now, out);
-        }
-        let relist = error.is_expired() || error.is_store_read_error() || stuck;
-        let next = if relist { NextStep::Cycle } else { NextStep::Watch };
-        let delay = self.wait(next, error.retry_after(), now);
-        out.report(
-            problem(error),
-            if relist { Response::Relists(delay) } else { Response::Rewatches(delay) },
-        );
-    }
-
-    /// Waits as the backoff says, but at least as long as the server asked, within reason.
-    pub(super) fn wait(
-        &mut self,
-        next: NextStep,
-        retry_after: Option<Duration>,
-        now: ReflectorTime,
-    ) -> Duration {
-        let asked = retry_after.unwrap_or_default().min(self.options.retry_after_max);
-        let delay = self.backoff.delay().max(asked);
-        self.phase = Phase::Waiting { until: now + delay, next };
-        delay
-    }
-
-    /// Starts over: what the panic interrupted is unknown, and only the state itself can make up for it.
-    fn panicked(&mut self, message: String, now: ReflectorTime, out: &mut Output<K>) {
-        out.actions.push(Action::HangUp);
-        let delay = self.wait(NextStep::Cycle, None, now);
-        out.report(Problem::Panicked(message), Response::Relists(delay));
     }
 
     /// Handles a deadline that has passed. Which one it is follows from the phase: each phase has one at a time,

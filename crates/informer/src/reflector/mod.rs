@@ -26,16 +26,21 @@
 mod backoff;
 mod collected;
 mod driver;
+mod failure;
 mod machine;
 mod options;
+mod phase;
 mod problem;
+mod requests;
 mod step;
 mod stream;
+mod transform;
 
 pub use backoff::{Backoff, BackoffOptions};
 pub(crate) use driver::Apply;
-pub use driver::{Reflector, Transform};
+pub use driver::Reflector;
 pub use machine::Machine;
 pub use options::ReflectorOptions;
-pub use problem::{Problem, Response};
+pub use problem::{Problem, ProblemResponse};
 pub use step::{Action, Input, Listing, Output};
+pub use transform::Transform;

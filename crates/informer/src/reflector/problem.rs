@@ -1,4 +1,4 @@
-//! [`Problem`]: a failure that the reflector has dealt with, and [`Response`]: its reaction.
+//! [`Problem`]: a failure that the reflector has dealt with, and [`ProblemResponse`]: its reaction.
 //!
 //! They are reported to the hook of the informer, counted by kind for metrics, and shown on the debug page; none needs
 //! an answer. Kinds are finer than error codes because the remedy differs: a silent watch points to a dead connection,
@@ -14,7 +14,10 @@ use crate::lister_watcher::SourceError;
 use crate::store::IndexError;
 use crate::warm::WarmError;
 
-/// Something that a user may want to know. The reflector has dealt with it already, as [`Response`] says.
+/// Something that a user may want to know. The reflector has dealt with it already, as [`ProblemResponse`] says.
+///
+/// The variants are stable names for metrics and alerts: most of them are ordinary in a cluster that is upgraded or
+/// scaled, and only their rate is of interest.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[doc(alias = "WatchErrorHandler")]
@@ -97,7 +100,7 @@ pub enum Problem {
 
 /// The reaction of the reflector to a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Response {
+pub enum ProblemResponse {
     /// Continues with the next object or event.
     Continues,
     /// Lists again at once, asking for the latest state.
@@ -110,7 +113,7 @@ pub enum Response {
     Relists(Duration),
 }
 
-impl fmt::Display for Response {
+impl fmt::Display for ProblemResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Continues => f.write_str("go on"),

@@ -6,12 +6,13 @@
 
 use listwatch_wire::Revision;
 
-use super::problem::{Problem, Response};
+use super::problem::{Problem, ProblemResponse};
 use crate::delta::Delta;
 use crate::lister_watcher::{ListRequest, SourceError, WatchEvent, WatchRequest};
 use crate::object::{Object, Raw};
 
-/// An input of the machine: a result of an action, or the passing of time.
+/// An input of the machine: a result of an action, or the passing of time. The driver adds nothing of its own, so a
+/// test that sends inputs covers every rule.
 #[derive(Debug)]
 pub enum Input<K = Raw> {
     /// Begin.
@@ -49,7 +50,7 @@ pub struct Listing<K = Raw> {
     pub pages: usize,
 }
 
-/// Requests to the driver. Each action but [`Action::Probe`] ends whatever list, watch or probe is in progress.
+/// Requests to the driver. Each action but [`Action::Probe`] ends the list, watch or probe that is in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// List everything, from this first page on.
@@ -70,7 +71,7 @@ pub struct Output<K = Raw> {
     /// For the driver, in order.
     pub actions: Vec<Action>,
     /// For the user.
-    pub problems: Vec<(Problem, Response)>,
+    pub problems: Vec<(Problem, ProblemResponse)>,
 }
 
 impl<K> Default for Output<K> {
@@ -80,7 +81,7 @@ impl<K> Default for Output<K> {
 }
 
 impl<K> Output<K> {
-    pub(super) fn report(&mut self, problem: Problem, response: Response) {
+    pub(super) fn report(&mut self, problem: Problem, response: ProblemResponse) {
         self.problems.push((problem, response));
     }
 }

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use listwatch_wire::Revision;
 
-use super::machine::{CatchUp, InitialEvents, Live, Machine, NextStep, Phase, ReflectorTime};
-use super::problem::{Problem, Response};
+use super::machine::Machine;
+use super::phase::{CatchUp, InitialEvents, Live, NextStep, Phase, ReflectorTime};
+use super::problem::{Problem, ProblemResponse};
 use super::step::{Action, Output};
 use crate::delta::Delta;
 use crate::lister_watcher::{SourceError, WatchEvent};
@@ -70,9 +71,9 @@ impl<K> Machine<K> {
             WatchEvent::Deleted(object) => initial.objects.remove(object.key()),
             WatchEvent::Rejected { key, reason, .. } => {
                 initial.objects.remove(&key);
-                out.report(Problem::Transform { key, reason }, Response::Continues);
+                out.report(Problem::Transform { key, reason }, ProblemResponse::Continues);
             }
-            WatchEvent::Unusable(reason) => out.report(Problem::Unusable(reason), Response::Continues),
+            WatchEvent::Unusable(reason) => out.report(Problem::Unusable(reason), ProblemResponse::Continues),
             WatchEvent::Error(status) => {
                 self.streaming_failed(SourceError::Status(status), now, out);
                 return false;
@@ -132,10 +133,10 @@ impl<K> Machine<K> {
                     return false;
                 }
                 out.deltas.push(Delta::Rejected { key: key.clone(), revision });
-                out.report(Problem::Transform { key, reason }, Response::Continues);
+                out.report(Problem::Transform { key, reason }, ProblemResponse::Continues);
             }
             // The revision stays where it is: what this event was about is not known to be dealt with.
-            WatchEvent::Unusable(reason) => out.report(Problem::Unusable(reason), Response::Continues),
+            WatchEvent::Unusable(reason) => out.report(Problem::Unusable(reason), ProblemResponse::Continues),
             WatchEvent::Error(status) => {
                 self.note_health(now);
                 self.watch_failed(SourceError::Status(status), Problem::Watch, now, out);
@@ -168,7 +169,7 @@ impl<K> Machine<K> {
         out.actions.push(Action::HangUp);
         self.unavailable = true;
         let delay = self.wait(NextStep::Cycle, None, now);
-        out.report(Problem::OutOfOrder { got, seen }, Response::Relists(delay));
+        out.report(Problem::OutOfOrder { got, seen }, ProblemResponse::Relists(delay));
     }
 
     /// Reads the server's latest resource version: the watch was resumed after an interruption and has been silent
@@ -222,11 +223,11 @@ impl<K> Machine<K> {
             if self.early_ends >= EARLY_ENDS {
                 self.spare_streaming(now);
             }
-            out.report(problem, Response::FallsBackToList);
+            out.report(problem, ProblemResponse::FallsBackToList);
             return self.list(now, out);
         }
         let delay = self.wait(NextStep::Cycle, None, now);
-        out.report(problem, Response::Relists(delay));
+        out.report(problem, ProblemResponse::Relists(delay));
     }
 
     /// The ordinary end of a watch, unless it came too soon.
@@ -242,7 +243,7 @@ impl<K> Machine<K> {
             self.phase = Phase::Waiting { until: reopens, next: NextStep::Watch };
         } else {
             let delay = self.wait(NextStep::Watch, None, now);
-            out.report(Problem::VeryShortWatch(lived), Response::Rewatches(delay));
+            out.report(Problem::VeryShortWatch(lived), ProblemResponse::Rewatches(delay));
         }
     }
 
@@ -251,7 +252,7 @@ impl<K> Machine<K> {
         out.actions.push(Action::HangUp);
         self.spare_streaming(now);
         let problem = Problem::StreamingStalled(self.options.streaming_stall);
-        out.report(problem, Response::FallsBackToList);
+        out.report(problem, ProblemResponse::FallsBackToList);
         self.list(now, out);
     }
 
@@ -267,7 +268,9 @@ impl<K> Machine<K> {
         };
         self.interrupted |= problem.is_some();
         out.actions.push(Action::HangUp);
-        problem.into_iter().for_each(|problem| out.report(problem, Response::Rewatches(Duration::ZERO)));
+        problem
+            .into_iter()
+            .for_each(|problem| out.report(problem, ProblemResponse::Rewatches(Duration::ZERO)));
         self.open(false, now, out);
     }
 }

@@ -22,7 +22,8 @@ use crate::object::Object;
 pub trait IndexValue: Clone + Eq + Hash + Send + Sync + 'static {}
 impl<V: Clone + Eq + Hash + Send + Sync + 'static> IndexValue for V {}
 
-/// The values under which an object is found; nearly always one. Anything that collects makes one.
+/// The values under which an object is found; nearly always one, which then needs no allocation. Anything that
+/// collects makes one.
 pub type IndexValues<V> = SmallVec<[V; 1]>;
 
 /// The function of the user that says under which values an object is found. client-go calls it IndexFunc.
@@ -65,7 +66,35 @@ impl IndexError {
     }
 }
 
-/// A typed handle on an index, to ask a [`Snapshot`](super::Snapshot) with.
+/// A typed handle on an index, to query a [`Snapshot`](super::Snapshot) with.
+///
+/// The types of the object and of the value are part of the handle, so a query with the wrong type does not compile.
+/// It belongs to the store that returned it: a snapshot of another store answers with [`IndexError::Unknown`].
+///
+/// ```
+/// use listwatch::lister_watcher::InMemory;
+/// use listwatch::{Object, SharedInformer};
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pods = InMemory::new(100);
+/// pods.put(&json!({"metadata": {"namespace": "a", "name": "x"}, "spec": {"nodeName": "node-1"}}))?;
+/// pods.put(&json!({"metadata": {"namespace": "b", "name": "y"}, "spec": {"nodeName": "node-1"}}))?;
+///
+/// let informer = SharedInformer::<Value>::new(pods);
+/// let by_node = informer.add_index("node", |pod: &Object<Value>| {
+///     Ok(pod.text(&["spec", "nodeName"]).map(|node| node.into_owned()).into_iter().collect())
+/// })?;
+/// informer.start()?;
+/// informer.wait_synced().await;
+///
+/// let snapshot = informer.snapshot();
+/// assert_eq!(snapshot.by_index(&by_node, "node-1")?.count(), 2);
+/// assert_eq!(snapshot.by_index(&by_node, "node-2")?.count(), 0);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Index<K, V> {
     pub(super) position: usize,
     pub(super) name: Arc<str>,
@@ -123,6 +152,7 @@ pub(super) trait AnyIndex<K>: Send + Sync {
 
 /// Ordered, so that pages and comparisons of results are stable.
 type IndexKeys = OrdSet<ObjectKey>;
+
 /// Persistent: a snapshot costs a pointer.
 type ValueMap<V> = GenericHashMap<V, IndexGroup, foldhash::fast::RandomState, DefaultSharedPtr>;
 

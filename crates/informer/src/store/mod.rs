@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 pub use index::{Index, IndexError, IndexValues};
 pub use snapshot::Snapshot;
-pub use writer::{Change, Replacement, StoreWriter, Write};
+pub use writer::{Replacement, StoreChange, StoreWrite, StoreWriter};
 
 use crate::object::{Object, Raw};
 use crate::sync::Mutex;
@@ -46,7 +46,7 @@ pub(crate) struct StoreShared<K> {
 ///
 /// ```
 /// use listwatch::object::Object;
-/// use listwatch::store::{Store, Write};
+/// use listwatch::store::{Store, StoreWrite};
 /// use serde_json::{Value, json};
 ///
 /// let (store, mut writer) = Store::<Value>::new();
@@ -56,7 +56,7 @@ pub(crate) struct StoreShared<K> {
 /// let pod = Object::from_value(&json!({
 ///     "metadata": {"namespace": "x", "name": "y", "resourceVersion": "7", "labels": {"team": "red"}}
 /// }))?;
-/// writer.write(vec![Write::Put(pod)]);
+/// writer.write(vec![StoreWrite::Put(pod)]);
 ///
 /// assert!(store.get_by("x", "y").is_some());
 /// let snapshot = store.snapshot();
@@ -82,6 +82,8 @@ impl<K> fmt::Debug for Store<K> {
 }
 
 /// The store will never reach the revision: its writer has ended.
+///
+/// Readers get it from [`Store::wait_for`] when the informer stops, instead of waiting without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store stopped at revision {at} and will not reach {wanted}")]
 pub struct Stopped {
@@ -102,19 +104,21 @@ impl<K> Store<K> {
         (Self { shared: Arc::clone(&shared) }, StoreWriter::new(shared))
     }
 
-    /// The object under this key, as of now.
+    /// Returns the object under this key, as of now. Two calls may see two states; take a
+    /// [`snapshot`](Self::snapshot) to read several objects of one state.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Object<K>> {
         self.shared.state.lock().get(key).cloned()
     }
 
-    /// The object of this name; an empty namespace for objects that have none.
+    /// Returns the object of this name. The namespace of cluster-scoped objects is empty.
     #[must_use]
     pub fn get_by(&self, namespace: &str, name: &str) -> Option<Object<K>> {
         self.get(&ObjectKey::namespaced(namespace, name))
     }
 
-    /// Everything as it is at this moment, with its resource version. Costs the same for ten objects or a million.
+    /// Returns everything as it is at this moment, with its resource version. Costs the same for ten objects or a
+    /// million, because the maps are shared and copied only where a later write changes them.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<K> {
         Snapshot::new(self.shared.state.lock().clone())
@@ -132,13 +136,14 @@ impl<K> Store<K> {
         self.len() == 0
     }
 
-    /// The resource version up to which every change of the collection is in the store.
+    /// Returns the resource version up to which every change of the collection is in the store. With several sources
+    /// it is that of the slowest.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.shared.state.lock().revision
     }
 
-    /// True if its writer has ended: what it holds grows old.
+    /// True if its writer has ended: the content no longer changes.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         *self.shared.revision.borrow() == writer::ENDED

@@ -8,7 +8,7 @@ use listwatch_wire::ObjectKey;
 use super::index::{AnyIndex, IndexError, Values};
 use super::places::{AllValues, Places};
 use super::state::{Indexes, StoreState};
-use super::writer::{Change, Write};
+use super::writer::{StoreChange, StoreWrite};
 use crate::object::Object;
 
 /// A value list that changed.
@@ -45,12 +45,12 @@ impl<K> WritePlan<K> {
     pub(super) fn new(
         places: &mut Places,
         indexes: &Indexes<K>,
-        write: Write<K>,
+        write: StoreWrite<K>,
         problems: &mut Vec<IndexError>,
     ) -> Self {
         match write {
-            Write::Put(object) => Self::put(places, indexes, object, problems),
-            Write::Remove(key) => Self::remove(places, key),
+            StoreWrite::Put(object) => Self::put(places, indexes, object, problems),
+            StoreWrite::Remove(key) => Self::remove(places, key),
         }
     }
 
@@ -111,22 +111,22 @@ impl<K> StoreState<K> {
     }
 
     /// Changes the state by a plan. Nothing can fail here, so readers never see half a change.
-    pub(super) fn carry_out(&mut self, plan: WritePlan<K>) -> Change<K> {
+    pub(super) fn carry_out(&mut self, plan: WritePlan<K>) -> StoreChange<K> {
         match plan {
             WritePlan::Update { place, object, moves } => {
                 let new = Some(object.clone());
                 self.reindex(object.key(), moves);
-                Change { old: self.slots.set(place, Some(object)), new }
+                StoreChange { old: self.slots.set(place, Some(object)), new }
             }
             WritePlan::Add { place, object, values } => {
                 self.add(place, object.clone(), &values);
-                Change { old: None, new: Some(object) }
+                StoreChange { old: None, new: Some(object) }
             }
             WritePlan::Remove(removal) => {
                 let Removal { place, key, values } = *removal;
-                Change { old: self.remove(place, &key, &values), new: None }
+                StoreChange { old: self.remove(place, &key, &values), new: None }
             }
-            WritePlan::Nothing => Change { old: None, new: None },
+            WritePlan::Nothing => StoreChange { old: None, new: None },
         }
     }
 }

@@ -27,13 +27,13 @@ use crate::object::{Object, Raw};
 ///
 /// ```
 /// use listwatch::object::Object;
-/// use listwatch::store::{Store, Write};
+/// use listwatch::store::{Store, StoreWrite};
 /// use serde_json::{Value, json};
 ///
 /// let (store, mut writer) = Store::<Value>::new();
 /// for (namespace, name, app) in [("a", "1", "web"), ("a", "2", "db"), ("b", "1", "web")] {
 ///     let metadata = json!({"namespace": namespace, "name": name, "labels": {"app": app}});
-///     writer.write(vec![Write::Put(Object::from_value(&json!({ "metadata": metadata }))?)]);
+///     writer.write(vec![StoreWrite::Put(Object::from_value(&json!({ "metadata": metadata }))?)]);
 /// }
 /// let snapshot = store.snapshot();
 /// assert_eq!(snapshot.namespace("a").count(), 2);
@@ -45,7 +45,7 @@ use crate::object::{Object, Raw};
 /// assert_eq!((first.len(), second.len()), (2, 1));
 ///
 /// // What is written later is not in it.
-/// writer.write(vec![Write::Remove("a/1".parse()?)]);
+/// writer.write(vec![StoreWrite::Remove("a/1".parse()?)]);
 /// assert_eq!((snapshot.len(), store.len()), (3, 2));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

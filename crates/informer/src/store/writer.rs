@@ -30,7 +30,7 @@ pub(super) const ENDED: Revision = Revision(u64::MAX);
 
 /// A change to make to one key.
 #[derive(Clone, Debug)]
-pub enum Write<K = Raw> {
+pub enum StoreWrite<K = Raw> {
     /// Add or replace the object under its key.
     Put(Object<K>),
     /// Remove what is under this key, if anything is.
@@ -39,7 +39,7 @@ pub enum Write<K = Raw> {
 
 /// The effect of a change: the state of one key before and after.
 #[derive(Clone, Debug)]
-pub struct Change<K = Raw> {
+pub struct StoreChange<K = Raw> {
     /// The state before.
     pub old: Option<Object<K>>,
     /// The state after.
@@ -50,15 +50,19 @@ pub struct Change<K = Raw> {
 #[derive(Debug)]
 pub struct Replacement<K = Raw> {
     /// The objects that are gone, then every object that is there now, both in key order.
-    pub changes: Vec<Change<K>>,
+    pub changes: Vec<StoreChange<K>>,
     /// Objects that an index could not place.
     pub problems: Vec<IndexError>,
 }
 
 /// The changes made under one lock, each with what came with it.
-type Chunk<K, T> = SmallVec<[(Change<K>, T); CHANGES_PER_LOCK]>;
+type Chunk<K, T> = SmallVec<[(StoreChange<K>, T); CHANGES_PER_LOCK]>;
 
-/// The only writer of a store. Readers wait with [`Store::wait_for`](super::Store::wait_for).
+/// The only writer of a store.
+///
+/// That there is one is the invariant that readers rely on: a state is prepared beside the one that they see and
+/// published in one step. A type without `Clone` enforces it. Readers wait for a revision with
+/// [`Store::wait_for`](super::Store::wait_for); dropping the writer ends their wait.
 pub struct StoreWriter<K = Raw> {
     shared: Arc<StoreShared<K>>,
 }
@@ -80,8 +84,8 @@ impl<K> StoreWriter<K> {
         Self { shared }
     }
 
-    /// Makes the changes in order. Returns one [`Change`] per write, and the objects that an index could not place.
-    pub fn write(&mut self, writes: Vec<Write<K>>) -> (Vec<Change<K>>, Vec<IndexError>) {
+    /// Makes the changes in order. Returns one [`StoreChange`] per write, and the objects that an index could not place.
+    pub fn write(&mut self, writes: Vec<StoreWrite<K>>) -> (Vec<StoreChange<K>>, Vec<IndexError>) {
         let mut changes = Vec::with_capacity(writes.len());
         let writes = writes.into_iter().map(|write| (write, ())).collect();
         let problems = self.write_each(writes, |change, ()| changes.push(change));
@@ -91,8 +95,8 @@ impl<K> StoreWriter<K> {
     /// Makes the changes in order and calls back for each, with what came with it.
     pub(crate) fn write_each<T>(
         &mut self,
-        writes: Vec<(Write<K>, T)>,
-        mut tell: impl FnMut(Change<K>, T),
+        writes: Vec<(StoreWrite<K>, T)>,
+        mut tell: impl FnMut(StoreChange<K>, T),
     ) -> Vec<IndexError> {
         let mut places = self.shared.writing.lock();
         touch(&places, &writes);
@@ -143,7 +147,8 @@ impl<K> StoreWriter<K> {
         Replacement { changes, problems }
     }
 
-    /// Declares that everything up to `revision` is in the store.
+    /// Declares that everything up to `revision` is in the store, and wakes the readers that wait for it. Call it
+    /// after the writes, never before.
     pub fn advance(&mut self, revision: Revision) {
         self.shared.state.lock().revision = revision;
         self.shared.revision.send_if_modified(|at| std::mem::replace(at, revision) != revision);
@@ -152,10 +157,10 @@ impl<K> StoreWriter<K> {
 
 /// Finds everything once without doing anything: nearly all the time of an update goes by waiting for memory, and
 /// lookups that do nothing else wait for it together instead of one after the other.
-fn touch<K, T>(places: &Places, writes: &[(Write<K>, T)]) {
+fn touch<K, T>(places: &Places, writes: &[(StoreWrite<K>, T)]) {
     let puts = writes.iter().filter_map(|(write, _)| match write {
-        Write::Put(object) => Some(object),
-        Write::Remove(_) => None,
+        StoreWrite::Put(object) => Some(object),
+        StoreWrite::Remove(_) => None,
     });
     std::hint::black_box(puts.filter_map(|object| places.find(object)).fold(0, usize::wrapping_add));
 }
@@ -182,7 +187,7 @@ fn replace_in<K>(
     objects: Vec<Object<K>>,
     same: fn(&Object<K>, &Object<K>) -> bool,
     problems: &mut Vec<IndexError>,
-) -> Vec<Change<K>> {
+) -> Vec<StoreChange<K>> {
     let after = sorted(places, objects);
     let kept = |key: &ObjectKey| after.binary_search_by(|object| object.key().cmp(key)).is_ok();
     let gone = |object: &&Object<K>| !kept(object.key());
@@ -211,12 +216,12 @@ fn replace_one<K>(
     object: Object<K>,
     same: fn(&Object<K>, &Object<K>) -> bool,
     problems: &mut Vec<IndexError>,
-) -> Change<K> {
+) -> StoreChange<K> {
     // What the list brings again unchanged stays as it is, shared and perhaps decoded.
     let known = places.known(&object).and_then(|place| state.slots.get(place));
     let kept = known.filter(|old| same(old, &object) && old.revision() != Revision::ZERO);
     if let Some(old) = kept.cloned() {
-        return Change { old: Some(old.clone()), new: Some(old) };
+        return StoreChange { old: Some(old.clone()), new: Some(old) };
     }
     let indexes = state.indexes.clone();
     let plan = WritePlan::put(places, &indexes, object, problems);

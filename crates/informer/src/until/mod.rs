@@ -15,10 +15,11 @@ use crate::lister_watcher::{SourceError, WatchEvent};
 use crate::object::Object;
 use crate::processor::Event;
 
-/// A condition on the events of a watch.
+/// A condition on the events of a watch. It is called with each event in order and may keep state.
 pub type Condition<'a> = Box<dyn FnMut(&WatchEvent) -> bool + Send + 'a>;
 
-/// The reason for which a condition was not met.
+/// The reason for which a condition was not met. A timeout is not among them: wrap the future in
+/// `tokio::time::timeout`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UntilError {

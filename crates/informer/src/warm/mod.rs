@@ -33,7 +33,7 @@
 //!         .name("pods")
 //!         .warm(WarmOptions::new(&directory))
 //!         .build();
-//!     // In the second run, this handler is told nothing: it knows the one object that there is.
+//!     // In the second run, this handler receives nothing: it has seen the one object that there is.
 //!     let log = HandlerOptions::named("log").since_last_run();
 //!     informer.add_event_handler_with(move |event: &_| println!("{run} run: {event}"), log)?;
 //!     informer.start()?;
@@ -145,7 +145,10 @@ impl Freshness {
     }
 }
 
-/// The reason that a saved cache was not used or could not be written. It is never fatal: the informer lists instead.
+/// The reason that a saved cache was not used or could not be written.
+///
+/// It is never fatal: the informer lists instead, which costs the server a list and nothing else. It is reported
+/// because a cache that is refused at every start is of no use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WarmError {

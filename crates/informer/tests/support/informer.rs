@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use listwatch::lister_watcher::{InMemory, Page, ScriptedAnswer, WatchEvent};
+use listwatch::lister_watcher::{InMemory, ScriptedAnswer, SourcePage, WatchEvent};
 use listwatch::{Event, Revision, SharedInformer};
 use listwatch_wire::status::Status;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ pub(crate) async fn settle() {
 
 pub(crate) fn page(revision: u64, objects: &[(&str, u64)]) -> ScriptedAnswer {
     let objects = objects.iter().map(|(key, revision)| object(key, *revision)).collect();
-    ScriptedAnswer::Page(Page { objects, revision: Revision(revision), ..Page::default() })
+    ScriptedAnswer::Page(SourcePage { objects, revision: Revision(revision), ..SourcePage::default() })
 }
 
 pub(crate) fn events(events: Vec<WatchEvent>) -> ScriptedAnswer {

@@ -10,6 +10,7 @@ use crate::raw::quote_or_backslash;
 use crate::{Number, Text};
 
 impl<'a> JsonParser<'a> {
+    /// Reads `true`, `false` or `null`. The error names the byte that differs, as Go's does.
     pub(super) fn literal(&mut self, literal: &'static str) -> ParseOutcome<()> {
         for expected in literal.bytes() {
             match self.peek() {
@@ -122,6 +123,7 @@ impl<'a> JsonParser<'a> {
         text
     }
 
+    /// Reads the character after a backslash.
     fn escape(&mut self) -> ParseOutcome<char> {
         let c = match self.peek() {
             Some(b'"') => '"',
@@ -161,6 +163,7 @@ impl<'a> JsonParser<'a> {
         Ok(char::REPLACEMENT_CHARACTER)
     }
 
+    /// Reads four hexadecimal digits.
     fn hex4(&mut self) -> ParseOutcome<u32> {
         let mut code = 0;
         for _ in 0..4 {

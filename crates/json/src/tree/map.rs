@@ -5,8 +5,13 @@
 //! million fields costs no more than its size times a logarithm. An empty map allocates nothing. Methods that may leave
 //! the map unchanged (`remove`, `get_mut`) look before they copy.
 
-use std::collections::{BTreeMap, btree_map};
+mod iter;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use iter::Either;
+pub use iter::{Iter, IterMut};
 
 use super::{Text, Value, steps};
 
@@ -21,6 +26,21 @@ const ROOM: usize = 8;
 ///
 /// Lookups cost the number of fields up to 32, and its logarithm beyond; insertion in order costs nothing but the
 /// place.
+///
+/// ```
+/// use listwatch_json::{Map, json};
+///
+/// let mut map: Map = [("b", json!(1)), ("a", json!(2))].into_iter().collect();
+/// let copy = map.clone();
+/// assert!(map.is_same(&copy));
+///
+/// // A change copies what it changes; the other copy keeps its state.
+/// map.insert("a", json!(3));
+/// assert!(!map.is_same(&copy));
+/// assert_eq!((map.get("a"), copy.get("a")), (Some(&json!(3)), Some(&json!(2))));
+/// // Fields are in the order of their keys.
+/// assert_eq!(map.keys().map(|key| key.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+/// ```
 #[derive(Clone, Default)]
 pub struct Map(Option<Arc<FieldStorage>>);
 
@@ -37,9 +57,7 @@ impl Map {
         Self(None)
     }
 
-    /// No fields, with room for some.
-    ///
-    /// Room for so many entries, to fill a map without growing it.
+    /// No fields, with room for so many, to fill a map without growing it.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         match capacity {
@@ -282,88 +300,6 @@ impl<'a> Entry<'a> {
     /// The value there, after putting this one there if it was free.
     pub fn or_insert(self, value: Value) -> &'a mut Value {
         self.or_insert_with(|| value)
-    }
-}
-
-/// The fields of a [`Map`].
-#[derive(Clone, Debug)]
-pub struct Iter<'a>(Either<std::slice::Iter<'a, (Text, Value)>, btree_map::Iter<'a, Text, Value>>);
-
-/// The fields of a [`Map`], their values to be changed.
-#[derive(Debug)]
-pub struct IterMut<'a>(Either<std::slice::IterMut<'a, (Text, Value)>, btree_map::IterMut<'a, Text, Value>>);
-
-/// The fields of a [`Map`], taken out.
-#[derive(Debug)]
-pub struct IntoIter(Either<std::vec::IntoIter<(Text, Value)>, btree_map::IntoIter<Text, Value>>);
-
-#[derive(Clone, Debug)]
-enum Either<F, M> {
-    Few(F),
-    Many(M),
-}
-
-impl<'a> Iterator for Iter<'a> {
-    type Item = (&'a Text, &'a Value);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
-            Either::Few(few) => few.next().map(|(key, value)| (key, value)),
-            Either::Many(many) => many.next(),
-        }
-    }
-}
-
-impl<'a> Iterator for IterMut<'a> {
-    type Item = (&'a Text, &'a mut Value);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
-            Either::Few(few) => few.next().map(|(key, value)| (&*key, value)),
-            Either::Many(many) => many.next(),
-        }
-    }
-}
-
-impl Iterator for IntoIter {
-    type Item = (Text, Value);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
-            Either::Few(few) => few.next(),
-            Either::Many(many) => many.next(),
-        }
-    }
-}
-
-impl IntoIterator for Map {
-    type Item = (Text, Value);
-    type IntoIter = IntoIter;
-
-    fn into_iter(self) -> IntoIter {
-        IntoIter(match self.0.map(Arc::unwrap_or_clone) {
-            None => Either::Few(Vec::new().into_iter()),
-            Some(FieldStorage::Few(few)) => Either::Few(few.into_iter()),
-            Some(FieldStorage::Many(many)) => Either::Many(many.into_iter()),
-        })
-    }
-}
-
-impl<'a> IntoIterator for &'a Map {
-    type Item = (&'a Text, &'a Value);
-    type IntoIter = Iter<'a>;
-
-    fn into_iter(self) -> Iter<'a> {
-        self.iter()
-    }
-}
-
-impl<'a> IntoIterator for &'a mut Map {
-    type Item = (&'a Text, &'a mut Value);
-    type IntoIter = IterMut<'a>;
-
-    fn into_iter(self) -> IterMut<'a> {
-        self.iter_mut()
     }
 }
 

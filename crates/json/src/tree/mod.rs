@@ -14,6 +14,7 @@
 //! The invariant that all users rely on: a container is changed only while nobody else holds it. `Arc::make_mut` sees
 //! to that, so there is no way to change a tree under a reader, and no lock.
 
+mod convert;
 mod list;
 mod map;
 mod serde;

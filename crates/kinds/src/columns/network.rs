@@ -169,6 +169,7 @@ fn endpoints(object: &Value) -> String {
     shortened(texts, NONE)
 }
 
+/// The columns of an EndpointSlice. Of many ports or addresses the first three are shown.
 fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
     let ports = object
         .list("ports")

@@ -28,6 +28,7 @@ pub(crate) const NODE: KindColumns = KindColumns {
     cells: row,
 };
 
+/// The columns of a Node. The node reports its versions itself, so a node that never has is `<unknown>`.
 fn row(node: &Value, now: Timestamp) -> Vec<Value> {
     let (status, info) = (node.at("status"), node.at("status").at("nodeInfo"));
     let address = |kind: &str| {

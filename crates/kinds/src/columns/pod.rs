@@ -83,6 +83,7 @@ impl<'a> Restarts<'a> {
         self.last = self.last.max(ended);
     }
 
+    /// Writes the number of restarts with the age of the last one, as in `3 (5m ago)`.
     fn text(self, now: Timestamp) -> String {
         match self {
             Self { count, last } if count != 0 && !last.is_empty() => {
@@ -93,7 +94,7 @@ impl<'a> Restarts<'a> {
     }
 }
 
-/// The states of all containers of a Pod in a word and two numbers.
+/// The summary of the containers of a Pod: its state, and the numbers of ready containers and restarts.
 struct PodSummary<'a> {
     state: String,
     ready: usize,
@@ -101,6 +102,8 @@ struct PodSummary<'a> {
 }
 
 impl<'a> PodSummary<'a> {
+    /// Computes the summary that kubectl shows: an init container that is not done hides the containers, and a
+    /// deletion hides both.
     fn of(pod: &'a Value) -> Self {
         let status = pod.at("status");
         let mut summary = Self { state: phase(status), ready: 0, restarts: Restarts::default() };

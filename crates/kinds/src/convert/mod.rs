@@ -41,6 +41,8 @@ pub(crate) enum Direction {
     FromStored,
 }
 
+/// Converts an object between the version of its endpoint and the one that is stored, and writes `apiVersion` to
+/// match.
 fn convert(kind: &Kind, object: &mut Value, direction: Direction) {
     let (Some((group, version)), Value::Object(map)) = (kind.stored_as, object) else { return };
     (kind.strategy.convert)(map, direction);
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_old_autoscaler_has_no_field_for_travels_in_annotations() {
+    fn fields_unknown_to_autoscaling_v1_travel_in_annotations() {
         let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
             "spec": {"maxReplicas": 3, "behavior": {"scaleUp": {"stabilizationWindowSeconds": 5}}, "metrics": [
                 {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}},

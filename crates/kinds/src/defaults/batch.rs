@@ -10,6 +10,7 @@ use listwatch_wire::json::Map;
 use super::{empty, pod};
 use crate::tree::Tree;
 
+/// Defaults of a Job.
 pub(crate) fn job(object: &mut Map) {
     // Where the selector is generated, the labels follow once they have been added to the template.
     let labels = object.at("spec").path(&["template", "metadata", "labels"]).clone();
@@ -43,6 +44,8 @@ pub(crate) fn job(object: &mut Map) {
     }
 }
 
+/// Defaults of a CronJob. Of its template only the Pod's defaults are filled in: those of the Job follow when one is
+/// created from it.
 pub(crate) fn cron_job(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill_text("concurrencyPolicy", "Allow");

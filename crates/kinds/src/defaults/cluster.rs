@@ -124,7 +124,7 @@ pub(crate) fn mutating_webhooks(object: &mut Map) {
     }
 }
 
-/// Defaults of webhooks that only judge.
+/// Defaults of validating webhooks.
 pub(crate) fn validating_webhooks(object: &mut Map) {
     for hook in object.each("webhooks") {
         webhook(hook, false);
@@ -159,6 +159,7 @@ pub(crate) fn resource_claim_template(object: &mut Map) {
     }
 }
 
+/// Defaults of `matchResources` of an admission policy: everything matches that is not excluded.
 fn match_resources(resources: &mut Map) {
     resources.fill("matchPolicy", "Equivalent");
     resources.fill("namespaceSelector", empty());

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_away_gets_its_default_again() {
+    fn removed_fields_get_their_default_again() {
         let kind = crate::by_kind("", "v1", "Secret").unwrap();
         let before = applied("", "Secret", json!({"data": {"a": "eA=="}}));
         let mut object = before.clone();

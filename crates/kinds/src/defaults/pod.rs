@@ -168,6 +168,7 @@ fn probe(probe: &mut Map) {
     }
 }
 
+/// Defaults of an HTTP probe or hook.
 fn http_get(handler: &mut Map) {
     if let Some(get) = handler.inner("httpGet") {
         get.fill_text("path", "/");

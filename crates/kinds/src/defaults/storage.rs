@@ -8,6 +8,7 @@ use listwatch_wire::json::{Map, json};
 
 use crate::tree::Tree;
 
+/// Defaults of a PersistentVolume.
 pub(crate) fn volume(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill_text("persistentVolumeReclaimPolicy", "Retain");
@@ -29,6 +30,7 @@ pub(crate) fn class(object: &mut Map) {
     object.fill("volumeBindingMode", "Immediate");
 }
 
+/// Defaults of a CSIDriver. They describe the most common driver: it attaches, and needs nothing of the Pod.
 pub(crate) fn csi_driver(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     for (key, value) in [

@@ -17,6 +17,7 @@ fn replicated(object: &mut Map) -> Option<&mut Map> {
     Some(spec)
 }
 
+/// Defaults of a Deployment: a rolling update by quarters, ten old ReplicaSets, ten minutes to make progress.
 pub(crate) fn deployment(object: &mut Map) {
     let Some(spec) = replicated(object) else { return };
     spec.fill("revisionHistoryLimit", 10);
@@ -72,6 +73,7 @@ pub(crate) fn stateful_set(object: &mut Map) {
     }
 }
 
+/// Defaults of a DaemonSet: one node at a time, without a second Pod beside the old one.
 pub(crate) fn daemon_set(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     pod::template(spec);

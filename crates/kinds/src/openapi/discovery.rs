@@ -10,6 +10,7 @@ const TYPES: Types = &["application/json", "application/yaml", "application/vnd.
 const JSON: Types = &["application/json"];
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
+/// A path that only has GET, without parameters: discovery documents and the version.
 fn get(path: String, id: String, tag: String, description: &str, answer: Option<String>) -> PathItem {
     let operation = OpenApiOperation {
         method: "get",

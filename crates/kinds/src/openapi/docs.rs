@@ -17,6 +17,8 @@ pub(super) struct Docs {
 }
 
 impl Docs {
+    /// Unpacks the texts. Done when a document is made and not kept: the texts are several megabytes, and documents
+    /// are made rarely.
     pub(super) fn unpack() -> Self {
         let mut text = String::new();
         // The bytes are part of the program; a test unpacks them. Without texts the documents are still right.
@@ -34,6 +36,7 @@ impl Docs {
     }
 }
 
+/// Resolves the two escapes of the text file: a line break and a backslash.
 pub(super) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();

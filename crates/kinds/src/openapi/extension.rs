@@ -34,6 +34,7 @@ struct Extension {
 }
 
 impl Extension {
+    /// Reads the parts of a document that are merged; everything else in it is left alone.
     fn read(document: &[u8]) -> Option<Self> {
         let document = Value::read(document).ok()?;
         let section = |name: &str| -> Map {
@@ -44,6 +45,7 @@ impl Extension {
         Some(Self { paths, definitions, parameters: section("parameters") })
     }
 
+    /// Encodes the same parts as a document of their own.
     fn encode(&self) -> Vec<u8> {
         let section = |map: &Map| Value::Object(map.clone());
         json::encode(&json!({
@@ -80,6 +82,8 @@ impl Extension {
         found
     }
 
+    /// Changes the references to definitions that were renamed because another API server uses the name for something
+    /// else.
     fn rename_references(&mut self, renames: &BTreeMap<String, String>) {
         if renames.is_empty() {
             return;
@@ -103,6 +107,7 @@ fn each_reference<'a>(value: &'a Value, found: &mut impl FnMut(&'a str)) {
     }
 }
 
+/// Changes the references in a value and below it.
 fn rename(value: &mut Value, renames: &BTreeMap<String, String>) {
     match value {
         Value::Object(fields) => {
@@ -235,6 +240,8 @@ impl Pool {
         renames
     }
 
+    /// Adds the definitions of an extension API server, each under its new name if it has one. Definitions that are
+    /// there already are the same ones and gain only the kinds that they name.
     fn add(&mut self, renames: &BTreeMap<String, String>, theirs: &Map) {
         for (name, value) in theirs.iter() {
             let renamed = renames.get(&format!("{}{name}", self.prefix));

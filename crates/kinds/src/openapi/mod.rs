@@ -9,6 +9,7 @@
 
 mod components;
 mod custom;
+mod custom_schema;
 mod discovery;
 mod docs;
 mod extension;
@@ -16,6 +17,7 @@ mod gnostic;
 mod operation;
 mod overlay;
 mod parameters;
+mod path_subject;
 mod paths;
 
 use std::collections::BTreeSet;
@@ -41,6 +43,7 @@ enum Dialect {
 }
 
 impl Dialect {
+    /// Returns a reference to a definition, which the two dialects keep in different places.
     fn reference(self, definition: &str) -> Value {
         let prefix = match self {
             Self::V2 => "#/definitions/",

@@ -16,6 +16,7 @@ const COMPRESSED: &[u8] = include_bytes!("../schema/overlay.json.gz");
 pub(super) struct Overlay(pub(super) Value);
 
 impl Overlay {
+    /// Unpacks the overlay, when a document is made.
     pub(super) fn unpack() -> Self {
         let mut text = Vec::new();
         // The bytes are part of the program; a test unpacks them. Without them the documents are less exact.

@@ -63,6 +63,7 @@ impl Parameter<'_> {
         }
     }
 
+    /// Returns the parameter as a document has it. Those in the path are always required.
     fn written_out(&self, dialect: Dialect) -> Value {
         let description = unescape(&self.description);
         let mut parameter = match dialect {

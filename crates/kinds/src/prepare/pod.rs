@@ -84,6 +84,8 @@ pub fn qos_class(spec: &Value) -> &'static str {
     if classes.all(|class| class == first) { first } else { "Burstable" }
 }
 
+/// Returns the quality of service of one container or of the Pod's own resources: by CPU and memory, which must
+/// agree.
 fn class_of(resources: &Value) -> &'static str {
     let amount = |list: &str, name: &str| match resources.at(list).text(name) {
         "" => "0".to_owned(),

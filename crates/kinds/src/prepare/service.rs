@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_service_needs() {
+    fn needs_of_a_service_follow_its_type() {
         for (spec, expected) in [
             (json!({"type": "ExternalName"}), Needs::default()),
             (json!({"type": "ClusterIP"}), Needs { address: true, ..Needs::default() }),
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_allocated_is_written_down_and_kept() {
+    fn allocated_values_are_written_and_kept() {
         let mut spec = json!({"type": "NodePort", "ports": [{"port": 1, "protocol": "TCP"}]});
         assign(&mut spec, Some("10.96.0.7"), &[(0, 30_500)]);
         assert_eq!(spec.at("clusterIPs"), &json!(["10.96.0.7"]));

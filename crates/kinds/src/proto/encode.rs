@@ -55,6 +55,8 @@ impl MessageEncoder<'_> {
 /// The Go type of the verbs in discovery documents.
 const VERBS: &str = "v1.Verbs";
 
+/// Writes one field of a message. Null is absence. Lists and maps are repeated fields, except for the few that Go
+/// declares as a type of their own.
 fn write_field(
     field: &'static Field,
     number: u8,
@@ -87,6 +89,7 @@ fn write_field(
     }
 }
 
+/// Writes the value of a map entry, which has the number 2 in its message.
 fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
     match (item, value) {
         (Type::List(inner), Value::Array(items)) => put_nested(out, 2, |out| {
@@ -97,6 +100,8 @@ fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> R
     }
 }
 
+/// Writes a value that is not repeated. A value of another type than the schema's is an error: the object was
+/// type-checked before, so it is a damaged one.
 fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
     match (ty, value) {
         (Type::Bool, Value::Bool(on)) => put_number(out, number, i64::from(*on)),

@@ -124,6 +124,7 @@ impl<'a> Envelope<'a> {
         Ok(envelope)
     }
 
+    /// Reads `apiVersion` and `kind` of the envelope; unknown fields are skipped, as protobuf requires.
     fn type_meta(&mut self, bytes: &'a [u8]) -> Result<(), Error> {
         let mut reader = WireReader::new(bytes);
         while let Some((number, wire)) = reader.tag()? {
@@ -178,6 +179,7 @@ pub fn decode_message(node: Node, bytes: &[u8]) -> Result<Value, Error> {
     message_at(node, bytes, 0)
 }
 
+/// Decodes a message of a type that the schema describes; `null` for kinds without one.
 fn message_at(node: Node, bytes: &[u8], depth: u32) -> Result<Value, Error> {
     match node.ty() {
         Type::Struct(id) => decode::message(id, bytes, depth),

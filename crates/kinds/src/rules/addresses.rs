@@ -30,7 +30,7 @@ pub(super) fn endpoint_ip(text: &str) -> Vec<String> {
     }
 }
 
-/// Reasons for which an address means something else everywhere.
+/// Reasons for which an address names no machine in particular: unspecified, loopback, link-local.
 pub(crate) fn unreachable(address: IpAddr, text: &str) -> Vec<String> {
     let (link_local, link_multicast) = match address {
         IpAddr::V4(v4) => {

@@ -158,6 +158,7 @@ fn is_passed_over(empty: Empty, value: &Value, field: Option<&'static Field>) ->
     }
 }
 
+/// The number of elements or entries; zero for anything else, which the type check reports.
 fn count(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.len(),

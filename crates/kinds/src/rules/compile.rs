@@ -184,6 +184,8 @@ impl Compiler<'_> {
         self.rules.sets.push(stops);
     }
 
+    /// Resolves the route of a row in the schema. A route that does not exist is a problem of the table and fails its
+    /// test.
     fn route(&mut self, set: &'static str, id: StructId, row: RuleRow) -> RuleStop {
         let mut route = Route::parse(row.name);
         let shown = row.shown.map_or_else(|| route.clone(), Route::parse);

@@ -115,6 +115,8 @@ impl FormPattern {
 }
 
 impl PatternForm {
+    /// Returns everything that a form finds in a text, in the order of its lines. A line marked as last ends the
+    /// search if it found something, because what follows would repeat it.
     fn findings(&self, text: &str) -> Vec<Finding> {
         let mut found = Vec::new();
         for line in &self.lines {
@@ -132,6 +134,7 @@ impl PatternForm {
 }
 
 impl FormLine {
+    /// Returns what one line finds.
     fn findings(&self, text: &str) -> Vec<Finding> {
         let own = || Finding::from(self.detail.as_deref().unwrap_or_default().replace("{=}", text));
         let found = match &self.demand {

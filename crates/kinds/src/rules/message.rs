@@ -15,6 +15,7 @@ pub(super) struct Message {
     parts: Vec<Part>,
 }
 
+/// A piece of a message: words, or a value to put in.
 #[derive(Clone, Debug)]
 enum Part {
     Words(String),

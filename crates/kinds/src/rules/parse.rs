@@ -1,13 +1,44 @@
 //! The words of the rule tables.
 //!
-//! A line is a name and rules. The name is that of a field, `:` for the struct itself, or a route to fields below it
-//! (`spec.containers[].image`, see [`super::route`]); `(a|b)` in a name stands for one line each. `each` and `keys` turn the rules that follow to the elements or keys of the
-//! field, `each-here` and `keys-here` do so without adding the index to the path. A condition (`if=`, `unless=`, `changed=`, see
-//! [`super::condition`]) holds for its whole line; at the end of a route, `where=` and `where-not=` ask the struct that the field is in. A quoted text after a rule replaces the
-//! words of its error, `shown=` the value in it (`shown=none`: an error without one). A line `$NAME text` gives a name to a text: `$NAME` stands
-//! for it from there on. `once` leaves what is below the field unchecked when an object is changed. The
-//! tables are part of the program: a word that is not understood is a defect that the tests find, and is passed over
-//! otherwise.
+//! A line is a name and words. The name is that of a field, `:` for the struct itself, or a route to fields below it
+//! (`spec.containers[].image`, see [`super::route`]); `(a|b)` in a name stands for one line each. The words are
+//! rules, and words that modify them.
+//!
+//! | rule | an error unless |
+//! |---|---|
+//! | `required` | the field is there and not empty |
+//! | `enum=A,B`, `enum` | the text is one of the words; without words, one of those that `declared.txt` has for the field's type |
+//! | `min=N`, `max=N`, `range=N..M` | the number is within the bounds |
+//! | `max-bytes=N`, `max-items=N` | text and lists are no longer |
+//! | `unique=KEY,KEY`, `unique` | elements differ in these fields, or altogether; `:here`, `:item` and `:FIELD` say where a repetition is reported |
+//! | `immutable` | an update leaves the field as it is |
+//! | `forbidden`, `invalid` | the field is absent; the words choose the type of the error |
+//! | `one-of=A,B` | exactly one of these fields of the struct is there |
+//! | `first-of=A,B` | none of these fields is there beside the first one that is |
+//! | `in=ROUTE\|ROUTE`, `not-in=…` | the value is, or is not, among those that the routes lead to |
+//! | `error=KIND` | the conditions of the line do not hold; `error=unsupported:A\|B` lists the words that are supported |
+//! | `check=NAME` | the function of that name in `validate/` finds nothing |
+//! | a name of `forms.txt` | the text has that form |
+//!
+//! A rule about empty text treats a field as Go does: absent unless it is a pointer. `!` after the word checks empty
+//! text as well, `?` takes it for absent.
+//!
+//! | modifier | meaning |
+//! |---|---|
+//! | `each`, `keys` | the rules that follow are about the elements or the keys; `each-here` and `keys-here` leave the index out of the path |
+//! | `if=`, `unless=`, `changed=` | the line counts only where the condition holds ([`super::condition`]) |
+//! | `where=`, `where-not=` | the same, asked of the struct at the end of a route |
+//! | `"text"` | the words of the error of the rule before it ([`super::message`]) |
+//! | `shown=VALUE` | the value that the error shows: a number, a text, `.SIBLING`, `/ROUTE`, `null`, or `none` |
+//! | `at=ROUTE` | the field that errors name, if it is another one |
+//! | `as=BLOCK` | the struct of the field is checked by another block, such as `core.v1.NodeSelectorRequirement@field` |
+//! | `skip` | nothing below the field is checked where the conditions of the line hold |
+//! | `flat` | errors are reported at the struct, without the name of the field and the index |
+//! | `once` | what is below the field is not checked again in an update |
+//! | `set=A,B` | the values of a type, for `enum` elsewhere |
+//!
+//! A line `$NAME text` gives a name to a text: `$NAME` stands for it from there on. The tables are part of the
+//! program: a word that is not understood is a defect that the tests find, and is passed over otherwise.
 
 use std::collections::HashMap;
 
@@ -22,7 +53,7 @@ use super::rows::{
     Unique,
 };
 
-/// Reads tables; where several speak of one field, what the first says comes first.
+/// Reads tables; where several have rules about one field, those of the first table come first.
 pub(super) fn tables(texts: [&'static str; 2]) -> Tables {
     let mut reader = RuleReader { checks: crate::validate::all_checks().collect(), ..RuleReader::default() };
     for text in texts {
@@ -35,6 +66,7 @@ pub(super) fn tables(texts: [&'static str; 2]) -> Tables {
     reader.tables
 }
 
+/// Reads the tables of rules one after the other into one.
 #[derive(Default)]
 struct RuleReader {
     /// The result, which grows line by line.
@@ -244,6 +276,8 @@ fn list(text: &'static str) -> Vec<&'static str> {
     if text.is_empty() { Vec::new() } else { text.split(',').collect() }
 }
 
+/// Reads the value that an error shows in place of the field's own: a sibling's (`.route`), one from the top of the
+/// object (`/route`), a number, a text, or none.
 fn shown(value: &'static str) -> ShownValue {
     match (value.strip_prefix('.'), value.strip_prefix('/'), value.parse()) {
         (Some(route), ..) => ShownValue::Sibling(Route::parse(route)),

@@ -144,6 +144,8 @@ impl Route {
     }
 }
 
+/// Calls a function with every value that the rest of a route leads to. An absent pointer ends the way, as a nil
+/// pointer does in Go; an absent value of another type goes on as its zero value.
 fn visit<'a>(hops: &[Hop], leaf: Leaf<'a, '_>, found: &mut dyn FnMut(&Leaf<'a, '_>)) {
     let Some((hop, rest)) = hops.split_first() else { return found(&leaf) };
     match hop {
@@ -180,6 +182,7 @@ fn visit<'a>(hops: &[Hop], leaf: Leaf<'a, '_>, found: &mut dyn FnMut(&Leaf<'a, '
     }
 }
 
+/// Builds the path that an error shows for a route, with the positions in lists and maps that the visit went through.
 fn extend(hops: &[Hop], positions: &[RoutePosition<'_>], path: &Path<'_>, found: &mut dyn FnMut(&Path<'_>)) {
     match hops.split_first() {
         None => found(path),

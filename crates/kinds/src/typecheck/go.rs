@@ -6,7 +6,7 @@
 
 use crate::schema::{Type, schema};
 
-/// The Go name of a type: the table's own word for it, or the obvious one.
+/// The Go name of a type: the one that the schema table gives, or the one that follows from the type.
 pub(super) fn type_name(ty: Type, known: Option<&'static str>) -> String {
     if let Some(name) = known {
         return name.to_owned();

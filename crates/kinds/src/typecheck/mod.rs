@@ -156,6 +156,8 @@ impl TypeWalk {
         }
     }
 
+    /// Checks the elements of a list against those before at the same positions. Elements that are shared with the
+    /// stored object are passed over.
     fn list(&mut self, item: Type, items: &mut [Value], place: ValuePlace<'_>, before: Option<&Value>) {
         let before = before.and_then(Value::as_array);
         for (index, value) in items.iter_mut().enumerate() {
@@ -175,6 +177,7 @@ impl TypeWalk {
         }
     }
 
+    /// Checks the values of a map, like `list`.
     fn map(&mut self, item: Type, map: &mut Map, place: ValuePlace<'_>, before: Option<&Value>) {
         let go_type = place.go_type.and_then(|go| go.strip_prefix("map[")?.split_once(']')).map(|(_, go)| go);
         for (key, value) in map.iter_mut() {

@@ -196,7 +196,7 @@ fn filling_adds_what_structs_always_write() {
 }
 
 #[test]
-fn what_is_no_object_is_an_error() {
+fn a_value_that_is_no_object_is_an_error() {
     assert!(error("", "ConfigMap", json!([])).contains("array into Go value of type v1.ConfigMap"));
 }
 

@@ -31,6 +31,7 @@ fn request_is_a_certificate_request(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Checks that a text is one PEM block with a certificate request that its own key has signed.
 fn check(pem: &[u8]) -> Result<(), String> {
     let der = unwrapped(pem).ok_or_else(|| format!("PEM block type must be {TYPE}"))?;
     let (rest, request) = X509CertificationRequest::from_der(&der)

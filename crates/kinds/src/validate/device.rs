@@ -32,6 +32,7 @@ const MAX_ID: usize = 32;
 struct KnownRequests<'a>(HashMap<&'a str, HashSet<&'a str>>);
 
 impl<'a> KnownRequests<'a> {
+    /// Collects the names of the requests of a claim, and of the alternatives of each.
     fn of(devices: &'a Value) -> Self {
         let named = devices.list("requests").iter().map(|request| {
             let alternatives = request.list("firstAvailable").iter().map(|option| option.text("name"));
@@ -40,6 +41,7 @@ impl<'a> KnownRequests<'a> {
         Self(named.collect())
     }
 
+    /// True for the name of a request, or of an alternative as `request/alternative`.
     fn has(&self, name: &str) -> bool {
         match name.split_once('/') {
             None => self.0.contains_key(name),

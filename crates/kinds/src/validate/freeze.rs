@@ -21,6 +21,8 @@ pub(super) fn set_back(new: &Value, old: &Value, routes: &[&str]) -> Value {
     back
 }
 
+/// Sets a field to what it was, at a dotted route in which `name[]` stands for every element of a list. Used to
+/// compare everything else: what may change is made equal first.
 fn field(new: &mut Map, old: &Value, route: &str) {
     let Some((name, below)) = route.split_once('.') else {
         match old.has(route) {

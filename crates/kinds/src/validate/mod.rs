@@ -142,6 +142,7 @@ pub fn resize_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
         .map_or_else(|| subresource_update(kind, new, old, pod_resize::resize), |one| vec![one])
 }
 
+/// The checks that every update through a subresource shares, and those of the subresource itself.
 fn subresource_update(
     kind: &Kind,
     new: &Value,

@@ -94,6 +94,7 @@ fn devices(status: &Value, container: Option<&Value>, path: &Path<'_>, errors: &
     }
 }
 
+/// Requires that the status names only resources or claims that the container asks for.
 fn asked_for(name: &str, resources: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (known, detail) = match name.strip_prefix("claim:") {
         None => (resources.at("requests").has(name), "must match one of the container's resource requests"),

@@ -104,7 +104,7 @@ const ORDER: [(&str, &str, &str, &str, &str); 6] = [
     ("default", "max", "default value", "max value", "default"),
 ];
 
-/// Every pair is reported, also if the same amount is to blame twice, as in kube-apiserver.
+/// Every pair is reported, even if the same amount causes two, as in kube-apiserver.
 fn order(limit: &Value, path: &Path<'_>, errors: &mut Errors) {
     for (less, more, less_name, more_name, blamed) in ORDER {
         for (name, amount) in limit.entries(less) {

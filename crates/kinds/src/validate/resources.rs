@@ -27,6 +27,8 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![
     resource_claims_are_used
 ];
 
+/// Checks the resources of a container. The rule about huge pages is newer than objects that break it, so an update
+/// is held to it only if the stored object kept it.
 fn container_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
     requirements(at.value, "container-resource", at.path, errors);
     // Objects of before this rule may keep what they have.
@@ -39,6 +41,7 @@ fn container_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
+/// Requires that amounts of huge pages are multiples of the page size, which is in the name of the resource.
 fn huge_pages_are_whole(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
     for key in ["limits", "requests"] {
         let path = path.child(key);

@@ -25,6 +25,7 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![
     topology_keys_are_unique
 ];
 
+/// Rejects changes of a claim's spec, except those that binding makes and those that a bound claim may ask for.
 fn claim_changes_little(at: &At<'_>, errors: &mut Errors) {
     const DETAIL: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
     let Some(old) = at.old else { return };
@@ -71,7 +72,7 @@ fn topology_keys_are_unique(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A claim is about storage, or about what somebody else has a name for.
+/// Resources of a claim: `storage`, or one with a qualified name, which another component defines.
 fn claimed_resources_are_known(at: &At<'_>, errors: &mut Errors) {
     for (name, _) in at.value.as_object().into_iter().flatten() {
         let found = label_key_errors(name);

@@ -19,6 +19,7 @@ const MAX_PARAMETERS: usize = 256 * 1024;
 /// The number of parameters of a class, as in kube-apiserver.
 const MAX_PARAMETER_COUNT: usize = 512;
 
+/// Bounds the number and the size of parameters, which kube-apiserver does to keep them out of larger uses.
 fn parameters_are_small(at: &At<'_>, errors: &mut Errors) {
     let mut size = 0;
     for (key, value) in at.value.as_object().into_iter().flatten() {

@@ -187,7 +187,7 @@ fn merge(into: &mut Value, from: &Value) {
 }
 
 #[test]
-fn what_may_not_change() {
+fn immutable_fields_are_reported() {
     let pod = json!({"spec": {"containers": [{"name": "a", "image": "i"}]}});
     let claim =
         json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
@@ -257,7 +257,7 @@ fn what_may_not_change() {
 }
 
 #[test]
-fn what_was_added_to_a_running_pod_stays() {
+fn ephemeral_containers_cannot_be_removed() {
     let kind = by_kind("", "v1", "Pod").unwrap();
     let pod = |ephemeral: Value| {
         let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": [{"name": "a", "image": "i"}], "ephemeralContainers": ephemeral}});

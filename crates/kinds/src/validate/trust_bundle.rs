@@ -1,4 +1,8 @@
-//! ClusterTrustBundles: certificates of authorities in PEM, and a name that begins with the signer's.
+//! Validation of ClusterTrustBundles: certificates of authorities in PEM, and a name that begins with the signer's.
+//!
+//! The prefix is what RBAC can be written against: a user who may write the bundles of one signer must not be able to
+//! write those of another. Certificates are parsed and otherwise not verified, since each of them is an anchor of
+//! trust by itself.
 
 use std::collections::HashMap;
 
@@ -124,7 +128,7 @@ mod tests {
 
     /// Text between the right two lines is not yet a certificate.
     #[test]
-    fn what_is_wrong_with_a_block_is_told() {
+    fn errors_of_pem_blocks_name_the_block() {
         let told =
             |text: &str| -> Vec<_> { blocks(text).iter().map(|block| block.anchor().unwrap_err()).collect() };
         let block =

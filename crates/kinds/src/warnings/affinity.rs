@@ -29,6 +29,8 @@ pub(super) fn nodes(spec: &Value, path: &Path<'_>, found: &mut Vec<String>) {
     }
 }
 
+/// Warns of deprecated labels and invalid values in one term. The number of warnings is bounded, since a term may
+/// have thousands of values.
 fn node_term(term: &Value, check_values: bool, path: &Path<'_>, found: &mut Vec<String>) {
     let path = path.child("matchExpressions");
     for (index, expression) in term.list("matchExpressions").iter().enumerate() {

@@ -81,6 +81,7 @@ const ANNOTATIONS: [(&str, &str); 2] = [
     ),
 ];
 
+/// Warns of annotations that were replaced by fields.
 fn deprecated_annotations(object: &Value, known: &[(&str, &str)], found: &mut Vec<String>) {
     let path = Path::root("metadata");
     let path = path.child("annotations");

@@ -113,6 +113,7 @@ fn compare(paths: &[VolumePath<'_>], place: &str, found: &mut Vec<String>) {
     }
 }
 
+/// True if one path is the other or lies below it. A slash at the end makes no difference.
 fn overlaps(one: &str, other: &str) -> bool {
     let (one, other) = (one.trim_end_matches('/'), other.trim_end_matches('/'));
     let below = |inner: &str, outer: &str| {

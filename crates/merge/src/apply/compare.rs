@@ -93,6 +93,7 @@ pub(super) fn objects<S: Schema>(old: &Value, new: &Value, schema: S) -> PathCha
     }
 }
 
+/// Compares the metadata, without the fields that the server writes and nobody owns.
 fn metadata<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
     let mut diff = Diff::default();
     let (old, new) = (old.and_then(Value::as_object), new.and_then(Value::as_object));

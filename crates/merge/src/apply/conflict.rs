@@ -24,6 +24,7 @@ pub struct Conflict {
 }
 
 impl Conflict {
+    /// A conflict with the owner of some fields, named as kube-apiserver's error names it.
     pub(super) fn new(entry: &ManagerEntry, fields: FieldSet) -> Self {
         let mut manager = go::quote(&entry.manager);
         if !entry.subresource.is_empty() {

@@ -43,6 +43,7 @@ pub(super) fn check<S: Schema>(config: &Value, schema: S) -> Result<(), Vec<Stri
     if walk.errors.is_empty() { Ok(()) } else { Err(walk.errors) }
 }
 
+/// Takes out the metadata that nobody owns.
 fn strip_metadata(root: &mut Map) {
     let Some(Value::Object(metadata)) = root.get_mut("f:metadata") else { return };
     for key in UNOWNED_METADATA {
@@ -91,6 +92,7 @@ struct ExtractWalk {
 }
 
 impl ExtractWalk {
+    /// Records an error, up to a bound on their length: a configuration may have thousands.
     fn error(&mut self, path: Option<&FieldPath<'_>>, text: &str) {
         if self.error_bytes >= MAX_ERROR_BYTES {
             return;

@@ -289,6 +289,7 @@ struct FirstPaths {
 }
 
 impl FirstPaths {
+    /// Collects paths until the room is used up: the members of this level, then what is below them.
     fn collect(&mut self, trie: &Trie, prefix: &str) {
         for (key, _) in below(trie).filter(|(_, node)| is_member(node)) {
             if self.left == 0 {

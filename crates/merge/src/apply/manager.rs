@@ -24,7 +24,8 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// One write by one manager: everything about it but the objects.
 ///
-/// Borrows everything, since one is made per write. `S` is a handle of a few words.
+/// Borrows everything, since one is made per write. `S` is a handle of a few words. The time is passed in, so that
+/// the result depends on the arguments only.
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "managedFields")]
 pub struct FieldManager<'a, S> {
@@ -50,7 +51,8 @@ pub struct FieldManager<'a, S> {
     pub now: &'a str,
 }
 
-/// The result of applying a configuration, before defaults and validation.
+/// The result of applying a configuration, before defaults and validation. Ownership is decided on the object as it
+/// was applied; what defaults add belongs to nobody.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
     /// The object with its new record; defaults are not set yet.
@@ -107,6 +109,7 @@ impl<S: Schema> FieldManager<'_, S> {
         record::cap_updaters(entries);
     }
 
+    /// The record of what a manager owns after this write.
     fn entry(&self, manager: &str, operation: ManagerOperation, fields: FieldSet) -> ManagerEntry {
         ManagerEntry {
             manager: manager.to_owned(),

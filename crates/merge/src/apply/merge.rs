@@ -31,6 +31,7 @@ pub(super) fn merge<S: Schema>(live: Option<Value>, config: &Value, schema: Opti
     }
 }
 
+/// Merges the entries of a configuration into those of the live map, which keeps all others.
 fn merge_maps<S: Schema>(mut live: Map, config: &Map, schema: S) -> Map {
     for (key, value) in config {
         let merged = merge(live.remove(key), value, schema.field(key));

@@ -32,6 +32,7 @@ impl FieldSetNode {
         }
     }
 
+    /// The node in the form of `FieldsV1`, or nothing if it is empty. A member with children is marked by `.`.
     fn into_value(mut self) -> Option<Value> {
         if self.is_empty() {
             return None;

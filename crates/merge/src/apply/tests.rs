@@ -580,7 +580,7 @@ mod laws {
         }
 
         #[test]
-        fn what_is_applied_is_there_and_owned(configs in prop::collection::vec(config(), 1..4)) {
+        fn applied_fields_are_set_and_owned(configs in prop::collection::vec(config(), 1..4)) {
             let mut world = World::new();
             for (i, config) in configs.iter().enumerate() {
                 world.apply_at(["one", "two"][i % 2], T0, config.clone(), true).unwrap();

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_patch_is_malformed() {
+    fn bodies_that_are_no_patch_are_malformed() {
         let refused = |body: &str| JsonPatch::parse(body.as_bytes()).unwrap_err().to_string();
         assert_eq!(
             refused(r#"{"op":"add"}"#),

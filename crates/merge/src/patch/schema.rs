@@ -18,7 +18,8 @@ pub enum ListKind<'a> {
     Map(&'a [&'a str]),
 }
 
-/// The `mapType`: how server-side apply owns and merges the entries of a map.
+/// The `mapType`: how server-side apply owns and merges the entries of a map. A granular map has an owner per entry;
+/// an atomic one is owned and replaced as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapKind {
     /// Each entry for itself, any key.
@@ -49,7 +50,8 @@ pub enum Shape {
     List,
 }
 
-/// The strategy of a strategic merge patch for a field.
+/// The strategy of a strategic merge patch for a field: the tags `patchStrategy` and `patchMergeKey` of Kubernetes'
+/// Go types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
     /// Lists are merged element by element instead of replaced.

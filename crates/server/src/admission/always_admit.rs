@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use super::{Operation, Plugin};
 use crate::registry::Resource;
 
+/// Admits everything. It is there because configurations of old clusters name it.
 #[derive(Debug)]
 pub(super) struct AlwaysAdmit;
 

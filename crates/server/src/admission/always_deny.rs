@@ -10,6 +10,7 @@ use listwatch_wire::json::Value;
 use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
+/// Rejects every write: for tests of what follows a rejection.
 #[derive(Debug)]
 pub(super) struct AlwaysDeny;
 

@@ -193,6 +193,7 @@ impl MatchRule {
         }
     }
 
+    /// True if the request meets every condition of the rule; an empty list of names sets none.
     fn matches(&self, request: &Attributes<'_>, resource: &Resource) -> bool {
         let any = |list: &[String], wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
         any(&self.operations, request.operation.name())

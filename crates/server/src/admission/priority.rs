@@ -111,6 +111,7 @@ fn default_class(request: &Attributes<'_>) -> Option<Class> {
     classes.map(|class| read(&class)).min_by_key(|class| class.value)
 }
 
+/// Reads what admission needs of a PriorityClass.
 fn read(class: &Value) -> Class {
     let policy = class.text("preemptionPolicy");
     Class {

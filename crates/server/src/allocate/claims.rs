@@ -17,7 +17,7 @@ use listwatch_storage::{Engine, Error, Expect, Write};
 use listwatch_wire::json;
 use listwatch_wire::json::{Value, json, raw};
 
-use super::services::node_ports;
+use super::taken::node_ports;
 use crate::cache::{Cache, Collection};
 use crate::registry::Resource;
 use crate::registry::target::Target;

@@ -1,23 +1,21 @@
 //! Addresses and node ports of Services.
 //!
-//! The ones in use are read from the Services and claims in the cache, and from [`Allocator`], which knows what writes that are
-//! under way were given. What the cache does not show yet, or another server gives out at the same moment, is found out when the
+//! The ones in use are read from the Services and claims in the cache ([`super::taken`]), and from [`super::reservation`], which knows
+//! what writes that are under way were given. What the cache does not show yet, or another server gives out at the same moment, is found out when the
 //! Service is committed with its claims ([`super::claims`]); then something else is chosen.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 
 use listwatch_kinds::prepare;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldError;
-use parking_lot::Mutex;
 
-use crate::allocate::claims::{ClaimedValue, ServiceClaims};
-use crate::allocate::ranges::AddedRanges;
-use crate::cache::{Collection, Object, Snapshot};
+use crate::allocate::claims::ClaimedValue;
+use crate::allocate::reservation::Reservation;
+use crate::allocate::taken::{TakenByServices, node_ports};
 use crate::registry::target::Target;
 
 /// The first address of the service range, a /16 that begins like kube-apiserver's default range.
@@ -38,136 +36,6 @@ const DYNAMIC_NODE_PORTS: std::ops::RangeInclusive<i64> = 30_086..=32_767;
 /// Random tries before the range is searched in order.
 /// With half of the range taken, one in 65,536 allocations gets to the search.
 const TRIES: usize = 16;
-
-/// The addresses and ports given to writes that are under way.
-#[doc(alias = "ipallocator")]
-#[doc(alias = "portallocator")]
-#[derive(Debug)]
-pub(crate) struct Allocator {
-    pub(crate) claims: ServiceClaims,
-    added: AddedRanges,
-    /// Values reserved by writes under way on this server. Those of other servers show at the commit.
-    given: Mutex<HashSet<ClaimedValue>>,
-}
-
-impl Allocator {
-    /// An allocator without values under way. It holds no table of used values: those are in the cache.
-    pub(crate) fn new(claims: ServiceClaims, added: AddedRanges) -> Self {
-        Self { claims, added, given: Mutex::default() }
-    }
-
-    /// Reserves the first free candidate. Other writes do not get it until it is given back.
-    ///
-    /// The lock is held for the whole search, which makes the choice and the reservation one step. A full range is
-    /// the worst case: every address of it is looked up once.
-    ///
-    /// The first candidate that is neither stored nor taken by a write that is under way.
-    fn take(
-        &self,
-        taken: impl Fn(&ClaimedValue) -> bool,
-        candidates: impl IntoIterator<Item = ClaimedValue>,
-    ) -> Option<ClaimedValue> {
-        let mut given = self.given.lock();
-        let free = candidates.into_iter().find(|claimed| !given.contains(claimed) && !taken(claimed))?;
-        given.insert(free);
-        Some(free)
-    }
-
-    /// Makes a value available again, after the write that took it has failed or is in the cache.
-    fn give_back(&self, claimed: ClaimedValue) {
-        self.given.lock().remove(&claimed);
-    }
-}
-
-/// The addresses and ports reserved for one write. Dropping it gives them back: by then they are claimed by the
-/// committed Service, or free.
-#[derive(Debug)]
-pub(crate) struct Reservation<'a> {
-    allocator: &'a Allocator,
-    claimed: Mutex<Vec<ClaimedValue>>,
-}
-
-impl<'a> Reservation<'a> {
-    /// An empty reservation for one write.
-    pub(crate) fn new(allocator: &'a Allocator) -> Self {
-        Self { allocator, claimed: Mutex::default() }
-    }
-
-    fn take(
-        &self,
-        taken: impl Fn(&ClaimedValue) -> bool,
-        candidates: impl IntoIterator<Item = ClaimedValue>,
-    ) -> Option<ClaimedValue> {
-        let claimed = self.allocator.take(taken, candidates)?;
-        self.claimed.lock().push(claimed);
-        Some(claimed)
-    }
-
-    /// Gives back what an earlier attempt of the same write reserved.
-    fn start_over(&self) {
-        let claimed = std::mem::take(&mut *self.claimed.lock());
-        claimed.into_iter().for_each(|claimed| self.allocator.give_back(claimed));
-    }
-}
-
-impl Drop for Reservation<'_> {
-    fn drop(&mut self) {
-        self.start_over();
-    }
-}
-
-/// The addresses and ports of the stored Services, apart from one of them.
-struct TakenByServices<'a> {
-    claims: &'a ServiceClaims,
-    target: &'a Target<'a>,
-    collection: &'a Collection,
-    /// One state of the cache for the whole allocation.
-    snapshot: Arc<Snapshot>,
-    /// Filled only for a Service that needs ports.
-    ports: HashSet<i64>,
-}
-
-impl<'a> TakenByServices<'a> {
-    fn new(claims: &'a ServiceClaims, target: &'a Target<'a>) -> Self {
-        let collection = &*target.resource.collection;
-        let snapshot = collection.snapshot();
-        Self { claims, target, collection, snapshot, ports: HashSet::new() }
-    }
-
-    /// Reads the ports of the types that have some: Services with node ports are as few as node ports.
-    fn with_ports(mut self) -> Self {
-        for kind in ["NodePort", "LoadBalancer"] {
-            let read = self.others("spec.type", kind).filter_map(|other| Value::read(other.stored()).ok());
-            let ports: Vec<i64> = read.flat_map(|service| node_ports(&service).collect::<Vec<_>>()).collect();
-            self.ports.extend(ports);
-        }
-        self
-    }
-
-    /// True if another Service has the value, by the index of the watch cache or by its node ports.
-    fn has(&self, claimed: &ClaimedValue) -> bool {
-        let named = match claimed {
-            ClaimedValue::Address(address) => {
-                self.others("spec.clusterIP", &address.to_string()).next().is_some()
-            }
-            ClaimedValue::Port(port) => self.ports.contains(port),
-        };
-        named || self.claims.has(claimed, self.target)
-    }
-
-    /// Other Services with a value, by an index of the watch cache.
-    fn others(&self, field: &str, value: &str) -> impl Iterator<Item = &Arc<Object>> {
-        let walk = self.collection.walk_indexed(field, value);
-        self.snapshot.range(&walk).filter(|object| *object.key() != self.target.key)
-    }
-}
-
-/// All ports of nodes that a Service has, the one for its health included.
-pub(super) fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
-    let spec = service.at("spec");
-    let ports = spec.list("ports").iter().filter_map(|port| port.int("nodePort"));
-    ports.chain(spec.int("healthCheckNodePort")).filter(|port| *port != 0)
-}
 
 /// Offset zero is the network itself and is never given.
 fn nth_address(offset: u32) -> ClaimedValue {
@@ -427,29 +295,4 @@ fn check_wanted_port(
         return Ok(());
     }
     Err(target.invalid(&[FieldError::invalid(path, port, "provided port is already allocated")]))
-}
-
-#[cfg(test)]
-mod tests {
-    use listwatch_storage::MemoryEngine;
-
-    use super::*;
-    use crate::cache::Cache;
-
-    fn allocator() -> Allocator {
-        let cache = Cache::new(Arc::new(MemoryEngine::default()), crate::CacheLimits::default());
-        Allocator::new(ServiceClaims::new(&cache), AddedRanges::new(&cache))
-    }
-
-    #[test]
-    fn nothing_is_handed_out_twice() {
-        let allocator = allocator();
-        let candidates = || (0..3).map(nth_address);
-        let taken = |claimed: &ClaimedValue| *claimed == nth_address(0);
-        assert_eq!(allocator.take(taken, candidates()), Some(nth_address(1)));
-        assert_eq!(allocator.take(taken, candidates()), Some(nth_address(2)));
-        assert_eq!(allocator.take(taken, candidates()), None);
-        allocator.give_back(nth_address(1));
-        assert_eq!(allocator.take(taken, candidates()), Some(nth_address(1)));
-    }
 }

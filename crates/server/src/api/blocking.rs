@@ -21,6 +21,9 @@ use super::shares::UserShares;
 use crate::fairness::UserTurns;
 
 /// The bounded number of blocking threads for work on large objects.
+///
+/// Work takes a place of its user's share first and a thread then, so that a user with many large objects waits for
+/// itself and leaves threads to the others.
 #[derive(Debug)]
 pub(crate) struct BlockingPool {
     above: usize,
@@ -49,7 +52,7 @@ impl BlockingPool {
     }
 }
 
-/// The threads for large objects, as one user may use them.
+/// The threads for large objects, as one user may use them. Made per request; it holds handles only.
 #[derive(Clone, Debug)]
 pub(crate) struct UserPool {
     above: usize,
@@ -130,6 +133,8 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Polls a piece of work on a blocking thread, marked as such, so that work inside it does not ask for another
+/// thread.
 fn poll_inside<T>(mut work: BlockingWork<T>, waker: &Waker) -> (BlockingWork<T>, Poll<Result<T, Status>>) {
     /// Threads are used again, after a panic too.
     struct Leave;

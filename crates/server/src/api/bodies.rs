@@ -13,6 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::api::shares::UserShares;
 
 /// The memory for request bodies, in bytes, of all users and per share of users.
+///
+/// The share is taken before the whole: a user who waits for its own share holds nothing that others need.
 #[derive(Debug)]
 pub(crate) struct Bodies {
     all: Arc<Semaphore>,

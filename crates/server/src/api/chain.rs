@@ -14,7 +14,8 @@ use listwatch_wire::json::Value;
 use super::{Attributes, Plugin};
 use crate::registry::Resource;
 
-/// The enabled plugins in the order they are called.
+/// The enabled plugins in the order they are called, which is kube-apiserver's and not that of the configuration:
+/// later plugins rely on what earlier ones have filled in.
 #[doc(alias = "chainAdmissionHandler")]
 #[derive(Debug)]
 pub(crate) struct Chain {

@@ -198,6 +198,7 @@ async fn finish(
     Ok(())
 }
 
+/// Puts the converted bytes in the place of an object. One that cannot be read stays as it is.
 fn replace(resource: &Resource, objects: &mut [Arc<Object>], index: usize, bytes: Bytes) {
     if let Some(object) = objects.get_mut(index)
         && let Some(shown) = resource.collection.object(object.key(), bytes, object.revision())

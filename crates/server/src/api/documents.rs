@@ -22,7 +22,8 @@ pub(crate) type OpenApiDocument = (Arc<str>, Bytes);
 /// Filled once; those who ask meanwhile wait for it.
 type Cell = Arc<OnceCell<OpenApiDocument>>;
 
-/// The documents that are being written or were written lately.
+/// The documents that are being written or were written lately, by name. A document is written once for all who wait
+/// for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenApiDocuments {
     by_name: Arc<Mutex<HashMap<String, KeptDocument>>>,

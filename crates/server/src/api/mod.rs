@@ -26,7 +26,7 @@ use listwatch_storage::Engine;
 use listwatch_wire::{Revision, Status};
 use tokio::sync::Semaphore;
 
-use crate::allocate::services::Allocator;
+use crate::allocate::reservation::Allocator;
 use crate::audit::AuditLog;
 use crate::auth::{Authenticator, Authorizer, Impersonator};
 use crate::cache::Cache;

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use listwatch_wire::json::Value;
 
-/// The state of reinvocation during one request.
+/// The state of reinvocation during one attempt of a write. A retry after a conflict begins with a new one.
 #[derive(Debug, Default)]
 pub(crate) struct Reinvocation {
     second: bool,

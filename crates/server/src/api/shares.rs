@@ -8,7 +8,8 @@ use std::hash::{BuildHasher, RandomState};
 /// The number of shares: enough that two users rarely have the same one.
 const SHARES: usize = 256;
 
-/// The shares of all users.
+/// The shares of all users: a fixed number, so that inventing user names takes no memory. Users whose names hash
+/// alike share one.
 #[derive(Debug)]
 pub(crate) struct UserShares<T> {
     shares: Vec<T>,

@@ -18,7 +18,10 @@ use crate::cache::fresh::storage_status;
 use crate::registry::recent::WrittenTree;
 use crate::registry::target::Target;
 
-/// An object as it is stored.
+/// An object as it is stored: the tree to decide on, and the bytes that it was read from or written as.
+///
+/// The two always belong together. An encoder may copy parts of the bytes in place of parts of the tree that did not
+/// change.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) value: Value,

@@ -13,11 +13,12 @@ use tokio::sync::Notify;
 
 use crate::auth::User;
 
-/// The open streams.
+/// The open streams by their identifier. A stream is in it exactly as long as its [`StreamTicket`] exists.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenStreams(Arc<Mutex<HashMap<String, Arc<StreamInbox>>>>);
 
-/// The messages of a client that wait until its stream gets to them.
+/// The messages of a client that wait until its stream gets to them. Bounded: a client that sends faster than the
+/// stream takes is refused.
 #[derive(Debug)]
 pub(crate) struct StreamInbox {
     /// Name and uid of the user. Groups and the rest may change while credentials are renewed.
@@ -33,7 +34,7 @@ pub(crate) struct StreamInbox {
 #[error("too many messages wait for the stream")]
 pub(crate) struct InboxFull;
 
-/// Held by a stream as long as it lasts.
+/// Held by a stream as long as it lasts. Dropping it makes the identifier unknown.
 #[derive(Debug)]
 pub(crate) struct StreamTicket {
     pub(crate) id: String,

@@ -28,6 +28,7 @@ pub(crate) enum AuditStage {
 }
 
 impl AuditStage {
+    /// The name of the stage in policies and events.
     fn name(self) -> &'static str {
         match self {
             Self::RequestReceived => "RequestReceived",
@@ -68,6 +69,7 @@ struct KnownRequest {
 }
 
 impl AuditDraft {
+    /// Begins an event when a request arrives. Everything else is added as it becomes known.
     pub(super) fn new(
         log: Arc<AuditLog>,
         id: HeaderValue,
@@ -89,7 +91,7 @@ impl AuditDraft {
         }
     }
 
-    /// The audit event of a part of this request, which is judged and told of like a request of its own.
+    /// The audit event of a part of this request, which the policy treats as a request of its own.
     pub(crate) fn part(&self, uri: String) -> Self {
         let (log, id) = (Arc::clone(&self.log), self.id.clone());
         let part = Self::new(log, id, uri, self.user_agent.clone(), self.peer);

@@ -143,7 +143,7 @@ mod tests {
 
     /// A disk that stalls must neither hold up requests nor eat the memory; what is lost is counted.
     #[test]
-    fn what_cannot_be_written_in_time_is_dropped_and_counted() {
+    fn events_that_cannot_be_written_in_time_are_dropped_and_counted() {
         let (queue, events) = sync_channel(QUEUE);
         let log = AuditLog { policy: AuditPolicy::default(), queue, counters: Arc::default() };
         for _ in 0..QUEUE + 7 {

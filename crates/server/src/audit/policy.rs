@@ -126,6 +126,8 @@ impl AuditRule {
 }
 
 impl Resources {
+    /// True if a rule is about the resource of a request. Names count only together with resources, as in
+    /// kube-apiserver.
     fn fits(&self, wanted: &Attributes<'_>) -> bool {
         let named =
             self.resource_names.is_empty() || self.resource_names.iter().any(|name| name == wanted.name);
@@ -217,7 +219,7 @@ rules:
     }
 
     #[test]
-    fn what_is_no_policy_is_refused() {
+    fn invalid_policies_are_refused() {
         for text in [
             "",
             "kind: Policy",

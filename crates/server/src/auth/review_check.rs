@@ -107,7 +107,7 @@ fn unnamed(metadata: &Value, allowed: &[&str], detail: &str) -> Option<FieldErro
     other.then(|| FieldError::invalid("metadata", metadata.clone(), detail))
 }
 
-/// A local review speaks of its own namespace only.
+/// A LocalSubjectAccessReview is about its own namespace only.
 fn local_errors(spec: &Value, namespace: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let asked = spec.at("resourceAttributes").text("namespace");

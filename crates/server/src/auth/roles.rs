@@ -66,6 +66,7 @@ impl Roles {
 }
 
 impl PolicyPart {
+    /// The resource name, as in the keys of the store.
     fn plural(self) -> &'static str {
         match self {
             Self::ClusterRole => "clusterroles",

@@ -148,6 +148,8 @@ impl Collection {
         Some(Arc::new(if self.fields.is_empty() { object } else { object.with_indexed(&self.fields) }))
     }
 
+    /// Reads a stored value. One that is no object is logged and left out: the rest of the collection must stay
+    /// usable.
     fn read(&self, key: &Arc<str>, value: bytes::Bytes, revision: Revision) -> Option<Object> {
         let object = Object::new(Arc::clone(key), self.prefix.len(), value, revision);
         if object.is_none() {
@@ -272,6 +274,8 @@ impl Collection {
 }
 
 impl Log {
+    /// Gives a new view the events that are still in the log, so that a watcher that begins in the past need not read
+    /// the engine.
     fn extend_back(&self, view: &View, position: Revision) {
         if position < self.floor || position >= view.floor() {
             return;

@@ -13,7 +13,8 @@ use listwatch_wire::selector::{FieldSelector, LabelSelector, Operator, Requireme
 use crate::cache::filter::FieldLookup;
 use crate::cache::object::Object;
 
-/// A label selector, by key.
+/// A label selector, compiled: one condition per key, found by binary search. An object matches if every condition
+/// that needs a label meets one, and no label fails its condition.
 #[derive(Debug)]
 pub(super) struct LabelConditions {
     /// Sorted by key, each key once.
@@ -93,6 +94,7 @@ impl LabelConditions {
 }
 
 impl LabelCondition {
+    /// Combines the requirements on one label into one condition, which is then checked once per event.
     fn new(requirements: &[Requirement]) -> Option<Self> {
         let key = requirements.first()?.key().into();
         let values = ValueCondition::default();
@@ -155,7 +157,7 @@ impl ValueCondition {
     }
 }
 
-/// A field selector, by field.
+/// A field selector, compiled: one condition per selectable field.
 #[derive(Debug)]
 pub(super) struct FieldConditions {
     conditions: Box<[FieldCondition]>,

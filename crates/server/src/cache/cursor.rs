@@ -132,6 +132,8 @@ impl Cursor {
         self.read_history(portion).await
     }
 
+    /// Moves the cursor past what it returns. Without events it moves to where the view has looked, so that a quiet
+    /// watcher does not hold on to old events.
     fn take(
         &mut self,
         events: FilteredEvents,
@@ -146,6 +148,8 @@ impl Cursor {
         Ok((!events.is_empty()).then_some(events))
     }
 
+    /// Reads a portion from the engine, and goes over to the view once history has been read up to where the view
+    /// begins.
     async fn read_history(&mut self, portion: Portion) -> Result<Option<FilteredEvents>, Lost> {
         let Some(history) = &mut self.history else { return Ok(None) };
         let events = history.next(self.view.filter(), portion).await?;

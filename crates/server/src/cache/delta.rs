@@ -13,13 +13,13 @@ use listwatch_wire::delta::{
 };
 use listwatch_wire::json::raw;
 
-use crate::cache::event::{Change, Event};
+use crate::cache::event::{ChangeKind, Event};
 use crate::cache::object::{Object, VERSION_PREFIX};
 
 /// A smaller object is compared as quickly without an outline.
 const OUTLINED_BYTES: usize = 1024;
 
-/// The delta form of an event.
+/// The delta form of an event, made once: also the decision that a delta is not worth it.
 #[derive(Debug, Default)]
 pub(super) struct MadeDelta {
     /// The line; `None` if the whole object is to be sent.
@@ -29,11 +29,11 @@ pub(super) struct MadeDelta {
 }
 
 /// Makes the delta form.
-pub(super) fn make(event: &Event, change: Change, type_prefix: &[u8]) -> MadeDelta {
+pub(super) fn make(event: &Event, change: ChangeKind, type_prefix: &[u8]) -> MadeDelta {
     match change {
-        Change::Added => MadeDelta::default(),
-        Change::Modified => modified(event, type_prefix).unwrap_or_default(),
-        Change::Deleted => MadeDelta { frame: deleted(event), outlines: 0 },
+        ChangeKind::Added => MadeDelta::default(),
+        ChangeKind::Modified => modified(event, type_prefix).unwrap_or_default(),
+        ChangeKind::Deleted => MadeDelta { frame: deleted(event), outlines: 0 },
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
             object(r#"{"k":"2","l":"same same same same"}"#, 10),
         );
         let event = Event::new(Revision(10), Some(Arc::clone(&after)), Some(Arc::clone(&before)));
-        let line = make(&event, Change::Modified, PREFIX).frame.unwrap_or_else(|| {
+        let line = make(&event, ChangeKind::Modified, PREFIX).frame.unwrap_or_else(|| {
             // Larger than half of such a small object: made all the same, to be looked at.
             let mut out = BytesMut::new();
             let Compared::Edits(edits) = compare(before.stored(), after.stored(), 1000) else {
@@ -171,7 +171,7 @@ mod tests {
             object(&format!("{{\"k\":\"{}\"}}", "y".repeat(500)), 10),
         );
         let event = Event::new(Revision(10), Some(after), Some(before));
-        assert_eq!(make(&event, Change::Modified, PREFIX).frame, None);
+        assert_eq!(make(&event, ChangeKind::Modified, PREFIX).frame, None);
     }
 
     /// A comparison read both versions of a Pod for the path of a difference, six times the cost of sending it whole.
@@ -183,7 +183,7 @@ mod tests {
         let (first, second, third) = (version(8), version(9), version(10));
         let step = |before: &Arc<Object>, after: &Arc<Object>| {
             let event = Event::new(after.revision(), Some(Arc::clone(after)), Some(Arc::clone(before)));
-            make(&event, Change::Modified, PREFIX)
+            make(&event, ChangeKind::Modified, PREFIX)
         };
         let made = step(&first, &second);
         let bytes = Outline::of(first.stored()).bytes();
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_deletion_names_its_object() {
         let event = Event::new(Revision(12), None, Some(object("{}", 9)));
-        let line = make(&event, Change::Deleted, PREFIX).frame.unwrap();
+        let line = make(&event, ChangeKind::Deleted, PREFIX).frame.unwrap();
         let expected = r#"{"type":"DELETED","delta":{"namespace":"ns","name":"a","uid":"u-1","base":"9","resourceVersion":"12"}}"#;
         assert_eq!(std::str::from_utf8(&line).unwrap().trim_end(), expected);
     }

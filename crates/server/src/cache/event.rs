@@ -17,7 +17,10 @@ use crate::cache::delta::{self, MadeDelta};
 use crate::cache::filter::Filter;
 use crate::cache::object::Object;
 
-/// One change of one object, shared by all views and watchers that see it. Frames are made at most once per encoding.
+/// One change of one object, shared by all views and watchers that see it.
+///
+/// Frames are made at most once per encoding, by the first watcher that needs one, and their bytes count against the
+/// bound of the log for as long as the event is in it.
 #[doc(alias = "watchCacheEvent")]
 #[derive(Debug)]
 pub struct Event {
@@ -78,42 +81,42 @@ impl Event {
     /// The change as a watcher with this filter sees it, if it does: an object that begins to match is added, one that
     /// no longer does is deleted.
     #[must_use]
-    pub fn change_for(&self, filter: &Filter) -> Option<Change> {
+    pub fn change_for(&self, filter: &Filter) -> Option<ChangeKind> {
         let wanted = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|o| filter.matches(o));
         match (wanted(&self.previous), wanted(&self.object)) {
-            (false, true) => Some(Change::Added),
-            (true, true) => Some(Change::Modified),
-            (true, false) => Some(Change::Deleted),
+            (false, true) => Some(ChangeKind::Added),
+            (true, true) => Some(ChangeKind::Modified),
+            (true, false) => Some(ChangeKind::Deleted),
             (false, false) => None,
         }
     }
 
     /// The object an event of this type carries: the last content for a deletion.
     #[must_use]
-    pub fn subject(&self, change: Change) -> Option<&Arc<Object>> {
+    pub fn subject(&self, change: ChangeKind) -> Option<&Arc<Object>> {
         match change {
-            Change::Deleted => self.previous.as_ref(),
-            Change::Added | Change::Modified => self.object.as_ref(),
+            ChangeKind::Deleted => self.previous.as_ref(),
+            ChangeKind::Added | ChangeKind::Modified => self.object.as_ref(),
         }
     }
 
     /// Returns the event as a line of JSON with the whole object. It is kept in the version of the first caller;
     /// callers of other versions get a frame of their own.
     #[must_use]
-    pub fn frame(&self, change: Change, type_prefix: &[u8]) -> Bytes {
+    pub fn frame(&self, change: ChangeKind, type_prefix: &[u8]) -> Bytes {
         let shared = change.slot(&self.frames).get_or_init(|| self.make_frame(change, type_prefix));
         let object = shared.get(EventType::from(change).prefix().len()..).unwrap_or_default();
         if object.starts_with(type_prefix) { shared.clone() } else { self.make_frame(change, type_prefix) }
     }
 
     /// The event in protobuf, if a watcher has made it.
-    pub(crate) fn protobuf(&self, change: Change) -> Option<&Bytes> {
+    pub(crate) fn protobuf(&self, change: ChangeKind) -> Option<&Bytes> {
         change.slot(&self.others.get()?.protobuf).get()
     }
 
     /// Keeps the protobuf form for other watchers. The first one stays: they are all the same. How many bytes that adds to
     /// the log.
-    pub(super) fn keep_protobuf(&self, change: Change, frame: Bytes) -> usize {
+    pub(super) fn keep_protobuf(&self, change: ChangeKind, frame: Bytes) -> usize {
         let bytes = frame.len();
         let kept = change.slot(&self.others.get_or_init(Box::default).protobuf).set(frame).is_ok();
         if kept { self.count(bytes) } else { 0 }
@@ -121,12 +124,12 @@ impl Event {
 
     /// Returns the event as a delta, `None` if the whole object is to be sent, and the bytes that were added to the
     /// log. It is kept in the version of the first caller.
-    pub(super) fn delta(&self, change: Change, type_prefix: &Bytes) -> (Option<Bytes>, usize) {
+    pub(super) fn delta(&self, change: ChangeKind, type_prefix: &Bytes) -> (Option<Bytes>, usize) {
         let [modified, deleted] = &self.others.get_or_init(Box::default).deltas;
         let slot = match change {
-            Change::Added => return (None, 0),
-            Change::Modified => modified,
-            Change::Deleted => deleted,
+            ChangeKind::Added => return (None, 0),
+            ChangeKind::Modified => modified,
+            ChangeKind::Deleted => deleted,
         };
         let make = || delta::make(self, change, type_prefix);
         let mut made = 0;
@@ -143,7 +146,7 @@ impl Event {
     /// shared: it would be compressed for one watcher all the same.
     pub(super) fn compressed(
         &self,
-        change: Change,
+        change: ChangeKind,
         frame: &Bytes,
         compress: impl FnOnce(&Bytes) -> Bytes,
     ) -> (Option<Bytes>, usize) {
@@ -179,7 +182,7 @@ impl Event {
         self.counted.swap(LEFT, Ordering::Relaxed)
     }
 
-    fn make_frame(&self, change: Change, type_prefix: &[u8]) -> Bytes {
+    fn make_frame(&self, change: ChangeKind, type_prefix: &[u8]) -> Bytes {
         let Some(object) = self.subject(change) else { return Bytes::new() };
         let mut out = BytesMut::with_capacity(object.written_len(type_prefix) + 64);
         frame(change.into(), &mut out, |out| object.write_at(self.revision, type_prefix, out));
@@ -205,7 +208,7 @@ pub(crate) fn frame(kind: EventType, out: &mut BytesMut, object: impl FnOnce(&mu
 
 /// The type of a watch event, by the filter of the watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ChangeKind {
     /// The object matches now and did not before: it was created, or a change made it match.
     Added,
     /// The object matched before and still does.
@@ -214,7 +217,8 @@ pub enum Change {
     Deleted,
 }
 
-impl Change {
+impl ChangeKind {
+    /// The place of the frame of this kind of event.
     fn slot(self, [added, modified, deleted]: &EventFrames) -> &OnceLock<Bytes> {
         match self {
             Self::Added => added,
@@ -224,12 +228,12 @@ impl Change {
     }
 }
 
-impl From<Change> for EventType {
-    fn from(change: Change) -> Self {
+impl From<ChangeKind> for EventType {
+    fn from(change: ChangeKind) -> Self {
         match change {
-            Change::Added => Self::Added,
-            Change::Modified => Self::Modified,
-            Change::Deleted => Self::Deleted,
+            ChangeKind::Added => Self::Added,
+            ChangeKind::Modified => Self::Modified,
+            ChangeKind::Deleted => Self::Deleted,
         }
     }
 }

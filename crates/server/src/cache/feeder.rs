@@ -246,6 +246,8 @@ fn current(works: &mut Vec<CollectionBatch>, collection: Arc<Collection>) -> &mu
     find(works, collection, |collection| Snapshot::clone(&collection.snapshot()))
 }
 
+/// Returns the work of a collection in this batch, begun if it is the first. Searched from the end, since changes of
+/// one collection come together.
 fn find(
     works: &mut Vec<CollectionBatch>,
     collection: Arc<Collection>,

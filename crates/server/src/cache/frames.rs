@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use bytes::Bytes;
 
-use crate::cache::event::{Change, Event};
+use crate::cache::event::{ChangeKind, Event};
 
 /// The sum of late frames, in bytes. Signed: a frame may be subtracted by the feeder an instant before the watcher
 /// that made it adds it.
@@ -24,13 +24,13 @@ impl LateFrames {
     }
 
     /// Keeps the protobuf form of an event for other watchers.
-    pub(crate) fn keep(&self, event: &Event, change: Change, frame: Bytes) {
+    pub(crate) fn keep(&self, event: &Event, change: ChangeKind, frame: Bytes) {
         let counted = event.keep_protobuf(change, frame);
         self.0.fetch_add(counted.cast_signed(), Ordering::Relaxed);
     }
 
     /// The delta form of an event, made once for all watchers; `None` if they get the whole object.
-    pub(crate) fn delta(&self, event: &Event, change: Change, type_prefix: &Bytes) -> Option<Bytes> {
+    pub(crate) fn delta(&self, event: &Event, change: ChangeKind, type_prefix: &Bytes) -> Option<Bytes> {
         let (frame, counted) = event.delta(change, type_prefix);
         if counted > 0 {
             self.0.fetch_add(counted.cast_signed(), Ordering::Relaxed);
@@ -42,7 +42,7 @@ impl LateFrames {
     pub(crate) fn compressed(
         &self,
         event: &Event,
-        change: Change,
+        change: ChangeKind,
         frame: &Bytes,
         compress: impl FnOnce(&Bytes) -> Bytes,
     ) -> Option<Bytes> {
@@ -73,12 +73,15 @@ mod tests {
     fn a_frame_is_compressed_once_for_all_watchers() {
         let object = Object::new("/registry/configmaps/ns/a".into(), 21, OBJECT.into(), Revision(1)).unwrap();
         let (frames, event) = (LateFrames::default(), Event::new(Revision(1), Some(Arc::new(object)), None));
-        let frame = event.frame(Change::Added, b"{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",");
-        let first = frames.compressed(&event, Change::Added, &frame, |_| Bytes::from_static(b"once"));
-        let again = frames.compressed(&event, Change::Added, &frame, |_| unreachable!());
+        let frame = event.frame(ChangeKind::Added, b"{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",");
+        let first = frames.compressed(&event, ChangeKind::Added, &frame, |_| Bytes::from_static(b"once"));
+        let again = frames.compressed(&event, ChangeKind::Added, &frame, |_| unreachable!());
         assert_eq!((first.as_deref(), again.as_deref()), (Some(&b"once"[..]), Some(&b"once"[..])));
         let of_another_version = Bytes::from_static(b"made for one watcher");
-        assert_eq!(frames.compressed(&event, Change::Added, &of_another_version, |_| unreachable!()), None);
+        assert_eq!(
+            frames.compressed(&event, ChangeKind::Added, &of_another_version, |_| unreachable!()),
+            None
+        );
         assert!(frames.get() > 0);
         frames.forget(&event);
         assert_eq!(frames.get(), 0);
@@ -88,12 +91,12 @@ mod tests {
     #[test]
     fn frames_count_as_long_as_their_event_is_in_the_log() {
         let (frames, event) = (LateFrames::default(), Event::new(Revision(1), None, None));
-        frames.keep(&event, Change::Added, Bytes::from_static(b"0123456789"));
-        frames.keep(&event, Change::Added, Bytes::from_static(b"the same again"));
-        frames.keep(&event, Change::Modified, Bytes::from_static(b"01234"));
+        frames.keep(&event, ChangeKind::Added, Bytes::from_static(b"0123456789"));
+        frames.keep(&event, ChangeKind::Added, Bytes::from_static(b"the same again"));
+        frames.keep(&event, ChangeKind::Modified, Bytes::from_static(b"01234"));
         assert_eq!(frames.get(), 15);
         frames.forget(&event);
-        frames.keep(&event, Change::Deleted, Bytes::from_static(b"late"));
+        frames.keep(&event, ChangeKind::Deleted, Bytes::from_static(b"late"));
         assert_eq!(frames.get(), 0);
     }
 }

@@ -72,6 +72,7 @@ impl History {
         self.waiting.is_empty()
     }
 
+    /// Returns the event that a watch with this filter sees for a stored change, if any.
     fn event(&self, change: &listwatch_storage::Change, filter: &Filter) -> Option<FilteredEvent> {
         let version = |(revision, value)| self.collection.object(&change.key, value, revision);
         let object = change.value.clone().and_then(|value| version((change.revision, value)));
@@ -84,6 +85,8 @@ impl History {
     }
 }
 
+/// Sorts an error by what the watcher receives: 410 if a list helps, the end of the stream if the server stops, else
+/// the error.
 fn lost(error: Error, asked: Revision) -> Lost {
     match error {
         Error::Compacted { oldest, .. } => Lost::Expired { asked, oldest },

@@ -21,7 +21,10 @@ pub(crate) struct WatchSlot(u64);
 /// An event, and the cursor that sees it.
 pub(crate) type SlotEvent = (WatchSlot, FilteredEvent);
 
-/// Several cursors, read as one.
+/// Several cursors, read as one in the order of revisions.
+///
+/// Its invariant: nothing is handed out at a revision that some cursor has not looked past. So what a client has
+/// received is always the complete state up to a revision, over all kinds.
 #[derive(Debug)]
 pub(crate) struct MergedCursors {
     cache: Arc<Cache>,
@@ -142,6 +145,7 @@ impl MergedCursors {
         positions.min().unwrap_or_else(|| self.cache.position().get())
     }
 
+    /// Takes the events that are complete: all tracks have looked further than their revisions.
     fn take(&mut self, until: Revision) -> Vec<SlotEvent> {
         let limit = self.frontier().min(until);
         let mut events = Vec::new();

@@ -43,7 +43,7 @@ pub(crate) use collection::Follower;
 pub use cursor::{Cursor, Lost};
 use damage::Damage;
 pub(crate) use event::frame;
-pub use event::{Change, Event};
+pub use event::{ChangeKind, Event};
 pub use filter::{FieldLookup, Filter};
 pub(crate) use frames::LateFrames;
 pub(crate) use merge::{MergedCursors, SlotEvent, WatchSlot};

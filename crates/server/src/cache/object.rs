@@ -224,6 +224,8 @@ impl Object {
         self.outline.set(Box::new(outline)).map_or(0, |()| bytes)
     }
 
+    /// Writes a part of the object with its resourceVersion spliced in. Revision 0 has none, for objects that are not
+    /// stored.
     fn spliced(&self, revision: Revision, from: usize, to: usize, out: &mut BytesMut) {
         let splice = self.splice as usize;
         out.extend_from_slice(self.value.get(from..splice).unwrap_or_default());

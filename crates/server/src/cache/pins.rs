@@ -25,6 +25,7 @@ pub(crate) struct Pins {
     pins: Mutex<VecDeque<Pin>>,
 }
 
+/// A snapshot that is kept for the next page of a list.
 #[derive(Debug)]
 struct Pin {
     collection: Arc<str>,

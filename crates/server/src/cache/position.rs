@@ -12,6 +12,9 @@ use listwatch_wire::Revision;
 use tokio::sync::Notify;
 
 /// The position of the cache: every change up to this revision is in every collection and view. It never moves back.
+///
+/// Moved by the feeder alone, after all collections of a batch are published. A reader that waited for a revision
+/// here may read any collection.
 #[derive(Debug, Default)]
 pub struct Position {
     /// The revision, as a number for atomic access.

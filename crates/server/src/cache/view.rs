@@ -16,14 +16,15 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
 
-use crate::cache::event::{Change, Event};
+use crate::cache::event::{ChangeKind, Event};
 use crate::cache::filter::Filter;
 
-/// An event as one filter sees it: an update may be an ADDED or DELETED for a watcher with a selector.
+/// An event as one filter sees it: an update may be an ADDED or DELETED for a watcher with a selector. Two words; the
+/// event itself is shared with the other filters.
 #[derive(Clone, Debug)]
 pub struct FilteredEvent {
     /// The change as the watcher sees it.
-    pub change: Change,
+    pub change: ChangeKind,
     /// The change itself.
     pub event: Arc<Event>,
 }
@@ -233,6 +234,7 @@ impl View {
 }
 
 impl RecentEvents {
+    /// Drops events up to a revision that all watchers have passed.
     fn trim(&mut self, keep_after: Revision) {
         while let Some(filtered) = self.events.front() {
             if filtered.event.revision > keep_after {

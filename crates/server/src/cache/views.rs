@@ -94,6 +94,7 @@ impl Views {
         }
     }
 
+    /// Takes a view out of the index by label, and the label with it if no view is left.
     fn remove_label(&mut self, view: &Arc<View>, key: &str, value: Option<&str>) {
         let Some(views) = self.labels.get_mut(key) else { return };
         match value {

@@ -130,7 +130,7 @@ async fn read(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status> {
 
 /// The request as it is sent on: without credentials and headers of the connection, with the identity of the user.
 ///
-/// Identity goes in headers that the extension server believes because of this server's certificate. Headers of that
+/// Identity goes in headers that the extension server trusts because of this server's certificate. Headers of that
 /// form which the client sent must be removed first.
 fn outgoing(request: &Request, user: &User, body: Bytes) -> Result<HttpRequest<Full<Bytes>>, Status> {
     let path = percent_encoding::utf8_percent_encode(&request.path, PATH).to_string();

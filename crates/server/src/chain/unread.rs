@@ -21,7 +21,8 @@ use crate::http::body::{Body, BodyPieces, Response};
 /// Shorter answers are not counted: the stream that carries one takes as much.
 const COUNTED_ABOVE: usize = 4 << 10;
 
-/// Counters of what was not read yet.
+/// Counters of the bytes that were sent to clients and not read by them, per share of users. No answer is ever cut
+/// short by them: they only delay the next request.
 #[derive(Debug)]
 pub(crate) struct UnreadAnswers {
     /// The bytes that one user may leave unread.
@@ -152,7 +153,7 @@ mod tests {
 
     /// Lists count by what they hold: one in protobuf keeps up to 4 MB until it is read, and a thousand of them held gigabytes.
     #[tokio::test]
-    async fn what_a_list_has_ready_counts() {
+    async fn the_ready_piece_of_a_list_counts_as_unread() {
         let answers = UnreadAnswers::new(100_000, 30_000);
         let _small = answers.count("a", Response::new(pieces(1000)), turns);
         assert!(answers.wait("a").now_or_never().is_some());
@@ -164,7 +165,7 @@ mod tests {
 
     /// One connection held 800 MB: a thousand streams with an object of a megabyte each, none of which was read.
     #[tokio::test]
-    async fn whoever_reads_nothing_gets_no_more_answers() {
+    async fn a_client_that_reads_nothing_gets_no_more_answers() {
         let answers = UnreadAnswers::new(100_000, 30_000);
         let first = answers.count("a", full(90_000), turns);
         assert!(answers.wait("a").now_or_never().is_some(), "within the share");

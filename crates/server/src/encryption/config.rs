@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_without_showing_secrets() {
+    fn invalid_configurations_are_refused_without_showing_secrets() {
         for part in [
             "",
             "- resources: [secrets]\n  providers: []\n",

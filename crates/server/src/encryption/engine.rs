@@ -17,6 +17,9 @@ use listwatch_storage::{
 use crate::encryption::config::EncryptionConfig;
 
 /// A storage engine that keeps the values of chosen resources encrypted in another engine.
+///
+/// Everything else of the inner engine passes through: order, revisions, conditions, history. A condition never
+/// depends on a value, so encryption cannot change which write wins.
 #[doc(alias = "EncryptionAtRest")]
 #[derive(Debug)]
 pub struct Encrypted {

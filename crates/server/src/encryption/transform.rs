@@ -67,7 +67,8 @@ impl EncryptionKey {
     }
 }
 
-/// The providers of a resource: the first one encrypts, all of them decrypt.
+/// The providers of a resource: the first one encrypts, all of them decrypt. Removing a key makes values that it
+/// encrypted unreadable, so rotate by adding the new key first.
 #[doc(alias = "Transformer")]
 #[derive(Debug)]
 pub(super) struct ValueTransform {

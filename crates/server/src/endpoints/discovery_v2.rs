@@ -124,7 +124,7 @@ pub(crate) fn answer(request: &Request, known: Known<'_>, core: bool) -> Respons
     with_etag(request, serde_json::to_vec(&document).unwrap_or_default())
 }
 
-/// A version that is served here, or the one an extension API server told about itself.
+/// A version that is served here, or one from the discovery of an extension API server.
 fn version(known: Known<'_>, group: &str, version: Arc<str>) -> ApiVersionDiscovery {
     let remote = known.remotes.iter().find(|remote| &*remote.group == group && remote.version == version);
     if let Some(remote) = remote {

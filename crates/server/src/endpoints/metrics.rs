@@ -31,6 +31,7 @@ pub(crate) async fn answer(api: &Api) -> Response {
     respond::full(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
 }
 
+/// Writes the figures of the audit log; zeros if there is none.
 fn audit(api: &Api, out: &mut String) {
     let (written, dropped) = api.audit.as_ref().map(|audit| audit.counts()).unwrap_or_default();
     for (name, help, count) in [

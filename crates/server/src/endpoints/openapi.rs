@@ -75,9 +75,6 @@ pub(super) fn accepted(request: &Request, offered: &[&'static str]) -> Option<&'
 
 /// The v2 document.
 ///
-/// Made at most once per state of the registry and then shared (`api.documents`): several megabytes and the most
-/// expensive document there is.
-///
 /// Several megabytes and the most expensive document there is, so requests that come at the same time share one
 /// (`api.documents`), which is forgotten soon afterwards.
 async fn everything(api: Arc<Api>, request: &Request) -> Option<Response> {

@@ -14,6 +14,7 @@ fn object(name: &str, spec: Value) -> Value {
     json!({"metadata": {"name": name, "annotations": {AUTO_UPDATE: "true"}}, "spec": spec})
 }
 
+/// A priority level that queues, with kube-apiserver's length of a queue.
 fn queuing(name: &str, (shares, lendable): (u32, u32), (queues, hand): (u32, u32)) -> Value {
     object(
         name,
@@ -59,6 +60,7 @@ fn system_accounts() -> Value {
     json!({"kind": "ServiceAccount", "serviceAccount": {"name": "*", "namespace": "kube-system"}})
 }
 
+/// A rule about resources of one group, in all namespaces.
 fn resources(verbs: &[&str], group: &str, resources: &[&str], cluster_scope: bool) -> Value {
     let mut rule = json!({"verbs": verbs, "apiGroups": [group], "resources": resources, "namespaces": ["*"]});
     if let (true, Some(rule)) = (cluster_scope, rule.as_object_mut()) {
@@ -76,6 +78,7 @@ fn everything(subjects: Value) -> Value {
     })
 }
 
+/// A flow schema with one rule. An empty distinguisher makes all its requests one flow.
 fn schema(name: &str, level: &str, precedence: u32, by: &str, rules: Value) -> Value {
     let mut spec = json!({
         "priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence, "rules": [rules],

@@ -31,6 +31,7 @@ impl FlowSchema {
 }
 
 impl PolicyRulesWithSubjects {
+    /// True if a request of this user is among those of the rule.
     fn takes(&self, user: &User, request: &Attributes<'_>) -> bool {
         self.subjects.iter().any(|subject| subject.is(user))
             && match request.resource.is_empty() {
@@ -41,6 +42,7 @@ impl PolicyRulesWithSubjects {
 }
 
 impl FlowSubject {
+    /// True if the subject names the user, one of its groups, or its service account.
     fn is(&self, user: &User) -> bool {
         let named = |named: &Option<Named>, test: &dyn Fn(&Named) -> bool| named.as_ref().is_some_and(test);
         match self.kind.as_str() {
@@ -59,6 +61,7 @@ impl FlowSubject {
 }
 
 impl ResourceRule {
+    /// True if the rule is about the resource, the verb and the namespace of a request.
     fn takes(&self, request: &Attributes<'_>) -> bool {
         lists(&self.verbs, request.verb)
             && (is_any(&self.resources) || self.resources.iter().any(|wanted| names(wanted, request)))

@@ -279,6 +279,8 @@ fn standing() -> Vec<FlowSchema> {
     standing
 }
 
+/// Reads the objects of a collection. One that cannot be read is logged and ignored: a broken object must not stop
+/// the server from serving.
 fn read<T: serde::de::DeserializeOwned>(collection: &Collection, snapshot: &Snapshot) -> Vec<T> {
     let walk = collection.walk(&Filter::default(), None);
     let objects = snapshot.range(&walk).filter_map(|object| match serde_json::from_slice(object.stored()) {

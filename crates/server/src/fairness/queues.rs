@@ -51,6 +51,7 @@ struct WaitingRequest<T> {
     token: T,
 }
 
+/// One of the queues that flows are dealt to.
 #[derive(Debug)]
 struct FlowQueue<T> {
     waiting: VecDeque<WaitingRequest<T>>,
@@ -332,6 +333,7 @@ impl DemandMeter {
         self.high = self.high.max(demand);
     }
 
+    /// Returns the demand since the last call and begins anew. Average and deviation are weighted by time.
     fn take(&mut self, now: f64) -> Demand {
         let seconds = self.seconds.max(f64::MIN_POSITIVE);
         let average = self.sum / seconds;

@@ -86,6 +86,7 @@ impl<T> Order<T> {
         free
     }
 
+    /// Adds a request to the queue of its user. A user with an empty queue joins the end of the round.
     fn wait(&mut self, user: u64, waiting: T) {
         let queue = self.waiting.entry(user).or_default();
         if queue.is_empty() {

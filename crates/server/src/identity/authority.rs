@@ -25,7 +25,8 @@ pub(crate) const VALIDITY: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The time before its end at which a certificate is replaced.
 pub(crate) const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// A CA: its certificate and its private key, both in PEM. `Debug` shows neither.
+/// A CA: its certificate and its private key, both in PEM. `Debug` shows neither, because options and errors end up
+/// in logs.
 pub(crate) struct Authority {
     /// Its certificate, in PEM.
     pub(crate) certificate: String,

@@ -15,7 +15,8 @@ use crate::{Error, KeepKeys, Options, Security, files};
 /// The prefix of the keys of secrets in the storage engine, outside of everything that the API serves.
 const PREFIX: &str = "/bootstrap/";
 
-/// A place for secrets, chosen by [`Options::keys`].
+/// A place for secrets, chosen by [`Options::keys`](crate::Options::keys). Reading one that does not exist creates
+/// it, once, even if several servers try.
 #[derive(Debug)]
 pub(crate) enum SecretStore {
     /// In memory: gone with the process.

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_default_role_lacks_is_given_back_and_what_it_has_besides_stays() {
+    fn default_roles_regain_missing_rules_and_keep_added_ones() {
         let wanted = of("system:basic-user");
         let mut stored = wanted.clone();
         stored.put("rules", json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]));

@@ -73,6 +73,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
+    /// A driver that has seen nothing: the first pass over the store fills the graph.
     pub(super) fn new(api: Arc<Api>, ca_pem: Option<String>) -> Self {
         Self {
             api,

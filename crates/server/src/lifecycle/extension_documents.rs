@@ -31,7 +31,7 @@ const V2_EVERY: Duration = Duration::from_secs(60);
 /// v2 documents that are downloaded and parsed at a time: as trees they take ten times their bytes.
 const V2_AT_A_TIME: usize = 2;
 
-/// Downloads documents.
+/// Downloads the documents of extension API servers. The v2 documents are large, so only some are fetched at a time.
 #[derive(Debug)]
 pub(super) struct ExtensionDocuments {
     api: Arc<Api>,

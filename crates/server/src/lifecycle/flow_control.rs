@@ -100,6 +100,8 @@ async fn set_dangling(api: &Api) -> Result<(), Status> {
     Ok(())
 }
 
+/// Returns the object with the condition `Dangling`, or none if it has that already: an unchanged status is not
+/// written.
 fn with_condition(stored: &Value, dangling: bool, message: &str) -> Option<Value> {
     let status = if dangling { "True" } else { "False" };
     let conditions = stored.at("status").list("conditions");

@@ -93,8 +93,7 @@ fn inside(resource: &Resource, namespace: &str) -> Vec<Arc<Object>> {
     resource.collection.snapshot().range(&walk).cloned().collect()
 }
 
-/// Removes the finalizer of the namespace; the write that takes the last one deletes it.
-/// Removes the finalizer `kubernetes` from a namespace that is empty, so that it can be deleted.
+/// Removes the finalizer `kubernetes` from an empty namespace. The write that takes the last finalizer away deletes it.
 async fn remove_kubernetes_finalizer(api: &Api, namespaces: &Resource, name: &str) -> Result<(), Status> {
     amend(api, namespaces, None, name, |namespace| {
         let mut new = namespace.clone();

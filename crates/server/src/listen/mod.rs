@@ -33,7 +33,7 @@ use crate::listen::tls::Tls;
 /// immediate retry would spin until one is closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Makes the handler of each new connection.
+/// Makes the handler of each new connection. It is what the listener knows of the server above it.
 pub(crate) trait Connect: Send + Sync + 'static {
     /// Answers the requests of one connection.
     type Handler: Handler;

@@ -61,6 +61,7 @@ pub(crate) fn line(out: &mut String, name: &str, labels: impl Display, value: im
     let _ = writeln!(out, "{name}{{{labels}}} {value}");
 }
 
+/// Writes the counters and durations of requests, under kube-apiserver's names.
 fn requests(requests: &RequestMetrics, out: &mut String) {
     let all = requests.all();
     let name = "apiserver_request_total";
@@ -77,6 +78,7 @@ fn requests(requests: &RequestMetrics, out: &mut String) {
     }
 }
 
+/// Writes the number of requests in progress.
 fn in_flight(requests: &RequestMetrics, out: &mut String) {
     let name = "apiserver_current_inflight_requests";
     family(out, name, "gauge", "Requests being served now, without watches.");

@@ -69,6 +69,7 @@ impl RecentErrors {
 }
 
 impl RequestError {
+    /// The entry as the debug page shows it.
     fn describe(&self) -> Value {
         json!({
             "time": self.at.to_string(), "code": self.code.as_u16(), "method": self.method.as_str(),

@@ -12,6 +12,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+/// A TLS stream that ends where its connection ends. Some servers close without `close_notify`; HTTP itself says
+/// whether the response was complete.
 pub(super) struct ClosedByEof(pub(super) TlsStream<TcpStream>);
 
 impl AsyncRead for ClosedByEof {

@@ -16,18 +16,18 @@
 
 mod closed;
 mod endpoint;
+mod identity;
 mod idle;
+mod limits;
 mod remote;
 pub(crate) mod tls;
 mod words;
 
-use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -41,48 +41,11 @@ use tokio_rustls::TlsConnector;
 
 use closed::ClosedByEof;
 pub(crate) use endpoint::Endpoint;
+pub(crate) use identity::identity_headers;
 use idle::IdleConnections;
+pub use limits::WebhookLimits;
 pub(crate) use remote::{ClientIdentity, Remote};
 pub(crate) use words::CallError;
-
-/// Bounds of what webhooks may cost.
-///
-/// All of them hold per call or per target. The number of calls at one time is bounded by the requests that make
-/// them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WebhookLimits {
-    /// Bytes of an answer. A patch may replace a whole object, which has at most 3 MiB, in base64 and with its old values.
-    pub response_bytes: usize,
-    /// Connections kept per webhook between calls. More may be open while they are used.
-    pub idle_connections: usize,
-    /// Time after which a connection that nobody has used is closed, as in Go's client: its target may be gone for ever.
-    pub idle_timeout: Duration,
-    /// Objects in one review of a conversion webhook, and how many bytes of them: one that does not fit goes alone.
-    pub conversion_objects: usize,
-    /// See `conversion_objects`.
-    pub conversion_bytes: usize,
-    /// Time that a conversion webhook has to answer, as in kube-apiserver.
-    pub conversion_timeout: Duration,
-    /// Bytes of the OpenAPI v2 document of an extension API server: as much as that of Kubernetes itself. Larger ones are not merged.
-    pub openapi_bytes: usize,
-    /// Bytes of what extension API servers add to `/openapi/v2` together. What does not fit is left out, the lowest priority first.
-    pub merged_openapi_bytes: usize,
-}
-
-impl Default for WebhookLimits {
-    fn default() -> Self {
-        Self {
-            response_bytes: 16 << 20,
-            idle_connections: 32,
-            idle_timeout: Duration::from_secs(90),
-            conversion_objects: 100,
-            conversion_bytes: 1 << 20,
-            conversion_timeout: Duration::from_secs(30),
-            openapi_bytes: 4 << 20,
-            merged_openapi_bytes: 16 << 20,
-        }
-    }
-}
 
 /// A resolved target: where to connect, the name to verify and the TLS configuration. Connections are kept per target
 /// and trust, so a changed CA bundle never reuses a connection that an older one verified.
@@ -123,6 +86,7 @@ pub(crate) struct OutboundCall<'a> {
 }
 
 impl OutboundCall<'_> {
+    /// Builds the request. `Host` is the name of the target, also where the connection goes to another address.
     fn request(&self, target: &WebhookAddress) -> Result<Request<Full<Bytes>>, http::Error> {
         let mut request = Request::builder()
             .method(self.method.clone())
@@ -154,48 +118,6 @@ impl BusyConnection {
         self.idle.put(self.key, self.connection);
     }
 }
-
-/// Writes the identity of a user as extension API servers read it, in place of any that the headers claim.
-pub(crate) fn identity_headers(
-    headers: &mut HeaderMap,
-    name: &str,
-    uid: &str,
-    groups: &[String],
-    extra: &BTreeMap<String, Vec<String>>,
-) {
-    let claimed: Vec<HeaderName> =
-        headers.keys().filter(|name| name.as_str().starts_with("x-remote-")).cloned().collect();
-    claimed.iter().for_each(|name| drop(headers.remove(name)));
-    let single = [("x-remote-user".to_owned(), name), ("x-remote-uid".to_owned(), uid)];
-    let single = single.into_iter().filter(|(_, value)| !value.is_empty());
-    let groups = groups.iter().map(|group| ("x-remote-group".to_owned(), group.as_str()));
-    let extra = extra.iter().flat_map(|(key, values)| {
-        let key = format!("x-remote-extra-{}", percent_encoding::utf8_percent_encode(key, HEADER_KEY));
-        values.iter().map(move |value| (key.clone(), value.as_str()))
-    });
-    for (name, value) in single.chain(groups).chain(extra) {
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
-            headers.append(name, value);
-        }
-    }
-}
-
-/// The characters that the name of a header cannot have, and the sign that escapes begin with.
-const HEADER_KEY: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
-    .remove(b'!')
-    .remove(b'#')
-    .remove(b'$')
-    .remove(b'&')
-    .remove(b'\'')
-    .remove(b'*')
-    .remove(b'+')
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'^')
-    .remove(b'_')
-    .remove(b'`')
-    .remove(b'|')
-    .remove(b'~');
 
 /// Makes requests to webhooks and keeps the connections.
 #[derive(Debug)]

@@ -85,7 +85,7 @@ impl Remote {
 mod tests {
     use super::*;
 
-    /// A password in a URL would be told wherever the URL is.
+    /// A password in a URL would appear in logs and errors, which show the URL.
     #[test]
     fn only_https_without_credentials() {
         for url in ["http://a/", "https:///x", "https://user:hunter2@a/", "ftp://a", "no url"] {

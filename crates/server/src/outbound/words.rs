@@ -117,6 +117,7 @@ pub(super) fn unverified(error: &io::Error) -> String {
     }
 }
 
+/// Words a certificate error as Go does, since the text reaches users through the Status of a failed webhook.
 fn certificate(why: &CertificateError) -> String {
     match why {
         // A self-signed CA certificate that is not in the bundle is `Other` here.

@@ -16,7 +16,8 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
-use crate::allocate::services::{self, Reservation};
+use crate::allocate::reservation::Reservation;
+use crate::allocate::services;
 use crate::api::stored::Stored;
 use crate::api::{Api, Operation, RequestOptions, blocking};
 use crate::auth::{Attributes, certificates};

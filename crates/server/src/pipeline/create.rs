@@ -12,13 +12,14 @@ use listwatch_wire::json::Value;
 use listwatch_wire::options::{WriteKind, WriteOptions};
 use listwatch_wire::status::StatusReason;
 
-use crate::allocate::services::Reservation;
+use crate::allocate::reservation::Reservation;
 use crate::api::stored::{Stored, fresh};
 use crate::api::{Api, RequestOptions};
 use crate::pipeline::change::ObjectChange;
+use crate::pipeline::commit::{CommitConflict, insert};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, expected, place};
-use crate::pipeline::transaction::{CommitConflict, Done, insert};
+use crate::pipeline::transaction::Done;
 use crate::pipeline::{Answer, WriteRequest, body};
 use crate::registry::Resource;
 use crate::registry::view::ObjectView;

@@ -21,7 +21,8 @@ use crate::api::{Api, Attributes, Operation, RequestOptions};
 use crate::cache::Object;
 use crate::pipeline::change::is_done;
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::{Decide, Done, Verdict, change, remove_unreadable};
+use crate::pipeline::transaction::{Decide, Done, Verdict, change};
+use crate::pipeline::unreadable::remove_unreadable;
 use crate::pipeline::{WriteUser, seconds};
 
 const ORPHAN: &str = "orphan";

@@ -6,11 +6,11 @@
 //! 1. decode the [`body`] (or the [`mod@patch`]) and check it against its path ([`target`]);
 //! 2. fill in defaults, by the strategy of the resource (`registry/strategy.rs`);
 //! 3. [`mod@change`]: field ownership ([`managed`]), mutating admission, `prepare`, allocation, validation, validating admission;
-//! 4. [`transaction`]: size and depth, canonical encoding, and the commit under the condition that the stored object
-//!    is still the one that was read; otherwise again from 3 with the newer one. The [`origin`] of the change goes with it.
+//! 4. [`transaction`] and [`commit`]: size and depth, canonical encoding, and the write under the condition that the stored
+//!    object is still the one that was read; otherwise again from 3 with the newer one. The [`origin`] of the change goes with it.
 //!
-//! [`mod@create`] is the whole way of a POST, [`mod@delete`] that of a deletion, [`internal`] that of the server's
-//! own writes. The watch cache learns of a write from the log of the engine.
+//! [`mod@create`] is the whole way of a POST, [`mod@delete`] that of a deletion ([`unreadable`] if the object is damaged), [`internal`]
+//! that of the server's own writes. The watch cache learns of a write from the log of the engine.
 //!
 //! Large objects are worked on beside the async workers (`api/blocking.rs`).
 //!
@@ -19,6 +19,7 @@
 pub(crate) mod body;
 pub(crate) mod change;
 pub(crate) mod collected;
+pub(crate) mod commit;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod internal;
@@ -27,6 +28,7 @@ pub(crate) mod origin;
 pub(crate) mod patch;
 pub(crate) mod target;
 pub(crate) mod transaction;
+pub(crate) mod unreadable;
 pub(crate) mod yaml;
 
 use std::sync::Arc;

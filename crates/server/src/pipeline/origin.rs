@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stored_reads_back_and_long_names_are_cut() {
+    fn origins_read_back_and_long_names_are_cut() {
         let time = Timestamp::from_second(1_700_000_000).unwrap();
         for user in ["alice", "", "with spaces", "system:serviceaccount:a:b"] {
             assert_eq!(read(&origin(user, time)), Some((user, time)));

@@ -5,25 +5,22 @@
 //! it returns the newer one and the verb decides again. Before an error or "nothing to do" becomes the response, the
 //! engine is asked if the cached object was current, so that no client sees its own earlier write ignored.
 //!
-//! Deciding is `change.rs` and `delete.rs`; size, depth and canonical encoding are checked here, at the
-//! commit.
+//! Deciding is `change.rs` and `delete.rs`; encoding, the bounds on size and depth and the write itself are in `commit.rs`. Nothing
+//! here knows what a verb does: it asks again until an answer holds.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use listwatch_kinds::tree::Tree;
-use listwatch_storage::{self as storage, Expect, KeyValue, Write};
-use listwatch_wire::json::{Encoded, Value, json, raw};
-use listwatch_wire::{Revision, Status, json};
+use listwatch_storage::{Expect, Write};
+use listwatch_wire::json::Value;
+use listwatch_wire::{Revision, Status};
 
+use crate::api::Api;
 use crate::api::stored::{Stored, cached, fresh};
-use crate::api::{Api, convert};
 use crate::cache::Object;
-use crate::cache::fresh::storage_status;
-use crate::pipeline::origin::origin;
+use crate::pipeline::commit::{Commit, CommitConflict, keep, remove, store};
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody};
-use crate::registry::recent::WrittenTree;
 
 /// The decision of a verb about the stored object. It is only tried: the commit may fail and the verb be asked again.
 #[derive(Debug)]
@@ -78,17 +75,6 @@ pub(crate) trait Decide: Send {
     fn charges(&mut self) -> Vec<Write> {
         Vec::new()
     }
-}
-
-/// The reason why a commit did not take place.
-///
-/// A conflict about the object comes with its newer state, so that the next attempt needs no read.
-#[derive(Debug)]
-pub(crate) enum CommitConflict<T> {
-    /// The object is at another revision: this is it, or `None` if it is gone.
-    Object(Option<T>),
-    /// A quota or claim that was to be written in the same transaction has changed.
-    Charge,
 }
 
 /// A decision that waits for nothing.
@@ -165,268 +151,6 @@ async fn attempt(
         Ok(object) => Ok(Ok(Done::Stored { object, created })),
         Err(conflict) => conflict.read(api, target).await.map(Err),
     }
-}
-
-/// The conditions of a commit, and what is committed with it.
-struct Commit<'a> {
-    /// The object before.
-    before: Option<&'a Stored>,
-    /// The revision at which the object must still be, or its absence.
-    expect: Expect,
-    /// The bytes it may have.
-    room: usize,
-    /// Writes of quotas and claims that are committed with it, or not at all.
-    charges: Vec<Write>,
-}
-
-impl CommitConflict<KeyValue> {
-    async fn read(self, api: &Api, target: &Target<'_>) -> Result<CommitConflict<Stored>, Status> {
-        Ok(match self {
-            Self::Object(Some(found)) => {
-                CommitConflict::Object(Some(Stored::from_engine(api, target, found).await?))
-            }
-            Self::Object(None) => CommitConflict::Object(None),
-            Self::Charge => CommitConflict::Charge,
-        })
-    }
-}
-
-/// Leaves an object as it is, except that it is rewritten if the store encrypts it with an outdated key.
-///
-/// Makes rotation of an encryption key as simple as writing every object without a change.
-async fn keep(
-    api: &Api,
-    target: &Target<'_>,
-    seen: Option<Stored>,
-) -> Result<Result<Done, CommitConflict<Stored>>, Status> {
-    let stored = seen.ok_or_else(|| target.not_found())?;
-    let mut revision = stored.revision;
-    if let Some(same) = outdated(api, target, revision).await? {
-        match put(api, target, Some(same), Expect::At(revision), Vec::new()).await? {
-            Ok(written) => revision = written,
-            Err(conflict) => return conflict.read(api, target).await.map(Err),
-        }
-    }
-    Ok(Ok(Done::Stored { object: shown(target, stored.bytes, revision)?, created: false }))
-}
-
-/// The stored value, if the store would keep it in another form now.
-async fn outdated(api: &Api, target: &Target<'_>, at: Revision) -> Result<Option<Bytes>, Status> {
-    let failed = |error| storage_status(&error);
-    if !api.engine.is_outdated(&target.key).await.map_err(failed)? {
-        return Ok(None);
-    }
-    // As it is stored, in whatever version: an object that was read may have been converted.
-    let found = api.engine.get(&target.key, None).await.map_err(failed)?;
-    Ok(found.filter(|found| found.revision == at).map(|found| found.value))
-}
-
-/// Removes the object and its claims.
-async fn remove(
-    api: &Api,
-    target: &Target<'_>,
-    last: Value,
-    seen: Option<Stored>,
-) -> Result<Result<Done, CommitConflict<Stored>>, Status> {
-    let Some(stored) = seen else { return Err(target.not_found()) };
-    let last = encode(api, target, last).await?;
-    let claims = claims(api, target, Some(&stored.value), None).await?;
-    match put(api, target, None, Expect::At(stored.revision), claims).await? {
-        Ok(revision) => {
-            let object = shown(target, last, stored.revision)?;
-            Ok(Ok(Done::Removed { object, at: revision }))
-        }
-        Err(conflict) => conflict.read(api, target).await.map(Err),
-    }
-}
-
-/// Stores an object if the conditions hold.
-///
-/// The tree is kept beside the bytes for the next writer only if reading the bytes would give the same tree.
-async fn store(
-    api: &Api,
-    target: &Target<'_>,
-    object: Value,
-    commit: Commit<'_>,
-) -> Result<Result<Arc<Object>, CommitConflict<KeyValue>>, Status> {
-    let rules = &target.resource.rules;
-    let Commit { before, expect, room, mut charges } = commit;
-    charges.extend(claims(api, target, before.map(|stored| &stored.value), Some(&object)).await?);
-    let mut stored = object.clone();
-    convert::to_stored(api, target.resource, &mut stored).await?;
-    let Encoded { bytes, spans, exact, .. } = encode_within(room, &mut stored, before)?;
-    let bytes = Bytes::from(bytes);
-    match put(api, target, Some(bytes.clone()), expect, charges).await? {
-        Ok(revision) => {
-            // A tree that was converted may read back as another one.
-            if exact && stored.is_same(&object) {
-                let version = WrittenTree { value: object, bytes: bytes.clone(), spans: spans.into() };
-                api.recent.put(&target.key, revision, rules, version);
-            }
-            shown(target, bytes, revision).map(Ok)
-        }
-        Err(conflict) => Ok(Err(conflict)),
-    }
-}
-
-/// The writes of claims that are committed with an object.
-async fn claims(
-    api: &Api,
-    target: &Target<'_>,
-    before: Option<&Value>,
-    after: Option<&Value>,
-) -> Result<Vec<Write>, Status> {
-    let writes = api.allocator.claims.writes(&*api.engine, target, before, after).await;
-    writes.map_err(|error| storage_status(&error))
-}
-
-/// The stored form, if it has no more than `room` bytes and is no deeper than what can be read again. As in
-/// kube-apiserver, an object that does not fit is tried once more without `managedFields`, which repeat all field names
-/// and are nested deeper than the fields.
-///
-/// The limit is etcd's default request size in kube-apiserver, hence the words of its error.
-fn encode_within(room: usize, object: &mut Value, before: Option<&Stored>) -> Result<Encoded, Status> {
-    let fits = |encoded: &Encoded| encoded.bytes.len() <= room && encoded.depth <= json::MAX_DEPTH;
-    let mut encoded = json::encode_after(object, before.and_then(Stored::written));
-    if !fits(&encoded)
-        && let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut)
-    {
-        meta.remove("managedFields");
-        encoded = json::encode_after(object, before.and_then(Stored::written));
-    }
-    match encoded {
-        encoded if fits(&encoded) => Ok(encoded),
-        Encoded { depth, .. } if depth > json::MAX_DEPTH => Err(Status::bad_request("exceeded max depth")),
-        // The text that clients know, which comes from the store of kube-apiserver.
-        _ => Err(Status::unknown_reason("etcdserver: request is too large")),
-    }
-}
-
-/// Writes or removes the object, with charges in one transaction. A write of admission configuration returns only
-/// once the cache has it, so that the next request is admitted by it.
-///
-/// The only function that writes objects to the engine.
-async fn put(
-    api: &Api,
-    target: &Target<'_>,
-    value: Option<Bytes>,
-    expect: Expect,
-    charges: Vec<Write>,
-) -> Result<Result<Revision, CommitConflict<KeyValue>>, Status> {
-    let origin = Some(origin(target.user, jiff::Timestamp::now()));
-    let write = Write { key: Arc::clone(&target.key), value, expect, origin };
-    let written = if charges.is_empty() {
-        let written = api.engine.write(write).await.map_err(|error| storage_status(&error))?;
-        match written {
-            storage::Written::Done { revision } => Ok(revision),
-            storage::Written::Refused { current } => Err(CommitConflict::Object(current)),
-        }
-    } else {
-        put_charged(api, write, charges).await?
-    };
-    if let Ok(revision) = &written
-        && crate::admission::is_configuration(target.resource)
-    {
-        // Answered only when this server enforces it: plugins read the cache.
-        api.cache.position().wait_for(*revision, api.options.requests.version_wait).await;
-    }
-    Ok(written)
-}
-
-/// Writes an object with charges of quotas and claims, all or nothing.
-async fn put_charged(
-    api: &Api,
-    write: Write,
-    charges: Vec<Write>,
-) -> Result<Result<Revision, CommitConflict<KeyValue>>, Status> {
-    let expect = write.expect;
-    let origin = write.origin.clone();
-    let charges = charges.into_iter().map(|charge| Write { origin: origin.clone(), ..charge });
-    let writes = std::iter::once(write).chain(charges).collect();
-    let outcome = api.engine.transact(writes).await.map_err(|error| storage_status(&error))?;
-    Ok(match outcome {
-        storage::Transacted::Done { revisions } => Ok(revisions.first().copied().unwrap_or_default()),
-        storage::Transacted::Refused { current } => {
-            let object = current.into_iter().next().flatten();
-            let holds = expect.holds(object.as_ref().map(|found| found.revision));
-            Err(if holds { CommitConflict::Charge } else { CommitConflict::Object(object) })
-        }
-    })
-}
-
-/// Removes an object that cannot be read, without its finalizers: it can be neither marked nor updated. `None` if it
-/// can be read or does not exist.
-///
-/// # Errors
-/// Those of `check`, 409 if the object changed meanwhile, 5xx.
-pub(crate) async fn remove_unreadable(
-    api: &Api,
-    target: &Target<'_>,
-    check: impl Fn(&Value, Revision) -> Result<(), Status>,
-) -> Result<Option<Done>, Status> {
-    let found = match api.engine.get(&target.key, None).await {
-        Err(storage::Error::Corrupt(_)) => return remove_damaged(api, target, check).await.map(Some),
-        found => found.map_err(|error| storage_status(&error))?,
-    };
-    let Some(found) = found.filter(|found| Value::read(&found.value).is_err()) else { return Ok(None) };
-    let identity = identity(target, &found.value);
-    check(&identity, found.revision)?;
-    tracing::warn!(key = &*target.key, "an object that cannot be read is deleted without its finalizers");
-    match put(api, target, None, Expect::At(found.revision), Vec::new()).await? {
-        Ok(_) => Ok(Some(Done::Dry { object: identity, created: false, removed: true })),
-        Err(_) => Err(target.modified()),
-    }
-}
-
-/// Removes an object whose stored bytes are corrupt.
-async fn remove_damaged(
-    api: &Api,
-    target: &Target<'_>,
-    check: impl Fn(&Value, Revision) -> Result<(), Status>,
-) -> Result<Done, Status> {
-    let identity = identity(target, b"");
-    check(&identity, Revision::ZERO)?;
-    tracing::warn!(key = &*target.key, "a damaged object is deleted without its finalizers");
-    match put(api, target, None, Expect::Any, Vec::new()).await? {
-        Ok(_) => Ok(Done::Dry { object: identity, created: false, removed: true }),
-        Err(_) => Err(target.not_found()),
-    }
-}
-
-/// The revision and size of an object, known without reading it.
-fn identity(target: &Target<'_>, bytes: &[u8]) -> Value {
-    let uid = raw::lookup(bytes, &["metadata", "uid"]).and_then(raw::scalar).unwrap_or_default();
-    let mut object = json!({
-        "kind": &*target.resource.kind, "apiVersion": target.resource.api_version(),
-        "metadata": {"name": target.name, "uid": uid},
-    });
-    if let (Some(namespace), Some(meta)) = (target.namespace, object.inner("metadata")) {
-        meta.put("namespace", namespace);
-    }
-    object
-}
-
-/// Stores a new object and charges quotas for it.
-///
-/// A conflict means that the name is taken or that a quota changed.
-pub(crate) async fn insert(
-    api: &Api,
-    target: &Target<'_>,
-    object: Value,
-    charges: Vec<Write>,
-) -> Result<Result<Done, CommitConflict<Stored>>, Status> {
-    let room = api.options.requests.object_bytes;
-    let commit = Commit { before: None, expect: Expect::Absent, room, charges };
-    match store(api, target, object, commit).await? {
-        Ok(object) => Ok(Ok(Done::Stored { object, created: true })),
-        Err(conflict) => conflict.read(api, target).await.map(Err),
-    }
-}
-
-/// The bytes to store.
-async fn encode(api: &Api, target: &Target<'_>, mut object: Value) -> Result<Bytes, Status> {
-    convert::to_stored(api, target.resource, &mut object).await?;
-    Ok(json::encode_stored(&object).into())
 }
 
 /// An object as clients see it under a revision.

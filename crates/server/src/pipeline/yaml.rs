@@ -55,6 +55,7 @@ fn as_json(value: Value) -> Value {
     json::parse(&json::encode(&value)).map_or(value, |parsed| parsed.value)
 }
 
+/// True if a number is written as a float and is whole, such as `1.0`, anywhere in a value.
 fn has_whole_float(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|n| n.fract() == 0.0),

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::outbound::WebhookAddress;
 use crate::outbound::tls::{FrontProxyIdentity, Trust};
 
-/// All groups and versions served elsewhere. Reading takes no lock.
+/// All groups and versions served elsewhere. Reading takes no lock: a request works with the list that it has found.
 #[doc(alias = "APIAggregator")]
 #[derive(Debug, Default)]
 pub(crate) struct ExtensionServers(ArcSwap<Vec<Arc<ExtensionServer>>>);

@@ -41,7 +41,7 @@ struct Generations {
 /// By storage key.
 type Trees = HashMap<Arc<str>, RecentTree, foldhash::fast::RandomState>;
 
-/// A tree and how it was written.
+/// A tree and the bytes that it was written as. It counts only for the revision of that write.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenTree {
     pub(crate) value: Value,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stays_and_the_rest_goes_before_the_bound() {
+    fn trees_in_use_stay_and_others_leave_before_the_bound() {
         let (recent, rules) = (RecentWrites::new(10_000), rules());
         let key = |n: u64| Arc::from(format!("/registry/configmaps/n/{n}"));
         for n in 0..100 {

@@ -35,7 +35,8 @@ pub struct Registry {
     change: Mutex<()>,
 }
 
-/// One state of the registry: immutable, shared by the requests that began with it.
+/// One state of the registry: immutable, shared by the requests that began with it. A request that has begun is
+/// answered by the definition that it began with, even if that is deleted meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     resources: HashMap<ResourcePath, Arc<Resource>, RandomState>,

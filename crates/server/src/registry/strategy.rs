@@ -129,7 +129,7 @@ pub(crate) trait Strategy: Debug + Send + Sync {
     fn merge(&self, object: &Value, configuration: &Value) -> Result<Value, Status>;
 }
 
-/// The rules of a built-in kind.
+/// The strategy of a built-in kind: a row of the kinds table, with what is computed from it once.
 #[derive(Debug)]
 pub(crate) struct Builtin {
     kind: &'static Kind,

@@ -14,7 +14,8 @@ use listwatch_wire::{Revision, Status};
 
 use crate::registry::Resource;
 
-/// One object by its name: where a write goes, whether the object exists or not.
+/// One object by its name: where a write goes, whether the object exists or not. The key is made once, and every
+/// error about the object is made from it.
 #[derive(Clone, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) resource: &'a Resource,

@@ -10,7 +10,8 @@ use listwatch_kinds::prepare::bump_generation;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Map, Value};
 
-/// The object itself, or a subresource that shows the same object but writes only a part of it.
+/// The object itself, or a subresource that shows the same object but writes only a part of it. Permissions are given
+/// per view, so what a view does not write must come from the stored object, never from the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectView {
     /// Everything but the status.

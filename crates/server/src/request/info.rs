@@ -18,7 +18,8 @@ use crate::registry::{Registry, Resource};
 use crate::request::history::{self, HistoryPart};
 use crate::request::stream::StreamRequest;
 
-/// A request, read once and shared by everything that handles it.
+/// A request, read once and shared by everything that handles it. Nothing in it changes after it was made; identity
+/// and the form of the response are added beside it, in [`ResourceRequest`](super::ResourceRequest) and by the verbs.
 #[derive(Debug)]
 pub(crate) struct RequestInfo {
     /// Method, path, query and headers.
@@ -133,7 +134,8 @@ fn fields(info: &ResourceInfo, query: &Query<'_>) -> Option<FieldSelector> {
     query.first("fieldSelector")?.parse().ok()
 }
 
-/// The resource that a path names.
+/// The resource that a path names, or another target. Authorization treats the last kind by path and the others by
+/// resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RequestTarget {
     /// A resource, or a collection of them.

@@ -20,7 +20,8 @@ use crate::request::info::{RequestInfo, ResourceInfo};
 /// The user of a request, and the flow in which it waits for seats.
 pub(crate) type UserFlow = (Arc<User>, Flow);
 
-/// An authorized request for a resource that is served.
+/// An authorized request for a resource that is served. Whoever makes one has authenticated and authorized it: the handler chain,
+/// and `verbs/stream` for each watch of a stream.
 #[derive(Debug)]
 pub(crate) struct ResourceRequest {
     /// The resource, looked up once: it stays the same if the definition changes meanwhile.

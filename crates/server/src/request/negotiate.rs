@@ -83,7 +83,8 @@ pub(crate) struct ResponseForm {
     pub(crate) delta: bool,
 }
 
-/// The kind of response: the kind of metadata-only responses differs between one object and a list of them.
+/// The subject of a response, which decides the transformations on offer: metadata of one object and of a list are
+/// different kinds, and a stream has delimiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseSubject {
     Object,

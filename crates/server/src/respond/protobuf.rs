@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_its_kind_is_refused_rather_than_changed() {
+    fn values_of_the_wrong_type_are_refused_rather_than_changed() {
         let wrong = br#"{"apiVersion":"v1","kind":"ConfigMap","data":{"a":1}}"#;
         assert_eq!(document(wrong).unwrap_err().code, 500);
         let custom = br#"{"apiVersion":"example.com/v1","kind":"Widget"}"#;

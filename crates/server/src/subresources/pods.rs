@@ -16,7 +16,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::{Map, Value, json};
 use listwatch_wire::names::subdomain_errors;
 use listwatch_wire::options::{DeleteOptions, FieldValidation, WriteKind, WriteOptions};
-use listwatch_wire::status::Outcome;
+use listwatch_wire::status::StatusOutcome;
 
 use crate::api::Api;
 use crate::api::stored::{Stored, fresh};
@@ -39,7 +39,7 @@ const OLD_EVICTION: Expected<'static> = Expected { version: "v1beta1", ..EVICTIO
 /// A Status without details, which is what kube-apiserver answers to both.
 fn success() -> Answer {
     let mut status = Status::default();
-    status.status = Outcome::Success;
+    status.status = StatusOutcome::Success;
     status.code = 201;
     Answer::status(201, status)
 }

@@ -17,7 +17,7 @@ use listwatch_wire::status::FieldError;
 use listwatch_wire::{Revision, Status};
 
 use crate::admission::{Operation, RequestOptions};
-use crate::allocate::services::Reservation;
+use crate::allocate::reservation::Reservation;
 use crate::api::Api;
 use crate::api::stored::{Stored, fresh};
 use crate::pipeline::body;

@@ -15,7 +15,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::options::{FieldValidation, PatchType, WriteKind, WriteOptions};
 use listwatch_wire::status::FieldError;
 
-use crate::allocate::services::Reservation;
+use crate::allocate::reservation::Reservation;
 use crate::api::stored::{Stored, fresh};
 use crate::api::{Api, RequestOptions};
 use crate::pipeline::change::{ObjectChange, carry_over};

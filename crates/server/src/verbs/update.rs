@@ -13,7 +13,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::options::{WriteKind, WriteOptions};
 use listwatch_wire::status::FieldError;
 
-use crate::allocate::services::Reservation;
+use crate::allocate::reservation::Reservation;
 use crate::api::stored::Stored;
 use crate::api::{Api, RequestOptions};
 use crate::pipeline::change::ObjectChange;

@@ -110,7 +110,7 @@ async fn a_request_says_how_it_was_classified() {
 }
 
 #[tokio::test]
-async fn what_the_server_keeps_comes_back() {
+async fn objects_that_the_server_maintains_are_restored() {
     let (server, _dir) = two_users(Options::default()).await;
     let mut admin = Client::new(&server).await;
     let path = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/catch-all";

@@ -194,7 +194,7 @@ fn poison(kind: &str, name: &str, namespace: &str, levels: usize) -> String {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_can_be_deleted() {
+async fn unreadable_objects_can_be_deleted() {
     // An object patched to depth 601 could never be deleted again, nor its namespace or definition.
     let lifecycle = LifecycleOptions { settle: std::time::Duration::ZERO, ..LifecycleOptions::default() };
     let server = start_as_is(Options { lifecycle, ..Options::default() }, MemoryOptions::default()).await;
@@ -237,7 +237,7 @@ async fn what_cannot_be_read_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_already_can_shrink_and_be_marked() {
+async fn objects_above_the_limit_can_shrink_and_be_marked() {
     let server = start().await;
     let mut client = Client::new(&server).await;
     let map = format!(

@@ -54,6 +54,7 @@ impl<'c> Statements<'c> {
         self.head.query_row([key], head).optional()
     }
 
+    /// Reads the value that a write put, and verifies its checksum.
     fn value(&mut self, at: Revision) -> Result<Bytes> {
         self.value.query_row([sql(at)], |row| {
             let value = row.get_ref(0)?.as_blob()?;

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, Result};
 use tokio::sync::mpsc::WeakSender;
 
+use super::pending::WriterRequest;
 use super::schema::{ConnectionRole, connect};
-use super::writer::{EngineWriter, WriterRequest};
+use super::writer::EngineWriter;
 
 /// The cost of a batch in the write-ahead log beside its content: the page it began in and the one it ended in.
 pub(super) const BATCH_OVERHEAD: u64 = 8192;

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn remembered_damage_is_bounded() {
         let mut damage = StoreDamage::default();
         (0..=MAX_KEYS).for_each(|n| damage.found_value(value(&format!("/{n}"), 1)));
         (0..=MAX_KEYS).for_each(|n| damage.written(&format!("/{n}"), Revision(2)));

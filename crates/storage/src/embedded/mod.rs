@@ -26,6 +26,7 @@ mod files;
 mod index;
 pub mod offline;
 mod options;
+mod pending;
 mod probe;
 mod reader;
 mod recover;
@@ -59,11 +60,12 @@ use crate::{
     Write, Written,
 };
 use files::Directory;
+use pending::WriterRequest;
 use reader::{DiskBacklog, Readers};
 use recover::{Recovered, recover};
 use schema::{ConnectionRole, connect};
 use shared::PublishedState;
-use writer::{EngineWriter, WriterRequest};
+use writer::EngineWriter;
 
 /// SQLite takes no larger values than about this; what the server takes is far below.
 const MAX_VALUE: usize = 512 << 20;

@@ -56,6 +56,7 @@ impl PublishedState {
         failure
     }
 
+    /// Records a damaged value, unless the key has been written again since it was read.
     fn found_value(&self, value: &DamagedValue, head: Option<KeyHead>) {
         // The writer publishes the index before it asks for the lock, so a value that it has just mended is not noted.
         let mut damage = self.damage.lock();

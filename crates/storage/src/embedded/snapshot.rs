@@ -241,6 +241,7 @@ impl ReadTransaction<'_> {
     }
 }
 
+/// Reads a change with the value before it from one row, and verifies both.
 fn read_change(row: &rusqlite::Row<'_>) -> Sql<Change> {
     // A deletion has no value: then the key did not exist before this change, though the chain goes on.
     let (at, key) = (revision(row.get(0)?), row.get::<_, Arc<str>>(1)?);

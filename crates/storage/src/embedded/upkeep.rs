@@ -61,6 +61,7 @@ struct UpkeepPass {
 }
 
 impl Upkeep {
+    /// Goes on with the upkeep where the last run of the store left it.
     pub(super) fn new(recovered: Recovered, options: &EmbeddedOptions) -> Self {
         let last = recovered.marks.back().copied();
         Self {
@@ -82,6 +83,8 @@ impl Upkeep {
         self.bytes += bytes;
     }
 
+    /// A mark of this moment. Age counts the time in which the store was open, so that history is not lost by a week
+    /// of being off.
     fn now(&self, revision: Revision) -> RetentionMark {
         let open_ms = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
         RetentionMark {
@@ -179,6 +182,7 @@ impl EngineWriter<'_> {
         Ok(())
     }
 
+    /// Records how far the index by key reaches. Not synced: after a crash a part is indexed again.
     fn indexed(&mut self, upto: Revision) -> Result<()> {
         relaxed(self.connection, |connection| {
             connection.execute("UPDATE state SET indexed = ?", [sql(upto)])

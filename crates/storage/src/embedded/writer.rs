@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
-use listwatch_wire::Revision;
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::batch::{Staged, Statements};
 use super::failure::writing;
+use super::pending::{Decided, PendingWrite, WriterRequest};
 use super::probe::probe;
 use super::recover::Recovered;
 use super::reserve::Reserve;
@@ -28,24 +28,6 @@ use super::upkeep::Upkeep;
 use super::wave::Wave;
 use super::{EmbeddedOptions, checkpoint};
 use crate::{Batch, Error, Health, Transacted, Write, Written};
-
-/// The waiting caller. One that has gone away loses nothing but the answer.
-type WriterReply<T> = oneshot::Sender<Result<T, Error>>;
-
-/// A request to the writer.
-///
-/// All of them share one queue, so a compaction or a close takes its turn after the writes that came before it.
-#[derive(Debug)]
-pub(super) enum WriterRequest {
-    Write(Write, WriterReply<Written>),
-    Transact(Vec<Write>, WriterReply<Transacted>),
-    Compact(Revision, WriterReply<()>),
-    /// Some time has passed.
-    Tick,
-    /// Most of the write-ahead log is in its place.
-    Checkpointed,
-    Close(WriterReply<()>),
-}
 
 /// The writer's own state; lives on its thread.
 ///
@@ -78,74 +60,8 @@ pub(super) struct EngineWriter<'c> {
     reserve: Reserve,
 }
 
-/// A request that waits to be decided in the next transaction.
-enum PendingWrite {
-    One(Write, WriterReply<Written>),
-    All(Vec<Write>, WriterReply<Transacted>),
-}
-
-/// A decision that is reported once it is durable.
-enum Decided {
-    One(WriterReply<Written>, Written),
-    All(WriterReply<Transacted>, Transacted),
-}
-
-impl PendingWrite {
-    /// Decides, or fails together with the batch.
-    ///
-    /// Once a statement of the batch has failed, later writes are not tried: the whole transaction is rolled back,
-    /// and the answer made here is replaced by the error.
-    fn decide(
-        self,
-        stage: &mut dyn FnMut(Write) -> rusqlite::Result<Written>,
-        stage_all: &mut dyn FnMut(Vec<Write>) -> rusqlite::Result<Transacted>,
-    ) -> (Decided, rusqlite::Result<()>) {
-        match self {
-            Self::One(write, answer) => match stage(write) {
-                Ok(written) => (Decided::One(answer, written), Ok(())),
-                Err(error) => (Decided::One(answer, Written::Refused { current: None }), Err(error)),
-            },
-            Self::All(writes, answer) => match stage_all(writes) {
-                Ok(done) => (Decided::All(answer, done), Ok(())),
-                Err(error) => (Decided::All(answer, Transacted::Refused { current: Vec::new() }), Err(error)),
-            },
-        }
-    }
-
-    /// One write or several; the writer treats both alike.
-    fn writes(&self) -> &[Write] {
-        match self {
-            Self::One(write, _) => std::slice::from_ref(write),
-            Self::All(writes, _) => writes,
-        }
-    }
-
-    fn fail(self, error: Error) {
-        match self {
-            Self::One(_, answer) => drop(answer.send(Err(error))),
-            Self::All(_, answer) => drop(answer.send(Err(error))),
-        }
-    }
-}
-
-impl Decided {
-    /// Answers after the commit, never before.
-    fn report(self) {
-        match self {
-            Self::One(answer, written) => drop(answer.send(Ok(written))),
-            Self::All(answer, done) => drop(answer.send(Ok(done))),
-        }
-    }
-
-    fn fail(self, error: Error) {
-        match self {
-            Self::One(answer, _) => drop(answer.send(Err(error))),
-            Self::All(answer, _) => drop(answer.send(Err(error))),
-        }
-    }
-}
-
 impl<'c> EngineWriter<'c> {
+    /// Prepares the statements and the reserve. The index was read by recovery before.
     pub(super) fn new(
         connection: &'c Connection,
         shared: Arc<PublishedState>,

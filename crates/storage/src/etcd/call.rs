@@ -145,6 +145,7 @@ pub(super) async fn connect(endpoints: &[String], options: &EtcdOptions) -> Resu
     connected.map_err(|error| CallFailure::from(error).into_error())
 }
 
+/// Maps our TLS settings to those of the client.
 fn tls_options(tls: &super::options::EtcdTls) -> TlsOptions {
     let mut options = TlsOptions::new();
     if let Some(ca) = &tls.ca {

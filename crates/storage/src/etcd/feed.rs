@@ -129,6 +129,7 @@ impl EtcdShared {
     }
 }
 
+/// True for versions of etcd whose progress notifications never overtake events: 3.4.31, 3.5.13, 3.6 and later.
 fn has_ordered_progress(version: &str) -> bool {
     let mut numbers = version.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     let (major, minor, patch) = (numbers.next(), numbers.next(), numbers.next());

@@ -78,6 +78,7 @@ impl Keyspace {
         Ok(Some(Batch { changes: changes.into(), upto }))
     }
 
+    /// Returns the change that an event of etcd describes, with the key as the caller knows it.
     fn change(&self, event: &Event) -> Result<Option<Change>, Error> {
         let Some(kv) = event.kv() else { return Ok(None) };
         let value = match event.event_type() {

@@ -74,6 +74,7 @@ impl EtcdEngine {
         if self.shared.tail.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
+    /// Sends a read, which may be repeated without harm if its connection fails.
     async fn read(&self, key: &str, options: GetOptions) -> Result<GetResponse, CallFailure> {
         let shared = &self.shared;
         call(&shared.options, Repeat::Harmless, || {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::Seen;
 
-/// One call of an informer's handler, as the recording kept it.
+/// One call of an informer's handler, as the recording kept it. The order of calls is the order of the history.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HandlerCall {
     /// An object appeared.
@@ -61,6 +61,7 @@ pub fn check(history: &[HandlerCall], server: &BTreeMap<ObjectKey, Seen>) -> Vec
     checked.finish(server)
 }
 
+/// The state of a check: what the handler must believe after the calls so far.
 #[derive(Default)]
 struct HandlerHistory<'a> {
     /// The objects that the handler must believe to exist.

@@ -1,7 +1,7 @@
 //! Recorded histories, and the promises that they are checked against.
 //!
 //! A test records what the store committed ([`Truth`]), what each watch delivered ([`Watch`]), what each list answered
-//! ([`List`]), what each writer was told ([`Acknowledged`]) and what each informer handler was told ([`handler::HandlerCall`]);
+//! ([`ListRecord`]), what each writer was told ([`Acknowledged`]) and what each informer handler was told ([`handler::HandlerCall`]);
 //! the validators then hold every record against the truth. They are pure functions over finished records: they know
 //! nothing of servers, sockets or time, and the same ones judge every engine.
 //!
@@ -37,7 +37,20 @@ use serde_json::Value;
 
 pub use truth::{Truth, TruthChange};
 
-/// An object as it was seen at one revision. The content leaves the resourceVersion out: that is the revision's job.
+/// An object as it was seen at one revision.
+///
+/// The content leaves the resourceVersion out, which is in `revision`, and `kind` and `apiVersion`, which items of a
+/// list do not have. So an item, an event and a stored value of one version are equal.
+///
+/// ```
+/// use listwatch_testkit::history::Seen;
+/// use serde_json::json;
+///
+/// let from_a_watch = json!({"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "a", "resourceVersion": "7"}});
+/// let from_a_list = json!({"metadata": {"name": "a", "resourceVersion": "7"}});
+/// assert_eq!(Seen::from_object(from_a_watch), Seen::from_object(from_a_list));
+/// assert_eq!(Seen::from_object(json!({"metadata": {"name": "a"}})), None);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     /// The object's key.
@@ -94,6 +107,31 @@ pub enum Start {
 }
 
 /// The record of one watch stream, from its request to the last frame that was read.
+///
+/// A stream that was cut is as good as one that ended: what it delivered is judged, and what it did not deliver is
+/// not held against it unless `complete_until` is set.
+///
+/// ```
+/// use listwatch_testkit::history::{Frame, Seen, Start, Truth, Violation, Watch, WatchFilter};
+/// use listwatch_wire::event::EventType;
+/// use listwatch_wire::{ObjectKey, Revision};
+/// use serde_json::json;
+///
+/// let key = ObjectKey::namespaced("", "a");
+/// let content = json!({"metadata": {"name": "a"}});
+/// let mut truth = Truth::default();
+/// truth.push(Revision(5), key.clone(), Some(content.clone()));
+///
+/// let mut watch = Watch::new("example", WatchFilter::default(), Start::After(Revision(4)));
+/// let object = Seen { key, revision: Revision(5), content };
+/// let added = Frame::Event { kind: EventType::Added, object };
+/// watch.frames = vec![added.clone()];
+/// assert!(watch.check(&truth).is_empty());
+///
+/// // The same change a second time breaks a promise, and the violation names it.
+/// watch.frames.push(added);
+/// assert!(matches!(watch.check(&truth)[..], [Violation::Unique(_), ..]));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// The watcher, for the message.
@@ -112,9 +150,9 @@ pub struct Watch {
     pub misfit: Option<String>,
 }
 
-/// The answer to one list, with what it had to reflect.
+/// The answer to one list, with the revision that it had to reflect.
 #[derive(Clone, Debug)]
-pub struct List {
+pub struct ListRecord {
     /// The lister, for the message.
     pub name: String,
     /// The selection of the list.
@@ -127,7 +165,8 @@ pub struct List {
     pub items: Vec<Seen>,
 }
 
-/// A write that a client was told to be done.
+/// A write that a client was told to be done. Only these are held against the server: a write without an answer may
+/// have taken place or not.
 #[derive(Clone, Debug)]
 pub struct Acknowledged {
     /// The object's key.
@@ -157,7 +196,9 @@ impl WatchFilter {
     }
 }
 
-/// A promise that a history broke. The text tells where.
+/// A promise that a history broke. The text tells where: the watcher, the revision and the two values that differ.
+///
+/// The names are those of the table in the [module](self), so that a failed test says which promise to look up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {

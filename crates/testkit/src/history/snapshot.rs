@@ -6,9 +6,9 @@
 
 use listwatch_wire::Revision;
 
-use super::{List, Seen, Truth, Violation, WatchFilter};
+use super::{ListRecord, Seen, Truth, Violation, WatchFilter};
 
-impl List {
+impl ListRecord {
     /// Returns every promise that this list broke.
     ///
     /// At most two violations: one about age, and the first difference in content.

@@ -9,7 +9,7 @@ use listwatch_wire::{ObjectKey, Revision};
 use serde_json::{Value, json};
 
 use super::handler::{self, HandlerCall, HandlerViolation};
-use super::{Acknowledged, Frame, List, Seen, Start, Truth, Violation, Watch, WatchFilter};
+use super::{Acknowledged, Frame, ListRecord, Seen, Start, Truth, Violation, Watch, WatchFilter};
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::namespaced("ns", name)
@@ -194,7 +194,8 @@ fn the_position_of_a_stream_is_where_it_can_resume() {
 
 fn list(revision: u64, not_older_than: u64, items: Vec<Seen>) -> Vec<Violation> {
     let (revision, not_older_than) = (Revision(revision), Revision(not_older_than));
-    List { name: "l".into(), filter: WatchFilter::default(), not_older_than, revision, items }.check(&truth())
+    ListRecord { name: "l".into(), filter: WatchFilter::default(), not_older_than, revision, items }
+        .check(&truth())
 }
 
 #[test]

@@ -140,6 +140,7 @@ impl Truth {
         violations
     }
 
+    /// Returns a violation if an acknowledged write is not in the log as it was acknowledged.
     fn lost(&self, write: &Acknowledged) -> Option<Violation> {
         let object = write.object.as_ref()?;
         let committed = self.at(object.revision).filter(|change| change.key == object.key);

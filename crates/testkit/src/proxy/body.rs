@@ -33,6 +33,7 @@ pub struct Faulty {
 }
 
 impl Faulty {
+    /// A body that passes through without a fault.
     pub(super) fn whole<B>(body: B) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,

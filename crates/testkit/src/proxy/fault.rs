@@ -48,7 +48,8 @@ pub enum Place {
     InsideLine(u64),
 }
 
-/// The ways in which a body breaks off.
+/// The ways in which a body breaks off. A clean end is the hardest for a client: nothing tells it that something is
+/// missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// The connection is cut: the client sees an error.
@@ -60,6 +61,18 @@ pub enum Then {
 }
 
 /// A response that the proxy sends in the server's place.
+///
+/// ```
+/// use listwatch_testkit::proxy::{Fault, FaultAnswer, Plan, Rule};
+/// use listwatch_wire::Status;
+///
+/// // The next watch is refused with 429 and Retry-After, the list after it with a load balancer's error page.
+/// let overloaded = Status::too_many_requests("come back later", 1);
+/// let _plan = Plan::script([
+///     Rule { requests_with: "watch=true", fault: Fault::Answer(FaultAnswer::status(&overloaded)) },
+///     Rule { requests_with: "limit=", fault: Fault::Answer(FaultAnswer::html(502)) },
+/// ]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultAnswer {
     code: u16,
@@ -91,6 +104,7 @@ impl FaultAnswer {
         Self { code, content_type: "text/html", retry_after: None, body: body.into() }
     }
 
+    /// The answer as a response of the proxy itself. The server never sees the request.
     pub(super) fn into_response(self) -> Result<Response<Faulty>, http::Error> {
         let mut response =
             Response::builder().status(self.code).header(header::CONTENT_TYPE, self.content_type);

@@ -97,7 +97,7 @@ impl Proxy {
         *self.shared.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
-    /// Cuts every connection there is, at once.
+    /// Cuts every connection there is, at once, as the restart of a load balancer does.
     ///
     /// Connections that come later are not affected.
     pub fn cut_all(&self) {
@@ -110,7 +110,8 @@ impl Proxy {
         self.cut_all();
     }
 
-    /// The number of requests that came, and how many of them met a fault.
+    /// Returns the number of requests that came, and how many of them met a fault. A test that expects faults should
+    /// check that there were some.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         (self.shared.requests.load(Ordering::Relaxed), self.shared.faults.load(Ordering::Relaxed))

@@ -37,7 +37,8 @@ pub struct Rule {
     pub fault: Fault,
 }
 
-/// The likelihood of faults in a random plan.
+/// The likelihood of faults in a random plan. High odds test the client's patience more than its rules; a tenth finds
+/// most mistakes.
 #[derive(Clone, Copy, Debug)]
 pub struct Odds {
     /// The part of all requests that meet a fault, from 0 to 1.
@@ -65,6 +66,7 @@ impl Plan {
         Self(PlanKind::Random { random: Box::new(StdRng::seed_from_u64(seed)), odds })
     }
 
+    /// Returns the fault of the next request.
     pub(super) fn next(&mut self, uri: &Uri) -> Fault {
         match &mut self.0 {
             PlanKind::None => Fault::None,
@@ -80,6 +82,7 @@ impl Plan {
     }
 }
 
+/// Takes the first rule that fits out of the script.
 fn scripted(rules: &mut VecDeque<Rule>, uri: &Uri) -> Fault {
     let text = uri.path_and_query().map(http::uri::PathAndQuery::as_str).unwrap_or_default();
     let fitting = rules.iter().position(|rule| text.contains(rule.requests_with));

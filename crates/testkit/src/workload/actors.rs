@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Filtered, WorkloadStage, names};
 use crate::collection::items;
 use crate::held::DeltaBases;
-use crate::history::{Acknowledged, List, Seen, Start, Truth, Watch};
+use crate::history::{Acknowledged, ListRecord, Seen, Start, Truth, Watch};
 use crate::raw::{RawError, RawWatch};
 
 /// Between lists, and after a failed request: nobody asks in a hot loop.
@@ -51,7 +51,7 @@ pub(super) async fn writer(stage: Arc<WorkloadStage>, number: usize) -> Result<V
 }
 
 /// Lists with random selectors for as long as there is writing. A list that fails is asked for again: only answers are judged.
-pub(super) async fn lister(stage: Arc<WorkloadStage>, number: usize) -> Result<Vec<List>, RawError> {
+pub(super) async fn lister(stage: Arc<WorkloadStage>, number: usize) -> Result<Vec<ListRecord>, RawError> {
     let mut random = stage.random(1_000 + number as u64);
     let mut lists = Vec::new();
     while stage.end.borrow().is_none() {
@@ -61,7 +61,7 @@ pub(super) async fn lister(stage: Arc<WorkloadStage>, number: usize) -> Result<V
         let path = format!("{}?{query}", stage.collection.path());
         if let Ok(answer) = stage.reads.done(Method::GET, &path, None).await {
             let (revision, items) = (list_revision(&answer)?, items(&answer));
-            lists.push(List { name, filter, not_older_than, revision, items });
+            lists.push(ListRecord { name, filter, not_older_than, revision, items });
         }
         // Lists shall be judged among the writes, not crowd them out.
         tokio::time::sleep(PAUSE).await;
@@ -143,6 +143,7 @@ async fn open(
     stage.reads.watch_deltas(path, held.clone()).await
 }
 
+/// The way in which a watcher's stream came to its end.
 enum ActorEnd {
     /// Everything that must come has come, or was waited for in vain.
     Complete,

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::collection::TestCollection;
-use crate::history::{Acknowledged, List, Truth, Violation, Watch, WatchFilter};
+use crate::history::{Acknowledged, ListRecord, Truth, Violation, Watch, WatchFilter};
 use crate::raw::{RawClient, RawError};
 
 /// The size of a run: actors, writes and the seed.
@@ -59,7 +59,8 @@ impl Default for Workload {
     }
 }
 
-/// Everything that was recorded in a run, ready to be checked.
+/// Everything that was recorded in a run, ready to be checked. It is plain data: a record can be made by hand to test
+/// a validator, and kept to look at a violation again.
 #[derive(Debug, Default)]
 pub struct Record {
     /// The commits of the store.
@@ -69,7 +70,7 @@ pub struct Record {
     /// The events of each stream of each watcher.
     pub watches: Vec<Watch>,
     /// The answers to lists.
-    pub lists: Vec<List>,
+    pub lists: Vec<ListRecord>,
 }
 
 impl Record {

@@ -120,6 +120,8 @@ impl Splice<'_> {
         Ok(())
     }
 
+    /// Moves on in the base without copying. Places come in order, so that going back means that the delta is
+    /// damaged.
     fn pass(&mut self, to: usize) -> Result<(), DeltaError> {
         if to < self.read || to > self.base.len() {
             return Err(DeltaError::OutOfPlace(to));

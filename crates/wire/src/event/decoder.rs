@@ -118,6 +118,7 @@ impl Decoder {
     }
 }
 
+/// Reads a line without parsing the object in it.
 fn parse(line: Bytes, deltas: bool) -> Result<Event, DecodeError> {
     let malformed = || DecodeError::Malformed(excerpt(&line));
     let (mut event_type, mut object, mut is_delta) = (None, None, false);
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_refused() {
+    fn lines_that_are_no_event_are_refused() {
         for text in [
             "[]\n",
             "{}\n",

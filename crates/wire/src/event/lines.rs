@@ -25,6 +25,7 @@ impl Lines {
         Self { max, chunk: Bytes::new(), partial: BytesMut::new() }
     }
 
+    /// Adds a chunk. Bytes are copied only if a line began in the chunk before.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         if self.chunk.is_empty() {
             self.chunk = chunk;

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_deleted_without_conditions() {
+    fn unreadable_objects_are_deleted_without_preconditions() {
         let check = |query| DeleteOptions::parse(&Query::parse(query)).unwrap().validate().len();
         let ignore = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
         assert_eq!((check(ignore), check(&format!("{ignore}&gracePeriodSeconds=0"))), (0, 1));

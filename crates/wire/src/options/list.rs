@@ -23,6 +23,7 @@ pub enum VersionMatch {
 }
 
 impl VersionMatch {
+    /// Reads the parameter. An unknown value is kept, because the error of validation shows it.
     fn parse(text: &str) -> Option<Self> {
         match text {
             "" => None,

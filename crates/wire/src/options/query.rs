@@ -187,7 +187,7 @@ mod tests {
 
     /// `labelSelector=a%3D%FF` was left out: a collection was deleted as a whole, and `dryRun=%FF` wrote.
     #[test]
-    fn what_is_not_utf_8_is_kept_and_means_nothing() {
+    fn values_that_are_not_utf_8_are_kept_and_match_nothing() {
         let query = Query::parse("labelSelector=a%3D%ff&limit=%ff&dryRun=%ff");
         assert_eq!(query.text("labelSelector"), "a=\u{fffd}");
         assert!(query.text("labelSelector").parse::<crate::selector::LabelSelector>().is_err());

@@ -181,6 +181,7 @@ impl WriteOptions {
     }
 }
 
+/// Checks the name of a field manager: its length, and that Go considers every character printable.
 fn field_manager_errors(manager: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if manager.len() > MANAGER_MAX {

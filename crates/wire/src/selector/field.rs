@@ -90,9 +90,8 @@ impl FieldSelector {
         &self.terms
     }
 
-    /// The value a field must have exactly, if the selector says so: a name in it makes a list a lookup.
-    ///
-    /// The value that a field must have, if there is one. A watch of one object is recognised by it.
+    /// The value a field must have exactly, if the selector says so: a name in it makes a list a lookup, and a watch one of a
+    /// single object.
     #[must_use]
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.terms.iter().find(|t| !t.negated && t.field == field).map(|t| t.value.as_str())

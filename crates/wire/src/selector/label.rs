@@ -119,6 +119,19 @@ pub enum Operator {
 }
 
 /// One condition on one label.
+///
+/// ```
+/// use listwatch_wire::selector::{Operator, Requirement};
+///
+/// let tier = Requirement::new("tier", Operator::NotIn, vec!["db".into(), "cache".into()])?;
+/// assert_eq!(tier.to_string(), "tier notin (cache,db)");
+/// assert!(tier.matches(Some("web")) && !tier.matches(Some("db")));
+/// // A label that is absent is none of them.
+/// assert!(tier.matches(None));
+/// // `In` without a value could never match and is an error.
+/// assert!(Requirement::new("tier", Operator::In, Vec::new()).is_err());
+/// # Ok::<(), listwatch_wire::selector::ParseLabelSelectorError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: String,

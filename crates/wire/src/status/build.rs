@@ -5,7 +5,9 @@
 //! text at the call site, so that one place holds the wording. The counterparts in Go are `NewNotFound`, `NewConflict`
 //! and the others of `apimachinery/pkg/api/errors`.
 
-use super::{FieldError, FieldErrors, Outcome, Status, StatusCause, StatusDetails, StatusReason, aggregate};
+use super::{
+    FieldError, FieldErrors, Status, StatusCause, StatusDetails, StatusOutcome, StatusReason, aggregate,
+};
 use crate::go;
 
 pub(super) const TOO_LARGE: &str = "Too large resource version";
@@ -17,6 +19,7 @@ fn qualified(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
+/// The details that name an object. `kind` is the plural resource in most errors: that is what kube-apiserver sends.
 fn about(group: &str, kind: &str, name: &str) -> StatusDetails {
     StatusDetails {
         name: name.to_owned(),
@@ -61,7 +64,7 @@ impl Status {
     #[must_use]
     pub fn deleted(group: &str, resource: &str, name: &str, uid: &str) -> Self {
         let details = StatusDetails { uid: uid.to_owned(), ..about(group, resource, name) };
-        Self { status: Outcome::Success, ..Self::default() }.with_details(details)
+        Self { status: StatusOutcome::Success, ..Self::default() }.with_details(details)
     }
 
     /// 400: the request cannot be understood or contradicts itself. Repeating it unchanged is useless.
@@ -71,9 +74,8 @@ impl Status {
         Self::failure(400, StatusReason::BadRequest, message)
     }
 
-    /// 401: no credential, or none that an authenticator accepts. The text never says which.
-    ///
-    /// The reason is never given: it would help to guess.
+    /// 401: no credential, or none that an authenticator accepts. The text never says which: that would help to
+    /// guess.
     #[must_use]
     #[doc(alias = "NewUnauthorized")]
     pub fn unauthorized() -> Self {
@@ -133,9 +135,7 @@ impl Status {
         Self::failure(405, StatusReason::MethodNotAllowed, message).with_details(StatusDetails::default())
     }
 
-    /// 405: the kind does not have the verb, though its path is served.
-    ///
-    /// For a verb that the resource does not offer.
+    /// 405: the kind does not have the verb, though its path is served, such as a list of reviews.
     #[must_use]
     #[doc(alias = "NewMethodNotSupported")]
     pub fn method_not_supported(group: &str, resource: &str, verb: &str) -> Self {
@@ -184,10 +184,8 @@ impl Status {
             .with_retry_after(1)
     }
 
-    /// 409: a precondition of the request no longer holds, such as its uid. A client reads the object again before it
-    /// retries.
-    ///
-    /// A client reads the object again and decides anew; the write has not taken place.
+    /// 409: a precondition of the request no longer holds, such as its uid. The write has not taken place; a client
+    /// reads the object again and decides anew.
     ///
     /// ```
     /// use listwatch_wire::Status;
@@ -219,9 +217,8 @@ impl Status {
         Self::failure(410, StatusReason::Expired, message)
     }
 
-    /// 413: the body, or the number of patch operations, exceeds its bound.
-    ///
-    /// A body beyond the limit is not read to its end.
+    /// 413: the body, or the number of patch operations, exceeds its bound. A body beyond the limit is not read to
+    /// its end.
     #[must_use]
     #[doc(alias = "NewRequestEntityTooLargeError")]
     pub fn too_large(why: &str) -> Self {

@@ -58,6 +58,7 @@ impl FieldErrorKind {
         }
     }
 
+    /// The words before the value in an error's text.
     const fn text(self) -> &'static str {
         match self {
             Self::NotFound => "Not found",

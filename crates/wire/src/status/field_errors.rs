@@ -14,6 +14,17 @@ const MAX_BYTES: usize = 256 << 10;
 const MAX_ERRORS: usize = 1000;
 
 /// Errors in the order they were found, up to a bound; what is beyond it is dropped.
+///
+/// ```
+/// use listwatch_wire::status::{FieldError, FieldErrors};
+///
+/// let mut errors = FieldErrors::new();
+/// for index in 0..5_000 {
+///     errors.push(FieldError::required(format!("spec.items[{index}]"), ""));
+/// }
+/// // A thousand are kept. The object is refused in any case.
+/// assert!(errors.is_full() && errors.len() < 5_000);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct FieldErrors {
     kept: Vec<FieldError>,
@@ -30,8 +41,6 @@ impl FieldErrors {
 
     /// Adds an error, if there is room. What has no room is left out of the response; the object is refused in any
     /// case.
-    ///
-    /// Beyond the bounds the error is dropped: the object is refused in any case.
     pub fn push(&mut self, error: FieldError) {
         if self.takes(&error) {
             self.kept.push(error);
@@ -92,7 +101,7 @@ mod tests {
     use crate::Status;
 
     #[test]
-    fn what_is_told_of_an_object_is_bounded_by_its_size_not_by_its_faults() {
+    fn errors_are_bounded_however_many_faults_an_object_has() {
         // A string of 1 MB that failed 100 patterns was answered with 200 MB.
         let text = "x".repeat(1 << 20);
         let mut errors = FieldErrors::new();

@@ -35,7 +35,7 @@ pub struct Status {
     /// Carries only the replacement continue token of an expired list.
     pub metadata: StatusMetadata,
     /// `Success` or `Failure`.
-    pub status: Outcome,
+    pub status: StatusOutcome,
     /// For people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
@@ -59,7 +59,7 @@ impl Default for Status {
             kind: StatusKind::Status,
             api_version: StatusVersion::V1,
             metadata: StatusMetadata::default(),
-            status: Outcome::Failure,
+            status: StatusOutcome::Failure,
             message: String::new(),
             reason: StatusReason::Unknown,
             details: None,
@@ -91,7 +91,7 @@ enum StatusVersion {
 
 /// The field `status` of a Status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Outcome {
+pub enum StatusOutcome {
     /// It did.
     Success,
     /// It did not.

@@ -128,6 +128,7 @@ impl StreamFrame {
         out.put_slice(b"\n");
     }
 
+    /// Reads a line. Members that are not known are ignored, so that later servers may add some.
     fn parse(line: &Bytes) -> Result<Self, DecodeError> {
         let malformed = || DecodeError::Malformed(excerpt(line));
         let (mut subscription, mut member) = (None, None);
@@ -149,6 +150,7 @@ impl StreamFrame {
         Self::of(subscription, name, value).ok_or_else(malformed)
     }
 
+    /// Returns the frame that a member describes. A combination that has no meaning is [`StreamFrame::Unknown`].
     fn of(subscription: Option<String>, name: &str, value: Bytes) -> Option<Self> {
         Some(match (subscription, name) {
             (None, "stream") => Self::Stream(read(&value)?),

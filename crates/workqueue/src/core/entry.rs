@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shares_a_word_does_not_mix() {
+    fn fields_that_share_a_word_do_not_mix() {
         let last = tick_at_or_after(u64::MAX);
         let mut entry: KeyRecord<u64, ()> = KeyRecord::free(0);
         entry.set(DIRTY | DELAYED);

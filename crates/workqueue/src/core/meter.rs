@@ -45,6 +45,7 @@ struct Times {
 const UNKNOWN: Times = Times { queued_at: Stamp::NONE, started_at: Stamp::NONE, older: NONE, newer: NONE };
 
 impl QueueMeter {
+    /// Counters at zero. Memory for times is taken as keys come.
     pub(crate) fn new() -> Self {
         Self {
             adds: 0,

@@ -106,6 +106,7 @@ pub(crate) struct QueueCore<K, R> {
 }
 
 impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
+    /// An empty queue. It allocates nothing until the first key.
     pub(crate) fn new(settings: CoreSettings<K>) -> Self {
         let fair = settings.tenant_of.is_some().then(|| Tenants::new(settings.tenant_in_flight_max));
         Self {

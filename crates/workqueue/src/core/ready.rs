@@ -10,6 +10,7 @@ use crate::priority::Priority;
 
 const LEVELS: usize = Priority::ALL.len();
 
+/// The keys that are ready, by urgency, and in a fair queue by tenant.
 #[derive(Debug)]
 pub(crate) struct Ready {
     /// Of urgent, normal and background keys; unused in a fair queue.
@@ -90,6 +91,7 @@ impl Ready {
         self.lines.iter_mut().find(|line| !line.is_empty())
     }
 
+    /// Takes the next key: the most urgent level first, except in the turns that belong to the least urgent one.
     #[cold]
     fn pop_by_rules(&mut self) -> Option<Slot> {
         let background = self.background_every != 0 && self.pops.is_multiple_of(self.background_every);

@@ -73,6 +73,7 @@ struct NextTimers {
 }
 
 impl Wheel {
+    /// A wheel without timers.
     pub(crate) fn new() -> Self {
         Self {
             elapsed: 0,

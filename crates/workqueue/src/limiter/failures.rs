@@ -14,6 +14,23 @@ use foldhash::fast::RandomState;
 /// A key that fails and then is deleted is never forgotten by its controller; without a bound such counts leak.
 /// Two generations make the bound cheap: when the young one is full it becomes the old one, whose keys are dropped. A
 /// dropped key merely starts again with the shortest delay.
+///
+/// ```
+/// use listwatch_workqueue::limiter::FailureCounts;
+///
+/// let mut failures = FailureCounts::new(1_000);
+/// assert_eq!((failures.increment(&"a"), failures.increment(&"a")), (0, 1));
+/// assert_eq!(failures.get(&"a"), 2);
+/// failures.forget(&"a");
+/// assert_eq!(failures.get(&"a"), 0);
+///
+/// // However many keys fail, the memory is bounded.
+/// let mut few = FailureCounts::new(10);
+/// for key in 0..1_000 {
+///     few.increment(&key);
+/// }
+/// assert!(few.len() <= 10);
+/// ```
 #[derive(Debug, Clone)]
 pub struct FailureCounts<K> {
     young: HashMap<K, u32, RandomState>,
@@ -45,7 +62,7 @@ impl<K: Eq + Hash + Clone> FailureCounts<K> {
         self.young.is_empty() && self.old.is_empty()
     }
 
-    /// Counts one more failure and returns how many there were *before*.
+    /// Counts one more failure and returns how many there were *before*: the exponent of the delay.
     pub fn increment(&mut self, key: &K) -> u32 {
         if let Some(count) = self.young.get_mut(key) {
             *count = count.saturating_add(1);

@@ -30,8 +30,10 @@ pub use failures::FailureCounts;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// Decides how long a failed key waits before it is tried again. Called under a lock of its own, so it may be slow but
-/// must not use the queue.
+/// Decides how long a failed key waits before it is tried again.
+///
+/// Called under a lock of its own, so it may be slow but must not use the queue. Compose limiters rather than write
+/// one: [`MaxOf`], [`MaxWait`] and [`Jitter`] wrap any other.
 #[doc(alias = "TypedRateLimiter")]
 pub trait RateLimiter<K>: Send {
     /// Counts a failure of `key` at `now` (time since any fixed moment) and says how long it must wait.

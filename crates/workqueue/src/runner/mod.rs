@@ -21,7 +21,8 @@ pub use self::parallel::{Parallel, Pieces};
 use crate::reason::Reason;
 use crate::{Drained, Item, Key, KeyState, Queue};
 
-/// One run of the function: the key, and what is known about earlier attempts.
+/// One run of the function: the key, and what is known about earlier attempts. The state of the object is not in it:
+/// read that from the cache, where it is the latest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Job<K, R = ()> {
@@ -45,7 +46,32 @@ pub enum Outcome {
     Retry,
 }
 
-/// Calls a function for each key of a queue. See the [crate] for an example.
+/// Calls a function for each key of a queue.
+///
+/// The function gets a [`Job`] and returns an [`Outcome`] or an error, which is retried with the delay of the queue's
+/// rate limiter. A panic or a timeout is an error of its key and of nothing else.
+///
+/// ```
+/// use std::convert::Infallible;
+///
+/// use listwatch_workqueue::{Job, Options, Outcome, Queue, Runner};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = Queue::<String>::new(Options::new());
+/// let running = Runner::new(|job: Job<String>| async move {
+///     println!("reconciling {}", job.key);
+///     Ok::<_, Infallible>(Outcome::Done)
+/// })
+/// .workers(4)
+/// .start(&queue);
+///
+/// queue.add("default/web".to_owned())?;
+/// running.shut_down().await; // after the key has been processed
+/// assert!(queue.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a runner does nothing until it is started"]
 #[derive(Debug, Clone)]
 #[doc(alias = "processNextWorkItem")]
@@ -141,13 +167,17 @@ fn conclude<K: Key + fmt::Debug, R: Reason>(item: Item<'_, K, R>, verdict: Attem
 }
 
 /// A runner at work. Dropping it stops the workers at their next await; their keys stay in the queue.
+///
+/// For an orderly end use [`shut_down`](Self::shut_down), or [`shut_down_within`](Self::shut_down_within) where the
+/// time is limited, as that of a pod is.
 #[must_use = "dropping it stops the workers"]
 pub struct Running<K, R = ()> {
     queue: Queue<K, R>,
     tasks: JoinSet<()>,
 }
 
-/// The keys that were queued or in flight when the time for shutting down was over.
+/// The keys that were queued or in flight when the time for shutting down was over. They are lost with the process,
+/// as every queue is: the next process lists everything again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} keys were not processed in time", keys.len())]
 pub struct Unfinished<K> {

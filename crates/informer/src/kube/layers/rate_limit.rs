@@ -1,5 +1,9 @@
-//! A limit on requests per second, shareable between clients. Watches are exempt: opening one is rare, and a watch
-//! that waits behind a burst of writes leaves a cache stale.
+//! A limit on requests per second, shareable between clients: client-go's `flowcontrol.RateLimiter` with `QPS` and
+//! `Burst`.
+//!
+//! Watches are exempt: opening one is rare, and a watch that waits behind a burst of writes leaves a cache stale.
+//! Servers have fairness of their own, so that no limit is the default; it is for programs that write in bursts to a
+//! server that others depend on.
 
 use std::fmt;
 use std::sync::Arc;

@@ -51,7 +51,7 @@ pub(super) struct ConnectionTask {
     requests: mpsc::WeakUnboundedSender<ConnectionRequest>,
     asked: mpsc::UnboundedReceiver<ConnectionRequest>,
     subscriptions: HashMap<String, OpenSubscription, foldhash::fast::RandomState>,
-    /// The changes that the server has yet to be told.
+    /// The changes that have yet to be sent to the server.
     message: ClientMessage,
     next_id: u64,
     /// The most subscriptions at a time.

@@ -50,6 +50,7 @@ enum ConnectionRequest {
     Bookmark(Revision),
 }
 
+/// A watch that is to begin, with the two ends of its channel: the connection may have to pass it on to the next one.
 struct NewSubscription {
     asked: Subscription,
     begun: oneshot::Sender<SubscriptionOutcome>,

@@ -60,6 +60,7 @@ impl JsonPatchOperation {
         }
     }
 
+    /// The operation `add`: it inserts into an array, and creates or replaces a member of an object.
     fn add(&self, object: &mut Value, budget: &mut PatchBudget) -> PatchResult {
         let path = Pointer::parse(self.path.as_deref())
             .ok_or_else(|| no_place("add operation failed to decode path"))?;

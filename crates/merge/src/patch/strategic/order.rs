@@ -113,6 +113,7 @@ pub(super) fn apply_set_order<S: Schema>(
     Ok(())
 }
 
+/// The list at a directive. The error is Go's text, because kube-apiserver returns it.
 fn list_of(value: Option<&Value>) -> Merged<Option<Vec<Value>>> {
     match value {
         None | Some(Value::Null) => Ok(None),

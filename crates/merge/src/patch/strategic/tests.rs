@@ -153,7 +153,7 @@ fn elements_need_their_key() {
 }
 
 #[test]
-fn what_is_new_comes_without_nulls_and_directives() {
+fn new_values_have_no_nulls_and_directives() {
     let patch = json!({"m": {"a": null, "b": {"$retainKeys": ["x"], "x": 1}, "c": {"$patch": "delete"}}});
     assert_eq!(patched(json!({}), patch).unwrap(), json!({"m": {"b": {"x": 1}}}));
 }

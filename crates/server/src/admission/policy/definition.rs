@@ -30,6 +30,7 @@ impl fmt::Display for ParamKind {
 }
 
 impl ParamKind {
+    /// Reads `spec.paramKind`; none for a policy without parameters.
     fn read(kind: &Value) -> Option<Self> {
         let (group, version) = match kind.text("apiVersion").split_once('/') {
             Some((group, version)) => (group, version),

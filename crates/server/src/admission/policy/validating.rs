@@ -78,6 +78,8 @@ impl Plugin for ValidatingPolicies {
 }
 
 impl Denial {
+    /// Returns the response to a denied request. Only the four reasons that the API allows are taken from the policy;
+    /// everything else is `Invalid`.
     fn status(self, request: &Attributes<'_>, object: &Json) -> Status {
         let bound = self.binding.map(|binding| format!(" with binding '{binding}'")).unwrap_or_default();
         let message =

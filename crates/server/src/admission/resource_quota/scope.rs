@@ -33,6 +33,8 @@ pub(super) fn is_terminating(spec: &Value) -> bool {
     spec.int("activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
 }
 
+/// True if a Pod is within a scope. The operator and the values count for `PriorityClass` only; the other scopes are
+/// yes or no.
 fn pod_matches(spec: &Value, scope: &str, operator: &str, values: &[Value]) -> bool {
     match scope {
         "Terminating" => is_terminating(spec),

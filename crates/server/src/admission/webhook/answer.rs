@@ -118,7 +118,7 @@ impl ReviewAnswer {
         let mut status: Status = result.to_type().unwrap_or_default();
         let code = result.int("code").and_then(|code| u16::try_from(code).ok());
         status.code = code.filter(|code| (400..1000).contains(code)).unwrap_or(400);
-        status.status = listwatch_wire::status::Outcome::Failure;
+        status.status = listwatch_wire::status::StatusOutcome::Failure;
         let denied = format!("admission webhook {hook:?} denied the request");
         status.message = match (result.text("message"), result.text("reason")) {
             ("", "") => format!("{denied} without explanation"),
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_webhook_may_return_is_checked_before_its_verdict() {
+    fn the_form_of_a_review_is_checked_before_its_verdict() {
         let invalid = |response: Value, mutating| match read(response, mutating).unwrap_err() {
             AnswerError::Invalid(why) => why,
             AnswerError::Undecodable(why) => panic!("{why}"),

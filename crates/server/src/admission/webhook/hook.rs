@@ -106,6 +106,7 @@ impl Webhook {
         configuration.list("webhooks").iter().map(|hook| Self::read(name, hook)).collect()
     }
 
+    /// Reads one webhook of a configuration. Expressions are compiled here, once, and not per request.
     fn read(configuration: &str, hook: &Value) -> Self {
         let name = hook.text("name").to_owned();
         let mut versions = hook.list("admissionReviewVersions").iter().filter_map(Value::as_str);

@@ -164,6 +164,8 @@ impl ModeCheck<'_> {
         attributes.refusal(self.requester, why)
     }
 
+    /// Checks the permission to take a user name. Names of service accounts and nodes are checked as what they stand
+    /// for, so that a permission on `users` does not include them.
     fn name(&self, verb: &str) -> Result<(), Status> {
         let name = self.wanted.name.as_str();
         let group = self.mode.group();

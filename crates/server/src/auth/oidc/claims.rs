@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_or_absent_is_nobody() {
+    fn wrong_or_absent_claims_authenticate_nobody() {
         for (change, why) in [
             (json!({"exp": 400}), "token is expired"),
             (json!({"exp": null}), "no expiry"),

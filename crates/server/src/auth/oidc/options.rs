@@ -242,7 +242,7 @@ mod tests {
 
     /// A rule that is not understood must not be passed over: it may be the one that keeps somebody out.
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn configurations_that_are_not_understood_are_refused() {
         for (from, to) in [
             ("{claim: email, prefix: \"\"}", "{expression: claims.email}"),
             ("{claim: email, prefix: \"\"}", "{claim: email}"),

@@ -57,6 +57,7 @@ struct Discovery {
 }
 
 impl Fetching {
+    /// Prepares the requests to an issuer: bounded responses, one idle connection.
     pub(super) fn new(issuer: &OidcIssuer) -> Result<Self, String> {
         let limits =
             WebhookLimits { response_bytes: MAX_BYTES, idle_connections: 1, ..WebhookLimits::default() };

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_held_is_named_in_the_smallest_terms() {
+    fn missing_permissions_are_named_one_by_one() {
         let held = [PolicyRule::resources("", &["pods"], &["get", "list"])];
         let wanted = [PolicyRule::resources("", &["pods", "secrets"], &["get"])];
         let shown = describe(&missing(&held, &wanted));

@@ -104,6 +104,7 @@ impl<'de> Deserialize<'de> for RoleSelector {
 }
 
 impl SelectorText {
+    /// Returns the selector, or none if a part of it is not valid: such an aggregation rule selects nothing.
     fn parse(self) -> Option<LabelSelector> {
         let labels = self.match_labels.unwrap_or_default().into_iter();
         let labels = labels.map(|(key, value)| Requirement::new(&key, Operator::In, vec![value]).ok());
@@ -113,6 +114,7 @@ impl SelectorText {
 }
 
 impl SelectorExpression {
+    /// Returns the requirement, or none for an unknown operator or values that do not fit it.
     fn parse(self) -> Option<Requirement> {
         let operator = match self.operator.as_str() {
             "In" => Operator::In,

@@ -18,7 +18,7 @@ pub struct PolicyRule {
     /// Verbs allowed; `*` means all.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_empty")]
     pub verbs: Vec<String>,
-    /// API groups it speaks of; the core group is the empty string.
+    /// API groups that it covers; the core group is the empty string.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_empty")]
     pub api_groups: Vec<String>,
     /// Resources, subresources as `pods/status` or `*/scale`.

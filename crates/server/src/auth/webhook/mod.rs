@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_clearly_is_no() {
+    fn unclear_answers_of_the_webhook_do_not_authenticate() {
         for status in [
             json!({}),
             json!({"authenticated": false, "user": {"username": "jane"}}),

@@ -17,7 +17,7 @@ fn place(arrival: Arrival) -> SeatPlace {
 }
 
 #[test]
-fn what_fits_runs_and_what_does_not_waits_its_turn() {
+fn requests_within_the_seats_run_and_others_wait_their_turn() {
     let start = Instant::now();
     let mut queues = Queues::new(QUEUING, 2, start);
     let first = place(queues.arrive(start, 1, 1, || "a"));
@@ -44,7 +44,7 @@ fn a_level_without_queues_rejects_and_a_full_queue_does() {
 }
 
 #[test]
-fn whoever_gives_up_leaves_room_and_nothing_else() {
+fn a_request_that_gives_up_frees_its_place() {
     let start = Instant::now();
     let mut queues = Queues::new(QUEUING, 1, start);
     let first = place(queues.arrive(start, 1, 1, || 0));

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_parsers_disagree_about_is_refused() {
+    async fn ambiguous_framing_is_refused() {
         // A line feed in an extension, and a request among the trailers, are where a proxy and a server may see different requests.
         for (text, good) in [
             ("3;a=b\r\nabc\r\n0\r\nX: y\r\n\r\n", true),

@@ -126,6 +126,8 @@ impl http_body::Body for OutBody {
 }
 
 impl BodyState {
+    /// Returns the next piece. Whole bodies are handed out in pieces as well, so that one response does not fill the
+    /// window of a connection.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
         match self {
             Self::OneFrame(rest) | Self::Full(rest) if rest.is_empty() => Poll::Ready(None),

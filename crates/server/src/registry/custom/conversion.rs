@@ -257,6 +257,8 @@ struct ConversionCache {
 type ConversionPlace = (Arc<str>, Revision);
 
 impl ConversionCache {
+    /// Returns a conversion that is remembered. One of the old generation moves to the young one, and so survives the
+    /// next change of generations.
     fn get(&mut self, place: &ConversionPlace) -> Option<Bytes> {
         if let Some(found) = self.young.get(place) {
             return Some(found.clone());
@@ -356,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_what_is_used_stays() {
+    fn conversions_are_bounded_and_used_ones_stay() {
         let mut kept = ConversionCache::default();
         let place = |n: u64| -> ConversionPlace { ("key".into(), Revision(n)) };
         let object = Bytes::from(vec![0; 1 << 20]);

@@ -13,7 +13,8 @@ use sha2::{Digest, Sha512};
 
 use crate::registry::Resource;
 
-/// The hashes known, by group and version: no more than are served.
+/// The hashes known, by group and version: no more than are served. A hash is recomputed when a resource of its group
+/// and version is another one than it was computed from.
 #[derive(Debug, Default)]
 pub(crate) struct Hashes(Mutex<HashMap<HashKey, KeptHash>>);
 

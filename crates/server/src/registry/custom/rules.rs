@@ -49,6 +49,7 @@ pub(super) struct Custom {
 }
 
 impl Custom {
+    /// Prepares the strategy of one version of a definition.
     pub(super) fn new(definition: &Definition, version: &Version) -> Self {
         let own: &[&[&str]] = if version.status { &[&["status"]] } else { &[] };
         Self {

@@ -25,6 +25,7 @@ pub(super) struct Stages {
 }
 
 impl Stages {
+    /// Prepares the schemas of all versions, since an object may be read in one and stored in another.
     pub(super) fn new(definition: &Definition, version: &Version) -> Self {
         let named = |version: &Version| format!("{}/{}", definition.group, version.name);
         Self {
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_in_another_version_is_stored_as_the_stored_one_reads_it() {
+    fn objects_of_another_version_are_pruned_by_the_stored_version() {
         let definition = definition();
         let stages = Stages::new(&definition, &definition.versions[1]);
         let mut object = json!({"apiVersion": "example.test/v2", "spec": {"shared": "s", "two": "two"}});

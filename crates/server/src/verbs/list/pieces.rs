@@ -167,6 +167,7 @@ impl ListPieces {
         }
     }
 
+    /// Writes one item. Compact JSON goes straight to the output; other texts are made from it.
     fn item(&mut self, object: &Arc<Object>, out: &mut BytesMut) {
         let first = std::mem::replace(&mut self.first, false);
         if let Text::Compact = self.text {

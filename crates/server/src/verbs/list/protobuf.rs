@@ -155,6 +155,7 @@ impl ProtobufListEncoder {
         }
     }
 
+    /// Encodes one item. Objects are stored as JSON, so that each is parsed for this.
     fn item(&mut self, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), Status> {
         let object = self.resource.present(object);
         self.scratch.clear();

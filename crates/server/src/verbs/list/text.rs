@@ -21,6 +21,7 @@ pub(super) enum Text {
 }
 
 impl Text {
+    /// The text form of a list: YAML, indented JSON, or compact JSON.
     pub(super) fn new(form: ResponseForm) -> Self {
         match form.encoding {
             Encoding::Yaml => Self::Yaml { items: "items", after: Map::new() },

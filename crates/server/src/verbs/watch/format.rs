@@ -121,6 +121,7 @@ impl EventFormat {
         self.write(EventType::Added, object, object.revision(), out);
     }
 
+    /// Writes one event: the whole object, its metadata or a table row, as negotiated.
     fn write(&mut self, kind: EventType, object: &Arc<Object>, revision: Revision, out: &mut BytesMut) {
         let resource = Arc::clone(&self.resource);
         let object = resource.present(object);

@@ -1,6 +1,8 @@
-//! [`EventWriter`]: writes the events of one watch in its form, and counts them. When to write, and where to, is for others to say.
+//! [`EventWriter`]: writes the events of one watch in its form, and counts them.
 //!
-//! Shared by ordinary watches and by streams of many.
+//! It does not decide when to write, and where to: ordinary watches (`verbs/watch`) and streams of many watches
+//! (`verbs/stream`) share it, and each has its own connection and its own pace. The forms themselves are in
+//! [`super::format`].
 
 use std::sync::Arc;
 
@@ -46,6 +48,7 @@ pub(crate) struct InitialState {
 }
 
 impl InitialState {
+    /// The initial state of a watch, before anything of it was sent.
     pub(super) fn new(
         snapshot: Arc<Snapshot>,
         walk: Walk,
@@ -139,6 +142,8 @@ impl EventWriter {
         Ok(out)
     }
 
+    /// Writes the next piece of the initial state: as much as fits, or as much as a slice of time allows if few
+    /// objects match.
     fn initial_stored(&mut self, api: &Api, state: &mut InitialState) -> BytesMut {
         let limit = api.options.requests.piece_bytes;
         let mut out = BytesMut::with_capacity(limit + (8 << 10));

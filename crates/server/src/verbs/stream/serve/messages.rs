@@ -33,6 +33,8 @@ impl ServedStream {
         self.admit_next();
     }
 
+    /// Begins a subscription. An identifier that is taken, and one too many, are answered with an error and change
+    /// nothing.
     pub(super) fn subscribe(&mut self, asked: Subscription) {
         // Not in the name of the subscription: it would seem that the one that has it already has ended.
         if let Err(status) = check_id(&asked.id) {

@@ -52,7 +52,7 @@ pub(super) struct ServedStream {
     timer: Pin<Box<Sleep>>,
     deadline: Instant,
     next_bookmark: Instant,
-    /// The newest revision that the client has been told.
+    /// The newest revision that the client has received.
     told: Revision,
     /// A bookmark is wanted as soon as everything up to here was sent.
     bookmark_at: Option<Revision>,

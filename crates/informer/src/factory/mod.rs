@@ -6,202 +6,28 @@
 //!
 //! Where the server offers it, one connection carries the watches of all informers, in the order of revisions.
 
+mod scope;
+mod shared;
+
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use futures::future::{BoxFuture, join_all, try_join_all};
+use futures::future::{join_all, try_join_all};
 use listwatch_wire::Revision;
-use listwatch_wire::selector::{FieldSelector, LabelSelector};
 use tokio::sync::Semaphore;
 
+pub use self::scope::Scope;
+use self::shared::AnyInformer;
+pub use self::shared::Shared;
 use crate::informer::{InformerBuilder, InformerError, InformerOptions, InformerStatus, SharedInformer};
-use crate::kube::{KubeSource, ResourceKind, SharedStream};
+use crate::kube::SharedStream;
 use crate::lister::Lister;
-use crate::lister_watcher::Sources;
 use crate::object::Keep;
 use crate::store::Stopped;
 use crate::sync::Mutex;
 use crate::warm::WarmOptions;
-
-/// The selection of objects that an informer caches. Equal scopes share an informer.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Scope {
-    resource: ResourceKind,
-    /// Sorted; empty for all.
-    namespaces: Vec<String>,
-    /// Of the namespaces themselves; none if they are named, or all.
-    namespace_labels: Option<String>,
-    labels: String,
-    fields: String,
-}
-
-impl Scope {
-    /// All objects of the kind, in all namespaces.
-    #[must_use]
-    pub fn new(resource: ResourceKind) -> Self {
-        Self {
-            resource,
-            namespaces: Vec::new(),
-            namespace_labels: None,
-            labels: String::new(),
-            fields: String::new(),
-        }
-    }
-
-    /// All objects of a type that knows its collection.
-    #[must_use]
-    pub fn of<K: ::kube::Resource<DynamicType = ()>>() -> Self {
-        Self::new(ResourceKind::of::<K>())
-    }
-
-    /// Also, or only, this namespace: a scope without any has all.
-    #[must_use]
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespaces.push(namespace.into());
-        self.namespaces.sort();
-        self.namespaces.dedup();
-        self
-    }
-
-    /// Only namespaces with such labels, as they come and go. Takes the place of named namespaces.
-    #[must_use]
-    pub fn namespaces_labelled(mut self, selector: &LabelSelector) -> Self {
-        self.namespace_labels = Some(selector.to_string());
-        self
-    }
-
-    /// Only objects whose labels match. Part of the scope: another selector is another informer with a watch of its
-    /// own.
-    #[must_use]
-    pub fn labels(mut self, selector: &LabelSelector) -> Self {
-        self.labels = selector.to_string();
-        self
-    }
-
-    /// Only objects whose fields match. Part of the scope, like the labels; the server decides which fields can be
-    /// selected.
-    #[must_use]
-    pub fn fields(mut self, selector: &FieldSelector) -> Self {
-        self.fields = selector.to_string();
-        self
-    }
-
-    /// The sources of a scope: one, or one per namespace.
-    fn sources(&self, client: &::kube::Client, keep: Keep, stream: Option<SharedStream>) -> Sources {
-        let mut source = KubeSource::new(client.clone(), self.resource.clone()).keep(keep).stream(stream);
-        // Selectors were parsed before they were printed.
-        source = source.labels(self.labels.parse().unwrap_or_default());
-        source = source.fields(self.fields.parse().unwrap_or_default());
-        if let Some(labels) = &self.namespace_labels {
-            return source.namespaces_labelled(labels.parse().unwrap_or_default()).into();
-        }
-        match self.namespaces.as_slice() {
-            [] => source.into(),
-            [one] => source.namespace(one).into(),
-            several => source.namespaces(several.iter().cloned()).into(),
-        }
-    }
-
-    /// The name in metrics: resource and group, and the selectors that tell informers apart.
-    fn name(&self) -> String {
-        let mut name = self.resource.resource.resource.to_string();
-        if !self.resource.resource.group.is_empty() {
-            name = format!("{name}.{}", self.resource.resource.group);
-        }
-        let namespaces = self.namespace_labels.clone().unwrap_or_else(|| self.namespaces.join(","));
-        for part in [namespaces, self.labels.clone(), self.fields.clone()] {
-            if !part.is_empty() {
-                name = format!("{name}/{part}");
-            }
-        }
-        name
-    }
-}
-
-/// An informer whose type the factory does not know.
-trait AnyInformer: Send + Sync {
-    /// Starts the informer; nothing if it runs.
-    fn start(&self) -> Result<(), InformerError>;
-    /// For the status of the factory.
-    fn status(&self) -> InformerStatus;
-    /// Waits for the first complete state. False if the informer ended before.
-    fn wait_synced(&self) -> BoxFuture<'_, bool>;
-    /// Waits until the cache is at least at this revision, for reading one's own writes.
-    fn wait_for(&self, revision: Revision) -> BoxFuture<'_, Result<(), Stopped>>;
-    /// Ends the informer and waits for its handlers.
-    fn stop(&self) -> BoxFuture<'_, ()>;
-    /// A stopped informer is replaced by a new one when it is asked for.
-    fn is_stopped(&self) -> bool;
-    /// True if it has a handler, or anything outside the factory holds a registration or a stream of it.
-    fn is_observed(&self) -> bool;
-}
-
-impl<K: Send + Sync + 'static> AnyInformer for SharedInformer<K> {
-    fn start(&self) -> Result<(), InformerError> {
-        Self::start(self)
-    }
-
-    fn status(&self) -> InformerStatus {
-        Self::status(self)
-    }
-
-    fn wait_synced(&self) -> BoxFuture<'_, bool> {
-        Box::pin(Self::wait_synced(self))
-    }
-
-    fn wait_for(&self, revision: Revision) -> BoxFuture<'_, Result<(), Stopped>> {
-        Box::pin(self.store().wait_for(revision))
-    }
-
-    fn stop(&self) -> BoxFuture<'_, ()> {
-        Box::pin(Self::stop(self))
-    }
-
-    fn is_stopped(&self) -> bool {
-        Self::is_stopped(self)
-    }
-
-    fn is_observed(&self) -> bool {
-        self.is_used()
-    }
-}
-
-/// An informer of the factory: derefs to the [`SharedInformer`], and keeps it alive.
-pub struct Shared<K> {
-    informer: Arc<SharedInformer<K>>,
-    scope: Scope,
-}
-
-impl<K> Clone for Shared<K> {
-    fn clone(&self) -> Self {
-        Self { informer: Arc::clone(&self.informer), scope: self.scope.clone() }
-    }
-}
-
-impl<K> fmt::Debug for Shared<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.informer.fmt(f)
-    }
-}
-
-impl<K> std::ops::Deref for Shared<K> {
-    type Target = SharedInformer<K>;
-
-    fn deref(&self) -> &SharedInformer<K> {
-        &self.informer
-    }
-}
-
-impl<K: Send + Sync + 'static> Shared<K> {
-    /// Returns a lister over its cache, which keeps the informer running for as long as it exists.
-    #[must_use]
-    pub fn lister(&self) -> Lister<K> {
-        let informer: Arc<dyn Any + Send + Sync> = Arc::<SharedInformer<K>>::clone(&self.informer);
-        Lister::new(self.informer.store().clone(), self.scope.resource.resource.clone()).keeping(informer)
-    }
-}
 
 /// An informer in both its forms.
 struct FactoryEntry {
@@ -274,7 +100,9 @@ impl InformerFactory {
         }
     }
 
-    /// Sets how its informers list, queue and resync. Unless they say otherwise, they obtain 16 initial states at a time.
+    /// Sets the options of informers that are made from now on. Unless they say otherwise, 16 of them obtain their
+    /// initial state at a time: a program with a hundred informers would else ask the server for a hundred lists at
+    /// once.
     #[must_use]
     pub fn options(mut self, options: InformerOptions) -> Self {
         let places = self.options.reflector.initial_lists.take();
@@ -284,7 +112,8 @@ impl InformerFactory {
         self
     }
 
-    /// Sets the parts of each object that its informers keep.
+    /// Sets the parts of each object that its informers keep. Leaving out [managed
+    /// fields](crate::object::ManagedFields) saves about a third of the memory.
     #[must_use]
     pub fn keep(mut self, keep: Keep) -> Self {
         self.keep = keep;
@@ -306,7 +135,7 @@ impl InformerFactory {
         self
     }
 
-    /// The informer for all objects of the type.
+    /// Returns the informer for all objects of the type.
     pub fn informer<K>(&self) -> Shared<K>
     where
         K: ::kube::Resource<DynamicType = ()> + Send + Sync + 'static,
@@ -314,12 +143,14 @@ impl InformerFactory {
         self.informer_for(Scope::of::<K>())
     }
 
-    /// The informer for a scope: the one that exists, or a new one that the next [`start`](Self::start) starts.
+    /// Returns the informer for a scope: the one that exists, or a new one that the next [`start`](Self::start)
+    /// starts. One that has stopped is replaced.
     pub fn informer_for<K: Send + Sync + 'static>(&self, scope: Scope) -> Shared<K> {
         self.informer_with(scope, |builder| builder)
     }
 
-    /// The same, and `configure` completes the options if the informer is new.
+    /// Returns the informer for a scope as [`informer_for`](Self::informer_for) does, and lets `configure` complete
+    /// it if it is new. An informer that exists keeps its configuration: whoever asks first decides.
     pub fn informer_with<K: Send + Sync + 'static>(
         &self,
         scope: Scope,
@@ -348,7 +179,7 @@ impl InformerFactory {
         Shared { informer, scope }
     }
 
-    /// The lister for all objects of the type. It keeps the informer alive, also beyond the factory.
+    /// Returns a lister for all objects of the type. It keeps the informer alive, also beyond the factory.
     pub fn lister<K>(&self) -> Lister<K>
     where
         K: ::kube::Resource<DynamicType = ()> + Send + Sync + 'static,
@@ -415,7 +246,7 @@ impl InformerFactory {
         try_join_all(informers.iter().map(|informer| informer.wait_for(revision))).await.map(drop)
     }
 
-    /// Returns the status of each informer.
+    /// Returns the status of each informer, in no order.
     #[must_use]
     pub fn status(&self) -> Vec<InformerStatus> {
         self.informers().iter().map(|informer| informer.status()).collect()

@@ -1,0 +1,81 @@
+//! The ends of an informer: [`stop`](SharedInformer::stop) at once, [`drain`](SharedInformer::drain) in order.
+//!
+//! Both stop receiving first. They differ in the events that handlers have not seen: stopping drops them, draining
+//! delivers them. Asking for both means the stricter one. A handler may ask for either, and is then not waited for by its own
+//! call, which could never return.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::SharedInformer;
+use crate::processor::backlog::RemovalEnd;
+use crate::processor::current;
+use crate::processor::registry::Listener;
+
+/// The time that [`SharedInformer::stop`] waits beyond a handler's grace for it to report its end.
+const STOP_SLACK: Duration = Duration::from_millis(100);
+
+impl<K: Send + Sync + 'static> SharedInformer<K> {
+    /// Ends it at once, also while it drains: the watch is closed and unread events are dropped. Waits for the calls in
+    /// progress, each for at most its [`stop_grace`](HandlerOptions::stop_grace). The store stays readable.
+    ///
+    /// A handler may call it; then it does not wait for that handler.
+    pub async fn stop(&self) {
+        self.end(RemovalEnd::Discard);
+        self.ended().await;
+        let waits = self.handlers().into_iter().map(|listener| async move {
+            // The runner drops an asynchronous call after the grace; a moment more lets it say so.
+            let patience = listener.options.stop_grace + STOP_SLACK;
+            if tokio::time::timeout(patience, listener.wait_finished()).await.is_err() {
+                tracing::warn!(handler = %listener.name, "event handler is still running, it is not waited for");
+            }
+        });
+        futures::future::join_all(waits).await;
+    }
+
+    /// Ends it in order: no more events are received, and the handlers receive all that were, however long that takes.
+    /// [`stop`](Self::stop) cuts it short.
+    pub async fn drain(&self) {
+        self.end(RemovalEnd::Drain);
+        self.stopped().await;
+        // Handlers have been told more since the informer's own last save.
+        if let Some(saving) = self.core.save() {
+            let _ = saving.await;
+        }
+    }
+
+    /// Waits until it has ended, handlers included, without asking it to. Streams end when they are polled to their
+    /// end.
+    pub async fn stopped(&self) {
+        self.ended().await;
+        for listener in self.handlers() {
+            listener.wait_finished().await;
+        }
+    }
+
+    /// Asks for an end. A stricter request overrides a milder one, never the other way round.
+    fn end(&self, how: RemovalEnd) {
+        {
+            let mut ending = self.core.ending.lock();
+            *ending = (*ending).max(Some(how));
+        }
+        self.core.stop.cancel();
+        self.core.end_unstarted(how);
+        if how == RemovalEnd::Discard {
+            self.core.discard();
+        }
+    }
+
+    /// Waits until nothing is received or applied any more.
+    async fn ended(&self) {
+        let mut stopped = self.core.stopped.subscribe();
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    }
+
+    /// The handlers to wait for: all that are called, except the one that asks.
+    fn handlers(&self) -> Vec<Arc<Listener<K>>> {
+        let processor = self.core.processor.lock();
+        let waits = |listener: &&Arc<Listener<K>>| !listener.polled && !current::is(listener);
+        processor.listeners().filter(waits).cloned().collect()
+    }
+}

@@ -1,0 +1,51 @@
+//! The headers by which an extension API server learns who makes a request (`X-Remote-User` and its like).
+//!
+//! It trusts them because the connection has the front proxy's client certificate. So whatever a client sent under these names is
+//! removed first, or any client could claim any identity.
+
+use std::collections::BTreeMap;
+
+use http::HeaderValue;
+use http::header::{HeaderMap, HeaderName};
+
+/// The characters that the name of a header cannot have, and the sign that escapes begin with.
+const HEADER_KEY: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
+
+/// Writes the identity of a user as extension API servers read it, in place of any that the headers claim.
+pub(crate) fn identity_headers(
+    headers: &mut HeaderMap,
+    name: &str,
+    uid: &str,
+    groups: &[String],
+    extra: &BTreeMap<String, Vec<String>>,
+) {
+    let claimed: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with("x-remote-")).cloned().collect();
+    claimed.iter().for_each(|name| drop(headers.remove(name)));
+    let single = [("x-remote-user".to_owned(), name), ("x-remote-uid".to_owned(), uid)];
+    let single = single.into_iter().filter(|(_, value)| !value.is_empty());
+    let groups = groups.iter().map(|group| ("x-remote-group".to_owned(), group.as_str()));
+    let extra = extra.iter().flat_map(|(key, values)| {
+        let key = format!("x-remote-extra-{}", percent_encoding::utf8_percent_encode(key, HEADER_KEY));
+        values.iter().map(move |value| (key.clone(), value.as_str()))
+    });
+    for (name, value) in single.chain(groups).chain(extra) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.append(name, value);
+        }
+    }
+}

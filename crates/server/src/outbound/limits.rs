@@ -1,0 +1,45 @@
+//! [`WebhookLimits`]: bounds on calls to other servers.
+//!
+//! A webhook is another program, often one that nobody maintains any more. It must not be able to fill this server's memory or to
+//! hold its connections.
+
+use std::time::Duration;
+
+/// Bounds of what webhooks may cost.
+///
+/// All of them hold per call or per target. The number of calls at one time is bounded by the requests that make
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WebhookLimits {
+    /// Bytes of an answer. A patch may replace a whole object, which has at most 3 MiB, in base64 and with its old values.
+    pub response_bytes: usize,
+    /// Connections kept per webhook between calls. More may be open while they are used.
+    pub idle_connections: usize,
+    /// Time after which a connection that nobody has used is closed, as in Go's client: its target may be gone for ever.
+    pub idle_timeout: Duration,
+    /// Objects in one review of a conversion webhook, and how many bytes of them: one that does not fit goes alone.
+    pub conversion_objects: usize,
+    /// See `conversion_objects`.
+    pub conversion_bytes: usize,
+    /// Time that a conversion webhook has to answer, as in kube-apiserver.
+    pub conversion_timeout: Duration,
+    /// Bytes of the OpenAPI v2 document of an extension API server: as much as that of Kubernetes itself. Larger ones are not merged.
+    pub openapi_bytes: usize,
+    /// Bytes of what extension API servers add to `/openapi/v2` together. What does not fit is left out, the lowest priority first.
+    pub merged_openapi_bytes: usize,
+}
+
+impl Default for WebhookLimits {
+    fn default() -> Self {
+        Self {
+            response_bytes: 16 << 20,
+            idle_connections: 32,
+            idle_timeout: Duration::from_secs(90),
+            conversion_objects: 100,
+            conversion_bytes: 1 << 20,
+            conversion_timeout: Duration::from_secs(30),
+            openapi_bytes: 4 << 20,
+            merged_openapi_bytes: 16 << 20,
+        }
+    }
+}
