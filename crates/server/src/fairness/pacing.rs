@@ -45,7 +45,7 @@ const WEIGHT: f64 = 0.2;
 
 /// The use of the processors by one user, in seconds.
 #[derive(Debug)]
-struct Pace<T> {
+struct UserPace<T> {
     /// False for a component of the cluster: it never waits.
     paced: bool,
     /// The time used beyond the share, as of `at`.
@@ -62,7 +62,7 @@ struct Pace<T> {
     gone: usize,
 }
 
-impl<T> Pace<T> {
+impl<T> UserPace<T> {
     fn new(now: Instant) -> Self {
         Self {
             paced: true,
@@ -109,7 +109,7 @@ struct Paces<T> {
     /// The user of the last request, and the end of the time in which shares matter because another user was there.
     last: Option<u64>,
     shared_until: Instant,
-    users: HashMap<u64, Pace<T>, foldhash::fast::RandomState>,
+    users: HashMap<u64, UserPace<T>, foldhash::fast::RandomState>,
     /// The users with waiting requests.
     held: VecDeque<u64>,
     /// The time from which users may be looked for whose shares are even.
@@ -206,14 +206,14 @@ impl<T> Paces<T> {
     }
 
     /// The account of a user; `None` if there are too many.
-    fn pace(&mut self, user: u64, now: Instant) -> Option<&mut Pace<T>> {
+    fn pace(&mut self, user: u64, now: Instant) -> Option<&mut UserPace<T>> {
         if self.users.len() >= MAX_USERS && !self.users.contains_key(&user) {
             self.sweep(now);
             if self.users.len() >= MAX_USERS {
                 return None;
             }
         }
-        Some(self.users.entry(user).or_insert_with(|| Pace::new(now)))
+        Some(self.users.entry(user).or_insert_with(|| UserPace::new(now)))
     }
 
     /// Forgets the users whose shares are even, unless that was done a moment ago.
@@ -283,7 +283,7 @@ impl Pacing {
             turn
         };
         self.held.notify_one();
-        let mut held = Held { paces, user, over: false };
+        let mut held = HeldRequest { paces, user, over: false };
         // It cannot fail while requests are released; and if that ends, so does the server.
         let _ = turn.await;
         held.over = true;
@@ -308,13 +308,13 @@ impl Pacing {
 }
 
 /// A request that waits. Dropped before it may go on, it leaves its place.
-struct Held<'a> {
+struct HeldRequest<'a> {
     paces: &'a Mutex<Paces<oneshot::Sender<()>>>,
     user: u64,
     over: bool,
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldRequest<'_> {
     fn drop(&mut self) {
         if !self.over {
             self.paces.lock().leave(self.user, oneshot::Sender::is_closed);
