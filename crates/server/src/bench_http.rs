@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::HttpLimits;
 use crate::http::body::{Body, FrameBytes, Response, WatchBody};
 use crate::http::handler::Handler;
-use crate::http::metered::Meter;
+use crate::http::metered::ProcessorMeter;
 use crate::http::request::{BodySource, Request};
 use crate::http::{h1, h2};
 use crate::observe::RequestSeries;
@@ -50,7 +50,7 @@ struct Fixed {
     limits: HttpLimits,
 }
 
-impl Meter for Fixed {}
+impl ProcessorMeter for Fixed {}
 
 impl Handler for Fixed {
     async fn handle(&self, request: Request, _body: &mut dyn BodySource) -> Response {

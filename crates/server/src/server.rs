@@ -38,6 +38,7 @@ use crate::cache::Cache;
 use crate::chain::service::Service;
 use crate::endpoints::health::FEEDER;
 use crate::fairness::Fairness;
+use crate::http::gzip;
 use crate::identity::addresses;
 use crate::identity::authority::{Authority, Issued};
 use crate::identity::secrets::SecretStore;
@@ -174,6 +175,7 @@ impl Server {
             documents: OpenApiDocuments::default(),
             bodies: Bodies::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
             kept_lists: Arc::new(Semaphore::new(options.requests.protobuf_lists_bytes)),
+            compressors: Arc::new(Semaphore::new(options.requests.gzip_bytes / gzip::COMPRESSOR)),
             blocking: blocking_pool(&options),
             streams: OpenStreams::default(),
             front_proxy: Some(forwarding),

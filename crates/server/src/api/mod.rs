@@ -90,6 +90,8 @@ pub struct Api {
     pub(crate) bodies: Bodies,
     /// The memory of what is kept of protobuf lists, a permit per byte.
     pub(crate) kept_lists: Arc<Semaphore>,
+    /// The compressors of responses, a permit each.
+    pub(crate) compressors: Arc<Semaphore>,
     /// The threads that work on large objects.
     pub(crate) blocking: BlockingPool,
     /// The counters of the server.

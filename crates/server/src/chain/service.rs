@@ -36,7 +36,7 @@ use crate::fairness::Flow;
 use crate::fairness::gate::{self, FlowHeaders};
 use crate::http::body::{Body, Response};
 use crate::http::handler::Handler;
-use crate::http::metered::Meter;
+use crate::http::metered::ProcessorMeter;
 use crate::http::request::{BodySource, Request};
 use crate::listen::Connect;
 use crate::observe::Labels;
@@ -301,7 +301,7 @@ impl Connect for Service {
     }
 }
 
-impl Meter for ServiceConnection {
+impl ProcessorMeter for ServiceConnection {
     fn is_on(&self) -> bool {
         self.service.api.fairness.pacing.is_shared()
     }

@@ -35,7 +35,7 @@ const PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+pr
 
 /// Answers `/openapi/…`; `None` for what is not there.
 pub(crate) async fn answer(api: &Arc<Api>, request: &Request, path: &str) -> Option<Response> {
-    let gzip_above = api.options.requests.gzip_above;
+    let (gzip_above, compressors) = (api.options.requests.gzip_above, Arc::clone(&api.compressors));
     let api = Arc::clone(api);
     let response = match path.strip_prefix("/openapi/")? {
         "v2" => everything(api, request).await?,
@@ -45,7 +45,7 @@ pub(crate) async fn answer(api: &Arc<Api>, request: &Request, path: &str) -> Opt
             None => respond::empty(StatusCode::NOT_FOUND),
         },
     };
-    let mut response = gzip::compress(response, request, gzip_above);
+    let mut response = gzip::compress(response, request, gzip_above, &compressors);
     if path == "/openapi/v2" {
         varies(response.headers_mut());
     }

@@ -35,13 +35,17 @@ const AHEAD: Duration = Duration::from_millis(2);
 /// The users that are counted at a time, about 100 bytes each. Further ones are not paced.
 const MAX_USERS: usize = 4096;
 
+/// The time between two looks for users whose shares are even, when there is no room for another one: each costs as much as there are
+/// users.
+const SWEEP: Duration = Duration::from_millis(10);
+
 /// The requests that an estimate of their cost is made from, and its weight among the estimates before it.
 const SAMPLE: f64 = 8.0;
 const WEIGHT: f64 = 0.2;
 
 /// The use of the processors by one user, in seconds.
 #[derive(Debug)]
-struct Pace<T> {
+struct UserPace<T> {
     /// False for a component of the cluster: it never waits.
     paced: bool,
     /// The time used beyond the share, as of `at`.
@@ -58,7 +62,7 @@ struct Pace<T> {
     gone: usize,
 }
 
-impl<T> Pace<T> {
+impl<T> UserPace<T> {
     fn new(now: Instant) -> Self {
         Self {
             paced: true,
@@ -105,14 +109,23 @@ struct Paces<T> {
     /// The user of the last request, and the end of the time in which shares matter because another user was there.
     last: Option<u64>,
     shared_until: Instant,
-    users: HashMap<u64, Pace<T>, foldhash::fast::RandomState>,
+    users: HashMap<u64, UserPace<T>, foldhash::fast::RandomState>,
     /// The users with waiting requests.
     held: VecDeque<u64>,
+    /// The time from which users may be looked for whose shares are even.
+    next_sweep: Instant,
 }
 
 impl<T> Paces<T> {
     fn new(rate: f64, now: Instant) -> Self {
-        Self { rate, last: None, shared_until: now, users: HashMap::default(), held: VecDeque::new() }
+        Self {
+            rate,
+            last: None,
+            shared_until: now,
+            users: HashMap::default(),
+            held: VecDeque::new(),
+            next_sweep: now,
+        }
     }
 
     fn is_shared(&self, now: Instant) -> bool {
@@ -193,18 +206,27 @@ impl<T> Paces<T> {
     }
 
     /// The account of a user; `None` if there are too many.
-    fn pace(&mut self, user: u64, now: Instant) -> Option<&mut Pace<T>> {
+    fn pace(&mut self, user: u64, now: Instant) -> Option<&mut UserPace<T>> {
         if self.users.len() >= MAX_USERS && !self.users.contains_key(&user) {
-            let rate = self.rate;
-            self.users.retain(|_, pace| {
-                pace.settle(rate, now);
-                pace.debt > 0.0 || !pace.waiting.is_empty()
-            });
+            self.sweep(now);
             if self.users.len() >= MAX_USERS {
                 return None;
             }
         }
-        Some(self.users.entry(user).or_insert_with(|| Pace::new(now)))
+        Some(self.users.entry(user).or_insert_with(|| UserPace::new(now)))
+    }
+
+    /// Forgets the users whose shares are even, unless that was done a moment ago.
+    fn sweep(&mut self, now: Instant) {
+        if now < self.next_sweep {
+            return;
+        }
+        self.next_sweep = now + SWEEP;
+        let rate = self.rate;
+        self.users.retain(|_, pace| {
+            pace.settle(rate, now);
+            pace.debt > 0.0 || !pace.waiting.is_empty()
+        });
     }
 }
 
@@ -261,7 +283,7 @@ impl Pacing {
             turn
         };
         self.held.notify_one();
-        let mut held = Held { paces, user, over: false };
+        let mut held = HeldRequest { paces, user, over: false };
         // It cannot fail while requests are released; and if that ends, so does the server.
         let _ = turn.await;
         held.over = true;
@@ -286,13 +308,13 @@ impl Pacing {
 }
 
 /// A request that waits. Dropped before it may go on, it leaves its place.
-struct Held<'a> {
+struct HeldRequest<'a> {
     paces: &'a Mutex<Paces<oneshot::Sender<()>>>,
     user: u64,
     over: bool,
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldRequest<'_> {
     fn drop(&mut self) {
         if !self.over {
             self.paces.lock().leave(self.user, oneshot::Sender::is_closed);
@@ -381,7 +403,7 @@ mod tests {
             paces.charge(user, Duration::from_nanos(1), now);
             assert!(paces.users.len() <= MAX_USERS);
         }
-        let later = now + MS;
+        let later = now + SWEEP;
         assert!(paces.enter(u64::MAX, Some(true), later) && paces.users.len() < 10, "their shares are even");
         paces.charge(u64::MAX, 100 * MS, later);
         assert!(!paces.enter(u64::MAX, Some(true), later));

@@ -8,11 +8,11 @@ use std::future::Future;
 
 use crate::HttpLimits;
 use crate::http::body::Response;
-use crate::http::metered::Meter;
+use crate::http::metered::ProcessorMeter;
 use crate::http::request::{BodySource, Request};
 
 /// Answers requests. Connections are generic over it, so that HTTP knows nothing of what is served.
-pub(crate) trait Handler: Meter {
+pub(crate) trait Handler: ProcessorMeter {
     /// Returns the response to one request. The body is read only if the handler reads it, after authentication and
     /// authorization. Never fails: errors are responses.
     fn handle(&self, request: Request, body: &mut dyn BodySource) -> impl Future<Output = Response> + Send;

@@ -1,7 +1,7 @@
 //! [`metered`]: the processor time that the work for a connection takes.
 //!
 //! A poll of a connection's task is all the work that is done for it in one go: reading, the handler, encryption, system calls.
-//! Nothing is measured unless the [`Meter`] is on.
+//! Nothing is measured unless the [`ProcessorMeter`] is on.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::observe::timed;
 
 /// Counts the processor time of connections.
-pub(crate) trait Meter: Send + Sync + 'static {
+pub(crate) trait ProcessorMeter: Send + Sync + 'static {
     /// Returns true if processor time is counted now.
     fn is_on(&self) -> bool {
         false
@@ -21,7 +21,7 @@ pub(crate) trait Meter: Send + Sync + 'static {
 }
 
 /// Runs a future, and counts the processor time of each poll while the meter is on.
-pub(crate) async fn metered<F: Future>(mut future: Pin<&mut F>, meter: &impl Meter) -> F::Output {
+pub(crate) async fn metered<F: Future>(mut future: Pin<&mut F>, meter: &impl ProcessorMeter) -> F::Output {
     poll_fn(|cx| {
         if !meter.is_on() {
             return future.as_mut().poll(cx);

@@ -77,13 +77,16 @@ pub struct RequestLimits {
     /// `--max-mutating-requests-inflight` of kube-apiserver together. Default 600, the sum of its 400 and 200. More
     /// requests wait, or are answered 429.
     pub in_flight: usize,
-    /// Percent of the processors that the requests of one user may use while another user is there; what goes beyond it waits for
-    /// milliseconds. 100 lets everybody use all of them. On two processors 20 is 0.4 ms of work in a millisecond, which is
-    /// the most that somebody else's request waits for; client-go's own limits of 50 or 100 requests a second are far below it.
+    /// Percent of the processors that the requests of one user may use while another user is there. Default 20: on two processors
+    /// that is 0.4 ms of work in a millisecond, the most that somebody else's request waits for, and far above client-go's own limits of
+    /// 50 or 100 requests a second. What goes beyond it waits for milliseconds; 100 lets everybody use all of them.
     pub user_processor_percent: u32,
     /// Answers above this are compressed for clients that allow it. Default 128 KiB, as in kube-apiserver: below it
     /// the gain is not worth the time.
     pub gzip_above: usize,
+    /// Bytes of all compressors together, about 256 KiB each. Default 32 MiB: a client that does not read keeps its compressor for as long
+    /// as it likes. Answers that find no room are sent as they are.
+    pub gzip_bytes: usize,
     /// Bytes of a protobuf list that are kept while its length, which precedes it, is computed. Default 4 MiB, above
     /// the lists of most clusters: longer lists are encoded twice.
     pub protobuf_bytes: usize,
@@ -110,6 +113,7 @@ impl Default for RequestLimits {
             in_flight: 600,
             user_processor_percent: 20,
             gzip_above: 128 << 10,
+            gzip_bytes: 32 << 20,
             protobuf_bytes: 4 << 20,
             protobuf_lists_bytes: 64 << 20,
             piece_bytes: 64 << 10,

@@ -70,7 +70,7 @@ fn show(
 ) -> Result<Response, Status> {
     let body = write::show(api, object, resource, form, request)?;
     let response = respond::full(StatusCode::OK, form.content_type(), body);
-    Ok(gzip::compress(response, request, api.options.requests.gzip_above))
+    Ok(gzip::compress(response, request, api.options.requests.gzip_above, &api.compressors))
 }
 
 /// One object, as new as asked for: the latest without a version, any for zero, else at least as new as it says.

@@ -55,7 +55,12 @@ pub(crate) async fn answer(
         HistoryPart::Versions => versions(api, request, &object).await?,
         HistoryPart::Difference => difference(api, request, &object).await?,
     };
-    Ok(gzip::compress(respond::json(StatusCode::OK, body), request, api.options.requests.gzip_above))
+    Ok(gzip::compress(
+        respond::json(StatusCode::OK, body),
+        request,
+        api.options.requests.gzip_above,
+        &api.compressors,
+    ))
 }
 
 /// Answers a page of versions. One more than the page is read: it shows if there are others, and the field manager of

@@ -13,7 +13,7 @@ use hyper::rt::Executor;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-use crate::http::metered::{Meter, metered};
+use crate::http::metered::{ProcessorMeter, metered};
 
 tokio::task_local! {
     /// hyper makes a stream's task and knows nothing of answers; a body finds its deadline here.
@@ -63,7 +63,7 @@ impl<M> Clone for Streams<M> {
     }
 }
 
-impl<F, M: Meter> Executor<F> for Streams<M>
+impl<F, M: ProcessorMeter> Executor<F> for Streams<M>
 where
     F: Future + Send + 'static,
     F::Output: Send,

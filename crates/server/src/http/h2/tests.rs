@@ -21,7 +21,7 @@ use crate::http::h2::*;
 
 struct NoMeter;
 
-impl crate::http::metered::Meter for NoMeter {}
+impl crate::http::metered::ProcessorMeter for NoMeter {}
 
 /// The resources that a response holds.
 type Held = Arc<Vec<u8>>;

@@ -70,7 +70,7 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
     let blocking = api.blocking_for(&target.user.name);
     let body = encoded(api, &blocking, writer, form, &metadata, objects).await?;
     let response = respond::with_type(StatusCode::OK, form.content_type(), body);
-    Ok(gzip::compress(response, request, api.options.requests.gzip_above))
+    Ok(gzip::compress(response, request, api.options.requests.gzip_above, &api.compressors))
 }
 
 /// The list in the encoding asked for, a long one in pieces.
