@@ -123,7 +123,7 @@ pub trait Engine: Send + Sync + Debug + 'static {
     async fn write(&self, write: Write) -> Result<Written, Error>;
 
     /// Writes several different keys if all conditions hold, or none; returns when the outcome is durable. Their changes
-    /// are in one [`Batch`] of the log.
+    /// are in one [`Batch`](crate::Batch) of the log.
     ///
     /// # Errors
     ///

@@ -17,13 +17,13 @@ pub struct KeyValue {
     /// The whole key, for example `/registry/configmaps/default/a`.
     pub key: Arc<str>,
     /// The value as it was written; the engine never looks inside. In a [`Page`] and in what a write was refused for it is
-    /// empty if the stored one is damaged: the others are of use all the same. [`Engine::health`] then tells of it.
+    /// empty if the stored one is damaged: the others are of use all the same. [`Engine::health`](crate::Engine::health) then tells of it.
     pub value: Bytes,
     /// The revision of the write that put this value.
     pub revision: Revision,
 }
 
-/// The keys that [`Engine::range`] returns, from `start` up to `end`, and the revision at which they are read.
+/// The keys that [`Engine::range`](crate::Engine::range) returns, from `start` up to `end`, and the revision at which they are read.
 ///
 /// There is no separate form for a single namespace or a whole resource: both are prefixes of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,11 +123,11 @@ pub struct KeyVersion {
     pub revision: Revision,
     /// The value, or `None` if the write deleted the key.
     pub value: Option<Bytes>,
-    /// The [origin](Write::origin) of the write, if it is known.
+    /// The [origin](crate::Write::origin) of the write, if it is known.
     pub origin: Option<Arc<str>>,
 }
 
-/// The versions of a key that [`Engine::versions`] returns, bounded by number and by bytes.
+/// The versions of a key that [`Engine::versions`](crate::Engine::versions) returns, bounded by number and by bytes.
 ///
 /// Both bounds are there because versions differ in size by a factor of thousands: a number alone would let one page
 /// of a large ConfigMap's history fill the memory.

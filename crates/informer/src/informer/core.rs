@@ -51,7 +51,7 @@ pub(crate) struct InformerCore<K> {
     pub(crate) ending: Mutex<Option<RemovalEnd>>,
     /// A handler with a resync period joined.
     pub(crate) resync_changed: Notify,
-    /// The parts that [`SharedInformer::start`] takes.
+    /// The parts that [`start`](super::SharedInformer::start) takes.
     pub(super) unstarted: Mutex<Option<run::Unstarted<K>>>,
 }
 

@@ -17,7 +17,7 @@ const STOP_SLACK: Duration = Duration::from_millis(100);
 
 impl<K: Send + Sync + 'static> SharedInformer<K> {
     /// Ends it at once, also while it drains: the watch is closed and unread events are dropped. Waits for the calls in
-    /// progress, each for at most its [`stop_grace`](HandlerOptions::stop_grace). The store stays readable.
+    /// progress, each for at most its [`stop_grace`](crate::HandlerOptions::stop_grace). The store stays readable.
     ///
     /// A handler may call it; then it does not wait for that handler.
     pub async fn stop(&self) {

@@ -20,7 +20,7 @@ pub(crate) fn is_cluster_scoped<K: kube::Resource>() -> bool {
 /// use listwatch::kube::ResourceKind;
 ///
 /// let deployments = ResourceKind::of::<Deployment>();
-/// assert_eq!((&*deployments.resource.group, &*deployments.resource.resource), ("apps", "deployments"));
+/// assert_eq!(deployments, ResourceKind::of::<Deployment>());
 /// // Metadata only is another form of the same collection, and so another informer.
 /// assert_ne!(deployments.clone().metadata_only(), deployments);
 /// ```
