@@ -435,7 +435,7 @@ async fn who_creates_a_daemon_set_owns_the_count_of_its_templates() {
     assert_eq!(owned[format!("f:{key}")], json!({}));
 }
 
-/// What an applied configuration has inside of a part with one owner was not looked at, and unknown fields were dropped.
+/// The inside of a part with one owner was not looked at in applied configurations, and unknown fields were dropped.
 #[tokio::test]
 async fn an_applied_configuration_is_checked_inside_of_atomic_parts() {
     let (_server, mut client) = client().await;

@@ -437,7 +437,7 @@ async fn rights_to_paths_end_where_they_say() {
     }
 }
 
-/// Whoever may create claims gave themselves admin access to devices that others use.
+/// A user who may create claims got admin access to devices that others use.
 #[tokio::test]
 async fn admin_access_to_devices_is_for_namespaces_with_the_label() {
     let mut stage = Stage::new().await;
@@ -469,7 +469,7 @@ async fn admin_access_to_devices_is_for_namespaces_with_the_label() {
     }
 }
 
-/// Whoever may write the status of claims allocated devices and spoke for every driver.
+/// A user who may write the status of claims allocated devices and spoke for every driver.
 #[tokio::test]
 async fn the_status_of_a_claim_is_written_by_those_it_belongs_to() {
     let mut stage = Stage::new().await;

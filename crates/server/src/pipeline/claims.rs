@@ -5,7 +5,7 @@
 //! - In the status, allocations are the scheduler's (`resourceclaims/binding`) and the devices are those of each driver
 //!   (`resourceclaims/driver`, by the name of the driver, with a verb for the same node and one for any node).
 //!
-//! What is missing is a field error and is reported with the others, as in kube-apiserver. Validation that needs no
+//! A missing right is a field error and is reported with the others, as in kube-apiserver. Validation that needs no
 //! rights is the strategy's (`registry/strategy.rs`).
 
 use std::collections::BTreeSet;

@@ -145,7 +145,7 @@ pub(crate) enum Serving {
     Routed,
     /// Custom kinds: without routes, and without a protobuf form.
     Custom,
-    /// What has a type of its own and no route: the scale of a custom kind, the documents of its group.
+    /// Kinds with a type of their own and without a route: the scale of a custom kind, the documents of its group.
     Typed,
 }
 
