@@ -240,14 +240,14 @@ mod tests {
 
     #[test]
     fn only_the_wanted_metadata_is_read() {
-        let owners = json!([{"uid": "r", "blockOwnerDeletion": true}]);
-        let pod = json!({"kind": "Pod", "metadata": {"name": "a", "uid": "u", "ownerReferences": owners.clone(),
+        let owners = || json!([{"uid": "r", "blockOwnerDeletion": true}]);
+        let pod = json!({"kind": "Pod", "metadata": {"name": "a", "uid": "u", "ownerReferences": owners(),
             "managedFields": [{"uid": "x"}]}, "spec": {"uid": "y"}});
         let bytes = listwatch_wire::json::encode_stored(&pod);
         assert_eq!(metadata(&bytes, &["uid"]), json!({"uid": "u"}));
         assert_eq!(
             metadata(&bytes, &["ownerReferences", "uid"]),
-            json!({"uid": "u", "ownerReferences": owners})
+            json!({"uid": "u", "ownerReferences": owners()})
         );
         assert_eq!(metadata(b"{\"metadata\":{\"uid\":", &["uid"]), json!({}));
         assert_eq!(metadata(b"", &["uid"]), json!({}));
