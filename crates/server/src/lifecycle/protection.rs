@@ -44,9 +44,9 @@ pub(super) async fn release(api: &Api, collection: &str, path: &str) -> Result<b
     let Some(object) = snapshot.get(&resource.key(namespace, name)) else { return Ok(true) };
     let Ok(object) = Value::read(object.stored()) else { return Ok(true) };
     let used = match namespace {
-        Some(namespace) => is_mounted(api, namespace, name),
+        Some(namespace) => is_mounted(api, namespace, name).await,
         None if group.is_empty() => object.at("status").text("phase") == "Bound",
-        None => is_chosen(api, name),
+        None => is_chosen(api, name).await,
     };
     if used {
         return Ok(false);
@@ -69,33 +69,52 @@ fn parts(collection: &str) -> (&str, &str) {
 }
 
 /// Returns true if a claim or a volume has the attributes of the class.
-/// Parses all claims and volumes. Classes are deleted rarely, and an index would cost memory for each claim.
-fn is_chosen(api: &Api, class: &str) -> bool {
-    ["persistentvolumeclaims", "persistentvolumes"].into_iter().any(|plural| {
-        let Some(resource) = api.registry.find("", "v1", plural) else { return false };
-        let snapshot = resource.collection.snapshot();
-        snapshot.range(&resource.collection.walk(&Filter::default(), None)).any(|object| {
-            let Ok(object) = Value::read(object.stored()) else { return false };
-            let wanted = object.at("spec").text("volumeAttributesClassName");
-            let current = object.at("status").text("currentVolumeAttributesClassName");
-            let aimed =
-                object.path(&["status", "modifyVolumeStatus"]).text("targetVolumeAttributesClassName");
-            [wanted, current, aimed].contains(&class)
-        })
-    })
+/// Looks at all claims and volumes. Classes are deleted rarely, and an index would cost memory for each claim.
+async fn is_chosen(api: &Api, class: &str) -> bool {
+    let chooses = |object: &Value| {
+        let wanted = object.at("spec").text("volumeAttributesClassName");
+        let current = object.at("status").text("currentVolumeAttributesClassName");
+        let aimed = object.path(&["status", "modifyVolumeStatus"]).text("targetVolumeAttributesClassName");
+        [wanted, current, aimed].contains(&class)
+    };
+    let filter = Filter::default();
+    any_with(api, "persistentvolumeclaims", &filter, class, chooses).await
+        || any_with(api, "persistentvolumes", &filter, class, chooses).await
 }
 
 /// Returns true if a Pod that has not ended uses the claim.
-/// Parses the Pods of one namespace. A Pod without a node counts too: it may be bound at any moment.
-fn is_mounted(api: &Api, namespace: &str, claim: &str) -> bool {
-    let Some(pods) = api.registry.find("", "v1", "pods") else { return false };
-    let snapshot = pods.collection.snapshot();
+/// Looks at the Pods of one namespace. A Pod without a node counts too: it may be bound at any moment.
+async fn is_mounted(api: &Api, namespace: &str, claim: &str) -> bool {
     let mut filter = Filter::default();
     filter.namespace = Some(namespace.into());
-    snapshot.range(&pods.collection.walk(&filter, None)).any(|pod| {
-        let Ok(pod) = Value::read(pod.stored()) else { return false };
+    let mounts = |pod: &Value| {
         let ended = matches!(pod.at("status").text("phase"), "Succeeded" | "Failed");
         let mut volumes = pod.at("spec").list("volumes").iter();
         !ended && volumes.any(|volume| volume.at("persistentVolumeClaim").text("claimName") == claim)
-    })
+    };
+    any_with(api, "pods", &filter, claim, mounts).await
+}
+
+/// Returns true if one of the objects of a core resource that have a name somewhere passes the test.
+///
+/// Only those are parsed, and others have their turn after each object: an object that is in use is asked about again and
+/// again, and those that could use it may be many and large.
+async fn any_with(
+    api: &Api,
+    plural: &str,
+    filter: &Filter,
+    name: &str,
+    test: impl Fn(&Value) -> bool,
+) -> bool {
+    let Some(resource) = api.registry.find("", "v1", plural) else { return false };
+    let snapshot = resource.collection.snapshot();
+    let name = format!("\"{name}\"");
+    for object in snapshot.range(&resource.collection.walk(filter, None)) {
+        tokio::task::yield_now().await;
+        let named = super::graph::mentions(object.stored(), &name);
+        if named && Value::read(object.stored()).is_ok_and(|object| test(&object)) {
+            return true;
+        }
+    }
+    false
 }
