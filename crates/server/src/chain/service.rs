@@ -12,7 +12,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
@@ -171,6 +171,7 @@ impl Service {
         known.user = Some(Arc::clone(&user));
         let flow = request.with_attributes(|attributes| self.api.fairness.classify(&user, attributes));
         peer.user.store(flow.user(), Ordering::Relaxed);
+        peer.is_paced.store(flow.is_paced(), Ordering::Relaxed);
         known.classified = Some(flow.headers.clone());
         if !conveys_no_rights(request, &user) {
             request
@@ -271,6 +272,9 @@ struct Peer {
     certificate: Option<CertificateUser>,
     /// The user of its last request, as [`Flow::user`]: processor time of the connection is counted for that one.
     user: AtomicU64,
+    /// True if that user has a share of the processors. The time of others is not measured: it would cost them two system calls
+    /// for each event of a watch.
+    is_paced: AtomicBool,
 }
 
 /// The handler chain as one connection sees it: the service, the peer's address, and the user of its client
@@ -292,7 +296,12 @@ impl Connect for Service {
         let certificate = certificates.map(|chain| self.api.authenticator.check_certificates(chain));
         ServiceConnection {
             service: Arc::clone(self),
-            peer: Peer { address: peer, certificate, user: AtomicU64::new(0) },
+            peer: Peer {
+                address: peer,
+                certificate,
+                user: AtomicU64::new(0),
+                is_paced: AtomicBool::new(false),
+            },
         }
     }
 
@@ -303,7 +312,7 @@ impl Connect for Service {
 
 impl ProcessorMeter for ServiceConnection {
     fn is_on(&self) -> bool {
-        self.service.api.fairness.pacing.is_shared()
+        self.service.api.fairness.pacing.is_shared() && self.peer.is_paced.load(Ordering::Relaxed)
     }
 
     fn used(&self, took: Duration) {

@@ -368,6 +368,11 @@ impl Flow {
         self.user
     }
 
+    /// Returns true if the user has a share of the processors while others are there.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.pacing.as_ref().is_some_and(|(_, level)| level.config.is_paced())
+    }
+
     /// A flow that takes no seats.
     fn unlimited() -> Self {
         let none = HeaderValue::from_static("");
