@@ -532,6 +532,14 @@ async fn racing_clients_of_two_servers_cannot_exceed_a_quota() {
         201
     );
     limit(&first, "100").await;
+    // As in kube-apiserver, a server limits nothing by a quota that its cache has not learned of.
+    let mut client = Client::new(&second).await;
+    let quota = "/api/v1/namespaces/default/resourcequotas/q?resourceVersion=0";
+    while client.call("GET", quota, None).await.status != 200
+        || client.get(quota).await["status"]["hard"].is_null()
+    {
+        tokio::task::yield_now().await;
+    }
     assert_eq!(race(&[&first, &second]).await, 100);
     assert_eq!(Client::new(&first).await.get(MAPS).await["items"].as_array().unwrap().len(), 100);
 }
