@@ -95,6 +95,34 @@ async fn a_node_port_belongs_to_one_service_of_either_type() {
 }
 
 /// A dry run and a create that failed kept their address and port, and `kubectl diff` then `apply` of a fixed address failed.
+/// What a client was told to be gone is free for its next request, at whichever server, though the cache there may not know.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_and_a_port_are_free_once_their_service_is_deleted() {
+    let (first, second) = two_servers().await;
+    let (mut client, mut other) = (Client::new(&first).await, Client::new(&second).await);
+    let spec =
+        json!({"type": "NodePort", "clusterIP": "10.0.0.77", "ports": [{"port": 80, "nodePort": 30_001}]});
+    let plain = json!({"type": "ClusterIP"});
+    assert_eq!(create(&mut client, "b", plain).await.status, 201);
+    for _ in 0..40 {
+        let made = create(&mut client, "a", spec.clone()).await;
+        assert_eq!(made.status, 201, "{}", made.json());
+        assert_eq!(client.call("DELETE", &format!("{PATH}/a"), None).await.status, 200);
+        let made = create(&mut other, "a", spec.clone()).await;
+        assert_eq!(made.status, 201, "{}", made.json());
+        assert_eq!(other.call("DELETE", &format!("{PATH}/a"), None).await.status, 200);
+        let mut changed = client.get(&format!("{PATH}/b")).await;
+        changed["spec"]["type"] = json!("NodePort");
+        changed["spec"]["ports"][0]["nodePort"] = json!(30_001);
+        let answer = client.call("PUT", &format!("{PATH}/b"), Some(&changed)).await;
+        assert_eq!(answer.status, 200, "{}", answer.json());
+        let mut changed = answer.json();
+        changed["spec"]["type"] = json!("ClusterIP");
+        changed["spec"]["ports"][0].as_object_mut().unwrap().remove("nodePort");
+        assert_eq!(client.call("PUT", &format!("{PATH}/b"), Some(&changed)).await.status, 200);
+    }
+}
+
 #[tokio::test]
 async fn a_service_that_is_not_stored_keeps_no_address_and_no_port() {
     let (first, second) = two_servers().await;

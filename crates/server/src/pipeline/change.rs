@@ -104,7 +104,7 @@ impl ObjectChange<'_> {
         stored: &Stored,
         warnings: &mut Vec<String>,
     ) -> Result<Verdict, Status> {
-        let Self { api, request, options, view, ref reservation, .. } = *self;
+        let Self { api, request, options, view, .. } = *self;
         let attributes = crate::api::Attributes {
             old_version: Some(stored.revision),
             ..request.attributes(api, Operation::Update, target.name, options, Some(&stored.value))
@@ -115,10 +115,32 @@ impl ObjectChange<'_> {
         blocking::pause().await;
         settle(new, sent, target.namespace, Some(&stored.value), warnings)?;
         let rights = claims::errors_of_update(self, target, new, &stored.value).await?;
-        prepare(reservation, target, view, new, stored, rights)?;
+        self.prepare(target, new, stored, rights).await?;
         blocking::pause().await;
         api.admission.validate(&attributes, new).await?;
         Ok(verdict(target, view, new, stored, warnings))
+    }
+
+    /// [`prepare`] of an update. Like [`Self::allocate`], it is final for a Service only when the cache is as new as the store.
+    async fn prepare(
+        &self,
+        target: &Target<'_>,
+        new: &mut Value,
+        stored: &Stored,
+        rights: Vec<FieldError>,
+    ) -> Result<(), Status> {
+        let attempt =
+            |new: &mut Value, rights| prepare(&self.reservation, target, self.view, new, stored, rights);
+        if (&*target.resource.group, &*target.resource.kind) != ("", "Service") {
+            return attempt(new, rights);
+        }
+        let sent = new.clone();
+        if attempt(new, rights.clone()).is_ok() {
+            return Ok(());
+        }
+        *new = sent;
+        self.api.wait_for(None).await?;
+        attempt(new, rights)
     }
 
     /// Mutating admission of a new object. Its name may still be to be generated.
@@ -152,7 +174,7 @@ impl ObjectChange<'_> {
         warnings.extend(resource.rules.warnings_as_sent(object));
         resource.rules.prepare_create(object);
         match (&*resource.group, &*resource.kind) {
-            ("", "Service") => services::allocate(reservation, target, object)?,
+            ("", "Service") => self.allocate(reservation, target, object).await?,
             ("certificates.k8s.io", "CertificateSigningRequest") => {
                 certificates::name_requester(&self.request.user, object);
             }
@@ -168,6 +190,23 @@ impl ObjectChange<'_> {
             listwatch_kinds::prepare::label_job(object);
         }
         Ok(warnings)
+    }
+
+    /// Allocates what a new Service needs. A value that seems taken may have been given back by a write that was acknowledged and
+    /// that the cache has not seen, so a refusal is final only when the cache is as new as the store.
+    async fn allocate(
+        &self,
+        reservation: &Reservation<'_>,
+        target: &Target<'_>,
+        object: &mut Value,
+    ) -> Result<(), Status> {
+        let sent = object.clone();
+        if services::allocate(reservation, target, object).is_ok() {
+            return Ok(());
+        }
+        *object = sent;
+        self.api.wait_for(None).await?;
+        services::allocate(reservation, target, object)
     }
 
     /// Validating admission of a new object that is ready to be stored.
