@@ -1,8 +1,8 @@
-//! [`Monitor`]: the counters of an informer, counted where it happens and read on demand.
+//! [`Monitor`]: the counters of an informer, incremented where the work happens and read on demand.
 //!
 //! The counters are plain atomics: counting costs nothing worth measuring, and reading costs only the reader. Each
-//! source of an informer (there is one per namespace if it has several) is counted apart: one may be stuck while the
-//! others are well.
+//! source of an informer (there is one per namespace if it has several) is counted separately, because one may be stuck
+//! while the others work.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

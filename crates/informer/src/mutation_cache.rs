@@ -1,14 +1,14 @@
-//! [`MutationCache`]: a cache with one's own writes on top, until the watch has caught up with them.
+//! [`MutationCache`]: a cache overlaid with the program's own writes until the watch has delivered them.
 //!
-//! A controller that has just written an object reads the old one from its cache for another moment, and acts twice.
-//! [`Store::wait_for`] is the strict cure: wait. This is the one without waiting: tell it the objects that the server
-//! returned, read through it, and each read gives the newer of the two.
+//! A controller that has just written an object may still read the old version from its cache and act twice.
+//! [`Store::wait_for`] avoids that by waiting. This avoids it without waiting: pass it the objects that the server
+//! returned and read through it; each read returns the newer of the two versions.
 //!
-//! It is simple because a [`Store`] knows up to which resource version it is complete. An own write that is
-//! not newer than that is in the store, or has been overwritten or deleted since: either way the store is right, and the
-//! write is forgotten. So a late call with a stale write cannot bring a deleted object back.
+//! A [`Store`] knows the resource version up to which it is complete. An own write that is not newer is in the store,
+//! or has been overwritten or deleted since: either way the store is right, and the write is dropped. So a late call
+//! with a stale write cannot bring a deleted object back.
 //!
-//! It is not a place for guesses: only what the server has confirmed belongs in it.
+//! Only objects that the server has returned belong in it, not expected states.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

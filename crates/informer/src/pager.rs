@@ -1,8 +1,8 @@
 //! [`Pager`]: a whole list, page by page, fetching ahead.
 //!
-//! While one page is being worked on, the next is on its way; no more than [`PagerOptions::prefetch`] pages wait.
-//! It is not a cache and does not watch. The reflector lists through it; so can anyone who wants to go through a
-//! large collection once.
+//! While one page is being worked on, the next is on its way; no more than [`PagerOptions::prefetch`] pages wait. It is
+//! not a cache and does not watch. The reflector lists through it; it also suits programs that read a large collection
+//! once.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,9 +1,8 @@
-//! [`RetryWatcher`]: a plain watch that survives everything but the end of history.
+//! [`RetryWatcher`]: a watch without a cache that reconnects until its resourceVersion expires.
 //!
-//! For programs that keep a resourceVersion themselves and want events, not a cache. It begins after a resource
-//! version, opens the watch again whenever it breaks, and ends honestly when it cannot go on: when history no longer
-//! reaches back to its place, or the server says that it may not watch. It never lists; one that may is a
-//! [`reflector`](crate::reflector).
+//! For programs that keep a resourceVersion themselves and want events, not a cache. It starts after a resourceVersion,
+//! reopens the watch whenever it breaks, and ends with an error when it cannot continue: the resourceVersion has
+//! expired, or the server denies the watch. It never lists; a [`reflector`](crate::reflector) does.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,9 +1,8 @@
-//! [`TtlStore`]: a bounded map whose entries are forgotten after a while.
+//! [`TtlStore`]: a bounded map whose entries expire.
 //!
-//! For what is true only for a time: answers of slow services, names seen lately, failures to hold back. It is plain
-//! data: the time is an argument, reading changes nothing, and so readers need no lock of their own beside the one
-//! that the owner chooses. An expired entry is invisible to every read, and leaves with the next write or
-//! [`purge`](TtlStore::purge).
+//! For values that hold for a limited time: responses of slow services, names seen recently, failures to back off from.
+//! It is plain data: the time is an argument, and reading changes nothing, so the owner chooses the lock. An expired
+//! entry is invisible to every read, and is removed by the next write or [`purge`](TtlStore::purge).
 //!
 //! It is not the cache of an informer ([`store`](crate::store)), which is current and never expires.
 

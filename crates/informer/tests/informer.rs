@@ -1,4 +1,4 @@
-//! The informer as a whole, over scripted and in-memory sources: what handlers hear and what the store holds.
+//! The whole informer over scripted and in-memory sources: the events of handlers and the content of the store.
 //!
 //! Time is paused: a test that waits a minute takes none. Relists are in `relist.rs`, handlers in `handlers.rs`.
 #![allow(

@@ -1,4 +1,4 @@
-//! Starting, stopping, and what is left then.
+//! Starting and stopping informers, and the release of their resources.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

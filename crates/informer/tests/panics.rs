@@ -1,4 +1,4 @@
-//! Panics in what users bring: sources and hooks. Handlers are in `handlers.rs`, transformations in `transform.rs`.
+//! Panics in user code: sources and hooks. Handlers are in `handlers.rs`, transformations in `transform.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! Resyncs: every object again, now and then.
+//! Resyncs: periodic delivery of every object.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Saved caches: what survives a restart. What must not be believed is in `warm_refused.rs`.
+//! Saved caches that survive a restart. Saved caches that must be rejected are in `warm_refused.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Saved caches that must not be believed: of another server, collection, form or namespace, or damaged.
+//! Saved caches that must be rejected: of another server, collection, form or namespace, or damaged.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

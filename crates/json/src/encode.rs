@@ -1,8 +1,8 @@
 //! Canonical encoding.
 //!
-//! Compact, keys sorted, except that an object begins with `kind`, `apiVersion`, `metadata`: whoever reads the bytes
-//! finds the metadata, and the place of the resource version, without looking further. What an object shares with one that
-//! was encoded before can be copied from there; see [`super::spans`].
+//! Compact, keys sorted, except that an object begins with `kind`, `apiVersion`, `metadata`, so that a reader of the
+//! bytes finds the metadata and the resource version in the first few hundred bytes. Parts shared with an object that
+//! was encoded before are copied from its bytes; see [`super::spans`].
 
 use super::spans::{EarlierEncoding, Spans};
 use super::{MAX_DEPTH, Number, Text, Value};

@@ -1,7 +1,7 @@
 //! Go's formatting and parsing of values that appear in error messages.
 //!
-//! Users search for error texts, and some tools match on them; so ours are kube-apiserver's, which are written with
-//! Go's `%q`, `strconv` and `%v`. Nothing here is needed to be correct, only to be recognised.
+//! Users search for error texts, and some tools match on them. So they are kube-apiserver's, which are written with
+//! Go's `%q`, `strconv` and `%v`. These functions are for messages only; no behaviour depends on them.
 
 use std::fmt::Write as _;
 

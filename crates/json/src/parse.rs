@@ -1,8 +1,8 @@
 //! Strict parsing into a [`Value`].
 //!
-//! Stricter than a common parser in two ways: duplicate keys are reported with their paths, and nesting is bounded,
-//! so that whoever walks the tree recursively cannot be made to overflow the stack. Syntax errors read as Go's, since
-//! they are shown to users.
+//! Stricter than a common parser in two ways: duplicate keys are reported with their paths, and nesting is bounded, so
+//! that no input can make a recursive walk over the tree overflow the stack. Syntax errors read as Go's, since they are
+//! shown to users.
 
 use std::fmt::Write as _;
 

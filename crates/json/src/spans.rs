@@ -1,7 +1,7 @@
-//! [`Spans`]: where in its bytes the larger containers of an object are.
+//! [`Spans`]: the byte ranges of the larger containers of an encoded object.
 //!
-//! The next version of an object shares most containers with this one. Knowing where they were written, its encoding
-//! copies their bytes instead of writing them again: the cost of an encoding is that of what changed, and of one copy.
+//! The next version of an object shares most containers with this one. The encoder copies their bytes instead of
+//! writing them again, so an encoding costs the changed parts and one copy.
 
 /// Below this many bytes a container is written as quickly as it is found.
 const WORTH_IT: usize = 128;

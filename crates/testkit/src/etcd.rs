@@ -1,8 +1,8 @@
-//! [`Etcd`]: a real etcd on ports of its own, for as long as a test needs it.
+//! [`Etcd`]: a real etcd process on free ports, stopped when it is dropped.
 //!
 //! Tests with real parts are opt-in: the binary must be in the path, and starting it takes a second. Data is in a
 //! temporary directory that goes away with it. etcd cannot choose a free port itself, so there is a small chance that
-//! another process takes the port first; the start then fails, and no test runs against a stranger's etcd.
+//! another process takes the port first; the start then fails, and no test runs against another etcd.
 
 use std::io;
 use std::net::TcpListener;

@@ -1,6 +1,6 @@
-//! [`DeltaBases`]: the bytes that a client of a delta watch holds, and what deltas make of them.
+//! [`DeltaBases`]: the objects that a client of a delta watch holds, and the application of deltas to them.
 //!
-//! It follows `docs/delta-watch.md` and nothing else, so that it judges the server without the client library.
+//! It is written from `docs/delta-watch.md` alone, so that it checks the server independently of the client library.
 
 use std::collections::BTreeMap;
 

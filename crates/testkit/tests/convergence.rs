@@ -1,5 +1,5 @@
-//! Informers behind a network that cuts, stalls, delays, injects errors and half events: after each quiet point every cache
-//! equals the server, and every handler has heard a legal history.
+//! Informers behind a network that cuts, stalls, delays, injects errors and half events: whenever writes pause, every cache
+//! becomes equal to the server, and every handler has received a consistent history.
 //!
 //! Seconds in `cargo test`, a minute with `LISTWATCH_REAL=1`, the long form with `LISTWATCH_CONVERGE_SECONDS=600`.
 

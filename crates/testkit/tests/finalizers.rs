@@ -1,4 +1,5 @@
-//! Finalizers as a server keeps them: written to what was read, refused to what has changed, gone with the object.
+//! Finalizers against a server: added on the revision that was read, conflicting if the object changed, removed with
+//! the object.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests say what they expect by panicking")]
 

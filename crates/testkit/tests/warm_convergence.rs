@@ -1,5 +1,5 @@
-//! Programs that end and start again behind a network with faults: after each quiet point the restored cache equals the server,
-//! and what a handler was told over all runs adds up to it.
+//! Programs that end and start again behind a network with faults: whenever writes pause, the restored cache becomes equal to
+//! the server, and the events of a handler over all runs add up to its state.
 //!
 //! Seconds in `cargo test`, the long form with `LISTWATCH_CONVERGE_SECONDS=600`.
 

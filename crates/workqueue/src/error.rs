@@ -1,14 +1,14 @@
 //! [`AddError`]: the two reasons for which a key is not accepted.
 //!
-//! client-go ignores an add after the shutdown without a word. Here it is an error that returns the key, because a
-//! bounded queue adds a second reason and a producer must be able to tell them apart: a full queue is worth waiting
-//! for, a closed one is not. Retries of known keys are never refused for lack of room.
+//! client-go silently ignores an add after the shutdown. Here it is an error that returns the key, because a bounded
+//! queue adds a second reason and a producer must be able to tell them apart: a full queue is worth waiting for, a
+//! closed one is not. Retries of known keys are never refused for lack of room.
 
 /// The reason that a key was not accepted. The key comes back, so that nothing is lost by accident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError<K> {
-    /// The queue is shutting down and takes no new keys. Drop the key, or hand it to whoever takes over.
+    /// The queue is shutting down and takes no new keys. Drop the key, or pass it to the process that takes over.
     #[error("the work queue is shutting down")]
     ShutDown(K),
     /// The queue knows as many keys as [`Options::capacity`](crate::Options::capacity) allows and this is a new one. Try

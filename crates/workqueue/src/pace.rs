@@ -1,10 +1,10 @@
-//! The decision which keys of a measured queue are timed.
+//! Sampling: decides which keys of a queue with metrics are timed.
 //!
 //! Reading the clock costs as much as a third of everything else that is done for a key, and a key that is timed needs
 //! it three times: when it is added, handed out and done. So each key is timed while the clock is a small part of the
 //! cost, which is as long as the work on a key takes microseconds or more. When many keys in a row take less, one in
-//! [`TIMED_EVERY`] is timed and stands for those after it ([`crate::metrics`]), until one of them is slow again,
-//! a consumer has waited, or somebody reads the numbers.
+//! [`TIMED_EVERY`] is timed and stands for those after it ([`crate::metrics`]), until one of them is slow again, a
+//! consumer has waited, or the metrics are read.
 //!
 //! A key that is not timed gets the time that was read last.
 

@@ -1,7 +1,7 @@
-//! The handle that everyone holds.
+//! [`Queue`]: the cloneable handle of a work queue.
 //!
-//! Its methods are spread by subject: [`crate::produce`] (adding), [`crate::get`] (consuming), [`crate::drain`] (shutting
-//! down), and here what remains: making one, pausing, looking.
+//! Its methods are grouped by subject: [`crate::produce`] (adding), [`crate::get`] (consuming), [`crate::drain`]
+//! (shutting down), and here construction, pausing and inspection.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,17 +1,17 @@
 //! The concurrent shell around the state machine: two locks and the rules for waking.
 //!
-//! **Two locks.** Producers put keys into the *inbox*, a plain vector under its own lock; whoever holds the *state* lock
-//! next moves them into the state machine. So a producer does not touch the index and does not contend with
-//! consumers, who in turn pay for the inbox once per batch; and the state stays in the consumers' caches. To everyone else
-//! this is invisible: every call that looks at the state empties the inbox first ([`SharedQueue::state`]); only the hand-out
-//! may skip that while the next key could not change by it. Bounded and fair queues and adds of other than normal
-//! priority bypass the inbox, because they need an answer or a place at once. Lock order: state, then inbox.
+//! **Two locks.** Producers put keys into the *inbox*, a plain vector under its own lock; the next holder of the *state*
+//! lock moves them into the state machine. So a producer does not touch the index and does not contend with consumers,
+//! which pay for the inbox once per batch; and the state stays in the consumers' caches. Callers do not notice: every call
+//! that reads the state empties the inbox first ([`SharedQueue::state`]); only the hand-out may skip that while the next
+//! key could not change by it. Bounded and fair queues and adds of other than normal priority bypass the inbox, because
+//! they need an answer or a place at once. Lock order: state, then inbox.
 //!
-//! **Waking.** Consumers that find nothing register a waker under the inbox lock, after seeing the inbox empty under
-//! that same lock, so a producer either is seen or sees them. The invariant kept everywhere: *if a key can be handed
-//! out, then no consumer sleeps or at least one has been woken and will look*. A consumer that was woken and finds more than one key
-//! wakes the next ([`SharedQueue::release`], `waking.rs`); one that was woken and goes away without looking passes the wake on
-//! ([`WakeTicket`]'s drop). Nobody is notified while all consumers are awake.
+//! **Waking.** Consumers that find nothing register a waker under the inbox lock, after seeing the inbox empty under that same lock,
+//! so a producer either is seen or sees them. The invariant kept everywhere: *if a key can be handed out, then no consumer sleeps or
+//! at least one has been woken and will look*. A consumer that was woken and finds more than one key wakes the next
+//! ([`SharedQueue::release`], `waking.rs`); one that was woken and is dropped without looking passes the wake-up on
+//! ([`WakeTicket`]'s drop). No notification is sent while all consumers are awake.
 //!
 //! **Timers.** There is no thread: one of the sleeping consumers (the owner of [`Inbox::timer`]) also waits for the time at
 //! which the next delayed key falls due. While no consumer sleeps, each hand-out looks at the clock itself.

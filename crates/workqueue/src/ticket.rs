@@ -1,8 +1,8 @@
 //! [`WakeTicket`]: the registration of a waiting consumer, which never swallows a wake-up.
 //!
 //! A consumer that was woken and then dropped before it took a key (a cancelled future, a `select!`) would leave the
-//! key waiting while others sleep. Its ticket therefore wakes another on drop, and passes on the duty of watching the
-//! timer if it had it. Lists of wakers are `waiters`; the decision whom to wake is in `shared`.
+//! key waiting while others sleep. Its ticket therefore wakes another on drop, and passes on the timer if it owned it.
+//! Lists of wakers are `waiters`; the decision which one to wake is in `shared`.
 
 use crate::Key;
 use crate::reason::Reason;

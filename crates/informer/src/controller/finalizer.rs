@@ -1,9 +1,9 @@
-//! Finalizers: cleaning up before an object may go.
+//! Finalizers: cleaning up before an object is removed.
 //!
-//! [`Controller::finalizer`](super::Controller::finalizer) sees to it that an object carries the finalizer before it is
-//! first reconciled, runs the clean-up once its deletion has been asked for, and takes the finalizer off when that has
-//! succeeded. What it writes goes through [`Finalizers`]: to a Kubernetes API server with [`KubeFinalizers`], to an
-//! [`InMemory`] collection in a test.
+//! [`Controller::finalizer`](super::Controller::finalizer) adds the finalizer to an object before it is first
+//! reconciled, runs the clean-up once its `deletionTimestamp` is set, and removes the finalizer when the clean-up has
+//! succeeded. It writes through [`Finalizers`]: to a Kubernetes API server with [`KubeFinalizers`], to an [`InMemory`]
+//! collection in a test.
 
 use std::fmt;
 

@@ -6,12 +6,12 @@
 //!  watched kinds ──────┘
 //! ```
 //!
-//! Events of all sources become keys of the reconciled kind, and for each key that is due the function is called with
-//! the object as the cache holds it: once per key at a time, as often as needed, whatever happened. All state is in the
-//! informers' stores; the controller keeps none of its own, so it can be tested by what it does to an in-memory source.
+//! Events of all sources become keys of the reconciled kind. For each key that is due, the function is called with the
+//! object in the cache, never concurrently for the same key. All state is in the informers' stores; the controller
+//! keeps none, so it can be tested by its effect on an in-memory source.
 //!
-//! Reading order: this file for the builder, `watched` for sources, [`predicate`] for what counts, [`finalizer`] for
-//! cleaning up, `run` for what happens then, `status` for how it does. It is not an informer
+//! Reading order: this file for the builder, `watched` for sources, [`predicate`] for event filters, [`finalizer`] for
+//! cleaning up, `run` for the reconcile loop, `status` for its counters. It is not an informer
 //! ([`informer`](crate::informer)), nor a client to write with (`kube::Api`).
 
 pub mod finalizer;

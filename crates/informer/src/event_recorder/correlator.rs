@@ -1,8 +1,8 @@
 //! [`Correlator`]: decides which occurrences become events. Pure: the time is passed in, nothing is sent.
 //!
-//! The first of a kind is written at once, the second turns it into a series, and from then on it is counted and written
-//! now and then. Writes about one object are limited by a token bucket, so that a program gone wild does not flood the
-//! cluster; what it may not write it still counts where it can.
+//! The first occurrence of a kind is written at once, the second turns it into a series, and later ones are counted and
+//! written periodically. Writes about one object are limited by a token bucket, so that a faulty program does not flood
+//! the cluster; occurrences over the limit are still counted if their series exists.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,11 +1,11 @@
-//! An event recorder: tells people what a controller did to an object, as `kubectl describe` shows it.
+//! An event recorder: writes Kubernetes Events about an object, which `kubectl describe` shows.
 //!
 //! [`EventRecorder::record`] never waits and never fails: events are a convenience, and a program that is late or in trouble
 //! drops them and counts what it dropped. Repetitions become one event with a count, writes about one object are
 //! limited, and every queue has a bound.
 //!
-//! [`event`](Occurrence) is what is recorded, [`Correlator`] decides what is written, [`EventSink`] writes; this file
-//! is the task between them. Not here: reading events (they are objects like others), and the older `v1` events.
+//! [`Occurrence`] is the input, [`Correlator`] decides which occurrences are written, [`EventSink`] writes them; this
+//! file is the task between them. Not here: reading events (they are objects like others), and the older `v1` events.
 
 mod correlator;
 mod event;

@@ -1,8 +1,8 @@
-//! [`InformerFactory`]: one informer per collection, however many ask for it.
+//! [`InformerFactory`]: one informer per collection, shared by all its users.
 //!
-//! Two parts of a program that need the same pods share one watch and one cache. What makes informers the same is
-//! their [`Scope`]: kind, namespaces and selectors. The factory keeps its informers alive, so a handler can be added
-//! without holding on to anything. [`InformerFactory::release_unused`] stops those that nobody else holds.
+//! Two parts of a program that need the same pods share one watch and one cache. Informers are identified by their
+//! [`Scope`]: kind, namespaces and selectors. The factory keeps its informers alive, so a handler can be added without
+//! keeping a handle. [`InformerFactory::release_unused`] stops the informers that have no other holder.
 //!
 //! Where the server offers it, one connection carries the watches of all informers, in the order of revisions.
 

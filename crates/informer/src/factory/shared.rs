@@ -1,4 +1,4 @@
-//! [`Shared`]: an informer that a factory and its users hold together, and the same without its type.
+//! [`Shared`]: an informer held by a factory and its users, and its type-erased form.
 //!
 //! A factory has informers of many types in one map. [`AnyInformer`] is the part of an informer that does not depend on the type of
 //! its objects, which is all that starting, waiting and stopping need.

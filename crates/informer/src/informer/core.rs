@@ -1,4 +1,5 @@
-//! [`InformerCore`]: the state that the tasks of an informer and its handles share, and its end when nobody holds it.
+//! [`InformerCore`]: the state that the tasks of an informer and its handles share, and its shutdown when the last
+//! handle is dropped.
 //!
 //! Locks are taken in one order: source set, processor, positions. The lock of the processor covers both changing the
 //! store and queueing the events of the change, so that a handler that joins sees a snapshot and exactly the changes

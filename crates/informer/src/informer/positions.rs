@@ -1,7 +1,7 @@
-//! [`Positions`]: where each source of an informer stands in its history.
+//! [`Positions`]: the resourceVersion that each source of an informer has reached.
 //!
-//! Written by the applier, under the lock of the processor, so that a moment in which the store, the events and the
-//! positions fit together can be captured.
+//! Written by the applier, under the lock of the processor, so that a consistent state of store, events and positions
+//! can be captured.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
-//! The ends of an informer: [`stop`](SharedInformer::stop) at once, [`drain`](SharedInformer::drain) in order.
+//! Ending an informer: [`stop`](SharedInformer::stop) without, [`drain`](SharedInformer::drain) with delivery of queued
+//! events.
 //!
-//! Both stop receiving first. They differ in the events that handlers have not seen: stopping drops them, draining
-//! delivers them. Asking for both means the stricter one. A handler may ask for either, and is then not waited for by its own
-//! call, which could never return.
+//! Both stop receiving first. They differ in the events that handlers have not received: stopping drops them, draining
+//! delivers them. If both are called, stopping wins. A handler may call either; the call does not wait for that
+//! handler, because it could never return.
 
 use std::sync::Arc;
 use std::time::Duration;

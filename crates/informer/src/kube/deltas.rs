@@ -1,7 +1,7 @@
 //! [`Deltas`]: turns patches of objects that are held already into whole objects.
 //!
-//! The base of a patch is what the cache holds, or what this stream has handed out and the cache has not taken in yet. Every
-//! result is held against the checksum of the server: what does not fit ends the stream, and the next one is of whole objects.
+//! The base of a patch is the cached object, or one that this stream has delivered and the cache has not applied yet. Every
+//! result is compared with the server's checksum. A mismatch ends the stream, and the next one asks for whole objects.
 
 use hashbrown::HashMap;
 use listwatch_wire::delta::{DeltaError, DeltaEvent};

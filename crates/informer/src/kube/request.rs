@@ -1,8 +1,8 @@
 //! List and watch requests to HTTP requests, and HTTP failures to [`SourceError`].
 //!
-//! The meaning of `resourceVersion` depends on the parameters beside it, and this is the only place that knows the
-//! rules: `0` means any version, empty means the most recent, a version with a `limit` means exactly that version
-//! unless `resourceVersionMatch` says otherwise, and a `continue` token excludes both.
+//! The meaning of `resourceVersion` depends on the parameters beside it, and the rules are implemented only here: `0`
+//! means any version, empty means the most recent, a version with a `limit` means exactly that version unless
+//! `resourceVersionMatch` says otherwise, and a `continue` token excludes both.
 //!
 //! A failure is read as a `Status` if it is one. The body of a proxy's error page is quoted up to 200 bytes; of any
 //! error at most 64 KiB are read. Pacing and retries are the reflector's.

@@ -1,10 +1,10 @@
 //! [`client`]: a `kube::Client` made for long-lived watches.
 //!
-//! Where the server speaks HTTP/2, all requests and watches share one connection, and pings find out within 45 s when the
-//! peer is gone. Where it does not, each watch has a connection of its own, and TCP keep-alives together with the user timeout
-//! of the socket do the same for a peer or a network that is gone. A peer whose system still answers for a program that hangs is found
-//! by its silence: no bookmark for [`watch_idle`](crate::ReflectorOptions::watch_idle). Either way a failure reaches the
-//! reflector, which knows better than a retry layer what to do about it.
+//! With HTTP/2, all requests and watches share one connection, and pings detect a dead peer within 45 s. With HTTP/1.1,
+//! each watch has its own connection, and TCP keep-alives together with the socket's user timeout detect a dead peer or
+//! network. A server process that hangs while its kernel still answers is detected by silence: no bookmark for
+//! [`watch_idle`](crate::ReflectorOptions::watch_idle). In all cases the reflector sees the failure and decides how to
+//! recover; there is no retry layer below it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! [`ElectionMachine`]: one candidate of an election, as a pure state machine. What it asks for is done by
-//! [`LeaderElection`](super::LeaderElection); time and answers are passed in.
+//! [`ElectionMachine`]: one candidate of an election, as a pure state machine.
+//! [`LeaderElection`](super::LeaderElection) performs its actions; time and results are passed in.
 //!
 //! Two clocks, two purposes: the monotonic one decides everything, the wall clock is only written down for people.
 //! A wall clock that jumps therefore changes nothing.

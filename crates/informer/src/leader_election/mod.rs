@@ -1,14 +1,15 @@
 //! Leader election on a Lease: of several copies of a program, one works.
 //!
-//! [`LeaderElection::run`] stands for election, runs a future while it leads, and says how it ended. Compared with
+//! [`LeaderElection::run`] acquires the lease, runs a future while it holds it, and returns why it ended. Compared with
 //! client-go's:
 //!
-//! - The work has ended before the lease is given back or runs out: it is told to end when leadership is lost or the
-//!   program shall stop, and is aborted if it has not when somebody else may lead.
-//! - [`ElectionEvent::Started`] and [`ElectionEvent::Stopped`] come in pairs, and only to those who led.
-//! - Each term has a [fencing token](Leadership::fencing_token) that grows with every term. No election can keep a
-//!   process that was frozen in the middle of a request from finishing it later; a storage that refuses tokens of the
-//!   past can.
+//! - The work has ended before the lease is released or expires: it is cancelled when leadership is lost or the program
+//!   stops, and aborted if it still runs when another candidate may take over.
+//! - [`ElectionEvent::Started`] and [`ElectionEvent::Stopped`] come in pairs, and only for a candidate that was the
+//!   leader.
+//! - Each term has a [fencing token](Leadership::fencing_token) that grows with every term. No election can prevent a
+//!   process that was suspended in the middle of a request from finishing it later; a storage that rejects older tokens
+//!   can.
 //!
 //! Reading order: [`ElectionOptions`] for the times, [`ElectionMachine`] for the rules, [`LeaseLock`] for where the record is
 //! kept, this file for the tasks and requests around them. Not here: coordinated election by LeaseCandidates.

@@ -1,8 +1,8 @@
-//! [`SourceError`]: failures of a list or a watch, sorted by the reaction that they call for.
+//! [`SourceError`]: failures of a list or a watch, classified by how the reflector reacts.
 //!
-//! The reflector asks the predicates and never matches on codes: expired (410) relists, a too large resourceVersion
+//! The reflector uses the predicates and never matches on codes: expired (410) relists, a too large resourceVersion
 //! waits for the replica, 429 waits as long as the server asks, a refusal falls back from a streaming list to a list. A
-//! source of another protocol needs to produce no more than these.
+//! source with another protocol only has to produce these.
 //!
 //! [`Problem`](crate::Problem) is what is reported to the user, with the reaction.
 

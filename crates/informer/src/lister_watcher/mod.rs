@@ -1,8 +1,8 @@
-//! [`ListerWatcher`]: where objects come from. List a page, open a watch, nothing else.
+//! [`ListerWatcher`]: the source of an informer's objects. It lists a page and opens a watch.
 //!
-//! The reflector knows its source only through this trait, so a test, a proxy or a database can stand in for a
-//! Kubernetes API server. The standard implementation over a `kube::Client` is in [`kube`](crate::kube); for tests
-//! there are [`Scripted`], which returns scripted answers, and [`InMemory`], which behaves like a server.
+//! The reflector uses its source only through this trait, so a test, a proxy or a database can replace the Kubernetes
+//! API server. The standard implementation over a `kube::Client` is in [`kube`](crate::kube); for tests there are
+//! [`Scripted`], which returns scripted answers, and [`InMemory`], which behaves like a server.
 //!
 //! It neither retries nor decides anything: every rule about what to do next is in [`reflector`](crate::reflector).
 

@@ -1,4 +1,4 @@
-//! Metadata that controllers ask for often, read from the encoded object without decoding the rest.
+//! Metadata that controllers read often, read from the encoded object without decoding the rest.
 //!
 //! Each getter scans the metadata anew: it costs less than a decode, but a loop over many fields of one object is
 //! cheaper with [`Object::get`]. Name, namespace, labels and resourceVersion are found once, when the object enters the

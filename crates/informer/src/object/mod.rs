@@ -1,10 +1,11 @@
 //! [`Object`]: an object of the cluster as the cache keeps it: its bytes, and the few fields that every cache needs.
 //!
-//! A typed Kubernetes object takes eight times the memory of its JSON. So the JSON is what is kept, and shared by
-//! everyone who holds the object; [`Object::get`] decodes it on first use. Key, resource version, identity and labels
-//! are read without decoding.
+//! A typed Kubernetes object takes eight times the memory of its JSON. So the JSON is kept and shared by all holders of
+//! the object; [`Object::get`] decodes it on first use. Key, resource version, identity and labels are read without
+//! decoding.
 //!
-//! `K` is what it decodes to: a type of `k8s-openapi`, your own, `serde_json::Value`, or [`Raw`] for no matter.
+//! `K` is the type it decodes to: a type of `k8s-openapi`, your own, `serde_json::Value`, or [`Raw`] if it is not
+//! decoded.
 
 mod metadata;
 pub(crate) mod saved;

@@ -1,8 +1,8 @@
-//! Versions that are made from another version: by a patch, a transformation or a deletion, and the paths in which they
-//! differ.
+//! Versions of an object derived from another version by a patch, a transformation or a deletion, and the paths in
+//! which they differ.
 //!
-//! Key and identity never change between versions of an object and are taken over rather than read again. A version that a
-//! patch made remembers which paths the patch names, so that a predicate over a field costs no comparison.
+//! Key and identity never change between versions of an object and are copied rather than read again. A version made by a
+//! patch keeps the paths of the patch, so that a predicate over a field needs no comparison.
 
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};

@@ -1,7 +1,7 @@
-//! [`Backlog`]: what one handler has yet to read.
+//! [`Backlog`]: the events that one handler has not read yet.
 //!
-//! In order: the snapshots of what was there when it joined, then changes that were folded because it fell behind, then
-//! shared batches. Publishing takes one short lock and never waits; only the handler itself waits here.
+//! In order: the snapshots of the objects present when it joined, then changes that were folded because it fell behind,
+//! then shared batches. Publishing takes one short lock and never waits; only the handler itself waits here.
 //!
 //! client-go gives each listener a buffer that grows without bound (`processorListener`); here it is bounded by
 //! folding, which `coalesce` does. The task that reads is `runner`.

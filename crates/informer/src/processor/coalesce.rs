@@ -1,9 +1,9 @@
-//! [`Folded`]: many changes of a key delivered as one.
+//! [`Folded`]: several changes of a key, delivered as one event.
 //!
-//! The event that a handler needs for a key depends on three things only: what it received last, whether that object is
-//! gone, and what is there now. So that is all that is kept, whatever happened in between. An object that came and went
-//! while the handler was busy is not delivered at all; one that was deleted and created again is delivered as a
-//! deletion and an addition, because its identity changed.
+//! The event that a handler needs for a key depends on three things only: the object it received last, whether that
+//! object was deleted, and the current object. Only these are kept. An object that was created and deleted while the
+//! handler was busy is not delivered at all; one that was deleted and created again is delivered as a deletion and an
+//! addition, because its identity changed.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};

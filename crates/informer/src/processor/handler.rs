@@ -1,7 +1,7 @@
 //! The traits that users implement: [`EventHandler`], [`AsyncEventHandler`], and how a handler is run ([`HandlerOptions`]).
 //!
-//! A closure over `&Event<K>` is a handler. Those who think in client-go's terms take [`HandlerFuncs`]; those who
-//! care for a part of the objects only put a [`FilteringHandler`] around it.
+//! A closure over `&Event<K>` is a handler. [`HandlerFuncs`] is client-go's `ResourceEventHandlerFuncs`;
+//! [`FilteringHandler`] limits a handler to some of the objects.
 
 use std::fmt;
 use std::future::Future;

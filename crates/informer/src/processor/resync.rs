@@ -1,8 +1,8 @@
-//! [`Resync`]: telling every object again, a few at a time.
+//! [`Resync`]: delivers every cached object again, a few at a time.
 //!
 //! A resync of N objects at once is a burst of N calls, and of as much work behind them. So a pass is spread evenly
-//! over its period: what is left of the objects is spread over what is left of the time, whatever comes and goes
-//! meanwhile. The pass follows the keys in order and survives every watch failure, since it has no part in it.
+//! over its period: the remaining objects are spread over the remaining time, even if objects are added or deleted
+//! during the pass. The pass follows the keys in order and is independent of watch failures.
 
 use std::time::Duration;
 

@@ -3,12 +3,12 @@
 //! | failure | reaction |
 //! |---|---|
 //! | version not available (410, too large) of a list | a consistent list, at once |
-//! | version expired (410) of a watch, store cannot read an object | the state anew, after the backoff |
+//! | version expired (410) of a watch, server cannot read an object | a relist, after the backoff |
 //! | streaming list refused | an ordinary list, and no streaming for a while |
-//! | anything else | the same again, after the backoff, but not before the server's `Retry-After` |
+//! | anything else | the same request, after the backoff, but not before the server's `Retry-After` |
 //!
-//! A failed watch is resumed where it broke. Relisting costs the server a whole collection, and a server that fails is the
-//! last one to ask for that.
+//! A failed watch is resumed where it broke. Relisting makes the server send a whole collection, which would add load to a
+//! server that already fails.
 
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 //! Feed it an [`Input`] and the time; it answers with deltas for the queue, [`Action`]s for the driver and problems
 //! for the user. Between inputs it must be woken at [`Machine::deadline`].
 //!
-//! This file has the way of success: obtaining the state, opening a watch, deadlines. The states themselves are in
-//! [`phase`](super::phase), reading one stream in [`stream`](super::stream), and what follows a failure in
+//! This file has the path without failures: listing, opening a watch, deadlines. The states themselves are in
+//! [`phase`](super::phase), reading one stream in [`stream`](super::stream), and reactions to failures in
 //! [`failure`](super::failure).
 
 use std::fmt;

@@ -1,8 +1,8 @@
-//! Indexes: from a value that an object has to the keys of the objects that have it.
+//! Indexes: map a value computed from an object to the keys of all objects with that value.
 //!
 //! An index keeps keys, not objects, so an update that leaves the value alone does not touch it. Values are typed:
-//! [`Index`] is the handle that [`Store::add_index`](super::Store::add_index) returns and reads are asked with.
-//! Inside the store indexes of different value types stand side by side behind one trait.
+//! [`Index`] is the handle that [`Store::add_index`](super::Store::add_index) returns and that reads take. Inside the
+//! store, indexes of different value types are behind one trait.
 
 use std::any::Any;
 use std::borrow::Borrow;

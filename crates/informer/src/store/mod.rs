@@ -1,11 +1,11 @@
 //! The indexed cache: [`Store`] to read, [`StoreWriter`] to write, [`Snapshot`] to read many things at one moment.
 //!
-//! Objects live in a persistent ordered map. A reader that wants more than one object takes a [`Snapshot`], which
-//! costs a few reference counts whatever the size, and walks it for as long as it likes: the writer copies the few
+//! Objects live in a persistent ordered map. A reader that wants more than one object takes a [`Snapshot`], which costs
+//! a few reference counts whatever the size, and can iterate over it for any length of time: the writer copies the few
 //! tree nodes it changes instead of waiting. No reader ever holds a lock while it iterates, filters or decodes.
 //!
-//! It is not a queue and wakes only [`Store::wait_for`]; handlers are the business of [`processor`](crate::processor).
-//! Go on with [`index`] for indexes and [`snapshot`] for reads.
+//! It is not a queue and wakes only [`Store::wait_for`]; handlers are in [`processor`](crate::processor). Next:
+//! [`index`] for indexes and [`snapshot`] for reads.
 
 pub mod index;
 mod places;

@@ -1,4 +1,4 @@
-//! [`Places`]: where each object stands, and under which values the indexes have it.
+//! [`Places`]: the slot of each object, and its values in the indexes.
 //!
 //! For the writer alone: readers never see it and snapshots never share it, so it is plain memory that is changed in
 //! place. It also holds the one key that all versions of an object share.

@@ -1,4 +1,4 @@
-//! Informers over sources that do as they are told, and a log of what handlers hear.
+//! Informers over scripted sources, and a log of the events that handlers receive.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The history of one informer handler: the calls about each key must be consistent.
 //!
 //! An informer may leave out states that were overwritten while it was cut off, so the truth is not compared change by
-//! change. What it must never do: invent or repeat an object, go back in time, tell an update of something it never
+//! change. It must never invent or repeat an object, go back in time, deliver an update of an object that it never
 //! added, or end in a state that is not the server's.
 
 use std::collections::BTreeMap;

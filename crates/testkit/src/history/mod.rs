@@ -1,9 +1,9 @@
 //! Recorded histories, and the promises that they are checked against.
 //!
 //! A test records what the store committed ([`Truth`]), what each watch delivered ([`Watch`]), what each list answered
-//! ([`ListRecord`]), what each writer was told ([`Acknowledged`]) and what each informer handler was told ([`handler::HandlerCall`]);
-//! the validators then hold every record against the truth. They are pure functions over finished records: they know
-//! nothing of servers, sockets or time, and the same ones judge every engine.
+//! ([`ListRecord`]), the writes that were acknowledged ([`Acknowledged`]) and the calls of each informer handler
+//! ([`handler::HandlerCall`]); the validators then compare every record with the truth. They are pure functions over finished
+//! records, independent of servers, sockets and time, and are used for every engine.
 //!
 //! Each promise is one variant of [`Violation`], so that a broken history names the promise it broke:
 //!

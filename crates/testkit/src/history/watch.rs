@@ -1,8 +1,9 @@
 //! The promises of a watch stream, checked frame by frame against the [`Truth`].
 //!
 //! The names follow etcd's robustness tests: ordered, unique, atomic, reliable, resumable, bookmarkable, filter,
-//! previous value. Each frame moves a position: the stream owes every matching change after it and may send none before
-//! it. A stream that was cut owes nothing beyond its last frame, unless `complete_until` says that it was waited for.
+//! previous value. Each frame moves a position: the stream must deliver every matching change after it and may deliver
+//! none before it. A stream that was cut need not deliver anything after its last frame, unless `complete_until` is
+//! set.
 
 use std::collections::HashSet;
 

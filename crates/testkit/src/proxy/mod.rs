@@ -1,9 +1,9 @@
-//! [`Proxy`]: an HTTP proxy between a client and a server that does to requests what bad networks, overloaded servers and
-//! careless load balancers do.
+//! [`Proxy`]: an HTTP proxy between a client and a server that injects the faults of bad networks, overloaded servers and
+//! load balancers.
 //!
-//! It speaks plain HTTP to the client, whatever the server speaks, so that it can see where a watch event ends and cut in
-//! the middle of one. What goes wrong with which request is decided by a [`Plan`]: scripted, or drawn from a seed. Go on
-//! with [`Fault`] for what can go wrong.
+//! It uses plain HTTP towards the client, also in front of a TLS server, so that it can see where a watch event ends and
+//! cut in the middle of one. A [`Plan`] assigns faults to requests, by script or from a seed. The faults are listed in
+//! [`Fault`].
 
 mod body;
 mod fault;

@@ -1,9 +1,9 @@
 //! The actors of a workload: writers, watchers and listers.
 //!
 //! Each writer has keys of its own, so that it knows which operation is valid next and a refusal is a fault of the
-//! server. Watchers hang up at random and resume from the last position they may rely on: an event or a bookmark, but
-//! no initial event, whose revision is that of the object. Failed reads are repeated after a pause; only answers are
-//! judged. Names, selectors and operations are drawn in `names`.
+//! server. Watchers disconnect at random and resume from the last position they may rely on: an event or a bookmark,
+//! but no initial event, whose revision is that of the object. Failed reads are repeated after a pause; only responses
+//! are checked. Names, selectors and operations are drawn in `names`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,8 +1,9 @@
-//! [`Workload`]: writers, watchers and listers on one collection, all drawn from one seed, with a record of everything.
+//! [`Workload`]: writers, watchers and listers on one collection, driven by one seed, with a record of all their
+//! requests and events.
 //!
-//! Watchers have random selectors, start in every way there is, hang up at random moments and resume where they were. When
-//! the writers are done, every watcher stays until it must have seen everything, and [`Record::check`] holds all of it
-//! against the log of the store.
+//! Watchers have random selectors, start in every way there is, disconnect at random moments and resume. When the writers
+//! are done, every watcher continues until it has received everything, and [`Record::check`] compares all records with the
+//! log of the store.
 
 mod actors;
 mod names;

@@ -1,5 +1,5 @@
 //! Keys, labels and selectors of a workload: labels with few values, so that random selectors split the objects and every
-//! change may cross the border of somebody's selector.
+//! change may make an object enter or leave a selector.
 
 use http::Method;
 use rand::Rng;

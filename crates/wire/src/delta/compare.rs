@@ -1,9 +1,9 @@
-//! [`compare()`]: from two encoded versions of an object to the operations that lead from one to the other.
+//! [`compare()`]: computes the operations that turn one encoded version of an object into another.
 //!
-//! Both are canonical, so that what is equal is equal byte for byte. The walk goes through the old version once, from one
-//! difference to the next: equal stretches are compared as bytes, and read only to know the path; with an [`Outline`], the
-//! larger containers among them are stepped over. A difference of two scalars is found in place. Where members or
-//! elements came or went, the innermost container around them is compared member by member.
+//! Both are canonical, so equal values are equal bytes. The walk goes through the old version once, from one difference
+//! to the next: equal stretches are compared as bytes, and parsed only to know the path; with an [`Outline`], the larger
+//! containers among them are skipped. A difference of two scalars is found in place. Where members or elements were added
+//! or removed, the innermost container around them is compared member by member.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! [`FieldSelector`]: conditions on a few chosen fields, such as `metadata.name=a,status.phase!=Running`.
 //!
-//! The server decides which fields a resource offers; this parses, prints and evaluates. There are only equality and
-//! its opposite, as in kube-apiserver. Backslashes escape commas and equal signs in values.
+//! The server decides which fields of a resource are selectable; this parses, prints and evaluates. The only operators
+//! are equality and inequality, as in kube-apiserver. Backslashes escape commas and equal signs in values.
 
 use std::fmt;
 use std::str::FromStr;

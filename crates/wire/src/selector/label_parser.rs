@@ -5,8 +5,8 @@
 //! requirement = [ "!" ] key | key ( "=" | "==" | "!=" | ">" | "<" ) [ value ] | key ( "in" | "notin" ) "(" values ")"
 //! ```
 //!
-//! Recursive descent with one token of lookahead. `in` and `notin` are operators only where an operator may stand,
-//! so labels may have these names. The error texts are kube-apiserver's.
+//! Recursive descent with one token of lookahead. `in` and `notin` are operators only in operator position, so labels
+//! may have these names. The error texts are kube-apiserver's.
 
 use super::label::{Operator, Requirement};
 use crate::names::label_key_errors;

@@ -1,8 +1,8 @@
-//! The `Status` object, with which a request fails, exactly as kube-apiserver writes it.
+//! The `Status` object: the response to a failed request, exactly as kube-apiserver writes it.
 //!
-//! [`Status`] is both the error type of everything that can be refused and the body that is sent. It serialises in
-//! kube-apiserver's key order, compact, because some clients read the body of a refused watch as one line.
-//! [`FieldError`] is one error about one field; [`Status::invalid`] collects them.
+//! [`Status`] is both the error type of request handling and the response body. It serialises in kube-apiserver's key
+//! order, compact, because some clients read the body of a refused watch as one line. [`FieldError`] is one error about
+//! one field; [`Status::invalid`] collects them.
 
 mod build;
 mod field_error;

@@ -1,8 +1,8 @@
-//! [`StreamFrame`]: what a server says in a stream.
+//! [`StreamFrame`]: the messages of the server in a stream.
 //!
 //! One line of JSON each. Events are the lines of ordinary watches with the name of their subscription around them, so
-//! that neither end encodes an object again. Unknown frames are kept apart and ignored: later servers may say more.
-//! Messages of clients are `message`; `docs/many-kinds.md` has the protocol.
+//! that neither end encodes an object again. Unknown frames are ignored, so that later servers may add frames. Messages
+//! of clients are `message`; `docs/many-kinds.md` has the protocol.
 
 use bytes::{BufMut, Bytes};
 use memchr::memchr_iter;

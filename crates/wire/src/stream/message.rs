@@ -1,8 +1,8 @@
-//! [`ClientMessage`]: what a client asks of a stream.
+//! [`ClientMessage`]: the messages of a client to a stream.
 //!
-//! The first is the body of the request that opens the stream; later ones change its subscriptions by requests of their
-//! own. Several changes fit into one message, because programs start many informers at once. What the server answers is
-//! `frame`.
+//! The first is the body of the request that opens the stream; later ones are separate requests that change its
+//! subscriptions. Several changes fit into one message, because programs start many informers at once. The server's
+//! side is `frame`.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
-//! Everything the queue remembers about one key, in half a cache line.
+//! [`Entry`]: the state of one key, in half a cache line.
 //!
 //! At a million keys hardly anything is in the cache, and each line that a key touches on its way costs as much as all the work on
 //! it. So an entry with an eight-byte or `Arc<str>` key takes 32 bytes and never lies across two lines: small things share one
-//! word. What the fields *mean* is decided in [`super`]. Times for metrics are kept by [`super::meter`], tenants by
+//! word. The rules about the fields are in [`super`]. Times for metrics are kept by [`super::meter`], tenants by
 //! [`super::tenants`].
 
 use crate::priority::Priority;

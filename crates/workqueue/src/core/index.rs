@@ -4,9 +4,9 @@
 //! So finding, inserting and removing touch one line as a rule, and compare the tags of six cells at once, as one word. The full
 //! hashes are in the slab, which growing reads from start to end.
 //!
-//! A key stands in its own half if there is room, or else in the other, or else in a line further on. Each half counts its keys that
-//! have *strayed* from it, and each line the keys that have *passed* it: a search goes on only where these are not zero, and a
-//! removal takes them back. There are no tombstones, so a queue through which millions of keys pass is as fast as a new one.
+//! A key is in its own half if there is room, or else in the other, or else in a later line. Each half counts its keys that have
+//! *strayed* from it, and each line the keys that have *passed* it: a search continues only where these are not zero, and a removal
+//! decrements them. There are no tombstones, so a queue through which millions of keys pass is as fast as a new one.
 
 use super::slab::Slot;
 

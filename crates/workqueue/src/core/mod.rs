@@ -4,19 +4,20 @@
 //! lock; simulations and the model tests use it bare.
 //!
 //! A key is *dirty* when it needs processing, *processing* while a consumer has it, *delayed* while an occurrence of it
-//! waits for its time. Dirty and not processing means *ready*: it stands in [`Ready`]. From these four words follow all
-//! the rules:
-//! adding a dirty key changes nothing; a key that is processing is never handed out again; one that becomes dirty while
-//! processing becomes ready when it is done; a key that is neither dirty, processing nor delayed is forgotten.
+//! waits for its time. Dirty and not processing means *ready*: it is in [`Ready`]. All rules follow from these four
+//! states: adding a dirty key changes nothing; a key that is processing is never handed out again; one that becomes
+//! dirty while processing becomes ready when it is done; a key that is neither dirty, processing nor delayed is
+//! removed.
 //!
 //! Read on in [`entry`] and [`slab`] (storage), [`index`] (lookup), [`ready`] and [`ring`] (order), [`tenants`] (fairness),
 //! [`delays`] and [`wheel`] (delays).
 //!
-//! **Cost.** At a million keys nothing is in the cache any more, so what counts is how many lines of memory a key touches on its
-//! way: one of the index when it is added, its entry, and the one of the index again when it is forgotten. Entries and rings
-//! are used in order, which the processor foresees. The random accesses are done several at a time (`warm`), so
-//! that they overlap. In small queues it is the number of instructions, a few hundred from the add to done: therefore the steps of an
-//! add, a hand-out and a done are each compiled into one piece (`inline(always)`), and what is rare is kept out of it (`cold`).
+//! **Cost.** At a million keys nothing is in the processor's caches any more, so the cost is the number of cache lines that a
+//! key touches: one of the index when it is added, its entry, and the one of the index again when it is removed. Entries and
+//! rings are used in order, which the processor prefetches. The random accesses are done several at a time (`warm`), so that
+//! they overlap. In small queues the cost is the number of instructions, a few hundred from the add to done: therefore the steps
+//! of an add, a hand-out and a done are each inlined into one function (`inline(always)`), and rare paths are kept out of it
+//! (`cold`).
 
 mod delays;
 pub(crate) mod entry;

@@ -1,7 +1,7 @@
-//! The ready keys, and which of them comes next.
+//! The ready keys, and the order in which they are handed out.
 //!
-//! One first-in-first-out line per priority. A fair queue replaces each by its tenants' lines ([`super::tenants`]);
-//! other queues pay one predictable branch for the possibility.
+//! One FIFO queue per priority. A fair queue replaces each by one queue per tenant ([`super::tenants`]); other queues
+//! pay one predictable branch for the possibility.
 
 use super::ring::Ring;
 use super::slab::{Slab, Slot};

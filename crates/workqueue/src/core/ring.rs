@@ -1,10 +1,10 @@
-//! A line of ready keys: slot numbers in a ring buffer.
+//! A FIFO queue of ready keys: slot numbers in a ring buffer.
 //!
 //! A ring and not a chain through the entries: a chain finds the next key only by reading the entry before it, so in a queue
-//! larger than the cache each hand-out would wait for memory. A ring knows the next slots ahead, and reads them in the order
-//! in which they lie.
+//! larger than the cache each hand-out would wait for memory. A ring knows the next slots in advance and reads them in
+//! memory order.
 //!
-//! A key that leaves from the middle (its priority was raised) leaves a gap behind, found by the place that [`Ring::push`]
+//! A key that is removed from the middle (its priority was raised) leaves a gap, found by the position that [`Ring::push`]
 //! returned. Gaps are closed before they outnumber the keys.
 
 use super::slab::Slot;

@@ -1,7 +1,7 @@
-//! The entries of all keys the queue knows, addressed by small numbers.
+//! The entries of all keys in the queue, addressed by slot number.
 //!
-//! A key lives in exactly one slot from the moment it is first added until nothing refers to it any more, so rings, timers
-//! and items in flight name it by its slot.
+//! A key stays in one slot from the moment it is first added until nothing refers to it any more, so rings, timers and
+//! items in flight refer to it by its slot.
 
 use super::entry::KeyRecord;
 

@@ -1,17 +1,17 @@
-//! Fairness: whose turn it is.
+//! Fairness between tenants: which tenant is served next.
 //!
-//! Each tenant has its own line of keys per priority. Of every *n* hand-outs, *n* being the number of tenants, one is a
-//! tenant's *share*; what it leaves unused it may save, up to [`SAVINGS_MAX`]. Tenants within their share go first and take turns, one
-//! key each; the others take turns at what is left.
+//! Each tenant has its own queue of keys per priority. Of every *n* hand-outs, *n* being the number of tenants, one is a tenant's
+//! *share*; it may save unused shares, up to [`SAVINGS_MAX`]. Tenants within their share go first and take turns, one key each; the
+//! others take turns at what is left.
 //!
 //! So a tenant that needs no more than its share sees a flood only as workers that are busy: its key waits for the next free
-//! worker and for other tenants within their shares, as it would without the flood, but not for the flood's keys. (Taking turns
-//! alone does not give that: whoever has two keys at once would let the flood in between.) And the flood still gets every
-//! hand-out that nobody else wants, and its own share whatever happens.
+//! worker and for other tenants within their shares, as it would without the flood, but not for the flood's keys. (Round-robin
+//! alone does not give that: between two keys of one tenant there would be one of the flood.) And the flood still gets every
+//! hand-out that no other tenant needs, and always its own share.
 //!
-//! Whenever nothing is left waiting, everyone starts anew: nobody has been kept from anything, so nothing is to be made up for.
+//! Whenever no key is waiting, all shares are reset: no tenant has been delayed, so there is nothing to compensate.
 //!
-//! Tenants are told apart by a hash. Two that collide share a line, which is harmless.
+//! Tenants are told apart by a hash. Two that collide share a queue, which is harmless.
 
 use std::collections::{HashMap, VecDeque};
 

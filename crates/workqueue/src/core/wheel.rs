@@ -1,16 +1,16 @@
-//! The timer wheel: which delayed keys fall due when.
+//! The timer wheel: the deadlines of delayed keys.
 //!
 //! Eight levels of 64 buckets; a bucket of level *n* spans 64ⁿ ticks of one millisecond. Inserting and expiring are O(1)
 //! whatever the number of keys (a heap's cost grows with it, in cache misses even more than in comparisons). Eight levels
 //! span every time the queue can express, so "far future" needs no special case.
 //!
 //! A bucket is a plain vector of times and slots. So a timer is written at the end of one vector and read when that vector is
-//! read from start to end, and the wheel never touches the keys' entries, which lie all over the memory. The price: a timer
-//! that is cancelled, or replaced by an earlier one, stays until it is met. Whoever takes it out sees that the key's entry does
-//! not name its time any more; the owner calls [`Wheel::retain`] before such timers outnumber the others.
+//! read from start to end, and the wheel never touches the keys' entries, which are scattered over memory. The price: a timer
+//! that is cancelled, or replaced by an earlier one, stays until it expires. It is then recognised as stale because the key's
+//! entry has another deadline; the owner calls [`Wheel::retain`] before stale timers outnumber the others.
 //!
 //! Timers move towards level 0 as time passes. That move, and expiry itself, is done in portions ([`Wheel::pop_due`] has a
-//! budget): a clock that jumps ahead over a million due keys must not hold the queue's lock for their sake.
+//! budget): a clock that jumps ahead over a million due keys must not hold the queue's lock for long.
 
 use super::slab::Slot;
 

@@ -1,6 +1,6 @@
-//! Rate limiters: how long a failed key waits before it is tried again.
+//! Rate limiters: the delay before a failed key is retried.
 //!
-//! All of them are pure: the time comes in as an argument, a delay comes out. [`ExponentialBackoff`], [`FastSlow`] and
+//! All of them are pure: they take the time as an argument and return a delay. [`ExponentialBackoff`], [`FastSlow`] and
 //! [`Bucket`] decide; [`MaxOf`], [`MaxWait`] and [`Jitter`] combine. Counting failures per key takes memory per key, which
 //! is bounded ([`FailureCounts`]).
 //!

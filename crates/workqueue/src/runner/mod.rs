@@ -1,9 +1,9 @@
-//! The runner: a function and a queue make a controller.
+//! The runner: worker tasks that call a reconcile function for each key of a queue.
 //!
-//! A fixed number of worker tasks take keys and call the function. Keys are processed one at a time each (the queue sees to
-//! it), failures are retried with the queue's rate limiter, panics and timeouts count as failures of their
-//! key and of nothing else. What one key's run amounts to is in [`mod@attempt`]. Work that needs no queue, because all of it
-//! is known from the start, is in [`mod@parallel`].
+//! A fixed number of worker tasks take keys and call the function. A key is never processed by two workers at a time (the
+//! queue ensures it), failures are retried with the queue's rate limiter, and panics and timeouts count as failures of
+//! their key. One run is in [`mod@attempt`]. Work that needs no queue, because all of it is known from the start, is in
+//! [`mod@parallel`].
 
 mod attempt;
 mod parallel;

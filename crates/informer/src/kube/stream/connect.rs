@@ -1,7 +1,7 @@
 //! Opening a stream and changing its subscriptions: the requests, and what their failures mean.
 //!
-//! A server without streams answers as for any unknown path, and is remembered as one ([`NoStream::NotOffered`]);
-//! everything else may work the next time. What comes over an open stream is `frames`, who asks is `connection`.
+//! A server without streams answers as for any unknown path, and is not asked again ([`NoStream::NotOffered`]); other
+//! failures are retried. Reading an open stream is `frames`, the caller is `connection`.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! [`ConnectionTask`]: the task of a shared connection: passes subscriptions on to the server, and events on to their sources.
+//! [`ConnectionTask`]: the task of a shared connection, which sends subscriptions to the server and events to their sources.
 //!
-//! It owns the connection and everything said on it; handles talk to it by messages, and dropping the last of them ends
-//! it. It knows nothing of objects: an event is a line of bytes for the decoder of its source. Opening the connection
-//! and telling the server of changes are requests (`connect`); the frames that come back are `frames`.
+//! It owns the connection. Handles send it messages, and dropping the last handle ends it. It does not decode objects:
+//! an event is a line of bytes for the decoder of its source. Opening the connection and changing subscriptions are
+//! requests (`connect`); the frames of the response are `frames`.
 //!
-//! Every wait is bounded: a source that does not read is cut off rather than holding up the others, and a server that
-//! does not answer is given up, after which the sources go on with watches of their own.
+//! Every wait is bounded: a source that does not read is disconnected so that it does not block the others, and if the
+//! server does not answer, the sources fall back to ordinary watches.
 
 use std::time::Duration;
 

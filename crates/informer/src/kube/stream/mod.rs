@@ -1,10 +1,10 @@
 //! [`SharedStream`]: one connection for the watches of many sources, where the server offers it (`docs/many-kinds.md`).
 //!
 //! To its source a subscription is a watch like any other: the same lines in the same form, which the same code decodes. So nothing
-//! above a [`KubeSource`](super::KubeSource) knows where its watch comes from. Whatever goes wrong before a subscription has
-//! begun, its source opens an ordinary watch instead; whatever goes wrong afterwards is a watch that broke off.
+//! above a [`KubeSource`](super::KubeSource) depends on the kind of watch. If a subscription fails to start, its source opens an
+//! ordinary watch instead; a later failure is handled as a broken watch.
 //!
-//! The connection has a task of its own ([`connection`]), which ends with the last subscription.
+//! A task ([`connection`]) runs the connection until the last subscription ends.
 
 mod connect;
 mod connection;
