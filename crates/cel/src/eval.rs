@@ -6,8 +6,8 @@
 //! CEL says so (`settle!` marks the places).
 //!
 //! This file has the dispatch, calls, operators and literals; fields and elements are in `selection`, loops in
-//! `comprehension`. [`Activation`] is what a host implements to supply variables. There is no optimization here: `plan` has
-//! done all of it.
+//! `comprehension`. [`Activation`] is what a host implements to supply variables. All optimization happens before, in
+//! `plan`.
 
 mod activation;
 mod comprehension;

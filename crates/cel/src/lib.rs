@@ -1,8 +1,8 @@
 //! The Common Expression Language (CEL) in the dialect of kube-apiserver.
 //!
 //! Custom resources, admission policies and match conditions are written in it. This crate has the parser, the type checker,
-//! the evaluator, the functions of CEL's and of Kubernetes' libraries, costs at run time and their estimates before. What
-//! each of them means for an API object (which variables there are, what a failed rule answers) is the host's affair.
+//! the evaluator, the functions of CEL's and of Kubernetes' libraries, costs at run time and their estimates before. Its use
+//! for API objects (which variables exist, how a failed rule is reported) is up to the host.
 //!
 //! # Use
 //!
@@ -41,8 +41,8 @@
 //! # Bounds
 //!
 //! No expression overflows the stack: its length, depth and size are bounded ([`ParserLimits`]), trees are kept in vectors.
-//! No evaluation runs on for ever or takes memory without bound: its cost is, as kube-apiserver counts it, and beside it the
-//! work that is really done ([`Meter`]).
+//! Evaluations are bounded in time and memory: by cost, as kube-apiserver counts it, and by the work that is actually done
+//! ([`Meter`]).
 //!
 //! # Reading order
 //!

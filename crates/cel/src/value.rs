@@ -1,7 +1,7 @@
 //! Values: what expressions evaluate to.
 //!
-//! Values of objects are read from the JSON tree when they are asked for; nothing is converted before. What a
-//! schema says of a place (that a string is a time, that a number is a double) travels with the value.
+//! Values of objects are read from the JSON tree on first use; nothing is converted before. The declaration of a field
+//! (that a string is a time, that a number is a double) is kept with the value.
 
 pub(crate) mod compare;
 mod json;

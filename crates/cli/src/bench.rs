@@ -1,7 +1,7 @@
 //! `listwatch bench`: a bounded load of ConfigMap writes and a watch on them, against any API server.
 //!
-//! It measures from outside, with one client, so its figures include the network and this program. The benchmarks that
-//! the project's goals are held against are `cargo xtask bench`.
+//! It measures from outside, with one client, so its figures include the network and this program. The project's own
+//! benchmarks are `cargo xtask bench`.
 
 use std::process::ExitCode;
 use std::sync::Arc;

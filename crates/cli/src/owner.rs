@@ -1,8 +1,8 @@
 //! The process that holds a port or a file, for error messages.
 //!
 //! "Address already in use" and a locked data directory are the most common failures of a start, and mostly an earlier
-//! server still runs. It reads `/proc`, so it works on Linux, and only for processes that this user may look at;
-//! elsewhere the message stays without the addition. Nothing depends on the result.
+//! server still runs. It reads `/proc`, so it works on Linux, and only for processes of this user; elsewhere the
+//! message does not name the process. Nothing depends on the result.
 
 use std::path::Path;
 

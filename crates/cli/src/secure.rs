@@ -1,8 +1,9 @@
 //! Flags of TLS, authentication, authorization, audit and encryption, with kube-apiserver's names where it has them.
 //!
-//! Files are read once before anything is created, so that a typo fails the start and leaves nothing behind. The place
-//! of keys follows the store: servers that share an etcd share CA and signing key through it, a single server keeps
-//! them in its directory, and one on memory makes new ones. Plain HTTP beyond loopback must be asked for twice.
+//! Files are read once before anything is created, so that a typo fails the start and leaves nothing behind. Where keys
+//! are kept depends on the store: servers that share an etcd share CA and signing key through it, a server with a data
+//! directory keeps them there, and one in memory creates new ones at each start. Plain HTTP beyond loopback needs two
+//! flags.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Writing to stdout and stderr without a panic when the reader has gone, and the rule for colours.
+//! Writing to stdout and stderr without a panic when the pipe is closed, and the rule for colours.
 //!
 //! Data goes to stdout and its errors are returned: a closed pipe ends a command, with success (`main.rs`). Notes go to stderr
 //! and their errors are dropped: there is no other place to report them.

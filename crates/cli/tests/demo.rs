@@ -1,4 +1,4 @@
-//! The demo checks itself; this checks that it does, and that its outcome is an exit code.
+//! The demo verifies its own run; these tests check that it does, and its exit code.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests say what they expect by panicking")]
 

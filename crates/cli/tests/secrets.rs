@@ -1,4 +1,4 @@
-//! Secrets stay secret: nothing that is planted in requests, files and keys is found in what the binary says, at any level.
+//! Secrets in requests, files and keys never appear in the output of the binary, at any log level.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The binary as people start it: its ready line, its failures, its end.
+//! `listwatch serve`: its ready line, its failures, its shutdown.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! Two servers on one real etcd: what one makes, the other believes; and a client that knows both does not feel one die.
+//! Two servers on one real etcd: each accepts the credentials that the other issued, and a client that knows both
+//! survives the loss of one.
 //!
 //! Runs with `LISTWATCH_REAL=1`, and needs `etcd` in the path.
 

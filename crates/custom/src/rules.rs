@@ -1,7 +1,7 @@
 //! Expression rules (`x-kubernetes-validations`): compiled with the definition, evaluated on each write.
 //!
-//! The language itself is the crate `listwatch-cel`. Here is what it means for custom resources: which variables rules
-//! have, which of them run when, what a broken one answers, and what they may cost.
+//! The language itself is the crate `listwatch-cel`. This module applies it to custom resources: the variables of
+//! rules, when each rule runs, how a violation is reported, and the cost limits.
 //!
 //! Bounds, all as in kube-apiserver: an estimate for each rule and for all of a schema when the definition is written
 //! (`costs`), a counted cost for each evaluation and for all rules of one object when an object is (`evaluate`).

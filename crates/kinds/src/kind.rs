@@ -1,8 +1,8 @@
 //! [`Kind`]: one built-in kind as a row of data.
 //!
-//! A [`Kind`] says everything about a resource that the write path, discovery and routing need to know, and nothing about the
-//! fields of its objects: those are in the schema table ([`crate::schema`]). The rows themselves stand in [`crate::table`]; their last
-//! entry is the [`KindStrategy`]. `row` has the functions that rows are written with.
+//! A [`Kind`] has everything about a resource that the write path, discovery and routing need. The fields of its objects are
+//! in the schema table ([`crate::schema`]). The rows are in [`crate::table`]; their last entry is the [`KindStrategy`]. `row`
+//! has the functions that rows are written with.
 
 mod row;
 

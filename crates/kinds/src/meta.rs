@@ -1,7 +1,7 @@
-//! `metadata`: what a client may say about an object's identity and what only the server decides.
+//! `metadata`: the fields that a client may set and those that only the server sets.
 //!
-//! These rules hold for every kind, custom ones included. They work on the `metadata` object alone; what the body around
-//! it must look like is said in [`crate::validate`].
+//! These rules hold for every kind, custom ones included. They work on the `metadata` object alone; the rest of the
+//! object is checked in [`crate::validate`].
 
 use std::collections::{BTreeSet, HashSet};
 

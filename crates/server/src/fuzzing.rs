@@ -1,7 +1,7 @@
-//! Entry points of the fuzz targets: what strangers send and only this crate reads. Built with `--cfg fuzzing` only.
+//! Entry points of the fuzz targets for untrusted input that only this crate parses. Built with `--cfg fuzzing` only.
 //!
-//! Each function also checks a law, so that wrong answers are found and not only panics. The targets themselves are in `fuzz/`;
-//! parsers of other crates are public and need no entry point.
+//! Each function also checks a property, so that wrong results are found and not only panics. The targets themselves are in
+//! `fuzz/`; parsers of other crates are public and need no entry point.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken law is told by a panic")]
 

@@ -1,4 +1,4 @@
-//! What clients are told at the edges: odd paths, odd bodies, objects that are gone, nodes that are not there.
+//! Responses to unusual requests: odd paths, odd bodies, deleted objects, missing nodes.
 
 #![allow(
     clippy::unwrap_used,

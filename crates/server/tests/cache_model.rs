@@ -1,5 +1,5 @@
-//! The cache against a naive model: whatever is written, wherever a watcher begins, however little fits in memory, it
-//! sees exactly the changes of its filter, in order, once, and every snapshot shows exactly one moment.
+//! The cache against a naive model: with random writes, start revisions and memory bounds, each watcher receives
+//! exactly the changes of its filter, in order and once, and every snapshot shows the state of one revision.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Connections that are not what they should be: answered or closed, and never felt by anybody else.
+//! Malformed and misbehaving connections: they are answered or closed, and do not affect other clients.
 
 #![allow(
     clippy::unwrap_used,

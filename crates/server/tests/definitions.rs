@@ -1,4 +1,4 @@
-//! Definitions of custom kinds: what changes when one of many does.
+//! Changes of one CustomResourceDefinition among many.
 
 #![allow(
     clippy::unwrap_used,

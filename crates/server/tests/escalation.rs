@@ -1,4 +1,4 @@
-//! A stranger with few rights tries to get more. Each story begins as it once worked.
+//! Attempts of a user with few permissions to gain more. Each test is an attack that once succeeded.
 
 #![allow(
     clippy::unwrap_used,

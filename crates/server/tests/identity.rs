@@ -1,4 +1,4 @@
-//! Who a server takes somebody for, what it writes down about it, and what it never does.
+//! Authentication, impersonation and the audit log, and secrets that must not be logged.
 
 #![allow(
     clippy::unwrap_used,

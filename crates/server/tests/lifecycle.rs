@@ -1,4 +1,4 @@
-//! What happens by itself, over HTTP: namespaces empty and go, dependents follow their owners, first objects are there.
+//! The controllers inside the server, over HTTP: namespace deletion, garbage collection, bootstrap objects.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Pages of a list: one moment across all of them, whatever happens meanwhile, and a clear end when it is forgotten.
+//! Paged lists: all pages show one revision despite concurrent writes, and an expired token is a 410.
 
 #![allow(
     clippy::unwrap_used,

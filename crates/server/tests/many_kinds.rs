@@ -1,4 +1,5 @@
-//! Many watches in one stream: their order, their coming and going, their rights, and what bad input does to the others.
+//! Many watches in one stream: order, subscribing and unsubscribing, authorization, and the effect of bad input on other
+//! subscriptions.
 
 #![allow(
     clippy::unwrap_used,

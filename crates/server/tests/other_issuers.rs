@@ -1,4 +1,4 @@
-//! Tokens that others issue or know: OpenID Connect and a webhook, both over real HTTPS.
+//! Authentication by OpenID Connect tokens and by the token webhook, both over real HTTPS.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What typed clients see: objects, lists, watches and errors in protobuf, and the same content as in JSON.
+//! Protobuf: objects, lists, watches and errors, with the same content as in JSON.
 
 #![allow(
     clippy::unwrap_used,

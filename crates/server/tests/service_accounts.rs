@@ -1,4 +1,4 @@
-//! Tokens of service accounts: issued at their `token` subresource, believed as long as they hold.
+//! Service account tokens: issued at the `token` subresource, accepted until they expire or their objects are deleted.
 
 #![allow(
     clippy::unwrap_used,

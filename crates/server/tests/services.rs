@@ -1,4 +1,4 @@
-//! What Services are given: an address and ports that no other has.
+//! Allocation of unique cluster IPs and node ports to Services.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,7 +1,7 @@
 //! The cost estimate of an expression: a walk over the checked tree with the largest sizes that schemas allow.
 //!
-//! The rules are those of cel-go and of Kubernetes' estimator. Which definitions are accepted depends on them, so that they
-//! are followed to the letter, also where they are odd.
+//! The rules are those of cel-go and of Kubernetes' estimator. They decide which definitions are accepted, so they are
+//! followed exactly, oddities included.
 //!
 //! The result depends on the expression and the schema, never on an object. It is computed when a definition is
 //! written, by `listwatch-custom`, which multiplies it by the number of places and compares it with the limits.

@@ -1,4 +1,5 @@
-//! [`Connection`]: HTTP/1.1 over TLS, small enough that a thousand of them cost less than what they measure.
+//! [`Connection`]: a minimal HTTP/1.1 client over TLS, so that a thousand of them cost less than the server they
+//! measure.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! [`Server`]: a `listwatch serve` of its own, and what the kernel says about it.
+//! [`Server`]: a `listwatch serve` process, and its figures from the kernel.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

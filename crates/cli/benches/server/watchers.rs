@@ -1,9 +1,9 @@
-//! A thousand watchers of which ten never read: does anybody else feel it?
+//! A thousand watchers of which ten never read: the effect on the latency of the others.
 //!
 //! 990 watchers read all the time. Short rounds of paced writes with and without ten more that do not read take turns in one
-//! run, A B B A, so that whatever else the machine does falls on both alike. A latency is the time from sending a write to an
+//! run, A B B A, so that other load on the machine affects both equally. A latency is the time from sending a write to an
 //! event's arrival at one watcher. The ten begin far back in history, so that they are stuck before a round begins; the
-//! server itself is asked whether they are.
+//! server's list of watches confirms it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

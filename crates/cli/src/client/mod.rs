@@ -1,8 +1,8 @@
 //! `listwatch list`, `watch`, `retry-watch` and `inform`: the library's pager, retrying watch and informer, on any
-//! Kubernetes API server; `history` and `diff`: what a listwatch server keeps of the past.
+//! Kubernetes API server; `history` and `diff`: the past versions that a listwatch server keeps.
 //!
-//! Each is as short as a program of your own would be: read them as examples. What they share is here: the cluster
-//! ([`Cluster`]), the collection ([`Selection`]) and how an object is printed ([`PrintForm`]).
+//! They are short enough to read as examples of the library. Their shared parts are here: the cluster ([`Cluster`]),
+//! the collection ([`Selection`]) and how an object is printed ([`PrintForm`]).
 
 mod changes;
 mod cluster;

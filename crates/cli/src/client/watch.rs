@@ -1,4 +1,4 @@
-//! `listwatch watch` and `retry-watch`: the changes of a collection, through any break of the connection.
+//! `listwatch watch` and `retry-watch`: the changes of a collection; the watch is resumed when the connection breaks.
 //!
 //! By default each line names the changed fields, so the last version of every object is kept in memory, encoded. With
 //! `-o name` or `-o json` nothing is kept. Lines are written out when no event waits: a busy collection costs one system call

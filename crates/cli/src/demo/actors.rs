@@ -1,9 +1,9 @@
 //! The parts of the demo: writers, a plain watch, two handlers, a controller.
 //!
-//! They use the public API of the libraries only, so the file can be read as an example. Each writer has objects of its
-//! own, and the time of sending travels inside the object, so that latency is measured end to end with one clock. The
-//! controller writes with the resourceVersion of its cache: a conflict means that a newer wish has come, whose event
-//! brings the key back. Everything that an actor sees is recorded for `verdict`.
+//! They use the public API of the libraries only, so the file can be read as an example. No two writers share an
+//! object, and each object contains its time of sending, so that latency is measured end to end with one clock. The
+//! controller writes with the resourceVersion of its cache: a conflict means that the object has changed since, and the
+//! event of that change queues the key again. All responses and events are recorded for `verdict`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

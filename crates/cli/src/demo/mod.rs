@@ -1,9 +1,9 @@
-//! `listwatch demo`: the way of every event through the whole system, live, and a verdict at the end.
+//! `listwatch demo`: a server, an informer and a controller in one process, shown live, with a verification at the end.
 //!
-//! A server, an informer with a quick and a slow handler, and a small controller on a work queue run in this process. Writers
-//! put wishes into ConfigMaps; the controller fulfils each one by writing again. Everything that happens is counted
-//! ([`counters`]), measured at intervals ([`figures`]), shown as a moving picture ([`screen`]) or as lines ([`show`]), and
-//! finally compared with the store's own log by the validators that the tests use ([`verdict`]). A broken promise is exit code 1.
+//! The informer has a quick and a slow handler; a small controller runs on a work queue. Writers set a desired value in
+//! ConfigMaps, and the controller reconciles each by writing it back. All writes and events are counted ([`counters`]),
+//! measured at intervals ([`figures`]), shown as a moving picture ([`screen`]) or as lines ([`show`]), and finally compared
+//! with the store's own log by the validators that the tests use ([`verdict`]). A violated guarantee leads to exit code 1.
 
 mod actors;
 mod counters;

@@ -1,4 +1,4 @@
-//! The picture of the demo: one row per station on the way of an event, moving dots, latencies below.
+//! The screen of the demo: one row per stage that an event passes, moving dots, latencies below.
 //!
 //! It draws a [`DemoTrail`] and reads nothing else, so that it can be tested with made-up figures. The distance of the
 //! dots is logarithmic in the rate: one event per second and ten thousand must both be visible. The layout gives up

@@ -1,8 +1,8 @@
-//! `listwatch serve`: from flags to a running server, and to its orderly end.
+//! `listwatch serve`: starts a server from flags, and shuts it down on a signal.
 //!
-//! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created,
-//! and [`DirectoryCleanup`] takes away what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`] sets up logs;
-//! `--config` is expanded before flags are parsed (`config_file.rs`).
+//! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created, and
+//! [`DirectoryCleanup`] removes what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`]
+//! sets up logs; `--config` is expanded before flags are parsed (`config_file.rs`).
 
 mod bind;
 mod descriptors;

@@ -1,6 +1,6 @@
 //! The tables of `top`: columns, the width from which each is shown, and the cells of a row.
 //!
-//! On a narrow terminal the least telling columns go first: a name and its lag stay.
+//! On a narrow terminal the least important columns are left out first: the name and the lag stay.
 
 use super::buckets::BucketQuantile;
 use super::controllers::{InformerFigures, QueueLine};

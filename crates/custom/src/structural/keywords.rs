@@ -1,5 +1,5 @@
-//! Forbidden parts of a schema, looked for in its JSON: keywords that structural schemas have no place for, rules of the
-//! parts that every object has anyway, and expression rules that cannot be meant.
+//! Forbidden parts of a schema, found in its JSON: keywords that structural schemas do not allow, constraints on
+//! `metadata` and type fields, and meaningless expression rules.
 //!
 //! Required parts of a schema are checked on its parsed form, in the module above.
 //!

@@ -1,11 +1,11 @@
 //! OpenAPI documents, written from the schema table on request.
 //!
-//! kubectl, Helm and code generators read them; nothing in the server does. So they are kept as what they are made from, the
-//! table and its compressed texts, and written into one buffer on request: [`v3`] for one group version, [`v2`] and
+//! kubectl, Helm and code generators read them; nothing in the server does. So only their sources are kept, the table and
+//! its compressed texts, and a document is written into one buffer on request: [`v3`] for one group version, [`v2`] and
 //! [`v2_protobuf`] for everything. [`hash`] names a document's content without making it, for the links of `/openapi/v3`.
 //!
 //! Operations are made once for both dialects ([`paths`], [`custom`], [`discovery`]) and written by [`operation`]; schemas come
-//! from [`components`]. [`gnostic`] is the protobuf form of v2. [`extension`] adds what extension API servers say in v2.
+//! from [`components`]. [`gnostic`] is the protobuf form of v2. [`extension`] merges the v2 documents of extension API servers.
 
 mod components;
 mod custom;

@@ -1,4 +1,4 @@
-//! A new Pod: fields that follow from other fields of its own.
+//! Preparation of a new Pod: fields that are derived from its other fields.
 //!
 //! None of this is a default, because templates of Pods do not have it, and because admission has changed the Pod before.
 

@@ -1,9 +1,9 @@
-//! Joins rows of the tables with the schema: for each struct, which fields to look at and where to go from there.
+//! Joins the rows of the tables with the schema into rule sets: for each struct, its fields with rules and the sets of
+//! the structs below.
 //!
-//! A rule set belongs to a struct, or to a struct in a certain place (`core.v1.Container@init`). Only what has rules, or something
-//! below it that has, is part of a set, so that a walk never enters what nobody asks about. What leads to rules is
-//! known only when everything below a set is: [`compile`] joins a set and all that are reachable from it. [`super::sets`]
-//! keeps what comes out.
+//! A rule set belongs to a struct, or to a struct in a certain place (`core.v1.Container@init`). Only fields with rules at or
+//! below them are part of a set, so that a walk never enters the rest. That is known only once everything below a set is compiled:
+//! [`compile`] joins a set and all that are reachable from it. [`super::sets`] keeps the results.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,6 +1,6 @@
-//! The rows of the rule tables, as [`super::parse`] reads them: rules, and the values, conditions and words that go with them.
+//! The rows of the rule tables, as [`super::parse`] reads them: rules, with their values, conditions and messages.
 //!
-//! Data only. `compile` joins the rows with the schema, `walk` finds the places, and `apply` holds a value against a
+//! Data only. `compile` joins the rows with the schema, `walk` finds the places, and `apply` checks a value against a
 //! rule. A new word of the tables needs a variant of [`FieldRule`], its reading in `parse` and its error in `apply`.
 
 use listwatch_wire::status::FieldErrorKind;

@@ -1,10 +1,10 @@
 //! The fields of every built-in type: one flat table, read-only and shared by everything that walks objects.
 //!
 //! The table is text, `table.txt`, made by `cargo xtask kinds` from published sources and committed; `load` reads it on
-//! first use into a few arrays (about 200 KB) whose strings are slices of that text. Nothing else in this crate knows field
-//! names: type checks, protobuf, patches and OpenAPI are walks over this table.
+//! first use into a few arrays (about 200 KB) whose strings are slices of that text. Type checks, protobuf, patches and
+//! OpenAPI are walks over this table; they name no fields themselves.
 //!
-//! [`Node`] is how others see it: a small copyable handle on "the type at this place", and a
+//! [`Node`] is the handle to it: small, copyable, it stands for the type at one place of an object, and implements
 //! [`listwatch_merge::patch::Schema`].
 
 mod load;

@@ -1,15 +1,15 @@
 //! Typed decoding of a body: one walk of an object against its schema, in place.
 //!
-//! kube-apiserver decodes JSON into Go structs and writes them back. What its users see of that is reproduced here
-//! without the structs: fields that no struct has disappear (and are reported), values of the wrong type are errors in Go's
-//! words, nulls and empty optional values vanish, quantities and times take their canonical form. [`decode`] does all of it
-//! in one pass; [`fill()`] then adds what structs always write (`"status":{}`), and belongs at the end of a write, after
-//! defaults, so that "absent" stays visible to those.
+//! kube-apiserver decodes JSON into Go structs and writes them back. The visible effects are reproduced here without the
+//! structs: fields that no struct has disappear (and are reported), values of the wrong type are errors in Go's words,
+//! nulls and empty optional values vanish, quantities and times take their canonical form. [`decode`] does all of it in one
+//! pass; [`fill()`] then adds what structs always write (`"status":{}`), and belongs at the end of a write, after defaults,
+//! so that defaulting can still see that a field is absent.
 //!
-//! Both walks take the object that stands in the store, if there is one: whatever the new object shares with it has been
-//! through them before and is passed over.
+//! Both walks take the stored object, if there is one, and skip the parts that the new object shares with it, because
+//! those were checked when they were stored.
 //!
-//! Syntax, duplicate keys and nesting depth are the parser's business, rules about values are validation's.
+//! The parser checks syntax, duplicate keys and nesting depth; validation checks values.
 
 mod fill;
 mod go;

@@ -1,8 +1,8 @@
 //! The difference between two objects, as sets of paths.
 //!
 //! A path is *changed* if it was added or has another value, *removed* if it is no longer there. Where a whole subtree
-//! comes or goes, every path of it counts, the inner ones too. Fields that belong to nobody, such as names and
-//! versions, are left out.
+//! comes or goes, every path of it counts, the inner ones too. Fields without an owner, such as names and versions, are
+//! left out.
 //!
 //! Most of an object is the same before and after. The walk allocates nothing there: it goes through both maps side by
 //! side and makes path elements only for what differs.

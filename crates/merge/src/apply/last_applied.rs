@@ -1,7 +1,8 @@
-//! From `kubectl apply` as it was, which kept its last configuration in an annotation, to applying on the server.
+//! Migration from client-side `kubectl apply`, which kept its last configuration in an annotation, to server-side
+//! apply.
 //!
-//! A client that applied an object that way and now applies it here meets itself as another manager. kube-apiserver lets it take
-//! what the annotation says it set and nobody has changed since, and keeps the annotation for clients that still read it.
+//! A client that applied an object client-side owns its fields under another manager. kube-apiserver gives it the fields that
+//! the annotation lists and that no other manager has changed since, and keeps the annotation for clients that still read it.
 //!
 //! kube-apiserver does the same in its `lastapplied` managers. Other clients' annotations are ignored.
 

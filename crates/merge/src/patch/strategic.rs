@@ -1,15 +1,15 @@
-//! Strategic merge patch: a merge patch that knows lists.
+//! Strategic merge patch: a merge patch that merges lists by key.
 //!
 //! Directives within the patch:
 //! - `$patch: replace | delete | merge` in a map or list element;
 //! - `$retainKeys: […]` keeps only these keys of a map;
 //! - `$deleteFromPrimitiveList/<list>: […]` takes scalars out of a list;
-//! - `$setElementOrder/<list>: […]` says the order of the merged list.
+//! - `$setElementOrder/<list>: […]` is the order of the merged list.
 //!
 //! The order of merged lists is worked out in [`order`].
 //!
-//! It is not server-side apply: nobody's ownership is looked at, and a list is merged by one key where apply may use
-//! several. Only built-in kinds take it; kubectl sends it for those by default.
+//! It is not server-side apply: ownership does not matter, and a list is merged by one key where apply may use several.
+//! Only built-in kinds take it; kubectl sends it for those by default.
 
 mod list;
 mod order;

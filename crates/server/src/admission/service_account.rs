@@ -2,9 +2,9 @@
 //!
 //! On by default in kube-apiserver, where kube-controller-manager makes the accounts and publishes the CA bundle that
 //! the mounted token comes with. Here there need not be a controller manager: without one, as under envtest, no Pod
-//! could be created or every Pod would wait for a volume. So the plugin is idle until somebody else than this
-//! server has published the bundle in `kube-system`, where this server itself writes none. The flag
-//! `--enable-admission-plugins ServiceAccount` switches it on at once, `--disable-admission-plugins` off for good.
+//! could be created or every Pod would wait for a volume. So the plugin is idle until a controller manager has
+//! published the bundle in `kube-system`, where this server itself writes none. The flag `--enable-admission-plugins
+//! ServiceAccount` switches it on at once, `--disable-admission-plugins` off for good.
 
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
-//! [`BlockingPool`] and [`UserPool`]: work that would hold up the async workers is done on threads of its own.
+//! [`BlockingPool`] and [`UserPool`]: work that would block the async workers runs on separate threads.
 //!
-//! A worker that is busy with one large object answers nobody meanwhile, health checks included. What is small is not worth
-//! the way to another thread; what is large goes there, a bounded number at a time, and the system shares the processors
-//! between those threads and the workers.
+//! A worker that is busy with one large object serves no other request in that time, health checks included. Small work is
+//! not worth a change of threads; large work moves to the pool, a bounded number of pieces at a time, and the kernel
+//! schedules those threads beside the workers.
 //!
-//! A thread is held only while there is something to compute. Work that waits, for a webhook or the store, gives it up, and
-//! so does long work between its steps ([`pause`]): then others have their turn, and work whose requester has gone ends.
+//! A thread is held only while there is something to compute. Work that waits for a webhook or the store releases it, and
+//! so does long work between its steps ([`pause`]): then other work can run, and work whose request was cancelled ends.
 
 use std::cell::Cell;
 use std::future::Future;

@@ -1,8 +1,8 @@
-//! [`Bodies`]: the memory that request bodies may take, from their first byte until their request is answered.
+//! [`Bodies`]: the bound on memory for request bodies, from their first byte until their request is answered.
 //!
-//! A body is read before its request waits for a seat, so that seats do not bound what bodies take: one HTTP/2 connection could
-//! send a thousand. Whoever sends more than fits waits before the first byte is read. BodyReservation is taken for a whole body at once,
-//! so that bodies that are half there never wait for each other.
+//! A body is read before its request waits for a seat, so seats do not bound the memory of bodies: one HTTP/2 connection could
+//! send a thousand. A request that exceeds the bound waits before the first byte is read. Memory is reserved for a whole body
+//! at once ([`BodyReservation`]), so that partly received bodies never wait for each other.
 //!
 //! Users have shares ([`UserShares`]), so that one cannot keep out the others.
 

@@ -1,8 +1,8 @@
-//! [`OpenApiDocuments`]: OpenAPI documents, made once for all who ask at the same time.
+//! [`OpenApiDocuments`]: OpenAPI documents, written once for concurrent requests.
 //!
-//! They are megabytes, the same for everybody, and written anew when somebody asks. A thousand requests at once would write a
-//! thousand, and a thousand clients that do not read would hold as many. Here the first request writes a document and the others wait for
-//! it; it is kept for a while for those who come next, and by those who are reading it.
+//! They are megabytes large, the same for all clients, and written on request. A thousand requests at once would write a
+//! thousand copies, and a thousand clients that do not read would hold as many. Here the first request writes a document and
+//! the others wait for it; it is kept for a while for later requests, and by the responses that are being sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const KEPT: Duration = Duration::from_secs(10);
 
 /// A document and its hash.
 pub(crate) type OpenApiDocument = (Arc<str>, Bytes);
-/// Filled once; those who ask meanwhile wait for it.
+/// Filled once; concurrent requests wait for it.
 type Cell = Arc<OnceCell<OpenApiDocument>>;
 
 /// The documents that are being written or were written lately, by name. A document is written once for all who wait

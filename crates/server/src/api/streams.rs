@@ -1,8 +1,8 @@
 //! [`OpenStreams`]: the open streams of many watches, found by their identifiers when their subscriptions are changed.
 //!
 //! A change comes in a request of its own, on any connection, so the stream must be found by name; the identifier is
-//! unguessable and bound to the user. The streams themselves are `verbs/stream`; this holds a sender to each and
-//! forgets it when the stream ends.
+//! unguessable and bound to the user. The streams themselves are `verbs/stream`; this holds a sender to each until the
+//! stream ends.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! It is rotated here when it has reached its size, so that an audit log never fills the disk that the store is on;
 //! kube-apiserver keeps all rotated files unless told otherwise. Other programs may rotate it as well: it is opened again
-//! when it was renamed, so that logrotate works without a signal. [`super::log`] decides what is written.
+//! when it was renamed, so that logrotate works without a signal. [`super::log`] is the writer.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};

@@ -1,8 +1,8 @@
-//! [`ServiceAccounts`]: programs as users, with tokens that expire and that end with what they are bound to.
+//! [`ServiceAccounts`]: authentication by service account tokens, which expire and may be bound to an object.
 //!
-//! A token says whose it is, until when, for which audiences, and to which objects it is bound. It is believed as long as
-//! the account, and the object it is bound to, are still the ones they were. `subresources/tokens.rs` issues tokens at the
-//! `token` subresource of an account.
+//! A token names its account, expiry, audiences and the objects it is bound to. It is accepted as long as the account and
+//! the bound object exist with the same uid. `subresources/tokens.rs` issues tokens at the `token` subresource of an
+//! account.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

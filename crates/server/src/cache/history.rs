@@ -1,8 +1,8 @@
 //! [`History`]: events that are older than those in memory, read from the engine's log.
 //!
-//! Each lagging watcher reads for itself: old events are needed rarely, by few, and at different positions, so that
-//! sharing them would keep memory for nothing. Nothing is kept once a watcher has caught up; then its
-//! [`super::Cursor`] goes on with the view.
+//! Each lagging watcher reads separately: old events are needed rarely, by few watchers, and at different positions, so
+//! sharing them would cost memory without a benefit. Nothing is kept once a watcher has caught up; then its
+//! [`super::Cursor`] continues with the view.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

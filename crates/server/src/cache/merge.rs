@@ -1,8 +1,8 @@
 //! [`MergedCursors`]: several cursors, read as one in the order of revisions.
 //!
-//! Every cursor knows up to which revision it has looked, whether it found something or not. What all of them have looked at is complete,
-//! so that events up to the least of these revisions can be handed out in order; later ones wait in front of their cursor. A cursor
-//! is asked again once nothing of it waits, so that each holds no more than its part of one [`Portion`].
+//! Every cursor knows the revision up to which it has read, whether it found events or not. Events up to the lowest of these revisions
+//! are complete and can be delivered in order; later ones wait. A cursor is read again once none of its events wait, so that each holds
+//! no more than its part of one [`Portion`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
-//! [`RecentTrees`]: the trees of objects written or read lately.
+//! [`RecentTrees`]: the parsed trees of recently written or read objects.
 //!
-//! An object that was just written is the most likely to be looked at next: its writer gets it back in protobuf, watchers
-//! get it as an event, controllers and followers decide on it, and its status is written again. Others, such as the
-//! default ServiceAccount of a namespace, are read for every write of something else. Keeping their trees saves all of
-//! them from parsing the stored bytes.
+//! An object that was just written is the most likely to be read next: its writer gets it back in protobuf, watchers get
+//! it as an event, controllers and followers decide on it, and its status is written again. Others, such as the default
+//! ServiceAccount of a namespace, are read for every write of something else. Keeping their trees saves all of them from
+//! parsing the stored bytes.
 //!
-//! This is not where objects are looked up: whoever reads one has its bytes, and gets the tree of exactly these bytes; whoever
-//! writes one names the revision that it must have at least, and the engine has the last word.
+//! Objects are not looked up here: a reader has the bytes already and gets the tree of exactly these bytes; a writer states
+//! the minimum revision, and the engine checks the revision at the commit.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! [`Views`]: all views of one collection, found by what they can possibly see.
+//! [`Views`]: all views of one collection, indexed by the objects that their filters can match.
 //!
-//! Every node's agent watches the pods of its node. With thousands of such views a change must not be held against each
-//! of them, so a view is filed under the narrowest thing its filter fixes, and a change looks only under the things it
-//! touches.
+//! Every node's agent watches the pods of its node. With thousands of such views a change must not be matched with each
+//! of them, so a view is indexed by the narrowest value that its filter fixes (a field, a label, a name or a
+//! namespace), and a change is matched only with the views under its own values.
 
 use std::collections::HashMap;
 use std::sync::Arc;

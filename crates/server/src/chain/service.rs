@@ -1,11 +1,11 @@
-//! [`Service`]: the handler chain: what happens to every request before and after its handler.
+//! [`Service`]: the handler chain, with the steps of every request before and after its handler.
 //!
 //! In order: read ([`crate::request::info`]), authenticate, impersonate, classify for API priority and fairness,
 //! authorize, take seats, route ([`super::route`]), count, report, audit. The order is kube-apiserver's and visible:
 //! an unauthenticated request gets 401 whatever it asks for, and seats are taken after authorization, so that
 //! forbidden requests cost none. Requests with a body take their seats after it was read.
 //!
-//! It is one function instead of nested filters, because later steps need what earlier ones found out
+//! It is one function instead of nested filters, because later steps need the results of earlier ones
 //! ([`RequestFacts`]). Everything after authorization is under the deadline of the request, except for watches and
 //! connections.
 

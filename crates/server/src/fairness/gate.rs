@@ -1,4 +1,4 @@
-//! [`Fairness`]: where requests get their seats, or wait for them.
+//! [`Fairness`]: gives requests their seats, or makes them wait.
 //!
 //! The configuration is compiled from the objects in the cache when those have changed; classification then reads it
 //! without a lock. A level keeps its queues, and the requests in them, as long as its queue settings stay the same;

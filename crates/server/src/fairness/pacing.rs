@@ -1,17 +1,17 @@
-//! [`Pacing`]: the processor time that one user may use while others are there.
+//! [`Pacing`]: the share of CPU time that one user may use while others are active.
 //!
-//! [`super::turns`] gives everybody a turn. But a user with two hundred connections in a closed loop keeps all processors busy
-//! with its own turns, and those of its clients if they run on the same machine: whoever else wakes up then waits for the time
-//! slices of the system, which are milliseconds. So while somebody else has been there in the last moment, a user has a share of
-//! the processors, and what goes beyond it waits for some milliseconds. Its clients wait for their answers meanwhile, and the
-//! processors are free when somebody else has something to do. Nobody is refused. A user who is alone is neither measured nor
-//! delayed.
+//! [`super::turns`] makes users take turns. But a user with two hundred connections in a closed loop keeps all processors busy
+//! between the turns of others, on the clients' side too if they run on the same machine: another user's request then waits
+//! for the kernel's time slices, which are milliseconds long. So while another user has been active recently, each user has a
+//! share of the CPU time, and requests beyond it wait for some milliseconds. The clients of that user wait for their responses
+//! in that time, and the processors are free for other users. No request is rejected. A user without competition is neither
+//! measured nor delayed.
 //!
 //! The time of the threads that work for the connections of a user is counted ([`crate::http::metered`]), encryption and system
 //! calls included, and that of the threads that work on large objects. The components of a cluster are not paced
-//! ([`super::config`] has their levels): everybody waits for them.
+//! ([`super::config`] has their levels), because all users depend on them.
 //!
-//! [`Paces`] is the state machine; [`Pacing`] lets requests wait for what it decides.
+//! [`Paces`] is the state machine; [`Pacing`] makes requests wait accordingly.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! [`Queues`]: the seats of one priority level, and the flows that take turns in them.
 //!
 //! Fair queuing: the level has a virtual time that runs as fast as each busy queue is served, and each queue knows the
-//! virtual time at which its next request would start if all had been served equally. The queue whose request would be
-//! done first comes next. How long a request takes is known only afterwards; it is guessed, and the guess set right when it
-//! is over. Pure: time is passed in, and whoever waits is an opaque token.
+//! virtual time at which its next request would start if all had been served equally. The queue whose request would be done
+//! first comes next. The duration of a request is known only afterwards; it is estimated, and the estimate is corrected
+//! when the request ends. Pure: time is passed in, and a waiting request is an opaque token.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

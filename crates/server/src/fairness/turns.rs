@@ -1,13 +1,13 @@
-//! [`Turns`]: the order in which requests of different users are worked on.
+//! [`Turns`]: round-robin between the requests of different users.
 //!
-//! Seats bound how many requests are under way. Most are answered in one go, without ever waiting for anything, so
-//! that they hold no seat by the time the next one comes: then the run queue of the async workers decides who is
-//! next, and there a user with two hundred connections has two hundred places. So a request whose user already had
-//! some in the present round waits for its turn here. Rounds follow each other as fast as the workers get through
-//! what is ready to run; in each, users have their turns one after the other. Nobody is refused, and a user who is
-//! alone takes no turns, because each costs a wake-up.
+//! Seats bound how many requests are in progress. Most are served in one poll, without waiting, so that they hold no
+//! seat by the time the next one arrives: then the run queue of the async workers decides the order, and there a user
+//! with two hundred connections has two hundred entries. So a request whose user was already served in the present
+//! round waits here for the next one. Rounds follow each other as fast as the workers process what is ready to run; in
+//! each, users are served one after the other. No request is rejected, and a user without competition takes no turns,
+//! because each costs a wake-up.
 //!
-//! [`Order`] is the state machine; [`Turns`] hands out what it decides.
+//! [`Order`] is the state machine; [`Turns`] wakes requests accordingly.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -42,7 +42,7 @@ impl SecretStore {
     /// Returns the secret with this name. The first call makes and stores it.
     ///
     /// # Errors
-    /// If it cannot be made, kept or read. An empty one is an error: a secret that everybody knows is none.
+    /// If it cannot be made, kept or read. An empty one is an error, because it would be no secret.
     pub(crate) async fn secret(
         &self,
         name: &str,

@@ -1,8 +1,8 @@
 //! The roles and bindings every cluster has, as data: the bootstrap policy of kube-apiserver 1.37.
 //!
-//! At each start, what is missing is created, and what is there and not declared to be left alone
-//! (`rbac.authorization.kubernetes.io/autoupdate: "false"`) is given back what it lacks: labels, rules, selectors, subjects. What
-//! others added stays.
+//! At each start, missing objects are created, and missing labels, rules, selectors and subjects are added to existing
+//! ones, unless they have the annotation `rbac.authorization.kubernetes.io/autoupdate: "false"`. Additions by others
+//! are kept.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value, json};

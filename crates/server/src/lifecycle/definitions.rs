@@ -1,5 +1,5 @@
 //! The controller of CustomResourceDefinitions: accepts names, publishes resources in the registry, and deletes the
-//! objects of a definition that goes.
+//! objects of a definition that is deleted.
 //!
 //! kube-apiserver has one controller each for names, establishing and finalizing; here one loop does all three from
 //! one snapshot, because they depend on each other. It follows the cache rather than the log, since it must decide on

@@ -1,10 +1,10 @@
-//! Garbage collection: deletes dependents whose owners are gone, and carries out foreground and orphan deletion.
+//! Garbage collection: deletes dependents whose owners no longer exist, and performs foreground and orphan deletion.
 //!
-//! *Background*: when an owner is gone, objects that name it and have no other owner are deleted. *Foreground*: the
-//! owner waits, held by a finalizer, until its blocking dependents are gone. *Orphan*: the owner waits until its
-//! dependents no longer name it. Owners are matched by uid, and looked up in the store, never in the cache: a
-//! deletion must not follow from stale data. An owner of a kind that is not served counts as existing, since its
-//! definition may come back.
+//! *Background*: when an owner is deleted, objects that name it and have no other owner are deleted. *Foreground*: the
+//! owner is kept by a finalizer until its blocking dependents are deleted. *Orphan*: the owner is kept until its
+//! dependents no longer name it. Owners are matched by uid, and looked up in the store, never in the cache: a deletion
+//! must not follow from stale data. An owner of a kind that is not served counts as existing, since its definition may
+//! come back.
 //!
 //! Dependents are found in [`super::graph`]; tasks are queued by [`super::driver`].
 

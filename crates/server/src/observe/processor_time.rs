@@ -1,4 +1,4 @@
-//! [`timed`]: the processor time of a piece of work.
+//! [`timed`]: measures the CPU time of a piece of work.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! [`LifecycleOptions`]: the controllers that run inside the server.
 //!
-//! They do the part of kube-controller-manager's work without which an API server alone is of little use: namespaces that can be
-//! deleted, owners that take their dependents along, events that expire. Every one of them can be off, and all are when
-//! kube-controller-manager runs beside the server.
+//! They do the part of kube-controller-manager's work without which an API server alone is of little use: deletion of
+//! namespaces, garbage collection, expiry of events. Each can be disabled; disable all when kube-controller-manager runs beside
+//! the server.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Bounds: what a request, a connection or a watch may take, and what the cache keeps.
 //!
-//! Each has a name, a unit, a default and the reason for it. There is no "unlimited": a bound that nobody should reach is
-//! still a bound on what a mistake, or an attack, can cost.
+//! Each has a name, a unit, a default and the reason for it. There is no "unlimited": a bound that is never reached in
+//! normal operation still limits the cost of a mistake or an attack.
 
 use std::time::Duration;
 

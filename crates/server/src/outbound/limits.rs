@@ -1,7 +1,6 @@
 //! [`WebhookLimits`]: bounds on calls to other servers.
 //!
-//! A webhook is another program, often one that nobody maintains any more. It must not be able to fill this server's memory or to
-//! hold its connections.
+//! A webhook is another program, of unknown quality. It must not be able to fill this server's memory or to hold its connections.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@
 //! any answer is sent once more on a new one, since the other end may just have closed it; nothing else is retried
 //! here.
 //!
-//! Redirects are not followed, unlike by kube-apiserver: whoever serves a webhook could make this server ask any address
+//! Unlike in kube-apiserver, redirects are not followed: a webhook could make this server send requests to any address
 //! that it reaches.
 //!
 //! [`Endpoint`] is the webhook of an object's client configuration, [`Remote`] a service at a fixed URL, [`tls`] the

@@ -1,7 +1,7 @@
 //! Failures of outgoing requests in the words of Go's HTTP and Kubernetes clients.
 //!
-//! They end up in Status messages, conditions and logs that people know from kube-apiserver and search for. [`CallError`]
-//! separates failures to get an answer, which name the request (`Post "URL": …`), from answers that are of no use.
+//! They appear in Status messages, conditions and logs that users know from kube-apiserver and search for. [`CallError`]
+//! separates failed requests, whose messages name the request (`Post "URL": …`), from unusable responses.
 
 use std::io;
 

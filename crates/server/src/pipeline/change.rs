@@ -1,10 +1,9 @@
 //! [`ObjectChange`]: the steps of one write, top to bottom.
 //!
-//! A verb decodes its request, fills in defaults and says what the object should become; then it drives
-//! [`ObjectChange::create`] or [`ObjectChange::update`], whose bodies are the rest of the way: field ownership,
-//! mutating admission, the strategy's `prepare`, allocation, the strategy's validation, validating admission.
-//! `transaction` checks size and depth and commits, and comes back here with the newer object if another writer was
-//! faster.
+//! A verb decodes its request and fills in defaults; then it calls [`ObjectChange::create`] or
+//! [`ObjectChange::update`], which perform the remaining steps: field ownership, mutating admission, the strategy's
+//! `prepare`, allocation, the strategy's validation, validating admission. `transaction` checks size and depth and
+//! commits, and repeats these steps with the newer object if another writer was faster.
 //!
 //! Work on a large object pauses between the steps ([`blocking::pause`]), so that it ends if its request has timed out.
 //!

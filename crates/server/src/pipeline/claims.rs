@@ -1,12 +1,12 @@
-//! Rights that writes of device claims need besides those of their verb (dynamic resource allocation).
+//! Permissions that writes of ResourceClaims need besides those of their verb (dynamic resource allocation).
 //!
-//! - Admin access to devices is for namespaces that carry a label: whoever may create claims there must not give it to
-//!   themselves elsewhere.
+//! - Admin access to devices is allowed only in namespaces with a label, so that a user who may create claims cannot
+//!   obtain it elsewhere.
 //! - In the status, allocations are the scheduler's (`resourceclaims/binding`) and the devices are those of each driver
 //!   (`resourceclaims/driver`, by the name of the driver, with a verb for the same node and one for any node).
 //!
-//! A missing right is a field error and is reported with the others, as in kube-apiserver. Validation that needs no
-//! rights is the strategy's (`registry/strategy.rs`).
+//! A missing permission is a field error and is reported with the others, as in kube-apiserver. Validation without
+//! permissions is the strategy's (`registry/strategy.rs`).
 
 use std::collections::BTreeSet;
 

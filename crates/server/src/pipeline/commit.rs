@@ -1,8 +1,8 @@
-//! The commit of a decision: the object is encoded, held to the bounds on size and depth, and written under the condition that the
-//! stored one is still the one that was read.
+//! The commit of a write: the object is encoded, checked against the bounds on size and depth, and written under the condition
+//! that the stored object is still the one that was read.
 //!
-//! Quotas and claims on addresses are written in the same transaction, so that an object is never stored without what it was
-//! charged. A condition that fails is no error: [`CommitConflict`] carries the newer object back to
+//! Quotas and claims on addresses are written in the same transaction, so that an object is never stored without its charges
+//! and claims. A condition that fails is no error: [`CommitConflict`] carries the newer object back to
 //! [`transaction`](super::transaction), which decides again.
 
 use std::sync::Arc;

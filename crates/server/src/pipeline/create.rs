@@ -1,4 +1,4 @@
-//! Create: the way of a POST through the pipeline, from its body to the commit, under its own name or a generated one.
+//! Create: the steps of a POST, from its body to the commit, with a given or a generated name.
 //!
 //! A generated name that is taken is generated again, a few times, as in kube-apiserver. A name that was given and is
 //! taken is a 409.

@@ -1,4 +1,4 @@
-//! Deletion of one object: removed at once, or marked and removed when nothing holds it any more.
+//! Deletion of one object: it is removed at once, or marked and removed once finalizers and grace period allow it.
 //!
 //! An object with finalizers is only marked; removing the last finalizer removes the object (`change.rs`, `is_done`).
 //! A Pod on a node is marked with its grace period and removed by its kubelet. Namespaces and

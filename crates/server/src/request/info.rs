@@ -1,8 +1,8 @@
 //! [`RequestInfo`]: a request as Kubernetes sees it.
 //!
 //! It is made once, when a request arrives, and passed along: its path is split, its query decoded, its resource looked up and
-//! its field selector parsed here and nowhere else. The form of the response is negotiated by the verb, which alone knows
-//! what is on offer ([`super::negotiate`]). Pure, apart from the look-up in the registry.
+//! its field selector parsed here and nowhere else. The encoding of the response is negotiated by the verb, because it depends
+//! on the result ([`super::negotiate`]). Pure, apart from the lookup in the registry.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Requests for streams of many watches: `/listwatch/v1/watch`, and the list of features at `/listwatch/v1`. Pure.
 //!
-//! A stream conveys no rights: each of its subscriptions is authorized as the watch that it is, when it is added and again while it
-//! lasts. So whoever is authenticated may open one.
+//! A stream itself grants nothing: each of its subscriptions is authorized as a watch, when it is added and again while it lasts.
+//! So every authenticated user may open one.
 
 use std::sync::Arc;
 

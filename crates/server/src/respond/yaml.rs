@@ -1,4 +1,4 @@
-//! YAML as kube-apiserver writes it: keys in order, text plain where it cannot be taken for anything else, long text folded.
+//! YAML as kube-apiserver writes it: keys in order, strings plain where unambiguous, long strings folded.
 //!
 //! The rules of quoting and folding are those of libyaml, and of what YAML 1.1 takes for a number, a time, a boolean or null.
 //! Reading YAML is in `pipeline/yaml.rs`. Pure.

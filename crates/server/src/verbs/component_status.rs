@@ -1,7 +1,7 @@
-//! GET and LIST of ComponentStatus, a deprecated kind that is made up when it is asked for.
+//! GET and LIST of ComponentStatus, a deprecated kind that is computed on request.
 //!
-//! Nothing of it is stored, so that its objects have no uid, creation time or resourceVersion, and options about revisions
-//! and pages are checked but have no effect, as in kube-apiserver. What the components say is `api/components.rs`.
+//! Nothing is stored, so its objects have no uid, creation time or resourceVersion, and options about revisions and pages
+//! are checked but have no effect, as in kube-apiserver. The components are checked in `api/components.rs`.
 
 use std::sync::Arc;
 

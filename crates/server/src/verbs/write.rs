@@ -1,4 +1,5 @@
-//! The write verbs' way in and out: body, seats and options before; negotiated form, conversion and warnings after.
+//! The common part of the write verbs: body, seats and options before; content negotiation, conversion and warnings
+//! after.
 //!
 //! The order is about resources: memory for the body is reserved per user before it is read, seats are taken after
 //! it, so that a slow upload holds none, and work on large objects moves to blocking threads. GETs of subresources

@@ -1,4 +1,4 @@
-//! Floods by some, and what others notice of them.
+//! Floods by some users, and their effect on others.
 
 use std::time::{Duration, Instant};
 

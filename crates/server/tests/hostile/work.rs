@@ -1,4 +1,4 @@
-//! Work that grows faster than what asks for it, and work that holds up others.
+//! Requests whose cost grows faster than their size, and requests that delay others.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! [`run`]: random calls of the API, each answered as the model says.
+//! [`run`]: random calls of the API, whose responses are compared with the model.
 
 use std::net::SocketAddr;
 

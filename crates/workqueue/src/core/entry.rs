@@ -1,4 +1,4 @@
-//! [`Entry`]: the state of one key, in half a cache line.
+//! [`KeyRecord`]: the state of one key, in half a cache line.
 //!
 //! At a million keys hardly anything is in the cache, and each line that a key touches on its way costs as much as all the work on
 //! it. So an entry with an eight-byte or `Arc<str>` key takes 32 bytes and never lies across two lines: small things share one

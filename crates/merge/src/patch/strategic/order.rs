@@ -1,8 +1,8 @@
 //! The order of a merged list.
 //!
-//! Elements named by the patch stand in the patch's order, those only the server has in the server's. The two are
-//! woven together so that an element only the server has comes before the first patched element that the server had
-//! behind it.
+//! Elements in the patch are in the patch's order, elements that only the server has in the server's. The two are
+//! interleaved so that an element that only the server has comes before the first patched element that followed it on
+//! the server.
 
 use std::collections::HashMap;
 

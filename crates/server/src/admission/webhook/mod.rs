@@ -1,8 +1,8 @@
-//! MutatingAdmissionWebhook and ValidatingAdmissionWebhook: programs elsewhere that change or reject requests.
+//! MutatingAdmissionWebhook and ValidatingAdmissionWebhook: external HTTPS services that change or reject requests.
 //!
-//! [`hook`] is a webhook as its configuration describes it, read once per change of the configurations. [`review`] is what
-//! it is asked, [`answer`] what it answers, `outbound/` is how it is reached. Mutating webhooks are called one after the other, validating
-//! ones at the same time.
+//! [`hook`] is a webhook as its configuration describes it, read once per change of the configurations. [`review`] is the request to it,
+//! [`answer`] its response, `outbound/` the HTTPS client. Mutating webhooks are called one after the other, validating ones at the same
+//! time.
 
 mod answer;
 mod hook;

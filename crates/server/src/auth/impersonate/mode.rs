@@ -1,8 +1,7 @@
-//! [`Mode`]: the ways in which somebody may be allowed to act as another.
+//! [`Mode`]: the permissions that allow impersonation.
 //!
-//! All but the last ask two things: the right to act as that user (`impersonate:<mode>`) and the right to do so for what the
-//! request wants (`impersonate-on:<mode>:<verb>`). The last is the right that there was first, `impersonate`, which holds for
-//! every request.
+//! All but the last need two permissions: to act as that user (`impersonate:<mode>`) and to do so for this request
+//! (`impersonate-on:<mode>:<verb>`). The last is the original verb `impersonate`, which covers every request.
 
 use listwatch_wire::Status;
 use listwatch_wire::names::{label_errors, subdomain_errors};

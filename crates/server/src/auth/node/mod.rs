@@ -1,8 +1,8 @@
-//! [`NodeAuthorizer`]: the rights of kubelets.
+//! [`NodeAuthorizer`]: the permissions of kubelets.
 //!
 //! A kubelet (`system:node:<name>` in the group `system:nodes`) may read what the Pods on its node need and nothing else: the
-//! [`graph`] knows what that is, [`references`] reads it from the objects, [`follow`] keeps it in step with the cache. What
-//! cannot be told before the body of a request is read is for the admission plugin NodeRestriction.
+//! [`graph`] has these objects, [`references`] reads them from Pods and volumes, [`follow`] keeps the graph in step with the
+//! cache. Checks that need the body of a request are in the admission plugin NodeRestriction.
 
 mod follow;
 mod graph;

@@ -1,8 +1,8 @@
 //! [`OutBody`]: a response body as hyper polls it, in pieces that know when they were written.
 //!
-//! The end of the stream is reported only after its last piece was written: a stream that has ended cannot be reset
-//! any more, and what waits for a peer that does not read would stay in memory as long as the connection. Responses
-//! of one frame are exempt, since they are small. The time that a piece may take is set in the stream's [`StreamDeadline`]
+//! The end of the stream is reported only after its last piece was written: a stream that has ended cannot be reset any
+//! more, and data for a peer that does not read would stay in memory as long as the connection. Responses of one frame are
+//! exempt, since they are small. The time that a piece may take is set in the stream's [`StreamDeadline`]
 //! (`stream_deadline.rs`).
 
 use std::pin::Pin;

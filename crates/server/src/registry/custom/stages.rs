@@ -1,9 +1,9 @@
-//! [`Stages`]: how a stored custom object becomes one of the version that is asked for.
+//! [`Stages`]: the steps from a stored custom object to the requested version.
 //!
-//! Stored objects are completed by the schema of the version they are stored in; then the version that is asked for drops what it
-//! does not know. Its own defaults are for what is sent to it, not for what is read. Between the two, versions are converted
-//! by name only (the conversion strategy `None`), or by a webhook (`conversion.rs`, which is asynchronous and calls the stages
-//! one by one).
+//! Stored objects are defaulted by the schema of the version they are stored in; then fields that the requested version does not
+//! have are pruned. The defaults of the requested version apply to writes only, not to reads. Between the two, versions are
+//! converted by name only (the conversion strategy `None`), or by a webhook (`conversion.rs`, which is asynchronous and calls the
+//! stages one by one).
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! [`StreamAdmission`]: from a subscription to the watches that it stands for.
+//! [`StreamAdmission`]: admits a subscription as the watches it consists of.
 //!
-//! Nothing of the stream's own rights is used: each watch is authorized, counted and audited as if it had come by
-//! itself, with the headers and the user of the stream. Events are not here, see `serve.rs`.
+//! Each watch is authorized, counted and audited like a separate request with the headers and the user of the stream.
+//! Events are written in `serve/`.
 
 use std::sync::Arc;
 

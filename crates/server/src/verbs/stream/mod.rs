@@ -1,8 +1,7 @@
 //! Streams of many watches: `/listwatch/v1/watch`, as `docs/many-kinds.md` specifies it.
 //!
-//! A subscription is admitted ([`admit`]) as the ordinary watch that it stands for: the same authorization, seats, audit and options.
-//! [`serve`] is the body that carries the events of all of them in the order of revisions. How one event is encoded is for
-//! `verbs/watch` to say.
+//! A subscription is admitted ([`admit`]) like an ordinary watch, with the same authorization, seats, audit and options. [`serve`] is
+//! the response body with the events of all subscriptions in the order of revisions. `verbs/watch` encodes the events.
 
 mod admit;
 mod serve;

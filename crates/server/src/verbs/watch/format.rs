@@ -2,7 +2,7 @@
 //!
 //! Whole objects in JSON are framed once per event and shared by all watchers; protobuf and deltas are shared as well
 //! once somebody has asked for them ([`crate::cache::LateFrames`]). Tables and metadata are made per watcher. A table
-//! tells its columns in the first event only, so the format is a state machine of its stream. An event that has no
+//! has its columns in the first event only, so the format is a state machine of its stream. An event that has no
 //! protobuf form ends the watch with an error: leaving it out would be a lost event.
 //!
 //! The order and the time of events are [`super`]'s; one document outside of a stream is [`crate::respond`].

@@ -1,8 +1,8 @@
-//! [`WatchPlan`]: a watch as it was asked for, and its beginning.
+//! [`WatchPlan`]: a watch with its parsed options, and its start.
 //!
-//! An ordinary watch begins as soon as its plan is made; one of many in a stream when its turn comes. Everything that
-//! can be refused is refused here, before a response begins: afterwards only an `ERROR` event is left. Writing events
-//! is `writer`.
+//! An ordinary watch begins as soon as its plan is made; one of many in a stream when its turn comes. All errors that
+//! can be detected early are returned here, before the response begins: afterwards only an `ERROR` event is possible.
+//! Writing events is `writer`.
 
 use std::sync::Arc;
 use std::time::Duration;

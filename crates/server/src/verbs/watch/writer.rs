@@ -1,8 +1,7 @@
 //! [`EventWriter`]: writes the events of one watch in its form, and counts them.
 //!
-//! It does not decide when to write, and where to: ordinary watches (`verbs/watch`) and streams of many watches
-//! (`verbs/stream`) share it, and each has its own connection and its own pace. The forms themselves are in
-//! [`super::format`].
+//! Ordinary watches (`verbs/watch`) and streams of many watches (`verbs/stream`) share it; they decide when and where
+//! to write. The encodings are in [`super::format`].
 
 use std::sync::Arc;
 

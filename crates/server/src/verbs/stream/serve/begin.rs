@@ -1,7 +1,7 @@
 //! The beginning of subscriptions: admission, one after the other, then the initial state.
 //!
-//! A subscription whose initial state is asked for begins at the revision of that state: what the others have up to there comes
-//! before it, what they have afterwards comes behind it.
+//! A subscription with initial events begins at the revision of that state: events of other subscriptions up to that revision
+//! are sent before it, later ones after it.
 
 use std::sync::Arc;
 

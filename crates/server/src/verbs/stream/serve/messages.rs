@@ -1,6 +1,6 @@
-//! Messages of the client: subscriptions that it asks for or ends, and bookmarks that it wants.
+//! Messages of the client: it adds or ends subscriptions and requests bookmarks.
 //!
-//! A subscription is looked for in all its stages: asked for, being admitted, beginning, and live.
+//! A subscription is looked up in all its stages: requested, being admitted, beginning, and live.
 
 use listwatch_wire::stream::{ClientMessage, StreamFrame, Subscription};
 use listwatch_wire::{Revision, Status};
