@@ -1,4 +1,4 @@
-//! The steps that need nothing but Rust: format, lints, documentation, who depends on whom, tests.
+//! The steps that need nothing but Rust: format, lints, documentation, dependencies, tests.
 //!
 //! All of them say `--workspace` with the default features and the dev profile: cargo then resolves one set of
 //! features and compiles each dependency once for checking and once for running, however many steps there are.

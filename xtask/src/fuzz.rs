@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: hostile input for everything that parses, guided by coverage.
+//! `cargo xtask fuzz`: coverage-guided fuzzing of all parsers.
 //!
-//! libFuzzer only needs code that counts its edges and tells what it compares, which a stable compiler can write: no nightly, no
-//! cargo-fuzz. It begins with the inputs in `fuzz/seeds`, because nobody guesses a request line or an object from nothing.
+//! libFuzzer only needs code that is instrumented for edges and comparisons, which the stable compiler can do: no nightly, no
+//! cargo-fuzz. It starts from the inputs in `fuzz/seeds`, because random bytes hardly ever become a request line or an object.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

@@ -1,6 +1,6 @@
-//! `cargo xtask`: what a person would otherwise type by hand.
+//! `cargo xtask`: checks, tests, benchmarks and generators of this repository.
 //!
-//! It runs the checks and tests ([`checks`], [`real`]), brings in what they need ([`parts`]), and starts benchmarks
+//! It runs the checks and tests ([`checks`], [`real`]), installs what they need ([`parts`]), and starts benchmarks
 //! ([`mod@bench`]). It is not part of the product: nothing depends on it, and it depends on nothing of the product, so
 //! that it compiles in seconds and works while the rest does not.
 //!

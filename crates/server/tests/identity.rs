@@ -1,4 +1,4 @@
-//! Authentication, impersonation and the audit log, and secrets that must not be logged.
+//! Credentials of servers and clients, the audit log, and encryption at rest.
 
 #![allow(
     clippy::unwrap_used,

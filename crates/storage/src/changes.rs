@@ -1,6 +1,6 @@
-//! The log of changes, as a follower reads it: [`Changes`] returns [`Batch`]es of [`Change`]s.
+//! The log of changes: [`Changes`] returns [`Batch`]es of [`Change`]s to a follower.
 //!
-//! A follower states how far it has come and gets everything after that, in order and once. The log begins where history
+//! A follower starts after a revision and receives every later change, in order and once. The log begins where history
 //! begins and has no end. Its part in memory is in `tail.rs`.
 
 use std::fmt::Debug;

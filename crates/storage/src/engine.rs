@@ -1,11 +1,11 @@
 //! The [`Engine`] trait: a revisioned, ordered, watchable key-value store, in the terms of etcd.
 //!
-//! One counter orders all writes. A write is conditional on the revision of its key, so that a caller can retry with the value it is given
-//! instead of reading again. Reads can name an older revision, as far back as history reaches. The log of changes is read as
+//! One counter orders all writes. A write is conditional on the revision of its key; a refused write returns the present value, so that a
+//! caller can retry without reading again. Reads can name an older revision, as far back as history reaches. The log of changes is read as
 //! [`Changes`], which never misses and never repeats a change.
 //!
-//! Values are opaque bytes: nothing here knows Kubernetes. The types of its methods are in `write.rs`, `read.rs` and `changes.rs`.
-//! `suite/` has the tests that every engine must pass. Next: `memory.rs`, the simplest engine.
+//! Values are opaque bytes. The types of its methods are in `write.rs`, `read.rs` and `changes.rs`. `suite/` has the tests that
+//! every engine must pass. Next: `memory.rs`, the simplest engine.
 
 use std::fmt::Debug;
 

@@ -1,8 +1,8 @@
-//! The recent end of the log of changes, in memory: written by one, followed by many.
+//! The recent end of the log of changes, in memory, with one writer and many followers.
 //!
 //! An engine publishes each durable batch here. A [`LogCursor`] is a position in the log; it shares the batches with all
-//! other cursors, waits without polling, and costs nothing while it is slow: when the tail has moved past it, it reads
-//! on from the engine's [`LogBacklog`], and where there is none, history has ended for it.
+//! other cursors, waits without polling, and costs nothing while it is slow: when the tail has moved past it, it
+//! continues with the engine's [`LogBacklog`]; if that is compacted, too, the cursor has lost its history.
 //!
 //! A tail is memory only. It decides nothing about durability: the engine publishes after its sync (embedded), after
 //! its own map changed (memory), or as etcd's watch delivers. Three bounds meet here: number and bytes of changes

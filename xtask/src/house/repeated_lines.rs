@@ -1,4 +1,4 @@
-//! The number of lines that stand more than once: a rough figure for code that was written again.
+//! The number of repeated lines: a rough figure for duplicated code.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,4 +1,4 @@
-//! The directions of dependencies, between crates and inside the server crate, and the truth of ARCHITECTURE.md about them.
+//! Checks the directions of dependencies, between crates and inside the server crate, and ARCHITECTURE.md against them.
 //!
 //! A user of the informer library must not compile a server, and the crate that both ends share must stay free of IO: both
 //! are easy to break with one line in a manifest and hard to notice. Crates are checked here, against what cargo resolves

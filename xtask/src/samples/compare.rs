@@ -1,4 +1,4 @@
-//! Blocks that are held against the source: dependencies against this workspace, tables against the store's schema.
+//! Blocks that are compared with the source: dependencies with this workspace, tables with the store's schema.
 
 use anyhow::{Context, bail};
 

@@ -1,8 +1,8 @@
-//! The `listwatch` of `sh` blocks: the real program, with a `serve` that lets a script go on.
+//! The `listwatch` command of `sh` blocks: the real program, except that `serve` does not block the script.
 //!
-//! A document shows `listwatch serve --bind :6443 …` as people type it. Here it gets a free port of this machine, since
-//! another server may have that one. In the foreground it would run for ever: [`until_ready`] starts it beside the script,
-//! which goes on when the server is ready; the end of the script ends it. The flags are otherwise the document's, and a start
+//! A document shows `listwatch serve --bind :6443 …` as people type it. Here it gets a free port, since another server may
+//! use that one. In the foreground it would run for ever: [`until_ready`] starts it in the background, and the script
+//! continues when the server is ready; the end of the script ends it. The flags are otherwise the document's, and a start
 //! that fails fails the sample.
 
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Writes that share one transaction: decided one after the other, visible to nobody until they are durable.
+//! Writes that share one transaction: decided one after the other, visible to readers only once they are durable.
 //!
 //! A later write of a batch sees the earlier ones, as if each had been committed by itself. If the commit fails, all of them fail.
 //!

@@ -1,4 +1,4 @@
-//! A checksum per change, so that bits that flipped on the disk are found and never served.
+//! A checksum per change, so that bit flips on the disk are detected and never served.
 //!
 //! SQLite notices damage to its own structures, not to the content of a row. The checksum covers the revision, the key, the
 //! value and the origin, so a value under the wrong key or revision is found too. Rows of format 1 have none and are not

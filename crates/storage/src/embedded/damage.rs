@@ -1,7 +1,7 @@
-//! [`StoreDamage`]: the damage to the files that was found and is still there.
+//! [`StoreDamage`]: detected damage to the files that still exists.
 //!
-//! A damaged value is mended when its key is written or deleted: then nobody reads it as the state of the key any more.
-//! Damage to anything else stays until the process ends, because the store does not become whole by itself.
+//! A damaged value is repaired when its key is written or deleted, because it is then no longer read as the state of
+//! the key. Other damage is reported until the process ends, because it does not repair itself.
 
 use std::collections::BTreeMap;
 

@@ -1,18 +1,18 @@
 //! The embedded engine: a store on the disk of one machine, on SQLite.
 //!
-//! The way of a write: [`EmbeddedEngine::write`] puts it in a queue; the [writer] takes what waits there,
-//! [decides](batch) it and commits it with one sync, publishes it to the [index] and the [tail](crate::tail), and
-//! answers. [Upkeep](upkeep) goes on between batches, [checkpoints](checkpoint) on a thread beside them. Reads that the
-//! index and the tail cannot answer use [connections of their own](reader). [Offline](offline) has what a person does with
-//! a store: check, back up, restore, compact.
+//! The steps of a write: [`EmbeddedEngine::write`] puts it in a queue; the [writer] takes all queued writes,
+//! [decides](batch) them and commits them with one sync, publishes them to the [index] and the [tail](crate::tail), and
+//! answers. [Upkeep](upkeep) runs between batches, [checkpoints](checkpoint) run on a separate thread. Reads that the
+//! index and the tail cannot answer use [separate connections](reader). [Offline](offline) has the maintenance
+//! operations: check, back up, restore, compact.
 //!
 //! Threads: one writer, one checkpointer, and the blocking pool of tokio for reads. The writer owns all decisions, so
 //! there is no lock between two writes and no conflict to resolve; readers see [published state](shared) and
 //! immutable transactions.
 //!
 //! Durability comes from SQLite's write-ahead log with `synchronous = FULL` and from the rule that nothing is published
-//! or answered before the commit returned. etcd's own WAL and bbolt have the same split, a synced log first and its
-//! place later.
+//! or answered before the commit returned. etcd's WAL and bbolt have the same split: first a synced log, later the
+//! database file.
 //!
 //! It is not for several processes: the directory is locked. Several servers share an etcd instead (`etcd/`).
 

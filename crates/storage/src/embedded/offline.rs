@@ -1,7 +1,7 @@
 //! Maintenance of a store that no server uses: check, back up, restore, compact. The command line is a thin layer over this.
 //!
-//! All of these block: they belong on a thread of their own. Backing up works while a server has the store; the others
-//! need it for themselves.
+//! All of these block: they belong on a thread of their own. A backup works while a server uses the store; the others
+//! need exclusive access.
 
 use std::fs;
 use std::path::Path;

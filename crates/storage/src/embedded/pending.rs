@@ -1,4 +1,4 @@
-//! Requests on their way through the writer: waiting, then decided, then answered.
+//! Requests inside the writer: waiting, then decided, then answered.
 //!
 //! Each step consumes the one before, and each holds the caller's reply. So a request is answered exactly once, and not before the
 //! transaction that decided it is durable.

@@ -1,7 +1,7 @@
-//! Reads from disk: a few connections, used by whoever needs one, away from the async threads.
+//! Reads from disk: a small pool of connections, used outside of the async threads.
 //!
 //! A read takes what it needs of the [index](super::index) first and begins its transaction second, so the tables are
-//! never older than the index; if they turn out to be newer, it starts over.
+//! never older than the index; if they are newer, it starts over.
 //!
 //! Connections are opened when needed, as many as `EmbeddedOptions::readers` at most, and kept. Reads run on tokio's
 //! blocking pool. In WAL mode a reader never waits for the writer, nor the writer for a reader; a long read only

@@ -1,4 +1,4 @@
-//! [`PublishedState`]: the state that the writer publishes after each commit, and everyone else reads.
+//! [`PublishedState`]: the state that the writer publishes after each commit, for all readers.
 //!
 //! Only durable changes get here: the writer updates index and tail after the sync, so no reader sees a write that a
 //! crash could undo. Locks are held for lookups only, never across IO. Health moves between ready and full by itself;

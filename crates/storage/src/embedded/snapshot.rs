@@ -1,7 +1,7 @@
 //! The state of the store in one read transaction, at the newest or an older revision.
 //!
 //! A key's changes form a chain through the log, each naming the one before. Reading at an older revision follows it from
-//! the newest change back, so it costs as much as the keys in question have changed since.
+//! the newest change back, so the cost is the number of changes of these keys since then.
 
 use std::iter::Peekable;
 use std::sync::Arc;

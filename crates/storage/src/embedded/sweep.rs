@@ -1,10 +1,10 @@
-//! Clearing the log of what is before the begin of history: whatever was replaced by a change up to there, and deletions
-//! themselves.
+//! Removal of expired history from the log: values that were replaced before the beginning of history, and records of
+//! deletions.
 //!
-//! Going through the log in order, what each change replaced lies anywhere before it; deleting that at once would touch a
-//! page for every row. So a sweep first reads a span of changes and gathers what they doom, then deletes that in the order
-//! in which it lies on disk, where whole pages become free. Both go in small steps. A crash in between does no harm: the
-//! span is read and cleared again, and what is gone already stays gone.
+//! The value that a change replaced can be anywhere before it in the log; deleting it at once would touch a page for
+//! every row. So a sweep first reads a span of changes and collects the rows they replaced, then deletes these in disk
+//! order, where whole pages become free. Both run in small steps. A crash in between does no harm: the span is read
+//! again, and rows that are deleted already stay deleted.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
-//! The work of the writer between batches, in small steps: bring the table of keys up to date, clear the log of what is no
-//! longer history, and decide what still is.
+//! The work of the writer between batches, in small steps: update the table of keys, remove expired history from the log,
+//! and advance the beginning of history.
 //!
-//! None of this changes what the store says, so these transactions are not synced: a crash may undo the newest of them,
-//! and the work is done again.
+//! None of this changes the content of the store, so these transactions are not synced: a crash may undo the newest of
+//! them, and the work is repeated.
 //!
-//! A step is bounded by rows, and takes more of them the larger the batch before it was, so that clearing keeps up
-//! with filling. At most one step comes between two batches. Each one moves the epoch, which makes readers that are
-//! between index and tables look again.
+//! A step is bounded by rows, and takes more of them the larger the batch before it was, so that clearing keeps up with
+//! filling. At most one step comes between two batches. Each one advances the epoch, which makes readers retry that
+//! have read the index but not yet the tables.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

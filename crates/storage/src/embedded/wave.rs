@@ -1,10 +1,9 @@
 //! The wait for more writes before a batch is committed.
 //!
-//! A client whose write was answered often writes again at once. If a batch is committed as soon as the first of them
-//! is there, the others wait for the next one, and the disk syncs twice for what one sync could do. How many there may be
-//! is known: those that were just answered, and those that waited meanwhile. So it pays to wait for them for a moment, a
-//! fraction of what a sync takes; and where they do not come back, to wait only now and then. A writer that is alone
-//! never waits.
+//! A client whose write was answered often writes again at once. If a batch is committed as soon as the first of them is
+//! there, the others wait for the next one, and the disk syncs twice for what one sync could do. Their number is known:
+//! the clients that were just answered, and those that were waiting. So it pays to wait for them for a fraction of the
+//! time of a sync; if they do not write again, the wait is tried only occasionally. A single client never waits.
 
 use std::thread;
 use std::time::Duration;

@@ -1,14 +1,13 @@
-//! The one thread that writes.
+//! The writer thread: the only thread that writes to the database.
 //!
-//! It takes whatever waits, decides all of it in one transaction, syncs once, publishes, and only then answers. While the
-//! disk works, the next batch gathers. Between batches it does one small step of [upkeep](super::upkeep).
+//! It takes all waiting requests, decides them in one transaction, syncs once, publishes, and only then answers. During
+//! the sync, the next batch collects. Between batches it does one small step of [upkeep](super::upkeep).
 //!
 //! States: writes are taken; or `broken`, when a commit failed and all writes fail with `ReadOnly`; or broken and
-//! `full`, when deletions and a few essential writes are taken on the space of the [reserve](super::reserve). A tick
-//! per second looks for the way back.
+//! `full`, when deletions and a few essential writes are taken on the space of the [reserve](super::reserve). Once per
+//! second it checks if writes can be accepted again.
 //!
-//! Nothing here knows about revisions of keys: [`batch`](super::batch) decides conditions. How long to wait for
-//! company is [`wave`](super::wave)'s.
+//! [`batch`](super::batch) decides the conditions of writes, [`wave`](super::wave) how long to wait for more of them.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;

@@ -1,4 +1,4 @@
-//! One call to etcd: the meaning of its errors, which of them are worth another attempt, and when to give up.
+//! Calls to etcd: the classification of errors, retries, and deadlines.
 //!
 //! A call whose outcome is unknown is repeated only if that does no harm.
 

@@ -1,12 +1,13 @@
 //! The one watch over everything under the prefix, which feeds the [tail](crate::tail).
 //!
 //! After any failure it begins again where the tail ends, at any member: nothing is missed and nothing comes twice. Only if
-//! etcd has compacted that position away meanwhile does the tail start over, and everyone who follows it learns that from
-//! their own position.
+//! etcd has compacted that position in the meantime does the tail start over; followers whose position was before it get an
+//! error.
 //!
-//! A watch says nothing while others write elsewhere in etcd, so it does not show by itself that it has reached a revision.
-//! Members of 3.4.31, 3.5.13 and 3.6 on answer a request for progress after all events before it. Older ones answer too
-//! early (etcd issue 15220), or not at all before 3.4; there the engine writes to its marker, whose event comes in order.
+//! A watch sends nothing while other prefixes of etcd are written, so it does not show by itself that it has reached a
+//! revision. Members of 3.4.31, 3.5.13 and 3.6 on answer a request for progress after all events before it. Older ones
+//! answer too early (etcd issue 15220), or not at all before 3.4; there the engine writes to its marker, whose event comes
+//! in order.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! The place of our keys in etcd: under a prefix, so that etcd can be shared with others.
+//! The keys of the store in etcd: under a prefix, so that etcd can be shared with other programs.
 //!
-//! Our keys start with a slash, so the prefix itself followed by one is free. That key is the *marker*: it is within what
-//! the watch covers but before all data, and writing to it moves the log on.
+//! Keys start with a slash, so the prefix followed by a slash alone is free. That key is the *marker*: it is covered by
+//! the watch but sorts before all data, and writing to it advances the log.
 
 use std::sync::Arc;
 

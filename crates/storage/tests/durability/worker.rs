@@ -1,4 +1,4 @@
-//! The process that is killed: writes, follows the log, and notes what it was told in a file.
+//! The process that is killed: it writes, follows the log, and records acknowledgements and changes in a file.
 
 use std::fs::File;
 use std::io::Write as _;

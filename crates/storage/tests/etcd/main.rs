@@ -1,4 +1,4 @@
-//! The engine on real etcd clusters: the suite, several servers on one cluster, and what happens when members go away.
+//! The engine on real etcd clusters: the suite, several servers on one cluster, and the loss of members.
 
 #![expect(
     clippy::unwrap_used,
