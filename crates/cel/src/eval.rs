@@ -96,7 +96,8 @@ impl<'a> Evaluator<'_, 'a> {
         }
     }
 
-    /// The operations that take more room. They are apart so that deep expressions need little stack.
+    /// The operations with larger stack frames. They are in a separate function so that deep expressions need little
+    /// stack.
     #[inline(never)]
     fn eval_rarer(&mut self, op: &Op) -> EvalResult<'a> {
         match op {

@@ -32,7 +32,7 @@ pub use text::Str;
 
 /// An object of the host whose fields are computed when they are read, such as the variables of a policy.
 ///
-/// Shared with expressions by reference, so it needs interior mutability to remember what it computed. The server's
+/// Shared with expressions by reference, so it needs interior mutability to cache computed values. The server's
 /// policies use it for `variables`, which may refer to each other.
 pub trait HostObject: fmt::Debug + Send + Sync {
     /// The name of its type, as `type()` tells it.

@@ -25,8 +25,8 @@ pub use warnings::warnings;
 
 /// The scope of a kind: whether its objects belong to namespaces. Immutable once the definition is established.
 ///
-/// The registry makes the paths of a kind from it, so a change would leave stored objects under keys that nobody
-/// looks for.
+/// The registry makes the paths of a kind from it, so a change would leave stored objects under keys that are no longer
+/// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Objects belong to a namespace; their path has one.
@@ -78,7 +78,7 @@ pub struct Version {
     pub storage: bool,
     /// The parsed schema.
     ///
-    /// An absent schema reads as one that knows no field and keeps nothing; validation refuses such a definition
+    /// An absent schema is read as one without fields, which prunes everything; validation refuses such a definition
     /// today.
     pub schema: Arc<Schema>,
     /// The schema as declared, for publishing.
@@ -87,7 +87,7 @@ pub struct Version {
     pub schema_json: Arc<Value>,
     /// The compiled expression rules.
     ///
-    /// Compiled in the mode for stored definitions, so that a rule which an earlier program accepted goes on working.
+    /// Compiled in the mode for stored definitions, so that a rule accepted by an earlier version keeps working.
     pub rules: Arc<Rules>,
     /// The columns of its tables.
     pub columns: Columns,
@@ -101,7 +101,7 @@ pub struct Version {
     ///
     /// At most eight, bounded by validation. `metadata.name` and `metadata.namespace` can be selected in any case.
     pub selectable: Vec<String>,
-    /// The warning to give to who uses this version.
+    /// The deprecation warning for users of this version.
     ///
     /// Sent as a `Warning` header with every response to a request that names this version.
     pub deprecation: Option<String>,
@@ -110,7 +110,7 @@ pub struct Version {
 /// The paths of a scale subresource, each as `.spec.replicas`.
 ///
 /// The server reads and writes the numbers through these paths and shows them as an `autoscaling/v1` Scale, so that
-/// `kubectl scale` and autoscalers need not know the kind.
+/// `kubectl scale` and autoscalers work for any kind.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[doc(alias = "CustomResourceSubresourceScale")]

@@ -108,7 +108,7 @@ pub(crate) fn count(counts: &mut Vec<(&'static str, u64)>, kind: &'static str, m
     }
 }
 
-/// The figures of an informer, and the hook that its user is told of problems by.
+/// The figures of an informer, and the hook that reports its problems.
 #[derive(Default)]
 pub(crate) struct Monitor {
     name: String,
@@ -141,7 +141,7 @@ impl Monitor {
         }
     }
 
-    /// Forgets the source at this position.
+    /// Removes the source at this position.
     pub(crate) fn remove(&self, position: usize) {
         if let Some(place) = self.sources.lock().get_mut(position) {
             *place = None;

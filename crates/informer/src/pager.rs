@@ -18,11 +18,11 @@ use crate::lister_watcher::{ListRequest, ListerWatcher, SourceError, SourcePage}
 /// The reaction to an expired continue token of a later page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnExpired {
-    /// Fail, as a cache must: what was fetched and what is left would belong to different states.
+    /// Fail, as a cache must: the fetched and the remaining pages would belong to different states.
     #[default]
     Fail,
-    /// Go on with the token that the server offers as a replacement: no object that was there all the time is
-    /// missed, but the whole is not the state of any one moment. Fails if the server offers none.
+    /// Continue with the token that the server offers as a replacement: no object that existed all the time is missed,
+    /// but the list is not the state of one revision. Fails if the server offers none.
     Continue,
 }
 

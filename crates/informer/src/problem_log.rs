@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// No more than one line per kind in this time: often enough to see that it goes on.
+/// At most one line per kind in this time: often enough to see that the problem persists.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// When each kind was last written about, and how many were left out since.

@@ -17,8 +17,8 @@ use tokio::time::sleep;
 #[non_exhaustive]
 #[doc(alias = "DefaultRetry")]
 pub struct ConflictRetry {
-    /// The number of tries. Default 5, as in client-go: who loses five times in a row competes with something that it should
-    /// not compete with.
+    /// The number of tries. Default 5, as in client-go: five conflicts in a row point to another writer that competes for
+    /// the same object.
     pub tries: u32,
     /// The pause before each further try. Default 10 ms: the winner has written already.
     pub pause: Duration,
@@ -58,7 +58,7 @@ where
     retry_on_conflict_with(ConflictRetry::default(), update).await
 }
 
-/// [`retry_on_conflict`] with a number of tries and a pause of one's own.
+/// [`retry_on_conflict`] with other options.
 ///
 /// # Errors
 /// As there.

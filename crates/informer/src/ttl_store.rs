@@ -18,8 +18,8 @@ use crate::lru::Lru;
 /// The bounds of a [`TtlStore`]: by age and by number. The second holds even if nothing expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlOptions {
-    /// An entry older than this is gone; one exactly this old is still there. None keeps entries until they are
-    /// pushed out. Default five minutes.
+    /// An entry older than this has expired; one exactly this old has not. `None` keeps entries until they are evicted.
+    /// Default five minutes.
     pub ttl: Option<Duration>,
     /// The number of entries; one more pushes the oldest out. Default 10 000, so that keys chosen by others cannot fill
     /// the memory.

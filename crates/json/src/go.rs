@@ -65,8 +65,8 @@ fn push_formatted(out: &mut String, args: std::fmt::Arguments<'_>) {
 
 /// Go's `unicode.IsPrint`: true for letters, marks, numbers, punctuation, symbols and the ASCII space.
 ///
-/// The tables of all categories are not worth carrying; controls, separators, surrogates, private use and the
-/// format characters people meet are told apart.
+/// The tables of all Unicode categories are not included; controls, separators, surrogates, private use and the common
+/// format characters are recognised.
 ///
 /// Wrong for rare characters in either direction, which shows only in the escapes of an error message.
 #[must_use]

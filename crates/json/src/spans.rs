@@ -12,7 +12,7 @@ const WORTH_IT: usize = 128;
 /// Three words per container that is large enough, a few kilobytes for a usual object.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
-    /// In the order in which they end, so that what is inside a container stands right before it.
+    /// In the order in which they end, so that the contents of a container directly precede it.
     spans: Vec<ContainerSpan>,
     /// The position of a container in that order, by its address. Large objects have thousands, each of which is looked
     /// for.

@@ -9,19 +9,19 @@ use listwatch_wire::event::{Event, EventType};
 use listwatch_wire::json::raw;
 use listwatch_wire::{ObjectKey, Revision};
 
-/// The objects of a stream, as bytes. Outlives the stream: the next one goes on from it.
+/// The objects of a stream, as bytes. Outlives the stream: the next one continues from it.
 ///
-/// Unbounded, unlike a client's: a test's collections are small, and every object that was sent must be remembered.
+/// Unbounded, unlike a client's: a test's collections are small, and every object that was sent must be kept.
 #[derive(Clone, Debug, Default)]
 pub struct DeltaBases(BTreeMap<ObjectKey, Vec<u8>>);
 
 impl DeltaBases {
-    /// Forgets everything, before initial events.
+    /// Removes everything, before initial events.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Keeps, or forgets, the object of an event that carries it whole.
+    /// Keeps, or removes, the object of an event with a whole object.
     pub(crate) fn take(&mut self, event: &Event) {
         let text = |path: &[&str]| raw::lookup(&event.object, path).and_then(raw::scalar).unwrap_or_default();
         let key = ObjectKey::namespaced(text(&["metadata", "namespace"]), text(&["metadata", "name"]));

@@ -31,9 +31,9 @@ pub use raw::RawClient;
 pub use server::{StartError, TestServer, TestStore};
 pub use workload::Workload;
 
-/// True if tests with real parts are asked for: `LISTWATCH_REAL=1`.
+/// True if tests with real parts are enabled: `LISTWATCH_REAL=1`.
 ///
-/// Only the value `1` counts, so that `LISTWATCH_REAL=0` means what it says.
+/// Only the value `1` counts, so that `LISTWATCH_REAL=0` disables them.
 #[must_use]
 pub fn with_real_parts() -> bool {
     std::env::var_os("LISTWATCH_REAL").is_some_and(|value| value == "1")

@@ -70,10 +70,10 @@ pub enum RawError {
 }
 
 impl RawClient {
-    /// Sends through this client; every failure is handed on, none retried.
+    /// Sends through this client; every failure is returned, none is retried.
     ///
     /// # Errors
-    /// If the configuration is of no use.
+    /// If the configuration is invalid.
     pub fn new(mut config: kube::Config) -> Result<Self, RawError> {
         config.default_retry = false;
         config.read_timeout = None;
@@ -175,7 +175,7 @@ impl RawClient {
 pub struct RawWatch {
     body: BodyStream<Body>,
     decoder: Decoder,
-    /// The state that deltas change, if they were asked for.
+    /// The objects that deltas are applied to, if they were requested.
     held: Option<DeltaBases>,
     deltas: Vec<Revision>,
 }

@@ -11,7 +11,7 @@ pub enum AddError<K> {
     /// The queue is shutting down and takes no new keys. Drop the key, or pass it to the process that takes over.
     #[error("the work queue is shutting down")]
     ShutDown(K),
-    /// The queue knows as many keys as [`Options::capacity`](crate::Options::capacity) allows and this is a new one. Try
+    /// The queue has as many keys as [`Options::capacity`](crate::Options::capacity) allows, and this is a new one. Try
     /// again later, or wait for room with [`Queue::add_wait`](crate::Queue::add_wait).
     #[error("the work queue is full")]
     Full(K),

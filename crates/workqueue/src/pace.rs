@@ -21,8 +21,8 @@ const QUICK_NANOS: u64 = 2_000;
 /// So many looks at the clock in a row must find quick steps before keys are left out.
 const QUICK_LOOKS: u32 = 64;
 
-/// A time in nanoseconds, and whether it was read from the clock for its key. Shares a word, because there are two of it
-/// per key.
+/// A time in nanoseconds, and whether it was read from the clock for its key. Packed into one word, because there are
+/// two per key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp(u64);
 
@@ -55,7 +55,7 @@ impl Stamp {
     }
 }
 
-/// The time as those who hold the state lock have last seen it, and how quickly keys follow each other.
+/// The last time read under the state lock, and the pace of keys.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     seen: u64,
@@ -105,7 +105,7 @@ impl Pace {
     #[inline]
     fn note(&mut self, now: u64) {
         let spent = now.saturating_sub(self.seen);
-        // Time that stands still belongs to a test, which will then let it jump.
+        // Zero means a paused clock in a test, which will jump later.
         let quick = spent > 0 && spent < QUICK_NANOS * u64::from(self.unread + 1);
         self.quick = if quick { self.quick.saturating_add(1) } else { 0 };
         (self.seen, self.fresh, self.unread) = (now, true, 0);

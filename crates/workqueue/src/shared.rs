@@ -54,7 +54,7 @@ pub(crate) struct SharedQueue<K, R> {
     pub(crate) inbox: Padded<Mutex<Inbox<K, R>>>,
     state: Padded<Mutex<QueueState<K, R>>>,
     /// The number of consumers that sleep: `inbox.sleepers.len()`, readable without the inbox lock. Grows only under the state lock,
-    /// so that who holds that lock misses no sleeper.
+    /// so that a holder of that lock misses no sleeper.
     pub(crate) sleepers: AtomicUsize,
     /// The next hand-out must empty the inbox: it has reached its soft limit, or has delayed keys. Written so rarely that
     /// reading it costs consumers nothing.
@@ -72,7 +72,7 @@ pub(crate) struct QueueState<K, R> {
     pub(crate) idle: Waiters,
     /// Waiting for room in a bounded queue.
     pub(crate) room: Waiters,
-    /// Counts plain shut-downs, which release those who wait for a drain.
+    /// Counts plain shutdowns, which end waits for a drain.
     pub(crate) drains_aborted: u64,
     pace: Pace,
     /// The producers know that only some keys are timed.
@@ -93,7 +93,7 @@ pub(crate) enum NextKey<K, R> {
     Taken(TakenKey<K, R>),
     /// Shut down and nothing left.
     Closed,
-    /// The ticket is registered; whoever owns the timer must look again at that time.
+    /// The ticket is registered; the owner of the timer must look again at that time.
     Wait {
         timer: Option<u64>,
     },
@@ -308,7 +308,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         taken
     }
 
-    /// Tells producers which keys are timed from now on.
+    /// Sets which keys producers time from now on.
     #[cold]
     fn change_timing(&self, state: &mut QueueState<K, R>) {
         state.sparse = state.pace.is_sparse();
@@ -316,7 +316,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         lock(&self.inbox.0).set_timing(timing);
     }
 
-    /// Times each key for a while, if any: who has just read the numbers will read them again.
+    /// Times every key for a while if timing is enabled, because metrics that were just read will be read again.
     pub(crate) fn time_each(&self, state: &mut QueueState<K, R>) {
         state.pace.time_each();
         if state.sparse {
@@ -367,7 +367,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         state.core.close()
     }
 
-    /// Consumers get nothing while paused; producers go on.
+    /// Consumers get nothing while paused; producers continue.
     pub(crate) fn set_paused(&self, paused: bool) {
         let mut state = self.state();
         state.core.set_paused(paused);

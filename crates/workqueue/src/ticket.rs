@@ -9,7 +9,7 @@ use crate::reason::Reason;
 use crate::shared::{QueueState, SharedQueue};
 use crate::sync::lock;
 
-/// Dropping it hands on what it was woken for.
+/// Dropping it passes a pending wake-up on to another consumer.
 pub(crate) struct WakeTicket<'q, K: Key, R: Reason> {
     pub(crate) shared: &'q SharedQueue<K, R>,
     pub(crate) id: Option<u64>,
@@ -21,7 +21,7 @@ impl<'q, K: Key, R: Reason> WakeTicket<'q, K, R> {
     }
 
     /// Removes this consumer from the wait list after it received a key, consuming its pending wake-up: `release`
-    /// decides who else is woken.
+    /// decides which other consumers are woken.
     #[inline]
     pub(crate) fn unregister_waiter(&mut self, state: &QueueState<K, R>) {
         if self.id.is_some() {
@@ -30,8 +30,8 @@ impl<'q, K: Key, R: Reason> WakeTicket<'q, K, R> {
         }
     }
 
-    /// Unregisters; `hand_on` is told whether the ticket was woken and whether it owned the timer, and decides whether
-    /// another sleeper must look instead.
+    /// Unregisters; `hand_on` is called with whether the ticket was woken and whether it owned the timer, and returns
+    /// whether another sleeper must be woken.
     fn leave(&mut self, hand_on: impl FnOnce(bool, bool) -> bool) {
         let Some(id) = self.id.take() else { return };
         let mut inbox = lock(&self.shared.inbox.0);

@@ -290,7 +290,7 @@ impl Coster<'_> {
         sum
     }
 
-    /// A node that stands for another has its sizes.
+    /// Copies the sizes of one node to another that represents the same value.
     fn copy_sizes(&mut self, to: Id, from: Id) {
         let (size, entries) = (self.size(from), self.entry_sizes(from));
         self.sizes.extend(size.map(|size| (to, size)));
@@ -315,8 +315,7 @@ impl Coster<'_> {
 
     /// The size of a value, if something is known of it.
     ///
-    /// In this order: what the walk found out, what is written, what the schema says, one for scalars, what is known
-    /// of a local.
+    /// Sources, in this order: the walk so far, a literal, the schema, one for scalars, a local variable.
     fn size(&mut self, id: Id) -> Option<SizeRange> {
         if let Some(size) = self.sizes.get(&id) {
             return Some(*size);

@@ -419,7 +419,7 @@ mod tests {
         let undescribed = json!({"type": "object", "not": {"properties": {"z": {"minimum": 1}}}});
         let at_root = check(&undescribed, "s").into_iter().map(|error| error.field);
         assert_eq!(at_root.collect::<Vec<_>>(), ["s.properties[z]"]);
-        // Only the alternatives of the root are held against what is described.
+        // Only the alternatives of the root are compared with the described fields.
         assert_eq!(errors(undescribed), [""; 0]);
         let either =
             json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]});

@@ -33,8 +33,8 @@ pub enum FinalizerError {
 /// was read: two controllers that each add their own finalizer would otherwise remove each other's.
 #[async_trait::async_trait]
 pub trait Finalizers: Send + Sync + 'static {
-    /// Replaces the finalizers of an object, if it is still the version that was read. An object that is gone has none,
-    /// which is no error.
+    /// Replaces the finalizers of an object, if it is still the version that was read. It is no error if the object no
+    /// longer exists.
     ///
     /// # Errors
     /// See [`FinalizerError`].
@@ -56,7 +56,7 @@ impl fmt::Debug for KubeFinalizers {
 }
 
 impl KubeFinalizers {
-    /// Writes finalizers of a type that knows its resource.
+    /// Writes finalizers of a statically typed resource.
     #[must_use]
     pub fn of<K: kube::Resource<DynamicType = ()>>(client: Client) -> Self {
         Self { client, resource: ApiResource::erase::<K>(&()) }

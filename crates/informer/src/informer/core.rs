@@ -64,7 +64,7 @@ impl<K> InformerCore<K> {
         if self.positions.lock().all_current() && !self.synced.send_replace(true) {
             self.usable.send_replace(true);
             processor.listeners().for_each(|listener| listener.backlog.initial_complete());
-            // There is something to tell again from now on.
+            // From now on a handler needs resyncs.
             self.resync_changed.notify_one();
         }
     }

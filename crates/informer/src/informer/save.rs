@@ -21,7 +21,7 @@ use crate::reflector::{Problem, ProblemResponse};
 use crate::warm::{Capture, HandlerMark, Restored, WarmError};
 
 impl<K: Send + Sync + 'static> InformerCore<K> {
-    /// Drops what handlers have not read. What that was is remembered for the last save.
+    /// Drops the unread events of handlers, after capturing them for the last save.
     pub(super) fn discard(&self) {
         let mut processor = self.processor.lock();
         if self.saver.is_some() && !processor.closed {

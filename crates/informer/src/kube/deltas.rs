@@ -20,7 +20,7 @@ pub(super) struct Deltas {
     held: HeldObjects,
     /// The first bytes of objects of this kind. Items of a list begin without it.
     prefix: String,
-    /// Objects that were handed out and may not be in the cache yet.
+    /// Objects that were delivered and may not be in the cache yet.
     ahead: HashMap<ObjectKey, Object, foldhash::fast::RandomState>,
     /// The number of those at which they are looked through next.
     prune_at: usize,
@@ -69,7 +69,7 @@ impl Deltas {
         [self.prefix.as_bytes(), json.get(1..).unwrap_or_default()].concat()
     }
 
-    /// The version that a patch is of: one that was handed out and is not applied yet, or the one in the cache.
+    /// The base version of a patch: one that was delivered and is not applied yet, or the one in the cache.
     fn base(&self, key: &ObjectKey, revision: Revision) -> Option<Object> {
         match self.ahead.get(key) {
             Some(object) if object.revision() == revision => Some(object.clone()),
@@ -77,7 +77,7 @@ impl Deltas {
         }
     }
 
-    /// Remembers an object until the cache has it. Pruned when there are many.
+    /// Keeps an object until the cache has it. Pruned when there are many.
     fn keep(&mut self, object: &Object) {
         self.ahead.insert(object.key().clone(), object.clone());
         if self.ahead.len() >= self.prune_at {

@@ -42,7 +42,7 @@ pub(super) fn list_options(base: &ListOptions, request: &ListRequest) -> ListOpt
     options
 }
 
-/// The query of a watch. Bookmarks are always asked for: they keep the resourceVersion fresh and show that the
+/// The query of a watch. Bookmarks are always requested: they keep the resourceVersion fresh and show that the
 /// connection is alive.
 pub(super) fn watch_options(base: &ListOptions, request: &WatchRequest) -> ListOptions {
     let mut options = base.clone();
@@ -72,7 +72,7 @@ pub(super) fn accept(resource: &ResourceKind, form: RequestForm) -> &'static str
 pub(super) struct RequestForm {
     pub(super) watch: bool,
     pub(super) compressed: bool,
-    /// Changes as patches, if the server knows them.
+    /// Changes as patches, if the server supports them.
     pub(super) deltas: bool,
 }
 
@@ -81,8 +81,8 @@ pub(super) fn http_request(
     resource: &ResourceKind,
     form: RequestForm,
 ) -> Result<http::Request<Body>, SourceError> {
-    // Said in either case: a decompressing layer that sees no wish of ours would add its own, and the common one
-    // reads only the first member of a compressed watch.
+    // Always sent: without the header a decompressing layer would add its own, and the common one reads only the first
+    // member of a compressed watch.
     let encoding = if form.compressed { "gzip" } else { "identity" };
     http::Request::get(uri)
         .header(ACCEPT, accept(resource, form))

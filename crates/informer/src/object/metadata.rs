@@ -111,13 +111,13 @@ impl<K> Object<K> {
         self.finalizers().iter().any(|finalizer| finalizer == name)
     }
 
-    /// When its deletion was asked for, as RFC 3339 has it.
+    /// The time at which its deletion was requested, in RFC 3339.
     #[must_use]
     pub fn deletion_timestamp(&self) -> Option<Cow<'_, str>> {
         self.text(&["metadata", "deletionTimestamp"])
     }
 
-    /// True if its deletion was asked for, and it is there only until its finalizers are gone.
+    /// True if its deletion was requested and it waits for its finalizers.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp().is_some()

@@ -94,8 +94,8 @@ impl<K> Object<K> {
         Some(lines.filter_map(|line| str::from_utf8(line).ok()))
     }
 
-    /// True if the value at a dotted path, such as `spec.replicas`, is not what it was in `old`. Costs next to nothing if this
-    /// version came as a patch of `old`; else the two values are compared.
+    /// True if the value at a dotted path, such as `spec.replicas`, differs from that in `old`. This is cheap if this version
+    /// was made by a patch of `old`; otherwise the two values are compared.
     #[must_use]
     pub fn changed_since(&self, old: &Self, path: &str) -> bool {
         match &self.inner.changes {

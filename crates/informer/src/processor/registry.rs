@@ -280,7 +280,7 @@ impl<K> Default for Processor<K> {
     }
 }
 
-/// A listener and when it is next told of everything again, if it asked for that.
+/// A listener and its resync, if it has a resync period.
 struct RegistryMember<K> {
     listener: Arc<Listener<K>>,
     resync: Option<Resync>,
@@ -312,7 +312,7 @@ impl<K> Processor<K> {
         self.members.iter().map(|member| &member.listener)
     }
 
-    /// Shares one batch among all listeners. Nobody is waited for.
+    /// Shares one batch among all listeners without waiting for any.
     pub(crate) fn publish(&self, events: Vec<Event<K>>) {
         if events.is_empty() || self.members.is_empty() {
             return;

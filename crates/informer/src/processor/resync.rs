@@ -79,7 +79,7 @@ impl Resync {
     pub(crate) fn step<K>(&mut self, snapshot: &Snapshot<K>, now: Duration) -> Vec<Event<K>> {
         self.size = snapshot.len();
         let Some(pass) = &mut self.pass else {
-            // A pass begins when there is something to tell again. The time before does not count.
+            // A pass begins when there are objects to deliver. The time before does not count.
             self.pass = (self.size > 0).then(|| ResyncPass::new(now));
             return Vec::new();
         };

@@ -24,7 +24,7 @@ use crate::object::Raw;
 /// The number of objects of the initial state that are taken from their snapshot at a time.
 const REPLAY_AT_ONCE: usize = 256;
 
-/// The events of an informer as a stream: first what is there, then [`Event::Synced`], then every change.
+/// The events of an informer as a stream: first the initial objects, then [`Event::Synced`], then every change.
 ///
 /// A stream that is not polled costs others nothing; its backlog is folded by key like that of a slow handler.
 /// Dropping it removes it. It keeps the informer alive, and ends when the informer is stopped.

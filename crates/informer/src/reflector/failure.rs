@@ -19,8 +19,8 @@ use super::step::{Action, Output};
 use crate::lister_watcher::{ListVersion, SourceError};
 
 impl<K> Machine<K> {
-    /// Lists again: at once and consistently if the server does not have the version that was asked for (410, or a
-    /// version from the future), after the backoff otherwise.
+    /// Lists again: at once and consistently if the server does not have the requested version (410, or too large),
+    /// after the backoff otherwise.
     pub(super) fn list_failed(
         &mut self,
         error: SourceError,
@@ -57,7 +57,7 @@ impl<K> Machine<K> {
         }
     }
 
-    /// Remembers that the server refuses streaming lists, for a while: it may be upgraded.
+    /// Disables streaming lists for a while, because the server refuses them; it may be upgraded later.
     pub(super) fn spare_streaming(&mut self, now: ReflectorTime) {
         self.streaming_refused_until = Some(now + self.options.streaming_refusal);
     }

@@ -35,8 +35,8 @@ use state::StoreState;
 pub(crate) struct StoreShared<K> {
     /// Held for as long as it takes to clone a few roots or to insert a few dozen objects, never for user code.
     state: Mutex<StoreState<K>>,
-    /// Serialises those who change the state (the writer and [`Store::add_index`]), so that they can prepare their
-    /// change, index functions included, without keeping readers out. Holds what only they need.
+    /// Serialises changes of the state (by the writer and [`Store::add_index`]), so that they can be prepared, index
+    /// functions included, without blocking readers. Holds the data that only changes need.
     writing: Mutex<Places>,
     /// Wakes [`Store::wait_for`]; a channel because any number of tasks may wait for any revision.
     revision: watch::Sender<Revision>,
@@ -89,7 +89,7 @@ impl<K> fmt::Debug for Store<K> {
 pub struct Stopped {
     /// The revision that was waited for.
     pub wanted: Revision,
-    /// The revision at which the store stands for ever.
+    /// The revision at which the store has stopped.
     pub at: Revision,
 }
 
@@ -153,7 +153,7 @@ impl<K> Store<K> {
     /// this is read-your-writes.
     ///
     /// # Errors
-    /// [`Stopped`] when the writer is gone before that. Waits for ever for a revision that never comes: a quiet
+    /// [`Stopped`] when the writer has ended before that. Waits for ever for a revision that never comes: an idle
     /// collection only advances with the server's bookmarks, so combine it with a timeout.
     pub async fn wait_for(&self, revision: Revision) -> Result<(), Stopped> {
         let mut changes = self.shared.revision.subscribe();

@@ -143,7 +143,7 @@ impl Places {
 mod tests {
     use super::*;
 
-    /// Without it, a collection whose objects come and go would grow for ever.
+    /// Without it, a collection whose objects are created and deleted would grow for ever.
     #[test]
     fn places_of_deleted_objects_are_used_again() {
         let mut places = Places::default();

@@ -118,7 +118,8 @@ impl<T: Clone> Slots<T> {
     }
 }
 
-/// Remembers the leaf it read last: most neighbours in a list were listed together first, and stand together.
+/// Keeps the leaf it read last: objects that are neighbours in a list were usually added together and are in the same
+/// leaf.
 pub(super) struct LeafReader<'a, T> {
     slots: &'a Slots<T>,
     number: usize,

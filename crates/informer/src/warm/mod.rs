@@ -127,13 +127,13 @@ pub enum Freshness {
     Empty,
     /// The state that was saved when the program last ran. It is complete and was true then.
     Stale,
-    /// The state of the server when it was last heard of. It stays current while changes are received; how old they are is
-    /// in [`InformerStatus::last_event_age`](crate::InformerStatus::last_event_age).
+    /// The state of the server as of the last event. It stays current while changes are received; their age is in
+    /// [`InformerStatus::last_event_age`](crate::InformerStatus::last_event_age).
     Current,
 }
 
 impl Freshness {
-    /// The word for metrics and the debug page.
+    /// The name for metrics and the debug page.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

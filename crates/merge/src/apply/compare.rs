@@ -93,7 +93,7 @@ pub(super) fn objects<S: Schema>(old: &Value, new: &Value, schema: S) -> PathCha
     }
 }
 
-/// Compares the metadata, without the fields that the server writes and nobody owns.
+/// Compares the metadata, without the server's fields, which have no owner.
 fn metadata<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
     let mut diff = Diff::default();
     let (old, new) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
@@ -188,7 +188,7 @@ fn maps<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) 
 
 /// The changes of a list owned element by element; `None` if it is owned as a whole, or empty on both sides.
 ///
-/// Order is not compared: moving an element changes nobody's ownership.
+/// Order is not compared: moving an element does not change ownership.
 fn lists<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Option<Diff> {
     let (old, new) = (items(old), items(new));
     let schema = schema.filter(|s| s.list_kind() != ListKind::Atomic)?;

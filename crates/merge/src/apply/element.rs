@@ -23,10 +23,10 @@ pub(super) fn field_name(element: &str) -> Option<&str> {
     element.strip_prefix("f:")
 }
 
-/// The element by which a list knows one of its items.
+/// The path element that identifies an item of a list.
 ///
 /// # Errors
-/// Why the item has none, in kube-apiserver's words.
+/// The reason why the item has none, with kube-apiserver's message.
 ///
 /// Allocates a string of some dozen bytes per element; lists are walked once per write.
 pub(super) fn of_item<S: Schema>(item: &Value, list: S) -> Result<String, String> {

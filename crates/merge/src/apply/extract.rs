@@ -20,7 +20,7 @@ use listwatch_json as json;
 /// The fields a configuration sets.
 ///
 /// # Errors
-/// Every field the schema does not know, repeated list keys, and elements without their keys.
+/// Every unknown field, repeated list keys, and elements without their keys.
 pub(super) fn field_set<S: Schema>(config: &Value, schema: S) -> Result<FieldSet, Vec<String>> {
     let Value::Object(map) = config else { return Ok(FieldSet::new()) };
     let mut walk = ExtractWalk { collects: true, errors: Vec::new(), error_bytes: 0 };
@@ -32,7 +32,7 @@ pub(super) fn field_set<S: Schema>(config: &Value, schema: S) -> Result<FieldSet
     if walk.errors.is_empty() { Ok(FieldSet::from_trie(root.children)) } else { Err(walk.errors) }
 }
 
-/// Checks a configuration whose fields nobody will own.
+/// Checks a configuration without recording ownership.
 ///
 /// # Errors
 /// As [`field_set`].
@@ -43,7 +43,7 @@ pub(super) fn check<S: Schema>(config: &Value, schema: S) -> Result<(), Vec<Stri
     if walk.errors.is_empty() { Ok(()) } else { Err(walk.errors) }
 }
 
-/// Takes out the metadata that nobody owns.
+/// Removes the metadata fields that have no owner.
 fn strip_metadata(root: &mut Map) {
     let Some(Value::Object(metadata)) = root.get_mut("f:metadata") else { return };
     for key in UNOWNED_METADATA {
@@ -55,7 +55,7 @@ fn strip_metadata(root: &mut Map) {
     }
 }
 
-/// The most bytes of errors that are told, paths included; a name in a path may be as long as the configuration.
+/// The most bytes of errors that are reported, paths included; a name in a path may be as long as the configuration.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// The place of a value, as a list of steps on the stack: only errors make a text of it.
@@ -144,9 +144,9 @@ impl ExtractWalk {
         }
     }
 
-    /// The field set of an object. Fields that the schema does not declare are errors, because nobody could own them.
+    /// The field set of an object. Fields that the schema does not declare are errors, because they cannot be owned.
     ///
-    /// The empty struct is a leaf too: an applier that sends `{}` owns that it is there.
+    /// The empty struct is a leaf too: an applier that sends `{}` owns its presence.
     fn entries<S: Schema>(&mut self, map: &Map, schema: S, parent: Option<&FieldPath<'_>>) -> FieldSetNode {
         let mut node = FieldSetNode::default();
         for (key, value) in map {
@@ -201,7 +201,7 @@ impl ExtractWalk {
 ///
 /// kube-apiserver shows some values through Go's formatting of its own wrapper type; the shape of that is copied.
 ///
-/// Null fits everywhere because it stands for an absent value in structured-merge-diff.
+/// Null fits everywhere because it means an absent value in structured-merge-diff.
 fn misfit(value: &Value, shape: Shape) -> Option<String> {
     let go_type = || match value {
         Value::Bool(_) => "bool",

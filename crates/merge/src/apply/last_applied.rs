@@ -20,7 +20,8 @@ const KUBECTL: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 impl<S: Schema> FieldManager<'_, S> {
-    /// Applies a configuration: sets what it says, takes away what the manager said before and nobody owns.
+    /// Applies a configuration: sets its fields, and removes the fields that the manager applied before and that no
+    /// manager owns now.
     ///
     /// `live` is the object before, or `None` if there is none yet.
     ///
@@ -135,7 +136,7 @@ mod tests {
         let apply =
             |name: &str, data: Value| manager(name, &zero, &ignored).apply(Some(&live), &config(data), false);
         assert!(apply("other", json!({"a": "9"})).is_err());
-        // Somebody has changed it since, so it is no longer kubectl's to change.
+        // It was changed since, so kubectl no longer owns it.
         assert!(apply("kubectl", json!({"b": "9"})).is_err());
         let applied = apply("kubectl", json!({"a": "9"})).unwrap().object;
         assert_eq!(applied["data"], json!({"a": "9", "b": "2"}));

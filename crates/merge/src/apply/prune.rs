@@ -11,7 +11,7 @@ use super::field_set::FieldSet;
 use super::node::{SELF, is_member};
 use crate::patch::{ListKind, MapKind, Schema};
 
-/// The fields to remove: everything the manager applied last time that nobody owns now.
+/// The fields to remove: everything the manager applied last time that no manager owns now.
 ///
 /// `owned` are the sets of all managers as they will be, with the one that applies.
 ///
@@ -64,7 +64,7 @@ fn name_parents<S: Schema>(trie: &mut Map, schema: S) {
     }
 }
 
-/// Takes a set of paths out of a value.
+/// Removes a set of paths from a value.
 ///
 /// Costs as much as `gone` has paths, and the elements of lists that it enters.
 pub(super) fn remove<S: Schema>(value: &mut Value, gone: &FieldSet, schema: S) {

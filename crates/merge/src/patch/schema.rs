@@ -62,7 +62,7 @@ pub struct PatchStrategy {
 
 /// The facts about a value that schema-driven patches need: one node of a kind's schema.
 ///
-/// A node is a small copyable handle. Its questions are asked once per field of an object, so they should be lookups.
+/// A node is a small copyable handle. Its methods are called once per field of an object, so they should be lookups.
 ///
 /// Implemented for the table of built-in kinds, for structural schemas and for [`Schemaless`].
 pub trait Schema: Copy {
@@ -78,7 +78,7 @@ pub trait Schema: Copy {
     /// The `mapType` of an object.
     fn map_kind(self) -> MapKind;
 
-    /// The field by which a strategic merge patch knows the elements of this list.
+    /// The field by which a strategic merge patch identifies the elements of this list.
     fn merge_key(&self) -> Option<&str>;
 
     /// The strategy of a strategic merge patch for this field.
@@ -98,7 +98,7 @@ pub trait Schema: Copy {
     }
 }
 
-/// The schema of objects nobody described: maps are granular, lists atomic.
+/// The schema of objects without a description: maps are granular, lists atomic.
 ///
 /// ```
 /// use listwatch_merge::patch::{ListKind, Schema, Schemaless};

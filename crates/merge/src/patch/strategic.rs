@@ -87,7 +87,7 @@ fn merge_map<S: Schema>(mut original: Map, mut patch: Map, schema: Option<S>) ->
     Ok(original)
 }
 
-/// The words of kube-apiserver, with the patch as Go prints it.
+/// The message of kube-apiserver, with the patch as Go prints it.
 fn bad_directive(directive: &Value, patch: &Map) -> PatchError {
     let patch = go::print(&Value::Object(patch.clone()));
     PatchError::Unforeseen(format!("unknown patch type: {} in map: {patch}", go::print(directive)))
@@ -148,7 +148,7 @@ fn delete_from(original: &mut Map, rest: &str, values: Value) -> Merged<()> {
     Ok(())
 }
 
-/// Nulls in what is newly added mean nothing.
+/// Removes nulls from a newly added value, where they have no meaning.
 fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -160,8 +160,8 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// The value to add, without directives. A map with a directive of its own is not added: there is nothing to delete, replace
-/// or merge with.
+/// The value to add, without directives. A map with a directive is not added: there is nothing to delete, replace or merge
+/// with.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) => {

@@ -48,15 +48,14 @@ pub enum Place {
     InsideLine(u64),
 }
 
-/// The ways in which a body breaks off. A clean end is the hardest for a client: nothing tells it that something is
-/// missing.
+/// The ways in which a body breaks off. A clean end is the hardest to detect for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// The connection is cut: the client sees an error.
     Cut,
     /// The body ends in due form: the client sees a clean end, though there was more to come.
     End,
-    /// Nothing comes for so long, then it goes on.
+    /// Nothing is sent for this long, then the body continues.
     Stall(Duration),
 }
 

@@ -92,7 +92,7 @@ impl Proxy {
         kube::Config::new(url)
     }
 
-    /// Replaces the plan for all later requests; streams that are open go on as planned before.
+    /// Replaces the plan for all later requests; open streams follow the previous plan.
     pub fn set_plan(&self, plan: Plan) {
         *self.shared.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }

@@ -25,5 +25,5 @@ pub const MEDIA_TYPE: &str = "application/json;stream=watch;delta=json-patch";
 /// The value of the media type parameter `delta`.
 pub const PARAMETER: &str = "json-patch";
 
-/// The header of a delta watch: the form with deltas, and after it the plain one for servers that do not know it.
+/// The `Accept` header of a delta watch: deltas first, then plain JSON for servers without them.
 pub const ACCEPT: &str = "application/json;stream=watch;delta=json-patch,application/json";

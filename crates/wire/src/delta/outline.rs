@@ -34,7 +34,7 @@ struct Extent {
     end: u32,
 }
 
-/// Bytes of the old version, and what stands in their place in the new one.
+/// A byte range of the old version, and the range that replaces it in the new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChangedBytes {
     pub(super) old: Range<usize>,
@@ -165,7 +165,8 @@ fn collect(bytes: &[u8], part: Range<usize>, extents: &mut Vec<Extent>) {
     extents.truncate(open.first().copied().unwrap_or(extents.len()));
 }
 
-/// Ends a container. What is inside of a small one is smaller still, and gone already: it is the last.
+/// Ends a container. If it is too small it is dropped; containers inside of it were smaller and dropped before, so it
+/// is the last.
 fn close(extents: &mut Vec<Extent>, place: usize, end: usize) {
     let Some(extent) = extents.get_mut(place) else { return };
     if end - (extent.start as usize) < LEAST_BYTES {

@@ -15,7 +15,7 @@ pub struct DecoderOptions {
     /// The longest event in bytes. The default of 16 MiB is several times what any server stores as one object; it
     /// bounds what a peer that never sends a newline can make us hold.
     pub max_event: usize,
-    /// Take events that have a `delta` in the place of an object. Only a client that asked for them gets them.
+    /// Accept events that have a `delta` instead of an object. A server sends them only on request.
     pub deltas: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct Event {
     pub event_type: EventType,
     /// The object. Shares the memory of the chunk it came in; copy it if it is to be kept for long.
     pub object: Bytes,
-    /// True if what stands there is no object but a [delta](crate::delta) of one.
+    /// True if `object` is a [delta](crate::delta) instead of a whole object.
     pub is_delta: bool,
 }
 

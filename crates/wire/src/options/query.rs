@@ -74,7 +74,7 @@ impl<'a> Query<'a> {
         self.optional_flag(key).unwrap_or(false)
     }
 
-    /// A boolean for which absence means something of its own.
+    /// A boolean for which absence differs from false.
     #[must_use]
     pub fn optional_flag(&self, key: &str) -> Option<bool> {
         self.first(key).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))

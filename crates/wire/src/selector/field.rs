@@ -125,7 +125,7 @@ impl FromStr for FieldSelector {
     }
 }
 
-/// Splits a term at its first operator. The field may hold anything; the server knows which fields there are.
+/// Splits a term at its first operator. The field may be any text; the server checks whether it is selectable.
 fn parse_term(selector: &str, term: &str) -> Result<FieldTerm, ParseFieldSelectorError> {
     let no_operator =
         || ParseFieldSelectorError::NoOperator { selector: selector.to_owned(), term: term.to_owned() };

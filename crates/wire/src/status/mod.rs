@@ -103,7 +103,7 @@ pub enum StatusOutcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusMetadata {
-    /// After an expired continue token: a token that goes on at the latest version.
+    /// After an expired continue token: a token that continues at the latest version.
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
 }
@@ -174,7 +174,7 @@ pub enum StatusReason {
     InternalError,
     Expired,
     ServiceUnavailable,
-    /// A reason this version does not know; other servers may send any.
+    /// A reason without a variant here; other servers may send any.
     #[serde(untagged)]
     Other(String),
 }
@@ -208,7 +208,8 @@ impl Status {
         self.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0)
     }
 
-    /// Returns true for `Expired` and `Gone`: history no longer reaches the position, and the client must list again.
+    /// Returns true for `Expired` and `Gone`: the resourceVersion is no longer available, and the client must list
+    /// again.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.code == 410 || matches!(self.reason, StatusReason::Expired | StatusReason::Gone)

@@ -34,12 +34,12 @@ pub enum StreamFrame {
         /// The line that an ordinary watch would have sent, without its newline. Shares the memory of the chunk it came in.
         event: Bytes,
     },
-    /// A subscription has ended in good order: its time is up, or the client asked for it.
+    /// A subscription has ended normally: by its timeout, or at the client's request.
     Ended {
         /// Its identifier.
         subscription: String,
     },
-    /// A subscription was refused, or cannot go on.
+    /// A subscription was refused, or cannot continue.
     Failed {
         /// Its identifier.
         subscription: String,
@@ -67,7 +67,7 @@ pub struct StreamHead {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubscriptionStart {
-    /// The position: that of the initial state if there is one, else the one that was asked for.
+    /// The position: that of the initial state if there is one, else the requested one.
     pub resource_version: String,
     /// The form of its events, like the `Content-Type` of an ordinary watch.
     pub content_type: String,

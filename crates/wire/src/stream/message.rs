@@ -14,7 +14,7 @@ const MAX_ID: usize = 63;
 /// A message of the client: as the body of the request that opens a stream, as the body of one that changes it, or as a
 /// WebSocket message.
 ///
-/// Unknown members are refused. A server that ignored one would perhaps ignore a restriction, and send what nobody asked for.
+/// Unknown members are refused: a server that ignored one might ignore a restriction and send too much.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientMessage {
@@ -80,8 +80,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The query of the ordinary watch that it stands for. A stream has bookmarks, and an initial state is never older than
-    /// asked for.
+    /// The query of the equivalent ordinary watch. A stream has bookmarks, and an initial state is never older than
+    /// requested.
     #[must_use]
     pub fn to_query(&self) -> String {
         let version_match = if self.send_initial_events.is_some() { "NotOlderThan" } else { "" };

@@ -39,7 +39,7 @@ impl Delays {
 
     /// The tick at which something is to be done.
     fn next(&self) -> Option<u64> {
-        // Timers of cancelled keys may be left, for which nobody needs to get up.
+        // Timers of cancelled keys may be left; no consumer needs to wake up for them.
         let next = self.wheels.iter().filter_map(Wheel::next).min();
         if self.len > 0 { next } else { None }
     }

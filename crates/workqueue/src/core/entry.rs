@@ -13,10 +13,10 @@ pub(crate) const DIRTY: u64 = 1;
 pub(crate) const PROCESSING: u64 = 2;
 /// Has an occurrence in a timer wheel.
 pub(crate) const DELAYED: u64 = 4;
-/// Was unused when last looked at, and is in the list of those to be forgotten.
+/// Was unused at the last check, and is in the list of keys to be removed.
 pub(crate) const LEAVING: u64 = 8;
 
-/// The positions of the parts in the word; the flags are below them.
+/// The bit positions of the fields in the word; the flags are below them.
 const PRIORITY_SHIFT: u32 = 4;
 const DELAYED_PRIORITY_SHIFT: u32 = 6;
 const PRIORITY_BITS: u64 = 3;

@@ -39,14 +39,14 @@ struct Half {
     slots: [Slot; CELLS],
 }
 
-/// A count in a lane of [`Half::word`]. One that has reached 255 is not changed any more: searches then go further than they need to, which
-/// takes that many keys with one hash.
+/// A count in a lane of [`Half::word`]. It saturates at 255: searches then go further than necessary, but that needs as many keys with one
+/// hash.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum LaneCount {
-    /// Keys whose own half this is, but that stand elsewhere.
+    /// Keys of this half that are stored elsewhere.
     Strayed = 48,
-    /// In a line's first half: keys that belong to this line or one before it and stand in one further on.
+    /// In a line's first half: keys of this line or an earlier one that are stored in a later one.
     Passed = 56,
 }
 
@@ -256,8 +256,8 @@ impl KeyIndex {
         }
     }
 
-    /// Puts a slot into a later line, and counts it in its home and in each line it passed: by these counts a search
-    /// knows when to stop.
+    /// Puts a slot into a later line, and counts it in its home and in each line it passed, so that a search knows when
+    /// to stop.
     #[cold]
     fn insert_strayed(&mut self, hash: u32, slot: Slot) {
         let mut at = self.home(hash);
@@ -324,7 +324,7 @@ impl KeyIndex {
     /// The line that a key is looked for in first.
     #[inline]
     fn home(&self, hash: u32) -> usize {
-        // The lowest bit tells the half.
+        // The lowest bit selects the half.
         (hash >> 1) as usize & (self.lines.len() - 1)
     }
 

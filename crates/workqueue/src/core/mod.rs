@@ -48,7 +48,7 @@ use crate::pace::Stamp;
 use crate::priority::Priority;
 use crate::reason::Reason;
 
-/// The most unused keys that may wait to be forgotten.
+/// The most unused keys that may wait to be removed.
 const LEAVING_MAX: usize = 32;
 
 /// The number of ready keys that are read ahead at a time.
@@ -95,7 +95,7 @@ pub(crate) struct QueueCore<K, R> {
     meter: Option<Box<QueueMeter>>,
     tenant_of: Option<TenantOf<K>>,
     capacity: usize,
-    /// Unused keys of a large queue that are still stored. They are forgotten several at a time, which lets the memory accesses
+    /// Unused keys of a large queue that are still stored. They are removed several at a time, which lets the memory accesses
     /// overlap.
     leaving: Vec<Slot>,
     /// The number of keys that are dirty.
@@ -160,7 +160,8 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         }
     }
 
-    /// Hands out the next key. `now` is asked for the time in queues that are measured, and told whether the add was timed.
+    /// Hands out the next key. In queues with metrics, `now` is called for the time; its argument says whether the add was
+    /// timed.
     #[inline]
     pub(crate) fn take(&mut self, now: impl FnOnce(bool) -> Stamp) -> Option<TakenKey<K, R>> {
         if self.paused {
@@ -284,7 +285,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         self.ready.push_fair(priority, slot, tenant.unwrap_or(0))
     }
 
-    /// Forgets a key that is neither waiting, processed nor delayed.
+    /// Removes a key that is neither waiting, processed nor delayed.
     #[inline(always)]
     fn forget_if_unused(&mut self, slot: Slot) {
         let entry = self.slab.at_mut(slot);
@@ -312,7 +313,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         }
     }
 
-    /// Forgets the keys that have left, unless they have come back.
+    /// Removes unused keys, unless they were added again.
     fn sweep(&mut self) {
         self.index.warm(self.leaving.iter().map(|slot| self.slab.at(*slot).hash));
         while let Some(slot) = self.leaving.pop() {

@@ -42,7 +42,7 @@ struct TenantLine {
     place: TenantPlace,
 }
 
-/// A tenant that has keys waiting or in flight. Forgotten when it has neither.
+/// A tenant with keys waiting or in flight. Removed when it has neither.
 #[derive(Debug)]
 struct Tenant {
     id: u64,
@@ -51,7 +51,7 @@ struct Tenant {
     /// Hand-outs it has to its credit, as of the hand-out number `counted_at` (and full, if that was before the rush).
     savings: f64,
     counted_at: u64,
-    /// In the list of those that may be forgotten.
+    /// True if it is in the list of tenants that may be removed.
     resting: bool,
 }
 
@@ -76,12 +76,12 @@ pub(crate) struct Tenants {
     free: Vec<u32>,
     /// The tenant that each slot's key was last queued for.
     of_slot: Vec<u32>,
-    /// Unused tenants that have not saved up again: forgetting them would forgive what they have used.
+    /// Unused tenants whose savings are not full: removing them would reset what they have used.
     resting: VecDeque<u32>,
     turns: [TenantTurns; LEVELS],
     in_flight_max: u32,
     waiting: usize,
-    /// The number of keys that were handed out so far, and when last nothing was left.
+    /// The number of keys handed out so far, and that number when the queue was last empty.
     handed_out: u64,
     rush_began: u64,
 }
@@ -116,7 +116,7 @@ impl Tenants {
         place
     }
 
-    /// Remembers the tenant of a slot, so that the user's function is asked once.
+    /// Stores the tenant of a slot, so that the user's function is called once.
     fn note_tenant(&mut self, slot: Slot, tenant: u32) {
         if self.of_slot.len() <= slot as usize {
             self.of_slot.resize(slot as usize + 1, 0);
@@ -219,7 +219,7 @@ impl Tenants {
         tenant
     }
 
-    /// Gives a tenant with keys a turn, according to what it has saved.
+    /// Schedules a tenant with keys, according to its savings.
     fn enlist(&mut self, tenant: u32, level: usize) {
         let within_share = self.savings(tenant) >= 1.0;
         if let Some(line) = self.line(tenant, level) {
@@ -232,7 +232,7 @@ impl Tenants {
         }
     }
 
-    /// A tenant that has waited so long beyond its share that it is within it again goes first: nobody starves.
+    /// A tenant beyond its share that has waited until it is within it again goes first, so that no tenant starves.
     fn promote(&mut self, level: usize) {
         let Some(tenant) = self.turns(level).beyond.front().copied() else { return };
         if self.savings(tenant) >= 1.0 {
@@ -258,7 +258,7 @@ impl Tenants {
         (entry.savings + earned).min(SAVINGS_MAX)
     }
 
-    /// Counts a hand-out. There is no debt: what nobody else wants is free.
+    /// Counts a hand-out. There is no debt: unused hand-outs are free.
     fn charge(&mut self, tenant: u32) {
         let left = (self.savings(tenant) - 1.0).max(0.0);
         self.handed_out += 1;
@@ -272,7 +272,7 @@ impl Tenants {
         }
     }
 
-    /// Lists a tenant that has become unused, and forgets those that have been for long enough.
+    /// Lists a tenant that has become unused, and removes those that have been for long enough.
     fn rest(&mut self, tenant: u32) {
         let Some(entry) = self.tenants.get_mut(tenant as usize) else { return };
         if entry.is_unused() && !entry.resting {
@@ -283,7 +283,7 @@ impl Tenants {
         (0..2).for_each(|_| self.forget_oldest());
     }
 
-    /// Forgets the longest unused tenant once its savings are full: then it could not be told from a new one.
+    /// Removes the longest unused tenant once its savings are full: then it is equivalent to a new one.
     fn forget_oldest(&mut self) {
         let Some(oldest) = self.resting.front().copied() else { return };
         let saved = self.savings(oldest) >= SAVINGS_MAX;

@@ -21,7 +21,7 @@ const BUCKETS: u32 = 1 << LEVEL_BITS;
 /// Nanoseconds per tick. The runtime's own timers are no finer.
 const TICK: u64 = 1_000_000;
 
-/// Room for so many timers is kept when a bucket runs empty, more is given back.
+/// The capacity that an empty bucket keeps; more is released.
 const ROOM_KEPT: usize = 256;
 
 /// The first tick at or after `nanos`: a key is never early, and late by less than one tick.
@@ -129,7 +129,7 @@ impl Wheel {
                 if timer.due <= self.elapsed {
                     return Some(timer);
                 }
-                // The bucket's span begins now, so the timer's own tick is told apart by a lower level.
+                // The bucket's span begins now, so the timer moves to a lower level.
                 self.insert(timer);
             }
             if !self.open_next(now) {
@@ -193,7 +193,7 @@ impl Wheel {
     }
 }
 
-/// The level whose buckets tell `due` from now.
+/// The lowest level on which `due` and now are in different buckets.
 fn level_of(elapsed: u64, due: u64) -> u32 {
     let differing = (elapsed ^ due) | u64::from(BUCKETS - 1);
     ((u64::BITS - 1 - differing.leading_zeros()) / LEVEL_BITS).min(LEVELS - 1)

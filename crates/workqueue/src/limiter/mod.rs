@@ -32,8 +32,8 @@ use std::time::Duration;
 
 /// Decides how long a failed key waits before it is tried again.
 ///
-/// Called under a lock of its own, so it may be slow but must not use the queue. Compose limiters rather than write
-/// one: [`MaxOf`], [`MaxWait`] and [`Jitter`] wrap any other.
+/// Called under a lock separate from the queue's, so it may be slow but must not use the queue. Compose limiters rather
+/// than write one: [`MaxOf`], [`MaxWait`] and [`Jitter`] wrap any other.
 #[doc(alias = "TypedRateLimiter")]
 pub trait RateLimiter<K>: Send {
     /// Counts a failure of `key` at `now` (time since any fixed moment) and says how long it must wait.
@@ -42,7 +42,7 @@ pub trait RateLimiter<K>: Send {
     /// Forgets the failures of a key: it has succeeded, or they no longer matter.
     fn forget(&mut self, key: &K);
 
-    /// The number of times the key has failed since it was last forgotten; 0 for limiters that do not tell keys apart.
+    /// The number of times the key has failed since it was last forgotten; 0 for limiters without a count per key.
     fn retries(&self, key: &K) -> u32;
 }
 

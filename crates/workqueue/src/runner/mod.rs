@@ -21,8 +21,8 @@ pub use self::parallel::{Parallel, Pieces};
 use crate::reason::Reason;
 use crate::{Drained, Item, Key, KeyState, Queue};
 
-/// One run of the function: the key, and what is known about earlier attempts. The state of the object is not in it:
-/// read that from the cache, where it is the latest.
+/// One run of the function: the key, and the number of earlier attempts. The object is not part of it: read its latest
+/// state from the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Job<K, R = ()> {
@@ -34,8 +34,8 @@ pub struct Job<K, R = ()> {
     pub retries: u32,
 }
 
-/// The outcome of a run that did not fail; controller-runtime's `Result`. Each variant also forgets the failures of the
-/// key, except the rate-limited retry.
+/// The outcome of a run that did not fail; controller-runtime's `Result`. Each variant also resets the failure count of
+/// the key, except the rate-limited retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing more to do until the key is added again.
@@ -128,7 +128,7 @@ impl<F> Runner<F> {
     }
 }
 
-/// The loop of one worker: takes a key, runs the function, and tells the queue about the result.
+/// The loop of one worker: takes a key, runs the function, and reports the result to the queue.
 async fn work<K, R, E, F, Fut>(queue: Queue<K, R>, handler: Arc<F>, limits: Limits)
 where
     K: Key + fmt::Debug,

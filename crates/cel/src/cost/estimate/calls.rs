@@ -77,7 +77,7 @@ impl Coster<'_> {
         before.plus(cost)
     }
 
-    /// The cost of one overload. Kubernetes' own libraries come first, as their estimator is asked first; operators
+    /// The cost of one overload. Kubernetes' own libraries come first, as their estimator is called first; operators
     /// that skip arguments have a range.
     ///
     /// The minimum of `&&` and `||` is that of their left side, the maximum that of both.

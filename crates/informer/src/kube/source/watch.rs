@@ -25,7 +25,8 @@ impl KubeSource {
         WatchStream::new(stream::unfold(reading, WatchReading::next))
     }
 
-    /// An event of the wire as one of the reflector. What cannot be used is told apart from what breaks the stream.
+    /// Converts an event of the wire to one of the reflector. Unusable objects are distinguished from errors that end
+    /// the stream.
     fn event(&self, event: &Event) -> WatchEvent {
         match event.event_type {
             EventType::Bookmark => bookmark(&event.object),
@@ -120,7 +121,7 @@ fn error(json: &[u8]) -> WatchEvent {
 /// A watch as it is read.
 enum WatchReading {
     Open(Box<(KubeSource, Chunks, Decoder, Option<Deltas>)>),
-    /// Everything that could be read has been handed out.
+    /// The error that ends the stream, after everything before it was delivered.
     Broken(SourceError),
     Ended,
 }

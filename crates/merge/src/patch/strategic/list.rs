@@ -92,7 +92,7 @@ fn apply_directives(
     Ok(if replace { (plain, Vec::new()) } else { (original, plain) })
 }
 
-/// `places` knows where the elements of the merged list are; a search for each would be quadratic.
+/// `places` has the positions of the elements of the merged list; a search for each would be quadratic.
 fn merge_element<S: Schema>(
     merged: &mut Vec<Value>,
     places: &mut HashMap<String, usize>,

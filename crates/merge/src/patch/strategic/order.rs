@@ -38,7 +38,7 @@ impl ElementIdentity<'_> {
 
 /// Arranges a merged list: `patch` gives the order of what it names, `server` that of the rest.
 ///
-/// Linear apart from the sort. Elements that neither list knows come last.
+/// Linear apart from the sort. Elements that are in neither list come last.
 pub(super) fn arrange(
     merged: Vec<Value>,
     patch: &[Value],
