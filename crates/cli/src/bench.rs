@@ -153,7 +153,7 @@ async fn load(
     Ok((all, began.elapsed().as_secs_f64()))
 }
 
-/// The end of a load: a time, or earlier if somebody interrupts it.
+/// The end of a load: a time, or an interrupt before it.
 #[derive(Clone)]
 struct LoadEnd {
     deadline: Instant,

@@ -41,7 +41,7 @@ pub(crate) struct Secure {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tls_san: Vec<String>,
 
-    /// Address that clients are told to use, in the `kubernetes` Service and the admin kubeconfig
+    /// Address for clients, in the `kubernetes` Service and the admin kubeconfig
     #[arg(long, value_name = "ADDRESS")]
     advertise_address: Option<IpAddr>,
 
@@ -172,7 +172,7 @@ impl Secure {
         WatchLimits { recheck_every: (!every.is_zero()).then_some(every), ..WatchLimits::default() }
     }
 
-    /// The store with encryption in front of it, if that is asked for.
+    /// The store with encryption in front of it, if it is configured.
     ///
     /// Before the server starts: the CA and signing keys that it keeps in a store are then encrypted as well.
     ///

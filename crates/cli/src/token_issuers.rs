@@ -16,7 +16,7 @@ use crate::store::duration;
 
 #[derive(Args, Debug)]
 pub(crate) struct TokenIssuerArguments {
-    /// An issuer of OpenID Connect tokens that are believed
+    /// URL of the OpenID Connect issuer whose tokens are accepted
     #[arg(long, value_name = "URL", requires = "oidc_client_id")]
     oidc_issuer_url: Option<String>,
 
@@ -56,7 +56,7 @@ pub(crate) struct TokenIssuerArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "oidc_issuer_url")]
     authentication_config: Option<PathBuf>,
 
-    /// A kubeconfig of a webhook that is asked about tokens that nobody else knows
+    /// Kubeconfig of a webhook for tokens that no other authenticator accepts
     #[arg(long, value_name = "FILE")]
     authentication_token_webhook_config_file: Option<PathBuf>,
 

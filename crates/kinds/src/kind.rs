@@ -57,7 +57,7 @@ pub struct Flags {
     ///
     /// `KindStrategy` says which changes count.
     pub generation: bool,
-    /// Objects can be stored. Reviews and bindings are answered and forgotten.
+    /// Objects can be stored. Reviews and bindings are answered and not stored.
     pub stored: bool,
 }
 
@@ -81,7 +81,7 @@ pub struct Subresource {
 
 /// A field that field selectors may name.
 ///
-/// Selectors are compared with values of stored bytes, so a field costs nothing until somebody selects by it.
+/// Selectors are compared with values of stored bytes, so a field costs nothing until it is used in a selector.
 ///
 /// ```
 /// let pods = listwatch_kinds::by_kind("", "v1", "Pod").unwrap();

@@ -42,9 +42,9 @@ pub struct KindStrategy {
     pub(crate) generation_at_creation: bool,
     /// Parts of the metadata that a change of the status leaves as they are.
     pub(crate) kept_by_status: &'static [&'static str],
-    /// Fields that do not count in a change of the status.
+    /// Fields that a status update ignores.
     ///
-    /// They belong to nobody in managedFields when they are named there.
+    /// A status update does not own them in managedFields.
     pub(crate) reset_by_status: &'static [&'static [&'static str]],
     /// The place of a pod spec.
     ///
@@ -73,7 +73,7 @@ pub struct KindStrategy {
 }
 
 impl KindStrategy {
-    /// The strategy of a kind without anything of its own.
+    /// The strategy of a kind without special handling.
     pub(crate) const PLAIN: Self = Self {
         defaults: |_| {},
         defaults_metadata: false,

@@ -163,7 +163,7 @@ impl TypeMeta {
 
 /// Waits for an interrupt: the way people end what runs until it is ended.
 pub(crate) async fn interrupted() {
-    // If there is no way to hear of signals, the default action of the signal ends the program anyway.
+    // If signals cannot be handled, the default action of the signal ends the program anyway.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -36,7 +36,7 @@ pub(crate) struct Wishes {
     pub(crate) acknowledged: Vec<Acknowledged>,
 }
 
-/// Writes wishes at the asked rate until the time is over, by several writers with keys of their own.
+/// Writes desired values at the requested rate until the time is over, by several writers with separate keys.
 ///
 /// The pace is one interval per writer, which catches up after a slow write, so the rate is kept as long as the
 /// server can keep it.
@@ -46,7 +46,7 @@ pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<Wishes> {
     let mut writers = JoinSet::new();
     for writer in 0..count {
         let (raw, collection, counters) = (demo.raw.clone(), demo.collection.clone(), demo.counters.clone());
-        // Wishes are dealt out in turn; with a multiple of the writers, so are objects, and nobody shares one.
+        // Writes are assigned round-robin; with a multiple of the writers, no two of them share an object.
         let objects = objects.next_multiple_of(count);
         writers.spawn(async move {
             let mut wishes = Wishes::default();
@@ -146,7 +146,7 @@ pub(crate) async fn end_of_watch(
     Ok(watch)
 }
 
-/// The quick handler: notes what it is told, and queues the key.
+/// The quick handler: records the event, and queues the key.
 pub(crate) fn quick(demo: &Demo) -> impl FnMut(&Event<Value>) + Send + use<> {
     let (counters, queue) = (demo.counters.clone(), demo.queue.clone());
     move |event| {
@@ -161,7 +161,7 @@ pub(crate) fn quick(demo: &Demo) -> impl FnMut(&Event<Value>) + Send + use<> {
     }
 }
 
-/// The slow handler: takes its time over each event, and delays nobody but itself.
+/// The slow handler: sleeps for each event, which delays no other handler.
 pub(crate) fn slow(demo: &Demo) -> impl FnMut(Event<Value>) -> tokio::time::Sleep + Send + use<> {
     let (counters, pause) = (demo.counters.clone(), Duration::from_millis(demo.arguments.slow));
     move |event| {
@@ -170,7 +170,7 @@ pub(crate) fn slow(demo: &Demo) -> impl FnMut(Event<Value>) -> tokio::time::Slee
     }
 }
 
-/// The controller: fulfils the wish that the cache holds under a key.
+/// The controller: reconciles the desired value of the cached object.
 ///
 /// Four workers: enough to show that one key is never handled by two at once.
 pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
@@ -184,8 +184,8 @@ pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
     .start(&demo.queue)
 }
 
-/// Reconciles one object: copies the wish into `done`. A conflict is no error, because the event of the newer version
-/// brings the key back.
+/// Reconciles one object: copies the desired value into `done`. A conflict is no error, because the event of the newer
+/// version queues the key again.
 async fn fulfil(
     raw: &RawClient,
     at: &TestCollection,
@@ -201,8 +201,8 @@ async fn fulfil(
     if let Some(fields) = body.get_mut("data").and_then(Value::as_object_mut) {
         fields.insert("done".into(), data(&object, "wish").unwrap_or_default().into());
     }
-    // The body carries the resourceVersion that the cache has: if there is a newer wish, the server refuses, and the event
-    // of that wish will bring the key back.
+    // The body has the resourceVersion of the cache: if there is a newer value, the server answers with a conflict, and
+    // the event of that value queues the key again.
     match raw.call(Method::PUT, &format!("{}/{}", at.path(), key.name()), Some(&body)).await? {
         (status, _) if status.is_success() => counters.fulfilled.fetch_add(1, Ordering::Relaxed),
         (StatusCode::CONFLICT, _) => counters.retried.fetch_add(1, Ordering::Relaxed),
@@ -211,7 +211,7 @@ async fn fulfil(
     Ok(Outcome::Done)
 }
 
-/// Objects that the controller has written itself are fulfilled, which ends the cycle of its own events.
+/// Objects that the controller has written itself are done, which ends the cycle of its own events.
 pub(crate) fn is_fulfilled(object: &Object<Value>) -> bool {
     data(object, "done").is_some_and(|done| data(object, "wish") == Some(done))
 }

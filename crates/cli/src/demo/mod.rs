@@ -101,7 +101,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> anyhow::Result<ExitCode> {
     let watch = actors::end_of_watch(watching, &demo.counters, last).await?;
     demo.counters.finish();
     quitting.abort();
-    // The terminal is given back, and a reader that has gone ends the demo here.
+    // The terminal is restored; a closed pipe ends the demo here.
     picture.await??;
     let verdict = verdict::reach(&demo, first, watch, &wishes, settled).await?;
     print(fitted(&verdict.text(begin.elapsed(), is_coloured(&std::io::stdout()))))?;
@@ -139,8 +139,8 @@ impl Demo {
     }
 }
 
-/// Waits until the controller has fulfilled every wish and the cache has seen it.
-/// Polls, and has no bound of its own: the caller gives up after [`PATIENCE`].
+/// Waits until the controller has reconciled every object and the cache has the result. Polls without a bound: the
+/// caller gives up after [`PATIENCE`].
 async fn settle(demo: &Demo, wishes: &Wishes) {
     while !verdict::unfulfilled(demo, wishes).is_empty()
         || !demo.queue.is_empty()

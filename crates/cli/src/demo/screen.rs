@@ -37,7 +37,7 @@ impl DemoTrail {
         self.kept.back().unwrap_or(&self.none)
     }
 
-    /// Forgets the oldest figures beyond the width of the plots.
+    /// Drops the oldest figures beyond the width of the plots.
     pub(super) fn push(&mut self, figures: Figures) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
@@ -49,7 +49,7 @@ impl DemoTrail {
 /// Title, colour and value of a plot.
 type DemoPlot = (&'static str, Color, fn(&Figures) -> u64);
 
-/// A station on the way of an event.
+/// A stage that an event passes.
 struct Station {
     name: &'static str,
     colour: Color,
@@ -59,7 +59,7 @@ struct Station {
     detail: String,
 }
 
-/// One screen: the way of a change from top to bottom, then two plots.
+/// One screen: the stages of a change from top to bottom, then two plots.
 pub(super) fn draw(frame: &mut Frame<'_>, trail: &DemoTrail, tick: u32, coloured: bool) {
     let figures = trail.last();
     let stations = stations(figures);
@@ -84,7 +84,7 @@ fn style(colour: Color, coloured: bool) -> Style {
     if coloured { Style::new().fg(colour) } else { Style::new() }
 }
 
-/// The first line: what this is, and how long it goes on.
+/// The first line: a title and the remaining time.
 fn heading(figures: &Figures, coloured: bool) -> Paragraph<'static> {
     let state = if figures.left.is_zero() {
         "writers have ended; waiting for the rest".to_owned()

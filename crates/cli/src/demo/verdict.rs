@@ -111,7 +111,7 @@ fn differing(demo: &Demo, server: &BTreeMap<ObjectKey, Seen>) -> Option<String> 
     })
 }
 
-/// The keys whose last wish the cache does not show as fulfilled.
+/// The keys whose last desired value is not reconciled in the cache.
 pub(crate) fn unfulfilled(demo: &Demo, wishes: &Wishes) -> Vec<ObjectKey> {
     let store = demo.informer.store();
     let done = |key: &ObjectKey, wish: &String| {

@@ -56,7 +56,7 @@ pub(crate) struct ServeArguments {
     logging: logging::Logging,
 }
 
-/// Where the server is found. Headings of clap hold for everything after them, so that each group is a struct of its own.
+/// Addresses. A heading of clap applies to everything after it, so each group is a separate struct.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Serving")]
 struct Listen {
@@ -117,7 +117,7 @@ struct Lifecycle {
     #[arg(long)]
     no_namespace_deletion: bool,
 
-    /// Do not delete objects whose owners are gone
+    /// Do not delete objects whose owners no longer exist
     #[arg(long)]
     no_garbage_collection: bool,
 
@@ -174,14 +174,14 @@ pub(crate) async fn run(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
         () = signals.wait() => {}
         task = handle.failed() => {
             note(format_args!("error: {task} has ended, which the server cannot go on without; the log says why"));
-            // What is left of it may hang: nothing more is waited for than the store.
+            // The remaining tasks may hang; only the store is waited for.
             let _ = tokio::time::timeout(LAST_WORDS, handle.shutdown()).await;
             return Ok(ExitCode::FAILURE);
         }
     }
     let stopping = Instant::now();
     tracing::info!("stopping: no new requests; open watches end");
-    // A second signal means that somebody does not want to wait for clients to read what they still get.
+    // A second signal ends the wait for open responses.
     tokio::select! {
         () = handle.shutdown() => tracing::info!(took_ms = stopping.elapsed().as_millis() as u64, "stopped"),
         () = signals.wait() => tracing::warn!("stopped at once after a second signal"),
@@ -214,7 +214,8 @@ impl ServeArguments {
     fn check(&self) -> anyhow::Result<()> {
         self.admission.options().check()?;
         self.security.check(self.listen.bind)?;
-        // Only a look: the server takes the address itself. Whoever is quicker in between still gets a clear message.
+        // Only a check: the server binds the address itself. If another process takes it in between, the error is still
+        // clear.
         std::net::TcpListener::bind(self.listen.bind).with_context(|| self.cannot_listen())?;
         Ok(())
     }
@@ -255,7 +256,8 @@ impl ServeArguments {
         })
     }
 
-    /// Writes the admin kubeconfig where it was asked for, else beside the data, else where it goes away with the server.
+    /// Writes the admin kubeconfig to the requested path, else beside the data, else to a temporary file that is removed
+    /// with the server.
     fn write_kubeconfig(&self, handle: &Handle) -> anyhow::Result<Kubeconfig> {
         let content = handle.admin_kubeconfig();
         let (path, temporary) = match (&self.listen.kubeconfig_out, self.store.directory()) {

@@ -144,7 +144,7 @@ fn queue(queue: &QueueLine) -> TableLine {
 mod tests {
     use super::*;
 
-    /// On 44 columns the names of the watched resources used to be gone, and the bytes sent were still there.
+    /// On 44 columns the names of the watched resources used to be left out before the bytes sent.
     #[test]
     fn a_narrow_terminal_keeps_the_name_and_the_lag() {
         for columns in [WATCHES, INFORMERS, QUEUES] {

@@ -64,7 +64,7 @@ pub(crate) struct KindColumns {
     cells: RowCells,
 }
 
-/// The columns of a kind that has none of its own.
+/// The columns of a kind without specific ones.
 pub(crate) const DEFAULT: KindColumns =
     KindColumns { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
 

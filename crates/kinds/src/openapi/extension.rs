@@ -121,9 +121,9 @@ fn rename(value: &mut Value, renames: &BTreeMap<String, String>) {
     }
 }
 
-/// The merge of extension documents into the document that the server writes about itself.
+/// The merge of extension documents into the server's own document.
 ///
-/// The server's own parts are shown to it first, in any order; [`DocumentMerge::finish`] then hands out what the extensions add.
+/// The server's own parts are passed to it first, in any order; [`DocumentMerge::finish`] then returns what the extensions add.
 pub(super) struct DocumentMerge {
     extensions: Vec<Extension>,
     own_paths: HashSet<String>,
@@ -160,7 +160,7 @@ impl DocumentMerge {
         }
     }
 
-    /// Hands out the parts that extensions add.
+    /// Calls `put` with the parts that extensions add.
     pub(super) fn finish(mut self, mut put: impl FnMut(Section, &str, &Value)) {
         for (at, extension) in std::mem::take(&mut self.extensions).into_iter().enumerate() {
             let own = &self.own_paths;

@@ -168,7 +168,7 @@ fn entry(item: Type, bytes: &[u8], slot: FieldSlot) -> Result<(String, Value), E
     Ok((key.to_owned(), value))
 }
 
-/// A map cannot hold lists, so each stands in a message of its own (`ExtraValue`).
+/// A protobuf map cannot hold lists, so each is wrapped in a message (`ExtraValue`).
 fn map_value(
     item: Type,
     reader: &mut WireReader<'_>,

@@ -27,7 +27,7 @@ struct MessageEncoder<'a> {
 }
 
 impl MessageEncoder<'_> {
-    /// Writes the fields that stand `level` inlined messages deep, behind the numbers of `prefix`.
+    /// Writes the fields inside `level` inlined messages, whose field numbers are in `prefix`.
     fn write(&self, prefix: [u8; 3], level: usize, out: &mut Vec<u8>) -> Result<(), Error> {
         let mut inlined = [0; 3];
         for field in self.fields.iter().filter(|f| f.numbers.get(..level) == prefix.get(..level)) {
@@ -38,7 +38,7 @@ impl MessageEncoder<'_> {
             }
             match self.map.get(field.name) {
                 Some(value) if is_leaf => write_field(field, number, value, out, self.depth)?,
-                // The first of its fields that is there stands for the whole inlined message.
+                // The first present field represents the whole inlined message.
                 Some(_) => {
                     if let Some(slot) = inlined.iter_mut().find(|n| **n == 0) {
                         *slot = number;
@@ -67,7 +67,7 @@ fn write_field(
     let slot = FieldSlot { name: field.name, depth };
     match (field.ty, value) {
         (_, Value::Null) => Ok(()),
-        // A list with a type of its own in Go is a message of its own.
+        // A list with a named type in Go is a separate message.
         (Type::List(item), Value::Array(items)) if field.go_type == Some(VERBS) => {
             let item = schema().element(item);
             put_nested(out, number, |out| items.iter().try_for_each(|v| single(item, 1, v, out, slot)))
@@ -137,8 +137,8 @@ fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: FieldSlo
     Ok(())
 }
 
-/// Writes a list in pieces, so that neither its objects nor its bytes ever stand in memory together. The envelope says how
-/// long all items are before the first of them.
+/// Writes a list in pieces, so that neither its objects nor its bytes are ever in memory as a whole. The envelope has the
+/// length of all items before the first of them.
 ///
 /// A list is encoded twice, once to measure and once to send, in exchange for never being in memory as a whole.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ pub struct ListWriter {
     item: Node,
     /// The envelope up to the length of the list.
     envelope: Vec<u8>,
-    /// The list's own metadata: what stands before the items.
+    /// The list's own metadata, which precedes the items.
     head: Vec<u8>,
 }
 
@@ -178,7 +178,7 @@ impl ListWriter {
         out
     }
 
-    /// Appends one object. Its kind and apiVersion are not written: in protobuf they stand in the envelope only.
+    /// Appends one object. Its kind and apiVersion are not written: in protobuf they are in the envelope only.
     ///
     /// # Errors
     /// When the object is not of the kind.

@@ -22,7 +22,7 @@ use wire::{WireReader, put_bytes, put_string};
 
 pub use encode::ListWriter;
 
-/// The prefix of every object, `k8s\0`. Readers tell protobuf from JSON by it, since no JSON begins with these
+/// The prefix of every object, `k8s\0`. Readers distinguish protobuf from JSON by it, since no JSON begins with these
 /// bytes.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
@@ -156,8 +156,8 @@ pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, Error> {
     decode_at(body, expected, 0)
 }
 
-/// Decodes an object that stands in another one, `depth` levels down: envelopes in envelopes count towards
-/// [`MAX_DEPTH`] as messages do.
+/// Decodes an object inside another one, `depth` levels down: envelopes in envelopes count towards [`MAX_DEPTH`] as
+/// messages do.
 fn decode_at(body: &[u8], expected: (&str, &str), depth: u32) -> Result<Value, Error> {
     let envelope = Envelope::open(body)?;
     let api_version = if envelope.api_version.is_empty() { expected.0 } else { envelope.api_version };
@@ -211,7 +211,7 @@ pub fn encode_message(node: Node, object: &Value, out: &mut Vec<u8>) -> Result<(
     }
 }
 
-/// Puts a message into an envelope with the magic bytes. The message is copied once, since its length stands before it.
+/// Puts a message into an envelope with the magic bytes. The message is copied once, since its length precedes it.
 #[must_use]
 pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let mut out = envelope_head(api_version, kind);

@@ -63,7 +63,7 @@ fn amount(bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
     quantity::canonical(text).map(Value::from).map_err(|e| slot.invalid(e.to_string()))
 }
 
-/// Decodes an `IntOrString`, whose first field tells which of the other two counts.
+/// Decodes an `IntOrString`, whose first field selects one of the other two.
 fn int_or_string(bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
     let (mut reader, mut is_text, mut number, mut text) = (WireReader::new(bytes), false, 0, "");
     while let Some((field, wire)) = reader.tag()? {
@@ -161,7 +161,7 @@ fn schema_or(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
     })
 }
 
-/// Writes a schema or what stands in its place. Beside a schema, `SchemaOrBool` has its flag set.
+/// Writes a schema or its alternative. With a schema, `SchemaOrBool` has its flag set.
 fn write_schema_or(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
     let props = schema().schema_props();
     let nested = |map: &Map, number, out: &mut Vec<u8>| {

@@ -42,7 +42,7 @@ pub(super) struct RouteStop {
     /// The field at the end of the route; none for an element or an entry.
     pub(super) field: Option<&'static Field>,
     pub(super) lines: Vec<RuleLine>,
-    /// The way to the field in errors.
+    /// The path of the field in errors.
     pub(super) shown: Route,
 }
 
@@ -63,8 +63,8 @@ pub(super) struct FieldStop {
 /// A set and all that are reachable from it, apart from those that are compiled already.
 pub(super) struct Compiled {
     pub(super) sets: BTreeMap<SetId, Vec<RuleStop>>,
-    /// Rows about structs or fields that the schema does not have, and words that mean nothing. Empty in every build
-    /// that passed its tests; a release passes over them.
+    /// Rows about unknown structs or fields, and unknown words. Tests fail unless it is empty; a release build ignores
+    /// such rows.
     #[cfg_attr(not(test), expect(dead_code, reason = "the tests of the tables read it"))]
     pub(super) problems: Vec<String>,
 }
@@ -185,7 +185,7 @@ impl Compiler<'_> {
         rows
     }
 
-    /// The set that the walk goes on with; a variant (`@init`) replaces that of the plain struct.
+    /// The set that the walk continues with; a variant (`@init`) replaces that of the plain struct.
     fn below(
         &mut self,
         set: &'static str,
@@ -249,7 +249,7 @@ impl Compiler<'_> {
 }
 
 impl RuleStop {
-    /// True if the stop has rules of its own, or goes on to a set for which `below` says so.
+    /// True if the stop has rules itself, or leads to a set for which `below` is true.
     fn leads(&self, below: impl Fn((FieldShape, SetId)) -> bool) -> bool {
         match self {
             Self::Own(lines) => !lines.is_empty(),

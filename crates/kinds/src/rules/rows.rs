@@ -81,7 +81,7 @@ pub(super) enum DuplicateReport {
 /// The treatment of empty text by a rule. A text that is a pointer in Go can be given and empty; any other is then absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Empty {
-    /// As Go tells it: absent unless it is a pointer.
+    /// As in Go: empty means absent unless the field is a pointer.
     AsTyped,
     /// As any other text, even where the field is absent (`!`).
     Checked,
@@ -98,8 +98,8 @@ pub(super) enum RuleTarget {
     Keys { indexed: bool },
 }
 
-/// One rule of a line with what it is about. Several on one line run in order, and stop at the first value that is
-/// missing.
+/// One rule of a line with its values and message. Several on one line run in order, and stop at the first value that
+/// is missing.
 #[derive(Clone, Debug)]
 pub(super) struct PathStep {
     pub(super) target: RuleTarget,

@@ -193,7 +193,7 @@ pub(crate) fn struct_id(group: &str, version: &str, kind: &str) -> Option<Struct
 }
 
 /// The first eight bytes of a name as a number that sorts like it. Every key of every object is looked up, and one number
-/// tells most names apart.
+/// distinguishes most names.
 fn prefix(name: &str) -> u64 {
     let mut first = [0; 8];
     for (slot, byte) in first.iter_mut().zip(name.bytes()) {
@@ -202,7 +202,7 @@ fn prefix(name: &str) -> u64 {
     u64::from_be_bytes(first)
 }
 
-/// Stands in for a struct that is not there, which no id of this table can ask for.
+/// A placeholder for an unknown struct, which no id of this table refers to.
 static NO_STRUCT: Struct = Struct { name: "", atomic: false, fills: false, first: 0, count: 0, doc: 0 };
 
 impl Schema {

@@ -36,7 +36,7 @@ pub struct TypeReport {
     pub unknown: Vec<String>,
     /// The first value of the wrong type, in kube-apiserver's words: the object must be refused.
     ///
-    /// Go's decoder stops there; this walk goes on to report unknown fields, but one error is all that users see.
+    /// Go's decoder stops there; this walk continues to report unknown fields, but users see only this error.
     pub error: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl TypeReport {
 /// ```
 ///
 /// `before` is the stored object in the same version, or `None`. Nulls, unknown fields and empty optional values are
-/// gone afterwards, so a second run changes nothing.
+/// removed, so a second run changes nothing.
 pub fn decode(node: Node, object: &mut Value, before: Option<&Value>) -> TypeReport {
     let mut walk = TypeWalk { schema: schema(), report: TypeReport::default(), unknown_bytes: 0 };
     let Type::Struct(id) = node.ty() else { return walk.report };
@@ -191,8 +191,8 @@ impl TypeWalk {
         }
     }
 
-    /// JSON schemas may stand where a list, a bool or names may stand; what is neither is ignored, as kube-apiserver does,
-    /// and unknown fields in it are dropped without a word: its decoder does not look into these.
+    /// A JSON schema may be used in place of a list, a bool or names. Anything else is ignored, as in kube-apiserver, and
+    /// unknown fields in it are dropped silently, because its decoder does not check these.
     fn schema_or(&mut self, ty: Type, value: &mut Value, place: ValuePlace<'_>) {
         let (props, told) = (self.schema.schema_props(), self.report.unknown.len());
         match (ty, &mut *value) {
@@ -245,11 +245,11 @@ fn left_out(field: &Field, value: &Value) -> bool {
         Value::Null => true,
         _ if field.pointer => false,
         Value::Object(map) if field.omit_zero => map.is_empty(),
-        // Any object is something to whoever it is for.
+        // An empty raw object is still a value.
         Value::Object(_) if matches!(field.ty, Type::Raw) => false,
         Value::Object(map) => field.omit_empty && map.is_empty() && !matches!(field.ty, Type::Struct(_)),
-        // An empty list without `omitempty` is written as null: the store's encoding has no empty lists.
-        // The policies of an autoscaler are told apart: none given, and given none.
+        // An empty list without `omitempty` is written as null: the store's encoding has no empty lists. For the
+        // policies of an autoscaler, absent and empty differ.
         Value::Array(items) => items.is_empty() && field.name != "policies",
         Value::String(text) => field.omit_empty && text.is_empty(),
         Value::Bool(on) => field.omit_empty && !on,
