@@ -70,8 +70,8 @@ fn build(home: &Path) -> anyhow::Result<PathBuf> {
     Ok(output.join(host).join("release"))
 }
 
-/// Inputs found are kept in `fuzz/corpus`, so that the next run goes on from there; one that breaks a law is written to
-/// `fuzz/` and named in the output.
+/// Inputs found are kept in `fuzz/corpus`, so that the next run continues from there; one that violates a property is
+/// written to `fuzz/` and named in the output.
 fn fuzz(home: &Path, program: &Path, target: &str, seconds: u32) -> anyhow::Result<()> {
     let corpus = home.join("corpus").join(target);
     std::fs::create_dir_all(&corpus).with_context(|| format!("cannot create {}", corpus.display()))?;
@@ -98,7 +98,7 @@ fn seeds(home: &Path, target: &str) -> PathBuf {
     }
 }
 
-/// Writes each line of a file of seeds as an input of its own.
+/// Writes each line of a file of seeds as a separate input.
 fn sow(seeds: &Path, corpus: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(seeds).with_context(|| format!("cannot read {}", seeds.display()))?;
     for (number, line) in text.lines().enumerate() {

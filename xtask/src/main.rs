@@ -44,9 +44,9 @@ enum Task {
     Test(TestArguments),
     /// Run one benchmark, or all of them
     Bench(bench::Arguments),
-    /// Break what a server stands on, and print what it does then
+    /// Inject faults into the disk, the process and etcd of a server, and print its reactions
     Faults(faults::Arguments),
-    /// Feed hostile input to everything that parses, one target or all
+    /// Fuzz the parsers, one target or all
     Fuzz(fuzz::Arguments),
     /// Send the same requests to this server and to another one, and print every difference
     Compare(compare::Arguments),

@@ -97,7 +97,7 @@ pub fn yaml(bytes: &[u8]) {
     assert_eq!(again.value, document.value, "{}", text.escape_ascii());
 }
 
-/// Tokens: nobody can make one for somebody else's key, and positions in lists survive their own text.
+/// Tokens: none verifies without its key, and continue tokens survive a round trip.
 pub fn tokens(text: &str) {
     static KEY: LazyLock<SigningKey> = LazyLock::new(|| {
         SigningKey::from_pem(&SigningKey::make_pem().expect("a key")).expect("the key that was made")

@@ -227,8 +227,8 @@ fn blocking_pool(options: &Options) -> BlockingPool {
     BlockingPool::new(options.requests.heavy_above, processors + 1)
 }
 
-/// Accepted connections inherit keep-alive from the listener: a client whose machine is gone never says goodbye, and a
-/// quiet watch would not notice before its deadline.
+/// Accepted connections inherit keep-alive from the listener: a client whose machine disappears sends nothing, and an
+/// idle watch would not notice before its deadline.
 ///
 /// # Errors
 ///
@@ -326,8 +326,8 @@ impl Handle {
         &self.admin_token
     }
 
-    /// Returns a kubeconfig for the administrator: with a client certificate, and with a token for clients that know
-    /// only those. It contains secrets.
+    /// Returns a kubeconfig for the administrator: with a client certificate, and with a token for clients that support
+    /// only tokens. It contains secrets.
     #[must_use]
     pub fn admin_kubeconfig(&self) -> String {
         let line = |key: &str, pem: &str| format!("    {key}: {}\n", STANDARD.encode(pem));
@@ -346,8 +346,8 @@ impl Handle {
         )
     }
 
-    /// Completes when a background task has ended that the server cannot go on without, and returns its name. The
-    /// process should end: none of the tasks can be started again on what it left behind.
+    /// Completes when a background task has ended that the server depends on, and returns its name. The process should
+    /// end: the tasks cannot be restarted.
     pub async fn failed(&self) -> &'static str {
         self.api.metrics.tasks.first_end().await
     }

@@ -78,7 +78,8 @@ pub(crate) fn stateful_set(object: &mut Map) {
 
 /// Defaults of a DaemonSet: one node at a time, without a second Pod beside the old one.
 pub(crate) fn daemon_set(object: &mut Map) {
-    // The revision is set when the object is prepared; the writer becomes its owner even if it leaves it out.
+    // The template generation is set when the object is prepared; the writer becomes its owner even if it leaves it
+    // out.
     if let Some(annotations) =
         object.inner_or_new("metadata").and_then(|meta| meta.inner_or_new("annotations"))
     {

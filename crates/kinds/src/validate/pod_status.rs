@@ -33,7 +33,7 @@ fn status_moves_on(at: &At<'_>, errors: &mut Errors) {
     host_addresses(now, was, &path.child("hostIPs"), errors);
 }
 
-/// The user of a container must be one of its operating system, and its devices must be requested in the spec.
+/// The user that a container runs as must fit its operating system, and reported devices must be requested in its spec.
 fn users_and_devices_are_known(at: &At<'_>, errors: &mut Errors) {
     let (spec, path) = (at.top.at("spec"), Path::root("status"));
     for (list, containers) in [
@@ -52,7 +52,7 @@ fn users_and_devices_are_known(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A kubelet may report any user id that is valid, and groups within the bounds of the spec.
+/// A kubelet may report any uid, and group ids in the range that a spec allows.
 fn user(status: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (linux, path) = (status.at("user").at("linux"), path.child("linux"));
     if linux.is_null() {

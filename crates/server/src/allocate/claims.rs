@@ -92,7 +92,7 @@ impl ServiceClaims {
         }
         for claimed in had.difference(&has) {
             let key = self.key(claimed);
-            // The store is asked, because the cache may not have seen the claim yet, and nobody would look for it later.
+            // The store is read, because the cache may not have the claim yet, and it would not be found later.
             let found = engine.get(&key, None).await?.filter(|found| is_of(&found.value, target));
             writes.extend(found.map(|found| Write {
                 key,

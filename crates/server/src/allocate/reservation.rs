@@ -64,7 +64,7 @@ impl<'a> Reservation<'a> {
         Self { allocator, claimed: Mutex::default() }
     }
 
-    /// Takes a free value and remembers it, so that it is given back if the write fails.
+    /// Takes a free value and records it, so that it is released if the write fails.
     pub(super) fn take(
         &self,
         taken: impl Fn(&ClaimedValue) -> bool,

@@ -21,7 +21,7 @@ pub(crate) struct Bodies {
     shares: UserShares<Arc<Semaphore>>,
 }
 
-/// The room of one body, given back when dropped.
+/// The memory reserved for one body, released when dropped.
 #[derive(Debug)]
 pub(crate) struct BodyReservation {
     _all: OwnedSemaphorePermit,
@@ -38,7 +38,7 @@ impl Bodies {
     /// Waits for room for a body of a user; `None` if it needs none.
     pub(crate) async fn enter(&self, user: &str, bytes: usize) -> Option<BodyReservation> {
         let bytes = u32::try_from(bytes).ok().filter(|bytes| *bytes > 0)?;
-        // The share first: who waits for it must not hold what others could use.
+        // The share first: a request that waits for it must not hold memory that others could use.
         let share = Arc::clone(self.shares.of(user)?).acquire_many_owned(bytes).await.ok()?;
         let all = Arc::clone(&self.all).acquire_many_owned(bytes).await.ok()?;
         Some(BodyReservation { _all: all, _share: share })

@@ -22,14 +22,14 @@ pub(crate) type OpenApiDocument = (Arc<str>, Bytes);
 /// Filled once; concurrent requests wait for it.
 type Cell = Arc<OnceCell<OpenApiDocument>>;
 
-/// The documents that are being written or were written lately, by name. A document is written once for all who wait
-/// for it.
+/// The documents that are being written or were written lately, by name. A document is written once for all waiting
+/// requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenApiDocuments {
     by_name: Arc<Mutex<HashMap<String, KeptDocument>>>,
 }
 
-/// A document and what it was made of.
+/// A document and the resources that it describes.
 #[derive(Debug)]
 struct KeptDocument {
     /// The resources it describes.
@@ -40,7 +40,8 @@ struct KeptDocument {
 }
 
 impl OpenApiDocuments {
-    /// The document of that name about these resources, and about what has this hash, written on a thread of its own unless it is there; `None` if there is no such document.
+    /// Returns the document of that name about these resources and the extensions with this hash. It is written on a blocking thread unless
+    /// it is cached; `None` if there is no such document.
     pub(crate) async fn get(
         &self,
         name: &str,

@@ -43,7 +43,7 @@ pub(crate) struct StreamTicket {
 }
 
 impl OpenStreams {
-    /// Enters a stream of this user, whose inbox has room for so many messages. Its identifier cannot be guessed.
+    /// Registers a stream of this user, whose inbox holds at most `room` messages. Its identifier cannot be guessed.
     pub(crate) fn open(&self, user: &User, room: usize) -> StreamTicket {
         let inbox = Arc::new(StreamInbox {
             owner: [user.name.clone(), user.uid.clone()],

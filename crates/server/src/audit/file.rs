@@ -101,7 +101,7 @@ impl AuditFile {
         (text(self.path.file_stem()), extension.unwrap_or_default())
     }
 
-    /// Keeps as many rotated files as was asked for.
+    /// Removes the oldest rotated files beyond the configured number.
     fn remove_oldest(&self) -> std::io::Result<()> {
         let mut rotated = self.rotated()?;
         rotated.sort();

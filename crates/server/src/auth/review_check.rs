@@ -101,7 +101,7 @@ fn requirement_errors(requirement: &Value, is_label: bool, path: &str, errors: &
     }
 }
 
-/// A question about rights has no identity of its own.
+/// An access review must not have metadata of a stored object.
 fn unnamed(metadata: &Value, allowed: &[&str], detail: &str) -> Option<FieldError> {
     let other = metadata.as_object()?.keys().any(|key| !allowed.contains(&key.as_str()));
     other.then(|| FieldError::invalid("metadata", metadata.clone(), detail))

@@ -184,7 +184,7 @@ enum FieldPlace {
 }
 
 impl FieldConditions {
-    /// Compiles a selector; `None` if it selects everything. `known` tells where fields are.
+    /// Compiles a selector; `None` if it selects everything. `known` has the positions of selectable fields.
     pub(super) fn new(selector: &FieldSelector, known: &[FieldLookup]) -> Option<Arc<Self>> {
         let mut terms: Vec<_> = selector.terms().iter().collect();
         terms.sort_by(|a, b| a.field.cmp(&b.field));

@@ -87,7 +87,7 @@ use crate::CacheLimits;
 #[doc(alias = "WatchCache")]
 #[derive(Debug)]
 pub struct Cache {
-    /// The store that is followed, and asked for older history.
+    /// The store that is followed, and read for older history.
     engine: Arc<dyn Engine>,
     limits: CacheLimits,
     /// All collections by name. Replaced as a whole when one is added, so that lookups take no lock.
@@ -197,7 +197,7 @@ impl Cache {
     /// `patience`. It makes reads from the cache linearizable at the price of one request to the engine.
     ///
     /// # Errors
-    /// The engine cannot be asked for its current revision.
+    /// The engine's current revision cannot be read.
     pub async fn sync(&self, patience: Duration) -> Result<bool, Error> {
         let current = self.engine.current().await?;
         Ok(self.position.wait_for(current, patience).await)

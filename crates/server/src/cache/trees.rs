@@ -137,7 +137,7 @@ impl RecentTrees {
         Some(value)
     }
 
-    /// Keeps the tree of an object that is about to be written, for those who see the write before its writer does.
+    /// Keeps the tree of an object that is about to be written, for readers that see the write before its writer does.
     pub(crate) fn offer(&self, key: &Arc<str>, version: WrittenTree) {
         let weight = weight(&version);
         if weight > self.limit / 2 {
@@ -156,7 +156,7 @@ impl RecentTrees {
         drop(refused);
     }
 
-    /// Keeps the tree of an object that was written. Without a maker nobody writes from it.
+    /// Keeps the tree of an object that was written. Without a maker it is not used for writes.
     pub(crate) fn put(
         &self,
         key: &Arc<str>,
@@ -236,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// As large as something, so that each has an address of its own.
+    /// Not zero-sized, so that each has a distinct address.
     fn rules() -> Arc<dyn TreeMaker> {
         Arc::new(1_u8)
     }

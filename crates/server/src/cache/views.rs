@@ -81,13 +81,13 @@ impl Views {
         self.by_identity.insert(identity, view);
     }
 
-    /// Removes a view. Another one with the same identity, opened meanwhile, stays.
+    /// Removes a view. Another one with the same identity that was opened since stays.
     pub(crate) fn remove(&mut self, view: &Arc<View>, fields: &[IndexedField]) {
         match place(view.filter(), fields) {
             ViewKey::Label(key, value) => self.remove_label(view, &key, value.as_deref()),
             place => take_from(&mut self.by_place, &place, view),
         }
-        // Another view may have taken the name meanwhile.
+        // Another view may have the same identity now.
         let identity = view.filter().identity();
         if self.by_identity.get(&identity).is_some_and(|other| Arc::ptr_eq(other, view)) {
             self.by_identity.remove(&identity);
@@ -134,7 +134,7 @@ impl Views {
         let mut at = |place: &ViewKey| {
             self.by_place.get(place).into_iter().flat_map(ViewSet::values).for_each(&mut visit);
         };
-        // What is left to look under, besides what everything is under.
+        // Without views of one namespace, name or field, the lookups below are skipped.
         if self.by_place.len() == usize::from(self.by_place.contains_key(&ViewKey::Everything)) {
             return;
         }

@@ -76,7 +76,7 @@ fn verb(request: &RequestInfo) -> &'static str {
     }
 }
 
-/// Apply is a verb of its own in metrics, although it is a PATCH.
+/// Apply is a separate verb in metrics, although it is a PATCH.
 fn is_apply(request: &RequestInfo) -> bool {
     request.http.header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/apply-patch"))
 }

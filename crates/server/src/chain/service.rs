@@ -49,8 +49,8 @@ use crate::respond;
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// Facts about a request that its answer and its report need, known at different times.
-/// Filled on the way in, so that a request which fails early is still counted and audited with what is known.
+/// Facts about a request for its response, metrics and audit event. They become known one after the other, so that a
+/// request that fails early is still counted and audited with the known ones.
 #[derive(Debug, Default)]
 struct RequestFacts {
     user: Option<Arc<User>>,
@@ -257,8 +257,8 @@ impl Service {
             })
     }
 
-    /// True from the first signal on. `readyz` fails and connections close after their request, while requests under
-    /// way go on.
+    /// True from the first signal on. `readyz` fails and connections close after their request, while requests in
+    /// progress continue.
     pub(super) fn is_stopping(&self) -> bool {
         self.stop.is_cancelled()
     }
@@ -338,14 +338,14 @@ impl Handler for ServiceConnection {
     }
 }
 
-/// Returns true for a request about streams of many watches by somebody who is known: what the stream shows is authorized
-/// subscription by subscription. Others need the right to the path, so that strangers hold no connections.
+/// Returns true for a request about streams of many watches by an authenticated user: each subscription is authorized
+/// separately. Anonymous users need permission for the path, so that they cannot hold connections.
 fn conveys_no_rights(request: &RequestInfo, user: &User) -> bool {
     matches!(request.target, RequestTarget::Stream(_)) && user.is_in("system:authenticated")
 }
 
-/// Metric labels with the names of served resources only, for authenticated requests only: other names would let strangers
-/// create as many series as they like.
+/// Metric labels with the names of served resources only, for authenticated requests only: other names would let any
+/// client create series without bound.
 ///
 /// Every label value must come from a finite set, because each new combination is a series that is kept for ever.
 fn served_labels(request: &RequestInfo, code: StatusCode) -> Labels<'_> {

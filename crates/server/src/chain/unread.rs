@@ -80,7 +80,7 @@ impl UnreadAnswers {
         Self { share, piece, shares: UserShares::new(Arc::default) }
     }
 
-    /// Waits until the user has read enough of what it asked for before.
+    /// Waits until the user has read enough of its earlier responses.
     pub(crate) async fn wait(&self, user: &str) {
         let Some(share) = self.shares.of(user) else { return };
         if share.unread.load(Ordering::Acquire) <= self.share {

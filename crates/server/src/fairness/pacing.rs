@@ -25,8 +25,8 @@ use tokio::time::Instant;
 /// The time after which a user counts as alone when no request of another one has come.
 const ALONE: Duration = Duration::from_secs(1);
 
-/// The time between two looks at those who wait: what a user may use in it is worked on at once, and is the longest that others
-/// wait for it. It is the precision of the runtime's clock.
+/// The interval at which waiting requests are released: a user's share of it runs at once, and is the longest that others wait
+/// for it. It is the precision of the runtime's clock.
 const TICK: Duration = Duration::from_millis(1);
 
 /// The time that a user may be ahead of its share before its requests wait, so that few requests, however close together, never do.
@@ -35,8 +35,8 @@ const AHEAD: Duration = Duration::from_millis(2);
 /// The users that are counted at a time, about 100 bytes each. Further ones are not paced.
 const MAX_USERS: usize = 4096;
 
-/// The time between two looks for users whose shares are even, when there is no room for another one: each costs as much as there are
-/// users.
+/// The least time between two searches for users without debt when there is no room for another one: each search is linear in the
+/// number of users.
 const SWEEP: Duration = Duration::from_millis(10);
 
 /// The requests that an estimate of their cost is made from, and its weight among the estimates before it.
@@ -58,7 +58,7 @@ struct UserPace<T> {
     measured: f64,
     begun: f64,
     waiting: VecDeque<T>,
-    /// Waiting requests whose clients have gone.
+    /// Waiting requests whose clients have disconnected.
     gone: usize,
 }
 
@@ -101,7 +101,7 @@ impl<T> UserPace<T> {
     }
 }
 
-/// The shares of users and those who wait for theirs.
+/// The shares of users and the requests that wait.
 #[derive(Debug)]
 struct Paces<T> {
     /// Seconds of processor time per second that are the share of a user.
@@ -132,7 +132,8 @@ impl<T> Paces<T> {
         now < self.shared_until
     }
 
-    /// Notes a request, and returns true if it may go on at once. `paced` is `None` for the next piece of an answer.
+    /// Records a request, and returns true if it may continue at once. `paced` is `None` for the next piece of an
+    /// answer.
     fn enter(&mut self, user: u64, paced: Option<bool>, now: Instant) -> bool {
         if self.last.replace(user).is_some_and(|last| last != user) {
             self.shared_until = now + ALONE;
@@ -162,7 +163,7 @@ impl<T> Paces<T> {
         pace.waiting.push_back(waiting);
     }
 
-    /// Notes that a waiting request has gone. All that have are removed once they are the majority.
+    /// Records that a waiting request was dropped. Dropped requests are removed once they are the majority.
     fn leave(&mut self, user: u64, is_gone: impl Fn(&T) -> bool) {
         let Some(pace) = self.users.get_mut(&user) else { return };
         pace.gone += 1;
@@ -183,8 +184,8 @@ impl<T> Paces<T> {
         }
     }
 
-    /// Returns the requests that may go on now: of each user what its share of one tick allows, and all if nobody else is there
-    /// any more.
+    /// Returns the requests that may continue now: of each user as its share of one tick allows, and all if no other user is
+    /// active any more.
     fn release(&mut self, now: Instant) -> Vec<T> {
         let (alone, tick) = (!self.is_shared(now), self.rate * TICK.as_secs_f64());
         let mut released = Vec::new();
@@ -216,7 +217,7 @@ impl<T> Paces<T> {
         Some(self.users.entry(user).or_insert_with(|| UserPace::new(now)))
     }
 
-    /// Forgets the users whose shares are even, unless that was done a moment ago.
+    /// Removes the users without debt, unless that was done recently.
     fn sweep(&mut self, now: Instant) {
         if now < self.next_sweep {
             return;
@@ -242,7 +243,7 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
-    /// Gives each user this part of so many processors; from 100 percent on nobody is paced.
+    /// Gives each user this part of the CPU time of so many processors; from 100 percent on no user is paced.
     pub(crate) fn new(percent: u32, processors: usize) -> Self {
         let rate = f64::from(percent) / 100.0 * processors as f64;
         let paces = (percent < 100).then(|| Mutex::new(Paces::new(rate, Instant::now())));
@@ -265,7 +266,7 @@ impl Pacing {
     /// `None` for the next piece of an answer, which is treated as the last request of its user was.
     pub(crate) async fn enter(&self, user: u64, paced: Option<bool>) -> Option<Duration> {
         let paces = self.paces.as_ref()?;
-        // Whoever is alone takes no lock.
+        // Without competition no lock is taken.
         if !self.is_shared() && self.last.load(Ordering::Relaxed) == user {
             return None;
         }
@@ -299,7 +300,7 @@ impl Pacing {
                 tokio::time::sleep(TICK).await;
                 let released = paces.lock().release(Instant::now());
                 for waiting in released {
-                    // Whoever has gone meanwhile leaves its share unused.
+                    // The share of a dropped request stays unused.
                     let _ = waiting.send(());
                 }
             }
@@ -307,7 +308,7 @@ impl Pacing {
     }
 }
 
-/// A request that waits. Dropped before it may go on, it leaves its place.
+/// A waiting request. Dropping it removes it from the queue.
 struct HeldRequest<'a> {
     paces: &'a Mutex<Paces<oneshot::Sender<()>>>,
     user: u64,

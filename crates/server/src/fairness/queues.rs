@@ -145,7 +145,7 @@ impl<T> Queues<T> {
         self.limit
     }
 
-    /// A request that wants some seats. More than the level has are given as what it has.
+    /// Adds a request for some seats. If it needs more than the level has, it gets all of them.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
@@ -182,7 +182,7 @@ impl<T> Queues<T> {
         Arrival::Waits(place, id)
     }
 
-    /// A request is over; those whose turn has come.
+    /// Ends a request; returns those whose turn has come.
     pub(super) fn leave(&mut self, now: Instant, place: SeatPlace, took: Duration) -> Vec<(T, SeatPlace)> {
         self.advance(now);
         let seats = f64::from(place.seats);
@@ -211,7 +211,7 @@ impl<T> Queues<T> {
         true
     }
 
-    /// The level has another number of seats; those whose turn has come.
+    /// Changes the number of seats; returns those whose turn has come.
     pub(super) fn set_limit(&mut self, now: Instant, limit: u32) -> Vec<(T, SeatPlace)> {
         self.advance(now);
         self.limit = limit;

@@ -11,7 +11,7 @@ use crate::http::body::Response;
 use crate::http::metered::ProcessorMeter;
 use crate::http::request::{BodySource, Request};
 
-/// Answers requests. Connections are generic over it, so that HTTP knows nothing of what is served.
+/// Answers requests. Connections are generic over it, so that HTTP is independent of what is served.
 pub(crate) trait Handler: ProcessorMeter {
     /// Returns the response to one request. The body is read only if the handler reads it, after authentication and
     /// authorization. Never fails: errors are responses.

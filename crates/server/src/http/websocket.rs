@@ -52,7 +52,7 @@ pub(crate) struct Upgrade {
     protocol: Option<HeaderValue>,
 }
 
-/// Reads the headers: `None` if no upgrade is asked for.
+/// Reads the headers: `None` if no upgrade is requested.
 ///
 /// # Errors
 /// 400 for one in bad form. A missing `Origin` is fine: only browsers send it.
@@ -154,7 +154,7 @@ fn messages(mut batch: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Each event is a message of its own.
+/// Each event is one message.
 async fn write_events<S: AsyncWrite + Unpin>(io: &mut S, frames: &[Bytes], binary: bool) -> io::Result<()> {
     let mut out = BytesMut::with_capacity(frames.iter().map(|f| f.len() + 16).sum());
     if binary {

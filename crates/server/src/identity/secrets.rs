@@ -19,7 +19,7 @@ const PREFIX: &str = "/bootstrap/";
 /// it, once, even if several servers try.
 #[derive(Debug)]
 pub(crate) enum SecretStore {
-    /// In memory: gone with the process.
+    /// In memory: lost with the process.
     Process,
     /// One file each, which only its owner may read.
     Directory(PathBuf),

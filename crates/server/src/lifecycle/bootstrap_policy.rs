@@ -24,7 +24,7 @@ pub(super) fn objects() -> Vec<(&'static str, Value)> {
         .collect()
 }
 
-/// With the label and annotation by which kube-apiserver knows its own objects.
+/// The object with the label and annotation that mark kube-apiserver's own objects.
 fn marked(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(meta) = object.inner("metadata") {
@@ -69,7 +69,7 @@ pub(super) fn repaired(stored: &Value, wanted: &Value) -> Option<Value> {
     (object != *stored).then_some(object)
 }
 
-/// Adds the rules that the stored role does not cover. What somebody added stays.
+/// Adds the rules that the stored role does not cover. Additions by others are kept.
 fn add_rules(object: &mut Value, wanted: &Value) {
     let rules = |value: &Value| {
         value.at("rules").to_type::<Option<Vec<PolicyRule>>>().ok().flatten().unwrap_or_default()

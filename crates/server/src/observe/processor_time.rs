@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Does work, and returns the processor time of this thread that it took. What others do with the processor meanwhile does not count.
+/// Does work, and returns the CPU time of this thread that it took. Other threads do not count.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let begin = thread_time();
     let worked = work();

@@ -28,7 +28,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Returns true if it ended while the server goes on.
+    /// Returns true if it ended while the server runs.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }

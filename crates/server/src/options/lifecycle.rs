@@ -23,13 +23,13 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LifecycleOptions {
     /// Writes the bootstrap objects at the start: namespaces, RBAC roles, the `kubernetes` Service. Default true:
-    /// without them nobody but an administrator is allowed anything.
+    /// without them only administrators have permissions.
     pub first_objects: bool,
     /// The time at which namespaces get their default ServiceAccount and `kube-root-ca.crt`.
     pub namespace_objects: NamespaceObjects,
     /// Empties deleted namespaces and removes their finalizer.
     pub empty_namespaces: bool,
-    /// Collects garbage: deletes dependents whose owners are gone.
+    /// Collects garbage: deletes dependents whose owners no longer exist.
     pub collect_garbage: bool,
     /// Removes the protection finalizer of deleted claims and volumes that are not in use.
     pub storage_protection: bool,

@@ -64,10 +64,9 @@ impl Endpoint {
     /// Posts a body; returns the body of the answer. `locate` finds the address behind a port of a Service.
     ///
     /// # Errors
-    /// Why that was not possible, in the words of Go's HTTP client.
+    /// The reason of the failure, with the message of Go's HTTP client.
     ///
-    /// The timeout is also told to the webhook as a parameter, as kube-apiserver does, so that it can give up in
-    /// time.
+    /// The timeout is also sent to the webhook as a parameter, as kube-apiserver does, so that it can give up in time.
     pub(crate) async fn post(
         &self,
         client: &WebhookClient,

@@ -233,11 +233,11 @@ impl ObjectChange<'_> {
     }
 }
 
-/// Puts what admission made of the object that was sent back into the namespace of the request, carries over from the
-/// stored object what it may not change, and drops owners that it repeated.
+/// After admission: sets the namespace of the request, restores immutable metadata from the stored object, and removes
+/// duplicate owner references.
 ///
 /// # Errors
-/// 400 if it is in another namespace now: the object would be stored where nobody finds it.
+/// 400 if it is in another namespace now: the object would be stored under the wrong key.
 fn settle(
     object: &mut Value,
     sent: Value,

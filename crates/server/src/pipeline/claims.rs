@@ -97,7 +97,8 @@ fn granted(status: &Value) -> Option<usize> {
     results.iter().position(|result| result.at("adminAccess") == &Value::Bool(true))
 }
 
-/// The error at `path` unless the namespace has the label. The store has the last word, since the label may be new.
+/// The error at `path` unless the namespace has the label. The store is read before an error, since the label may be
+/// new.
 async fn admin_access(api: &Api, namespace: Option<&str>, path: String) -> Result<Vec<FieldError>, Status> {
     let Some(namespaces) = api.registry.find("", "v1", "namespaces") else { return Ok(Vec::new()) };
     let home = Target::new(&namespaces, None, namespace.unwrap_or_default());
@@ -113,7 +114,7 @@ async fn admin_access(api: &Api, namespace: Option<&str>, path: String) -> Resul
     Ok(vec![FieldError::forbidden(path, why)])
 }
 
-/// The rights to parts of a claim's status, asked for as subresources that no path has.
+/// Permissions for parts of a claim's status, checked as virtual subresources.
 struct ClaimRights<'a> {
     api: &'a Api,
     user: &'a User,

@@ -62,9 +62,9 @@ impl Done {
     }
 }
 
-/// Decides from the stored object what should be stored. Asked again whenever the object has changed meanwhile.
+/// Decides from the stored object what should be stored. Called again whenever the object has changed.
 ///
-/// Closures are decisions too, for those that wait for nothing.
+/// Closures implement it, for decisions that do not wait.
 pub(crate) trait Decide: Send {
     fn decide(
         &mut self,

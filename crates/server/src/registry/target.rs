@@ -80,7 +80,7 @@ impl<'a> Target<'a> {
     /// Checks that the uid in a request, if it has one, is that of the stored object.
     ///
     /// # Errors
-    /// 409 in the words of kube-apiserver's storage layer.
+    /// 409 with the message of kube-apiserver's storage layer.
     pub(crate) fn check_uid(&self, asked: &str, stored: &Value) -> Result<(), Status> {
         let found = stored.at("metadata").text("uid");
         if asked.is_empty() || asked == found {

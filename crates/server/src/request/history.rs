@@ -16,7 +16,7 @@ const VERSIONS: &str = "/listwatch/v1/history";
 /// The difference of two of them.
 const DIFFERENCE: &str = "/listwatch/v1/history/diff";
 
-/// The part of the history of an object that is asked for.
+/// The requested part of the history of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HistoryPart {
     Versions,

@@ -166,9 +166,9 @@ pub(crate) struct ResourceInfo {
     pub(crate) legacy_watch: bool,
     /// More path than any resource has.
     pub(crate) too_deep: bool,
-    /// Only the head of the answer is asked for.
+    /// True for HEAD requests.
     pub(crate) head: bool,
-    /// The history of the object is asked for rather than the object.
+    /// Set if the history of the object is requested rather than the object.
     pub(crate) history: Option<HistoryPart>,
 }
 
@@ -184,7 +184,7 @@ pub(crate) enum Verb {
     Patch,
     Delete,
     DeleteCollection,
-    /// A method that no resource knows.
+    /// A method that no resource supports.
     Unknown,
 }
 

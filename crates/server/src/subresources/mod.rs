@@ -126,7 +126,7 @@ async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Stat
     answered.map(|()| Answer::document(201, review).with_warnings(decoded.warnings))
 }
 
-/// Puts a review into the namespace of the path; one that is asked of the whole cluster is in none.
+/// Sets the namespace of the path in a review; cluster-scoped reviews have none.
 fn place_review(review: &mut Value, namespace: Option<&str>) -> Result<(), Status> {
     if namespace.is_some() {
         return place(review, namespace);

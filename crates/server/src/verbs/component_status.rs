@@ -54,7 +54,7 @@ async fn get(api: &Api, target: &ResourceRequest) -> Result<Response, Status> {
     Ok(respond::full(StatusCode::OK, form.content_type(), body))
 }
 
-/// Answers a list. The components are asked at the same time, since one that does not answer takes its whole timeout.
+/// Answers a list. The components are checked concurrently, since one that does not answer takes its whole timeout.
 async fn list(api: &Api, target: &ResourceRequest) -> Result<Response, Status> {
     let (request, resource) = (&target.request.http, &target.resource);
     let form = negotiated(request, ResponseSubject::List, Serving::Routed)?;

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Long enough to encode a few pieces, short enough that nobody notices the wait.
+/// Long enough to encode a few pieces, short enough that the wait does not matter.
 const SLICE: Duration = Duration::from_millis(1);
 
 /// The time since a walk began to use its worker.

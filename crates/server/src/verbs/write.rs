@@ -58,7 +58,7 @@ pub(crate) async fn write(
     let _room = api.bodies.enter(&target.user.name, body_bytes(body, limit)).await;
     let body = read_body(api, body, limit).await?;
     target.request.audit.iter().for_each(|audit| audit.read(&body));
-    // Not before the body is there: somebody who sends it slowly would keep the seat.
+    // Not before the body is read: a slow upload would keep the seat.
     let _seats = target.flow.enter(1).await?;
     let (resource, info) = (&target.resource, &target.info);
     let verb = info.verb;
@@ -226,7 +226,7 @@ async fn respond_with(
     Ok(response)
 }
 
-/// One object in the form asked for.
+/// One object in the negotiated encoding.
 ///
 /// Protobuf is made from the tree, if that is known: after a write it always is.
 pub(crate) fn show(

@@ -197,7 +197,7 @@ impl Staged {
             shared.tail.value_at(at).map_or_else(|| statements.value(at), Ok)
         };
         match value {
-            // It is the current value, or nobody would ask for it here.
+            // It is the current value; only that is read here.
             Err(error) => match shared.failed_read(&error, |_| None) {
                 Error::Corrupt(_) => Ok(Bytes::new()),
                 _ => Err(error),

@@ -26,9 +26,10 @@ const LITTLE_PAGES: i64 = 64;
 /// … unless it outruns this thread so many times in a row.
 const ROUNDS: usize = 5;
 
-/// Runs until the writer is gone.
+/// Runs until the writer ends.
 ///
-/// Has no state that must be finished: it may be stopped at any time, and a half-done move is continued by the next.
+/// Has no state that must be finished: it may be stopped at any time, and the next checkpoint completes an unfinished
+/// one.
 pub(super) fn run(path: &Path, wanted: &Receiver<()>, writer: &WeakSender<WriterRequest>) {
     let mut next_tick = Instant::now() + TICK;
     loop {

@@ -50,7 +50,7 @@ fn damage(error: &rusqlite::Error) -> Option<String> {
 /// A database error while writing.
 ///
 /// A full disk is noticed before the record that makes a transaction count is written, so the write has certainly not
-/// happened. Of other errors, such as a failed sync, nobody can say that.
+/// happened. For other errors, such as a failed sync, that is unknown.
 pub(super) fn writing(error: &rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Error::ReadOnly(format!("the disk is full: {error}")),

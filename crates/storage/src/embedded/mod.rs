@@ -150,14 +150,14 @@ impl EmbeddedEngine {
     ) -> Result<T, Error> {
         let (answer, answered) = oneshot::channel();
         self.requests()?.send(request(answer)).await.map_err(|_| Error::Closed)?;
-        // The writer answers everything it took; if it is gone without, nobody knows how far it came.
+        // The writer answers every request it took; if it ended without an answer, the outcome is unknown.
         answered.await.map_err(|_| Error::Unavailable("the storage writer stopped".to_owned()))?
     }
 
     /// Answers a read of one key from memory, if everything about it is recent.
     ///
     /// The usual case of an update: an object that was written lately is read without a thread or the disk. `None`
-    /// means that only the tables know.
+    /// means that the tables must be read.
     fn recent(&self, key: &str, at: Option<Revision>) -> Result<Option<Option<KeyValue>>, Error> {
         let index = self.shared.index.read();
         let revision = index.readable(at)?;
@@ -185,7 +185,7 @@ impl EmbeddedEngine {
 
 /// Starts the writer and the checkpointer.
 ///
-/// The checkpointer gets a weak sender: it must not keep the writer from noticing that everyone else is gone.
+/// The checkpointer gets a weak sender: it must not keep the writer alive when all other senders are dropped.
 fn start(
     path: PathBuf,
     connection: Connection,
@@ -272,7 +272,8 @@ impl Engine for EmbeddedEngine {
 
     async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error> {
         self.shared.open()?;
-        // The index is published before the tail: whoever read it may ask for a position that the tail is about to reach.
+        // The index is published before the tail: a reader of the index may use a position that the tail has not reached
+        // yet.
         let upto = self.shared.index.read().readable(Some(after))?;
         self.shared.tail.wait_for(upto).await?;
         let backlog = Arc::new(DiskBacklog(Arc::clone(&self.readers)));

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::{Error, Transacted, Write, Written};
 
-/// The waiting caller. One that has gone away loses nothing but the answer.
+/// The waiting caller. If it was dropped, only the answer is lost.
 pub(super) type WriterReply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// A request to the writer.

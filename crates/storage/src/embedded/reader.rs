@@ -72,8 +72,8 @@ impl Readers {
         task.await.map_err(|error| Error::Unavailable(format!("the read was lost: {error}")))?
     }
 
-    /// Reads in a transaction that belongs to the same state as the index. The epoch tells: if the tables have moved
-    /// on, the writer is about to publish the index for them, and the read is tried again.
+    /// Reads in a transaction that belongs to the same state as the index. It compares the epoch: if the tables are
+    /// newer, the writer is about to publish the index for them, and the read is retried.
     ///
     /// `read` is called once at most, which lets it take values by move.
     fn within<S, T>(
@@ -111,7 +111,7 @@ impl Readers {
         idle.map_or_else(|| connect(&self.path, ConnectionRole::Reader), Ok)
     }
 
-    /// Drops the connection of a store that was closed meanwhile, so that its files are really closed.
+    /// Drops the connection if the store was closed, so that its files are really closed.
     fn put_back(&self, connection: Connection) {
         if self.shared.open().is_ok() {
             self.idle.lock().push(connection);

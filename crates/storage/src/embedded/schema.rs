@@ -17,7 +17,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::failure::reading;
 use crate::Error;
 
-/// `lwst`: tells our files from those of others.
+/// `lwst`: identifies the files of this engine.
 const APPLICATION: i32 = 0x6c77_7374;
 
 /// The version of the layout below.

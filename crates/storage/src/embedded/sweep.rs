@@ -16,7 +16,7 @@ use super::schema::{revision, sql};
 /// The rows that a span marks for deletion: half a megabyte of memory at most, and enough to find neighbours.
 const SPAN: usize = 8192;
 
-/// A row to delete; with the key if it is a deletion, after which the key is gone for good.
+/// A row to delete; with the key if it is a deletion record, after which the key is removed from the table of keys.
 type Doomed = (Revision, Option<Arc<str>>);
 
 /// The progress of a sweep.
@@ -27,7 +27,7 @@ type Doomed = (Revision, Option<Arc<str>>);
 pub(super) struct Sweep {
     /// Everything up to here is cleared, as the database says.
     swept: Revision,
-    /// The revision at which reading the span goes on.
+    /// The revision at which reading the span continues.
     next: Revision,
     /// The rows that the span marked, the first to delete at the end.
     doomed: Vec<Doomed>,
@@ -85,7 +85,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Orders what is doomed. A deletion that a later change replaced comes twice; its key must not be forgotten.
+    /// Sorts the rows to delete. A deletion that a later change replaced is listed twice; its key must not be removed.
     fn close_span(&mut self, end: Revision) {
         self.end = Some(end);
         self.doomed.sort_unstable_by_key(|(at, key)| (*at, key.is_none()));
@@ -93,7 +93,7 @@ impl Sweep {
         self.doomed.reverse();
     }
 
-    /// Deletes some of what is doomed, within a transaction. Returns the keys that are gone.
+    /// Deletes some of the collected rows, within a transaction. Returns the keys that were removed.
     ///
     /// At most `rows` rows, so that a step stays within milliseconds however large the span is. The progress is part
     /// of the same transaction.

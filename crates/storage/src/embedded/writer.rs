@@ -89,10 +89,10 @@ impl<'c> EngineWriter<'c> {
         })
     }
 
-    /// Works until asked to close, or until nobody can ask any more.
+    /// Runs until it is closed, or until all senders are dropped.
     ///
-    /// An iteration is: receive, commit, publish, answer, one step of upkeep. Nobody waits for upkeep except the
-    /// writes that arrive during its few milliseconds.
+    /// An iteration is: receive, commit, publish, answer, one step of upkeep. Only writes that arrive during the few
+    /// milliseconds of upkeep wait for it.
     pub(super) fn run(mut self, mut inbox: mpsc::Receiver<WriterRequest>) {
         let mut requests = Vec::with_capacity(self.options.batch);
         let mut closing = Vec::new();
@@ -119,7 +119,7 @@ impl<'c> EngineWriter<'c> {
         closing.into_iter().for_each(|answer| drop(answer.send(Ok(()))));
     }
 
-    /// Waits for requests, unless there are some left or there is upkeep to do meanwhile. False at the end.
+    /// Waits for requests, unless some are left or upkeep is due. False at the end.
     ///
     /// While upkeep is due it only polls, so that an idle store works through its upkeep at full speed.
     fn receive(&self, inbox: &mut mpsc::Receiver<WriterRequest>, requests: &mut Vec<WriterRequest>) -> bool {
@@ -217,7 +217,7 @@ impl<'c> EngineWriter<'c> {
     ) -> rusqlite::Result<Staged> {
         let mut staged = Staged::default();
         let mut outcome = self.statements.begin.execute([]).map(drop);
-        // Nobody else changes the index, so the lock can be held while the transaction is put together.
+        // Only this thread changes the index, so the lock can be held while the transaction is built.
         let index = self.shared.index.read();
         let (shared, statements) = (&self.shared, std::cell::RefCell::new(&mut self.statements));
         let staging = std::cell::RefCell::new(&mut staged);
@@ -260,7 +260,7 @@ impl<'c> EngineWriter<'c> {
         Ok(staged)
     }
 
-    /// Shows durable changes to readers, then to those who follow the log.
+    /// Publishes durable changes to readers, then to followers of the log.
     ///
     /// The index comes first: a cursor that is woken by the tail may read at the revision it was given.
     fn publish(&mut self, staged: Staged) {
@@ -288,13 +288,13 @@ impl<'c> EngineWriter<'c> {
             self.upkeep_step(writes);
         }
         if self.unmoved_bytes > self.options.checkpoint_bytes {
-            // If the checkpointer is at work already, it will hear of this the next time.
+            // If the checkpointer is busy, it is notified with a later batch.
             let _ = self.checkpointer.try_send(());
         }
     }
 
-    /// Empties the write-ahead log on a full disk. What was taken there has its place in the file only while the reserve
-    /// has room for both: later, the log could neither be moved nor grow, and nothing would free space again.
+    /// Empties the write-ahead log on a full disk. Its content fits into the database file only while the reserve has
+    /// room for both: later, the log could neither be checkpointed nor grow, and no space could be freed again.
     pub(super) fn move_log(&mut self) {
         match checkpoint::finish(self.connection) {
             Ok(()) => self.unmoved_bytes = 0,
@@ -302,7 +302,7 @@ impl<'c> EngineWriter<'c> {
         }
     }
 
-    /// Leaves the transaction and refuses writes from now on. Reads go on: nothing that they see has changed.
+    /// Leaves the transaction and refuses writes from now on. Reads continue: their data has not changed.
     ///
     /// Damage of one value is the exception: the batch fails, and the store stays open for writes.
     pub(super) fn fail(&mut self, cause: &rusqlite::Error) -> Error {
@@ -348,7 +348,7 @@ impl<'c> EngineWriter<'c> {
         }
     }
 
-    /// Finds out whether a disk that failed works again. A full one must have room for the reserve, or the file must have as
+    /// Checks whether a disk that failed works again. A full one must have room for the reserve, or the file must have as
     /// much room inside.
     ///
     /// The reserve must be back before writes are accepted, or a disk with a few free kilobytes would change its

@@ -51,7 +51,7 @@ impl Keyspace {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] for bytes that are not UTF-8: somebody else writes under the prefix.
+    /// [`Error::Corrupt`] for bytes that are not UTF-8: another program writes under the prefix.
     fn own_key(&self, key: &[u8]) -> Result<Arc<str>, Error> {
         let key = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&*self.prefix));
         key.map(Arc::from)
@@ -78,7 +78,7 @@ impl Keyspace {
         Ok(Some(Batch { changes: changes.into(), upto }))
     }
 
-    /// Returns the change that an event of etcd describes, with the key as the caller knows it.
+    /// Returns the change that an event of etcd describes, with the key without the prefix.
     fn change(&self, event: &Event) -> Result<Option<Change>, Error> {
         let Some(kv) = event.kv() else { return Ok(None) };
         let value = match event.event_type() {

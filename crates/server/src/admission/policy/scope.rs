@@ -160,7 +160,7 @@ pub(crate) struct PolicyScope<'a> {
     computed: Vec<OnceLock<Result<Value<'a>, EvalError>>>,
     /// The scope itself, by which the value `variables` leads back to these cells.
     own: OnceLock<&'a PolicyScope<'a>>,
-    /// Match conditions know the name of `namespaceObject`, but it is null for them, as in kube-apiserver.
+    /// In match conditions `namespaceObject` is declared but null, as in kube-apiserver.
     hides_namespace: bool,
 }
 

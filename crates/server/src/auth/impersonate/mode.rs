@@ -22,9 +22,9 @@ pub(super) enum Mode {
     ArbitraryNode,
     /// A service account.
     ServiceAccount,
-    /// Anybody else.
+    /// Any other user.
     UserInfo,
-    /// Anybody, for any request.
+    /// Any user, for any request.
     Legacy,
 }
 
@@ -71,8 +71,8 @@ impl Mode {
         }
     }
 
-    /// The verb that the user who impersonates needs. Constrained modes have one each, so that they can be granted
-    /// apart.
+    /// The verb that the impersonating user needs. Each constrained mode has its own, so that they can be granted
+    /// separately.
     fn verb(self) -> String {
         match self {
             Self::Legacy => "impersonate".to_owned(),
@@ -106,7 +106,7 @@ impl Mode {
         User { name, uid, groups, extra }
     }
 
-    /// Nodes and service accounts have groups of their own unless others are asked for.
+    /// Nodes and service accounts have their usual groups unless others are requested.
     fn groups(self, wanted: &Impersonation) -> Vec<String> {
         if !wanted.groups.is_empty() {
             return wanted.groups.clone();
@@ -153,7 +153,7 @@ impl ModeCheck<'_> {
         self.extra(&verb)
     }
 
-    /// Asks the authorizers about the user who impersonates.
+    /// Authorizes the impersonating user.
     fn may(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         self.authorizer.require(self.requester, attributes)
     }
@@ -162,8 +162,8 @@ impl ModeCheck<'_> {
         attributes.refusal(self.requester, why)
     }
 
-    /// Checks the permission to take a user name. Names of service accounts and nodes are checked as what they stand
-    /// for, so that a permission on `users` does not include them.
+    /// Checks the permission to take a user name. Names of service accounts and nodes are checked as such, so that a
+    /// permission on `users` does not include them.
     fn name(&self, verb: &str) -> Result<(), Status> {
         let name = self.wanted.name.as_str();
         let group = self.mode.group();

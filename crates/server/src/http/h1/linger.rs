@@ -23,7 +23,7 @@ pub(super) async fn linger<S: AsyncRead + Unpin>(io: &mut S) {
     let _ = timeout(TIME, discard(io)).await;
 }
 
-/// Reads and forgets what the client still sends, within a bound, so that it gets to read the response before the
+/// Reads and discards what the client still sends, within a bound, so that it gets to read the response before the
 /// connection is reset.
 async fn discard<S: AsyncRead + Unpin>(io: &mut S) {
     let mut buffer = vec![0; BUFFER];

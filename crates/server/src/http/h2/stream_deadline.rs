@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::http::metered::{ProcessorMeter, metered};
 
 tokio::task_local! {
-    /// hyper makes a stream's task and knows nothing of answers; a body finds its deadline here.
+    /// Task-local, because hyper spawns the task of a stream; a body finds its deadline here.
     static STREAM_DEADLINE: StreamDeadline;
 }
 
@@ -83,7 +83,7 @@ async fn run_until_deadline(stream: impl Future) {
         if stream.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        // The deadline moves only while the stream is polled: nobody needs to tell us.
+        // The deadline moves only while the stream is polled, so no wake-up is needed.
         let Some(end) = deadline.end() else { return Poll::Pending };
         if clock.deadline() != end {
             clock.as_mut().reset(end);

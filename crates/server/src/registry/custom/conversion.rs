@@ -84,7 +84,7 @@ impl Conversion {
         Ok(ConversionReviewBody { version, uid, body: json::encode(&review).into() })
     }
 
-    /// Drops what the version does not know. A version that is stored also gets its defaults.
+    /// Prunes unknown fields of the version. The storage version also gets its defaults.
     pub(crate) fn accept(&self, object: &mut Value, wanted: &str) {
         self.stages.accept(object, wanted, wanted == self.stored_api_version);
     }
@@ -257,8 +257,8 @@ struct ConversionCache {
 type ConversionPlace = (Arc<str>, Revision);
 
 impl ConversionCache {
-    /// Returns a conversion that is remembered. One of the old generation moves to the young one, and so survives the
-    /// next change of generations.
+    /// Returns a cached conversion. One of the old generation moves to the young one, and so survives the next change
+    /// of generations.
     fn get(&mut self, place: &ConversionPlace) -> Option<Bytes> {
         if let Some(found) = self.young.get(place) {
             return Some(found.clone());

@@ -23,7 +23,7 @@ type HashKey = (Arc<str>, Arc<str>);
 /// The hash of a document and the resources that it describes.
 #[derive(Debug)]
 struct KeptHash {
-    /// Weak, so that a definition that is gone is not kept alive by a number about it.
+    /// Weak, so that a hash does not keep a deleted definition alive.
     described: Vec<Weak<Resource>>,
     hash: Arc<str>,
 }

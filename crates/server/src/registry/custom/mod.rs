@@ -31,7 +31,7 @@ use crate::registry::resource::{Presenter, Resource, SubresourceInfo, type_prefi
 pub(crate) const PATCH_TYPES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
-/// The finalizer that holds a definition until its objects are gone.
+/// The finalizer that holds a definition until its objects are deleted.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -117,7 +117,7 @@ fn subresources(definition: &Definition, version: &Version) -> Vec<SubresourceIn
 }
 
 /// Shows stored objects as a version has them: those older than the definition with the fields it has now, and those
-/// stored in another version without what this one does not know.
+/// stored in another version without fields that this one does not have.
 fn presenter(stages: Stages, since: Revision) -> Presenter {
     Presenter::new(move |object: &Object| {
         let old = object.revision() < since;

@@ -14,7 +14,7 @@ use listwatch_merge::patch::{self, ListKind, MapKind, PatchStrategy, Shape};
 /// A word and a tag, copied at each step of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CustomNode<'a> {
-    /// An object with metadata of its own: the whole object, or one embedded in it.
+    /// An object with metadata: the whole object, or one embedded in it.
     Resource(&'a Schema),
     /// A described value.
     Known(&'a Schema),
@@ -25,7 +25,7 @@ pub(super) enum CustomNode<'a> {
 }
 
 impl<'a> CustomNode<'a> {
-    /// An embedded object has metadata of its own.
+    /// An embedded object has metadata.
     fn known(schema: &'a Schema) -> Self {
         if schema.embedded { Self::Resource(schema) } else { Self::Known(schema) }
     }

@@ -271,8 +271,8 @@ impl Strategy for Custom {
     }
 }
 
-/// A status write changes nothing else, apart from who wrote it.
-/// Labels and annotations stay as stored, unlike for built-in kinds.
+/// A status write changes nothing else, apart from `managedFields`. Labels and annotations stay as stored, unlike for
+/// built-in kinds.
 fn keep_all_but_status(new: &mut Value, old: &Value) {
     let sent = std::mem::replace(new, old.clone());
     keep(new, &sent, "status");

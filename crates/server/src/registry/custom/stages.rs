@@ -17,7 +17,7 @@ use listwatch_wire::json::Value;
 /// stored.
 #[derive(Clone, Debug)]
 pub(super) struct Stages {
-    /// `group/version` of the version that is asked for.
+    /// `group/version` of the requested version.
     api_version: String,
     schema: Arc<Schema>,
     /// All versions, by their `group/version`.
@@ -54,7 +54,7 @@ impl Stages {
         }
     }
 
-    /// Drops from a converted object what its version does not know, and adds the defaults of that version if asked to.
+    /// Prunes unknown fields of a converted object, and adds the defaults of its version if `defaults` is set.
     pub(super) fn accept(&self, object: &mut Value, version: &str, defaults: bool) {
         let Some((_, schema)) = self.all.iter().find(|(name, _)| name == version) else { return };
         prune(schema, object);

@@ -83,7 +83,7 @@ impl StreamAdmission {
     ///
     /// # Errors
     ///
-    /// 401 if the credentials have ended meanwhile, 403, 404, 405, 400, 429 without seats.
+    /// 401 if the credentials have expired, 403, 404, 405, 400, 429 without seats.
     async fn admit_watch(
         &self,
         request: Arc<RequestInfo>,

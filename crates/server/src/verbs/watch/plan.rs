@@ -23,9 +23,9 @@ use crate::respond::table::Include;
 use crate::verbs::watch::format::EventFormat;
 use crate::verbs::watch::writer::{EventWriter, InitialState};
 
-/// A watch that was asked for in good form.
+/// A valid watch request.
 ///
-/// Reading the request and beginning are apart because a stream admits several watches before the first begins.
+/// Parsing and starting are separate because a stream admits several watches before the first starts.
 #[derive(Debug)]
 pub(crate) struct WatchPlan {
     pub(crate) form: ResponseForm,

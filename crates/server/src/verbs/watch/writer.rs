@@ -26,7 +26,7 @@ const CLOCK_EVERY: usize = 16;
 pub(crate) struct EventWriter {
     format: EventFormat,
     ticket: WatchTicket,
-    /// Where long work waits, so that many watches of one user hold up nobody.
+    /// Turns for long work, so that many watches of one user do not delay others.
     turns: UserTurns,
 }
 
@@ -68,7 +68,7 @@ impl EventWriter {
         self.format.is_binary()
     }
 
-    /// True if an event could not be encoded: the watch must not go on without it.
+    /// True if an event could not be encoded: the watch must end rather than skip it.
     pub(super) fn is_broken(&self) -> bool {
         self.format.is_broken()
     }
@@ -90,7 +90,7 @@ impl EventWriter {
         bookmark
     }
 
-    /// The end of a watch that cannot go on.
+    /// The end of a watch that cannot continue.
     pub(super) fn error(&self, status: &Status) -> Bytes {
         let line = self.format.error(status);
         self.ticket.mark(&line);

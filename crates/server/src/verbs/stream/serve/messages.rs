@@ -52,7 +52,7 @@ impl ServedStream {
         self.wanted.push_back(asked);
     }
 
-    /// In any stage: an id is taken from the message that names it until its end is told.
+    /// In any stage: an id is in use from its message until its end is sent.
     pub(super) fn contains(&self, id: &str) -> bool {
         self.live.contains(id)
             || self.wanted.iter().any(|asked| asked.id == id)

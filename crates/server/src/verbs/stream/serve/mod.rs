@@ -39,7 +39,7 @@ pub(super) struct ServedStream {
     admission: StreamAdmission,
     ticket: StreamTicket,
     live: Subscriptions,
-    /// Subscriptions that nobody has looked at yet.
+    /// Subscriptions that are not processed yet.
     wanted: VecDeque<Subscription>,
     admitting: Option<Admitting>,
     /// Watches that may begin, in this order.
@@ -87,7 +87,7 @@ impl WatchBody for ServedStream {
         self.ticket.inbox.has_room()
     }
 
-    /// A message that cannot be read, or for which there is no room, is answered on the stream and does not end it.
+    /// A message that cannot be parsed, or for which there is no room, is answered on the stream and does not end it.
     fn receive(&mut self, message: Bytes) {
         let received = ClientMessage::parse(&message).map_err(Status::bad_request).and_then(|message| {
             self.ticket.inbox.put(message).map_err(|full| Status::too_many_requests(full.to_string(), 1))
@@ -222,7 +222,7 @@ impl ServedStream {
         }
     }
 
-    /// Ends the subscription of a cursor that cannot go on.
+    /// Ends the subscription of a cursor that cannot continue.
     fn on_lost_cursor(&mut self, slot: WatchSlot, lost: Lost) {
         let Some(id) = self.live.id(slot) else { return };
         match lost {
@@ -233,7 +233,7 @@ impl ServedStream {
         }
     }
 
-    /// Ends a subscription in good order. A bookmark comes before, so that the client goes on from there.
+    /// Ends a subscription normally. A bookmark precedes the end, so that the client can resume from there.
     fn finish(&mut self, id: &str) {
         self.bookmark();
         self.remove(id);
@@ -268,7 +268,7 @@ impl ServedStream {
         self.schedule();
     }
 
-    /// Tells how far all subscriptions are, if that is news.
+    /// Sends the common position of all subscriptions, if it has advanced.
     fn bookmark(&mut self) {
         if !self.taken.is_empty() {
             return;
