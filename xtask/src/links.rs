@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_link_to_nothing_is_noticed() {
-        assert!(leads_somewhere(Path::new("README.md"), "ARCHITECTURE.md#the-rooms-of-the-server"));
+        assert!(leads_somewhere(Path::new("README.md"), "ARCHITECTURE.md#the-modules-of-the-server"));
         assert!(!leads_somewhere(Path::new("README.md"), "ARCHITECTURE.md#x"));
         assert!(leads_somewhere(Path::new("docs/x.md"), "../README.md"));
         assert!(!leads_somewhere(Path::new("README.md"), "no/such.md"));

@@ -1,4 +1,4 @@
-//! [`Server`] and [`Handle`]: puts the rooms together, starts and stops them.
+//! [`Server`] and [`Handle`]: starting and stopping all modules of the server.
 //!
 //! The order of [`Server::start`] matters. The listener is bound first, so that the port is known for certificates
 //! and the `kubernetes` Service; the cache is loaded before anything reads it; definitions are restored and bootstrap

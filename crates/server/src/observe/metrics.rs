@@ -29,7 +29,7 @@ pub struct Metrics {
     pub(crate) errors: RecentErrors,
 }
 
-/// Returns the metrics of requests, watches and tasks in Prometheus text form. Other rooms append theirs.
+/// Returns the metrics of requests, watches and tasks in Prometheus text form. Other modules append theirs.
 pub(crate) fn prometheus(metrics: &Metrics) -> String {
     let mut out = String::new();
     requests(&metrics.requests, &mut out);

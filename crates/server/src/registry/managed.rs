@@ -1,6 +1,6 @@
 //! [`Tracking`]: the part of a request that `metadata.managedFields` records: manager, version, subresource, time.
 //!
-//! It is in this room because strategies take it; `pipeline/managed.rs` makes one from a request. The sets of fields,
+//! It is in this module because strategies take it; `pipeline/managed.rs` makes one from a request. The sets of fields,
 //! and what server-side apply does with them, are in [`listwatch_merge::apply`].
 
 use listwatch_merge::apply::{FieldManager, FieldSet};

@@ -1,8 +1,8 @@
 //! [`Target`]: one object of a resource by namespace and name, its storage key, and the errors about it.
 //!
 //! Every error about an object names group, resource and name the way kube-apiserver does, so they are made in one
-//! place; the exceptions are commented where they occur. Preconditions on uid and resourceVersion are checked here
-//! for all verbs. Checks of a body against its path are added in `pipeline/target.rs`, since this room knows no
+//! place; the exceptions are commented where they occur. Preconditions on uid and resourceVersion are checked here for
+//! all verbs. Checks of a body against its path are added in `pipeline/target.rs`, since this module does not depend on
 //! requests.
 
 use std::sync::Arc;

@@ -6,8 +6,7 @@
 //! [`crate::pipeline::transaction`].
 //!
 //! Subresources that show the object itself, such as `status`, do not come here: they are views
-//! ([`crate::registry::view`]) of the ordinary verbs. Before this room are `verbs/create.rs`, `update.rs` and
-//! `patch.rs`.
+//! ([`crate::registry::view`]) of the ordinary verbs. The callers are `verbs/create.rs`, `update.rs` and `patch.rs`.
 
 pub(crate) mod connect;
 pub(crate) mod pods;
