@@ -24,11 +24,7 @@ pub(crate) fn steps() -> Vec<Step> {
             about: "crates and modules of the server depend only on what ARCHITECTURE.md allows; its file names exist",
             run: modules::check,
         },
-        Step {
-            name: "names",
-            about: "type names are unique in the workspace",
-            run: house::names::check,
-        },
+        Step { name: "names", about: "type names are unique in the workspace", run: house::names::check },
         Step {
             name: "words",
             about: "a doc comment begins with a noun phrase or a verb",

@@ -36,7 +36,7 @@
 //! Types with fields are declared with [`Type::object`]; those that expressions construct (`JSONPatch{op: "add"}`) with
 //! [`Type::message`] and [`Env::with_type`]; they come out as [`Value::Struct`], and as JSON with [`to_json`]. Schemas of
 //! custom resources become types with [`Decl::from_schema`]. Lazily computed variables are a [`HostObject`]. The variable
-//! `authorizer` is [`Value::authorizer`] over an [`Authorizer`] of the host.
+//! `authorizer` is [`Value::authorizer`] over an [`ExpressionAuthorizer`] of the host.
 //!
 //! # Bounds
 //!
@@ -78,7 +78,7 @@ pub use env::{Env, Version};
 pub use error::{COST_LIMIT_EXCEEDED, EvalError};
 pub use eval::{Activation, Variables};
 pub use issues::{Issue, Issues};
-pub use library::authz::{AccessCheck, AccessDecision, AccessRequest, Authorizer};
+pub use library::authz::{AccessCheck, AccessDecision, AccessRequest, ExpressionAuthorizer};
 pub use library::cidr::Cidr;
 pub use library::format::Format;
 pub use library::quantity::QuantityValue;

@@ -28,7 +28,7 @@ pub use warnings::warnings;
 /// The registry makes the paths of a kind from it, so a change would leave stored objects under keys that are no longer
 /// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum DefinitionScope {
     /// Objects belong to a namespace; their path has one.
     Namespaced,
     /// Objects have no namespace.
@@ -65,7 +65,7 @@ pub struct Names {
 /// Cheap to clone: schema, JSON and rules are behind `Arc`s, because the registry hands a version to every request.
 #[derive(Clone, Debug)]
 #[doc(alias = "CustomResourceDefinitionVersion")]
-pub struct Version {
+pub struct DefinitionVersion {
     /// For example `v1beta1`.
     pub name: String,
     /// True if the version is served.
@@ -162,7 +162,7 @@ pub struct Definition {
     /// The API group.
     pub group: String,
     /// `Namespaced` or `Cluster`; it decides the paths and cannot change.
-    pub scope: Scope,
+    pub scope: DefinitionScope,
     /// The names of the kind.
     pub names: Names,
     /// The names that were accepted; empty until they are.
@@ -170,7 +170,7 @@ pub struct Definition {
     /// Empty names of a new definition collide with nothing, because absent names are never compared.
     pub accepted: Names,
     /// All versions, in the declared order.
-    pub versions: Vec<Version>,
+    pub versions: Vec<DefinitionVersion>,
     /// The webhook that converts between them; `None` if they differ in name only.
     pub conversion: Option<ConversionWebhook>,
     /// True if the condition `Established` holds. Once true, it stays.
@@ -193,13 +193,17 @@ impl Definition {
         let spec = object.get("spec")?;
         let group = text(spec, "group")?.to_owned();
         let names = spec.get("names")?.to_type::<Names>().ok()?;
-        let scope = if text(spec, "scope")? == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
+        let scope = if text(spec, "scope")? == "Cluster" {
+            DefinitionScope::Cluster
+        } else {
+            DefinitionScope::Namespaced
+        };
         let versions = spec.get("versions")?.as_array()?;
         Some(Self {
             name: text(object.get("metadata")?, "name")?.to_owned(),
             versions: versions
                 .iter()
-                .map(|v| Version::read(v, versions, &group, &names.kind))
+                .map(|v| DefinitionVersion::read(v, versions, &group, &names.kind))
                 .collect::<Option<_>>()?,
             accepted: object
                 .pointer("/status/acceptedNames")
@@ -218,12 +222,12 @@ impl Definition {
     ///
     /// `None` only for a definition that no validation would accept.
     #[must_use]
-    pub fn storage_version(&self) -> Option<&Version> {
+    pub fn storage_version(&self) -> Option<&DefinitionVersion> {
         self.versions.iter().find(|version| version.storage)
     }
 }
 
-impl Version {
+impl DefinitionVersion {
     /// Reads a version; none if its schema is deeper than it can be walked.
     fn read(value: &Value, all: &[Value], group: &str, kind: &str) -> Option<Self> {
         let name = text(value, "name")?.to_owned();

@@ -29,6 +29,7 @@ pub enum OnExpired {
 /// Options of a [`Pager`]: a bound on memory, and a decision about consistency.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
+#[doc(alias = "ListPager")]
 pub struct PagerOptions {
     /// The most pages that may wait to be consumed. Default 2; a page is typically half a megabyte.
     pub prefetch: usize,

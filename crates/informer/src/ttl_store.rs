@@ -46,6 +46,7 @@ impl Default for TtlOptions {
 /// assert_eq!(seen.get("a", now + Duration::from_secs(11)), None);
 /// ```
 #[derive(Clone)]
+#[doc(alias = "ExpirationCache")]
 pub struct TtlStore<K, V> {
     ttl: Option<Duration>,
     /// Touched by writes only, so that the oldest entry is always the first to expire.

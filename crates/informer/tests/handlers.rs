@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use listwatch::lister_watcher::{InMemory, Scripted, WatchEvent};
 use listwatch::processor::{FilteringHandler, HandlerFuncs, RunOn};
-use listwatch::{Event, HandlerOptions, Revision};
+use listwatch::{Event, HandlerOptions, Registration, Revision};
 use serde_json::{Value, json};
 use support::informer::{Informer, Log, events, page, pod, settle, synced};
 use support::object;
@@ -117,24 +117,26 @@ async fn a_panicking_handler_attempts_every_event_after_a_pause_and_still_syncs(
     assert_eq!((calls.load(Ordering::Relaxed), handler.status().panics), (4, 4));
 }
 
-/// The replay is told before anything newer, and the handler has synced only when the last call of it has returned.
+/// Adds a handler that logs an event only after it has taken a permit of the returned semaphore.
+fn gated(informer: &Informer, permits: usize) -> (Registration<Value>, Log, Arc<Semaphore>) {
+    let (log, gate) = (Log::default(), Arc::new(Semaphore::new(permits)));
+    let (inner, inner_gate) = (log.clone(), Arc::clone(&gate));
+    let handler = move |event: Event<Value>| {
+        let (log, gate) = (inner.clone(), Arc::clone(&inner_gate));
+        async move {
+            gate.acquire().await.unwrap().forget();
+            log.push(&event);
+        }
+    };
+    let registration = informer.add_async_event_handler(handler, HandlerOptions::default()).unwrap();
+    (registration, log, gate)
+}
+
+/// The replay is delivered before anything newer, and the handler has synced only when the last call of it has returned.
 #[tokio::test(start_paused = true)]
 async fn a_late_handler_hears_what_is_there_and_syncs_when_it_has() {
     let (source, informer) = synced(&["a", "b"]).await;
-    let (log, gate) = (Log::default(), Arc::new(Semaphore::new(0)));
-    let (inner, inner_gate) = (log.clone(), Arc::clone(&gate));
-    let late = informer
-        .add_async_event_handler(
-            move |event: Event<Value>| {
-                let (log, gate) = (inner.clone(), Arc::clone(&inner_gate));
-                async move {
-                    gate.acquire().await.unwrap().forget();
-                    log.push(&event);
-                }
-            },
-            HandlerOptions::default(),
-        )
-        .unwrap();
+    let (late, log, gate) = gated(&informer, 0);
     let last = source.put(&pod("a")).unwrap();
     informer.store().wait_for(last).await.unwrap();
     gate.add_permits(1);
@@ -171,20 +173,7 @@ async fn joining_a_large_cache_costs_the_informer_nothing() {
 async fn removal_discards_and_draining_delivers() {
     for drain in [false, true] {
         let (source, informer) = synced(&[]).await;
-        let (log, gate) = (Log::default(), Arc::new(Semaphore::new(1)));
-        let (inner, inner_gate) = (log.clone(), Arc::clone(&gate));
-        let handler = informer
-            .add_async_event_handler(
-                move |event: Event<Value>| {
-                    let (log, gate) = (inner.clone(), Arc::clone(&inner_gate));
-                    async move {
-                        gate.acquire().await.unwrap().forget();
-                        log.push(&event);
-                    }
-                },
-                HandlerOptions::default(),
-            )
-            .unwrap();
+        let (handler, log, gate) = gated(&informer, 1);
         let mut last = source.revision();
         for number in 0..1000 {
             last = source.put(&pod(&format!("{number}"))).unwrap();

@@ -48,7 +48,7 @@ use crate::lifecycle::definitions::Definitions;
 use crate::lifecycle::first_objects;
 use crate::listen;
 use crate::listen::tls::{CertificateSource, Tls};
-use crate::observe::Metrics;
+use crate::observe::ServerMetrics;
 use crate::options::{AuditOptions, Options, Security};
 use crate::outbound::WebhookClient;
 use crate::outbound::tls::FrontProxyIdentity;
@@ -181,7 +181,7 @@ impl Server {
             front_proxy: Some(forwarding),
             fairness,
             options,
-            metrics: Metrics::default(),
+            metrics: ServerMetrics::default(),
             allocator,
             openapi: Hashes::default(),
         });

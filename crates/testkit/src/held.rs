@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use listwatch_wire::delta::{DeltaError, DeltaEvent};
-use listwatch_wire::event::{Event, EventType};
+use listwatch_wire::event::{EventType, WireEvent};
 use listwatch_wire::json::raw;
 use listwatch_wire::{ObjectKey, Revision};
 
@@ -22,7 +22,7 @@ impl DeltaBases {
     }
 
     /// Keeps, or removes, the object of an event with a whole object.
-    pub(crate) fn take(&mut self, event: &Event) {
+    pub(crate) fn take(&mut self, event: &WireEvent) {
         let text = |path: &[&str]| raw::lookup(&event.object, path).and_then(raw::scalar).unwrap_or_default();
         let key = ObjectKey::namespaced(text(&["metadata", "namespace"]), text(&["metadata", "name"]));
         match event.event_type {
@@ -39,7 +39,7 @@ impl DeltaBases {
     ///
     /// If the object is not held, is held at another revision or with another uid, or the result has another
     /// checksum.
-    pub(crate) fn apply(&mut self, event: &Event) -> Result<(Vec<u8>, Revision), DeltaError> {
+    pub(crate) fn apply(&mut self, event: &WireEvent) -> Result<(Vec<u8>, Revision), DeltaError> {
         let delta = DeltaEvent::parse(event.event_type, &event.object)?;
         let key = ObjectKey::namespaced(delta.namespace, delta.name);
         let base = self.0.get(&key).ok_or(DeltaError::NoBase)?;

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, BodyStream};
 use kube::client::Body;
 use listwatch_wire::Revision;
 use listwatch_wire::delta;
-use listwatch_wire::event::{Decoder, DecoderOptions, Event, EventType};
+use listwatch_wire::event::{Decoder, DecoderOptions, EventType, WireEvent};
 use serde_json::Value;
 
 use crate::held::DeltaBases;
@@ -198,7 +198,7 @@ impl RawWatch {
     }
 
     /// Resolves a delta against what is held, so that the checks see whole objects.
-    fn frame(&mut self, event: &Event) -> Result<Frame, RawError> {
+    fn frame(&mut self, event: &WireEvent) -> Result<Frame, RawError> {
         let Some(held) = &mut self.held else { return frame(event.event_type, &event.object) };
         if !event.is_delta {
             held.take(event);

@@ -27,6 +27,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 #[doc(alias = "NamespacedName")]
 #[doc(alias = "ObjectRef")]
+#[doc(alias = "MetaNamespaceKeyFunc")]
 pub struct ObjectKey {
     text: Arc<str>,
     /// The offset of the name: zero for cluster-scoped objects, else just behind the slash.

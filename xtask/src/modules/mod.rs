@@ -46,7 +46,10 @@ pub(crate) fn check() -> anyhow::Result<Outcome> {
         }
     }
     let (modules, files) = (server::check()?, documents::check()?);
-    Ok(Outcome::Passed(format!("{} packages, {modules} modules of the server, {files} files named", RULES.len())))
+    Ok(Outcome::Passed(format!(
+        "{} packages, {modules} modules of the server, {files} files named",
+        RULES.len()
+    )))
 }
 
 fn tree(package: &str) -> anyhow::Result<String> {

@@ -30,7 +30,9 @@ pub(super) fn check() -> anyhow::Result<usize> {
     }
     let mut wrong = Vec::new();
     visit(&root().join("crates/server/src"), &mut |path, source| {
-        let Some(module) = module_of(path).filter(|module| !BETWEEN.contains(&module.as_str())) else { return };
+        let Some(module) = module_of(path).filter(|module| !BETWEEN.contains(&module.as_str())) else {
+            return;
+        };
         if !table.contains_key(&module) {
             wrong.push(format!("{}: {module} has no row", path.display()));
             return;

@@ -31,7 +31,7 @@ const TEXT_LINES: usize = 50;
 /// The last desired state, by key, and every acknowledgement.
 /// Grows with the run, because the verdict needs all of it.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct WrittenValues {
     pub(crate) last: BTreeMap<ObjectKey, String>,
     pub(crate) acknowledged: Vec<Acknowledged>,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Wishes {
 ///
 /// The pace is one interval per writer, which catches up after a slow write, so the rate is kept as long as the
 /// server can keep it.
-pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<Wishes> {
+pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<WrittenValues> {
     let DemoArguments { seconds, rate, writers: count, objects, .. } = demo.arguments;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(seconds);
     let mut writers = JoinSet::new();
@@ -49,30 +49,30 @@ pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<Wishes> {
         // Writes are assigned round-robin; with a multiple of the writers, no two of them share an object.
         let objects = objects.next_multiple_of(count);
         writers.spawn(async move {
-            let mut wishes = Wishes::default();
+            let mut values = WrittenValues::default();
             let mut pace = tokio::time::interval(Duration::from_secs_f64(f64::from(count) / f64::from(rate)));
-            for wish in (writer..).step_by(count as usize) {
+            for value in (writer..).step_by(count as usize) {
                 pace.tick().await;
                 if tokio::time::Instant::now() >= deadline || !counters.is_writing() {
                     break;
                 }
-                let name = format!("wish-{}", wish % objects);
-                wishes.write(&raw, &collection, &counters, &name, wish).await?;
+                let name = format!("object-{}", value % objects);
+                values.write(&raw, &collection, &counters, &name, value).await?;
             }
-            anyhow::Ok(wishes)
+            anyhow::Ok(values)
         });
     }
-    let mut all = Wishes::default();
-    while let Some(wishes) = writers.join_next().await {
-        let wishes = wishes??;
-        all.last.extend(wishes.last);
-        all.acknowledged.extend(wishes.acknowledged);
+    let mut all = WrittenValues::default();
+    while let Some(values) = writers.join_next().await {
+        let values = values??;
+        all.last.extend(values.last);
+        all.acknowledged.extend(values.acknowledged);
     }
     demo.counters.end_writing();
     Ok(all)
 }
 
-impl Wishes {
+impl WrittenValues {
     /// Writes an object and records what the server acknowledged, which is later compared with the store's log.
     async fn write(
         &mut self,
@@ -80,13 +80,13 @@ impl Wishes {
         at: &TestCollection,
         counters: &DemoCounters,
         name: &str,
-        wish: u32,
+        value: u32,
     ) -> anyhow::Result<()> {
         let key = ObjectKey::namespaced(at.namespace(), name);
         let body = json!({
             "kind": "ConfigMap", "apiVersion": "v1",
             "metadata": {"name": name, "namespace": at.namespace(), "labels": {LABEL: "yes"}},
-            "data": {"wish": wish.to_string(), "sent": counters.now().to_string(), "text": TEXT.repeat(TEXT_LINES)},
+            "data": {"desired": value.to_string(), "sent": counters.now().to_string(), "text": TEXT.repeat(TEXT_LINES)},
         });
         let answer = if self.last.contains_key(&key) {
             raw.done(Method::PUT, &format!("{}/{name}", at.path()), Some(&body)).await?
@@ -94,7 +94,7 @@ impl Wishes {
             raw.done(Method::POST, &at.path(), Some(&body)).await?
         };
         counters.written.fetch_add(1, Ordering::Relaxed);
-        self.last.insert(key.clone(), wish.to_string());
+        self.last.insert(key.clone(), value.to_string());
         self.acknowledged.push(Acknowledged { key, object: Seen::from_object(answer) });
         Ok(())
     }
@@ -150,7 +150,7 @@ pub(crate) async fn end_of_watch(
 pub(crate) fn quick(demo: &Demo) -> impl FnMut(&Event<Value>) + Send + use<> {
     let (counters, queue) = (demo.counters.clone(), demo.queue.clone());
     move |event| {
-        if let Some(object) = event.object().filter(|object| !is_fulfilled(object)) {
+        if let Some(object) = event.object().filter(|object| !is_reconciled(object)) {
             if let Some(sent) = data(object, "sent").and_then(|text| text.parse().ok()) {
                 counters.record_latency(sent);
             }
@@ -178,7 +178,7 @@ pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
     let store = demo.informer.store().clone();
     Runner::new(move |job: Job<ObjectKey>| {
         let (raw, at, counters, store) = (raw.clone(), at.clone(), counters.clone(), store.clone());
-        async move { fulfil(&raw, &at, &counters, &store, &job.key).await }
+        async move { reconcile(&raw, &at, &counters, &store, &job.key).await }
     })
     .workers(4)
     .start(&demo.queue)
@@ -186,25 +186,25 @@ pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
 
 /// Reconciles one object: copies the desired value into `done`. A conflict is no error, because the event of the newer
 /// version queues the key again.
-async fn fulfil(
+async fn reconcile(
     raw: &RawClient,
     at: &TestCollection,
     counters: &DemoCounters,
     store: &Store<Value>,
     key: &ObjectKey,
 ) -> Result<Outcome, RawError> {
-    let Some(object) = store.get(key).filter(|object| !is_fulfilled(object)) else {
+    let Some(object) = store.get(key).filter(|object| !is_reconciled(object)) else {
         return Ok(Outcome::Done);
     };
     let mut body: Value =
         serde_json::from_slice(object.json()).map_err(|error| RawError::Malformed(error.to_string()))?;
     if let Some(fields) = body.get_mut("data").and_then(Value::as_object_mut) {
-        fields.insert("done".into(), data(&object, "wish").unwrap_or_default().into());
+        fields.insert("done".into(), data(&object, "desired").unwrap_or_default().into());
     }
     // The body has the resourceVersion of the cache: if there is a newer value, the server answers with a conflict, and
     // the event of that value queues the key again.
     match raw.call(Method::PUT, &format!("{}/{}", at.path(), key.name()), Some(&body)).await? {
-        (status, _) if status.is_success() => counters.fulfilled.fetch_add(1, Ordering::Relaxed),
+        (status, _) if status.is_success() => counters.reconciled.fetch_add(1, Ordering::Relaxed),
         (StatusCode::CONFLICT, _) => counters.retried.fetch_add(1, Ordering::Relaxed),
         (status, answer) => return Err(RawError::Refused(status, answer)),
     };
@@ -212,8 +212,8 @@ async fn fulfil(
 }
 
 /// Objects that the controller has written itself are done, which ends the cycle of its own events.
-pub(crate) fn is_fulfilled(object: &Object<Value>) -> bool {
-    data(object, "done").is_some_and(|done| data(object, "wish") == Some(done))
+pub(crate) fn is_reconciled(object: &Object<Value>) -> bool {
+    data(object, "done").is_some_and(|done| data(object, "desired") == Some(done))
 }
 
 pub(crate) fn data(object: &Object<Value>, field: &str) -> Option<String> {

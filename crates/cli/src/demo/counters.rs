@@ -24,7 +24,7 @@ pub(crate) struct DemoCounters {
     /// Events that the plain watch has received.
     pub(crate) delivered: AtomicU64,
     /// Objects that the controller has reconciled.
-    pub(crate) fulfilled: AtomicU64,
+    pub(crate) reconciled: AtomicU64,
     /// Fulfilments that met a newer version and were tried again.
     pub(crate) retried: AtomicU64,
     /// Set by the deadline or by a key. Writers look at it before each write.
@@ -59,7 +59,7 @@ impl DemoCounters {
             begin: Instant::now(),
             written: AtomicU64::new(0),
             delivered: AtomicU64::new(0),
-            fulfilled: AtomicU64::new(0),
+            reconciled: AtomicU64::new(0),
             retried: AtomicU64::new(0),
             writing_ended: AtomicBool::new(false),
             finished: AtomicBool::new(false),

@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::client::interrupted;
 use crate::terminal::{fitted, is_coloured, print};
-use actors::Wishes;
+use actors::WrittenValues;
 use counters::DemoCounters;
 
 /// The label of everything the demo writes; its informer asks for nothing else.
@@ -93,8 +93,8 @@ pub(crate) async fn run(arguments: DemoArguments) -> anyhow::Result<ExitCode> {
     quick.wait_synced().await;
     let controller = actors::controller(&demo);
 
-    let wishes = actors::write_all(&demo).await?;
-    let settled = tokio::time::timeout(PATIENCE, settle(&demo, &wishes)).await.is_ok();
+    let values = actors::write_all(&demo).await?;
+    let settled = tokio::time::timeout(PATIENCE, settle(&demo, &values)).await.is_ok();
     controller.shut_down().await;
     demo.informer.drain().await;
     let last = demo.server.engine().current().await?;
@@ -103,7 +103,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> anyhow::Result<ExitCode> {
     quitting.abort();
     // The terminal is restored; a closed pipe ends the demo here.
     picture.await??;
-    let verdict = verdict::reach(&demo, first, watch, &wishes, settled).await?;
+    let verdict = verdict::reach(&demo, first, watch, &values, settled).await?;
     print(fitted(&verdict.text(begin.elapsed(), is_coloured(&std::io::stdout()))))?;
     Ok(if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -120,7 +120,7 @@ impl Demo {
             raw: server.raw()?,
             collection: TestCollection::core("configmaps", "default"),
             informer: SharedInformer::new(source),
-            queue: Queue::new(workqueue::Options::new().name("wishes")),
+            queue: Queue::new(workqueue::Options::new().name("values")),
             counters: Arc::new(DemoCounters::new()),
             server,
         })
@@ -141,8 +141,8 @@ impl Demo {
 
 /// Waits until the controller has reconciled every object and the cache has the result. Polls without a bound: the
 /// caller gives up after [`PATIENCE`].
-async fn settle(demo: &Demo, wishes: &Wishes) {
-    while !verdict::unfulfilled(demo, wishes).is_empty()
+async fn settle(demo: &Demo, values: &WrittenValues) {
+    while !verdict::unreconciled(demo, values).is_empty()
         || !demo.queue.is_empty()
         || demo.queue.in_flight() > 0
     {

@@ -16,8 +16,8 @@ use ratatui::widgets::{Block, Paragraph, Sparkline, Wrap};
 use super::figures::Figures;
 
 pub(super) const TITLE: &str = "listwatch demo: a server, an informer and a controller in this process";
-pub(super) const LEGEND: &str = "Writers put wishes into ConfigMaps. The store orders them, a watch delivers them, the informer caches them and calls \
-     handlers, a worker fulfils each wish by writing again. At the end, what each part recorded is compared with the store's log.";
+pub(super) const LEGEND: &str = "Writers set desired values in ConfigMaps. The store orders the writes, a watch delivers them, the informer caches them and calls \
+     handlers, a worker reconciles each object by writing again. At the end, the records of all parts are compared with the store's log.";
 
 /// Measurements kept for the plots.
 const KEPT: usize = 240;
@@ -111,7 +111,7 @@ fn stations(figures: &Figures) -> [Station; 8] {
     let station = |name, colour, (value, rate), detail: String| Station { name, colour, value, rate, detail };
     let (p50, p99) = figures.latency;
     [
-        station("writers", Color::Yellow, count(figures.written), "wishes written".into()),
+        station("writers", Color::Yellow, count(figures.written), "desired values written".into()),
         station("store", Color::Magenta, count(figures.revision), "revision: one order of all writes".into()),
         station("watch", Color::Blue, count(figures.delivered), watched(figures)),
         station(
@@ -130,19 +130,19 @@ fn stations(figures: &Figures) -> [Station; 8] {
             "slow handler",
             Color::Red,
             count(figures.slow),
-            format!("events, {} ms each; it delays itself only", figures.slow_ms),
+            format!("events, {} ms each; delays no other handler", figures.slow_ms),
         ),
         station(
             "work queue",
             Color::Yellow,
             (grouped(figures.waiting as u64), figures.quick.per_second),
-            format!("keys wait, each once; {} in work", figures.in_work),
+            format!("keys waiting, each once; {} in work", figures.in_work),
         ),
         station(
             "worker ↺",
             Color::Yellow,
-            count(figures.fulfilled),
-            format!("wishes fulfilled, {} overtaken by newer ones", figures.retried),
+            count(figures.reconciled),
+            format!("objects reconciled, {} conflicts with newer values", figures.retried),
         ),
     ]
 }

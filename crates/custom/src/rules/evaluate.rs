@@ -137,10 +137,7 @@ impl EvaluateWalk {
                 return;
             }
             let before = node.list_keys.as_ref().and_then(|keys| known.get(&identity(item, keys)).copied());
-            let length = self.path.len();
-            self.path.push_str(&format!("[{index}]"));
-            self.node(child, item, before, ratchet.below(item, before));
-            self.path.truncate(length);
+            self.field(&format!("[{index}]"), child, item, before, ratchet);
         }
     }
 
@@ -167,7 +164,7 @@ impl EvaluateWalk {
         }
     }
 
-    /// Evaluates the rules of a field, with its step appended to the path for the duration.
+    /// Evaluates the rules of a field or element, with its step appended to the path for the duration.
     fn field<'a>(
         &mut self,
         step: &str,

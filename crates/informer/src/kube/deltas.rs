@@ -5,7 +5,7 @@
 
 use hashbrown::HashMap;
 use listwatch_wire::delta::{DeltaError, DeltaEvent};
-use listwatch_wire::event::{Event, EventType};
+use listwatch_wire::event::{EventType, WireEvent};
 use listwatch_wire::{ObjectKey, Revision};
 
 use super::resource::ResourceKind;
@@ -44,7 +44,7 @@ impl Deltas {
     }
 
     /// Makes the whole event of a delta.
-    pub(super) fn resolve(&mut self, event: &Event) -> Result<WatchEvent, DeltaError> {
+    pub(super) fn resolve(&mut self, event: &WireEvent) -> Result<WatchEvent, DeltaError> {
         let delta = DeltaEvent::parse(event.event_type, &event.object)?;
         let key = ObjectKey::namespaced(delta.namespace, delta.name);
         let base = self.base(&key, delta.base).ok_or(DeltaError::NoBase)?;
@@ -106,7 +106,7 @@ mod tests {
 
     const BASE: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"9","namespace":"n","uid":"u"},"data":{"k":"1"}}"#;
 
-    fn delta(base: u64, uid: &str, value: &str, result: &str) -> Event {
+    fn delta(base: u64, uid: &str, value: &str, result: &str) -> WireEvent {
         let at = BASE.find("\"9\"").unwrap() + 1;
         let place = BASE.find("\"1\"").unwrap();
         let (_, crc) = listwatch_wire::delta::checksum(&[result.as_bytes()]);
@@ -114,7 +114,7 @@ mod tests {
             r#"{{"namespace":"n","name":"a","uid":"{uid}","base":"{base}","resourceVersion":"10","at":{at},"bytes":{},"crc32":"{crc:08x}","patch":[{{"op":"replace","path":"/data/k","value":"{value}","at":[{place},3]}}]}}"#,
             result.len()
         );
-        Event { event_type: EventType::Modified, object: Bytes::from(json), is_delta: true }
+        WireEvent { event_type: EventType::Modified, object: Bytes::from(json), is_delta: true }
     }
 
     fn expected(value: &str) -> String {

@@ -108,6 +108,7 @@ impl<L: LeaseLock + ?Sized> LeaseLock for Arc<L> {
 
 /// The record in a Lease of `coordination.k8s.io/v1`. Needs the verbs `get`, `create` and `update` on it.
 #[derive(Clone)]
+#[doc(alias = "LeaseLock")]
 pub struct KubeLease {
     api: Api<DynamicObject>,
     name: String,

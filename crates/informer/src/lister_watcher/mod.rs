@@ -229,6 +229,7 @@ pub struct SourcePage {
 
 /// One event of a watch, as the server sent it, or as the transformation left it.
 #[derive(Clone, Debug)]
+#[doc(alias = "watch.Event")]
 pub enum WatchEvent<K = Raw> {
     /// The object appeared.
     Added(Object<K>),

@@ -46,6 +46,7 @@ use super::handler::EventHandler;
 ///
 /// Initial objects and resyncs are added with [`Priority::Background`], live changes with [`Priority::Normal`]. A queue
 /// that is full makes the handler wait for room, so no key is lost; in that time its backlog is folded by key.
+#[doc(alias = "EnqueueRequestForObject")]
 pub fn enqueue_keys<K: 'static>(queue: Queue<ObjectKey>) -> impl EventHandler<K> {
     EnqueueKeys { queue, waiting: None }
 }

@@ -26,6 +26,7 @@ use crate::object::{Object, Raw};
 use crate::store::{Snapshot, Store};
 
 /// One handler as the informer sees it.
+#[doc(alias = "processorListener")]
 pub(crate) struct Listener<K> {
     pub(crate) name: String,
     pub(crate) options: HandlerOptions,
@@ -268,6 +269,7 @@ impl<K> Registration<K> {
 
 /// All handlers of an informer. The informer loop keeps it locked from changing the store to publishing the change,
 /// which makes "snapshot, then every later change" exact for a handler that joins.
+#[doc(alias = "sharedProcessor")]
 pub(crate) struct Processor<K> {
     members: Vec<RegistryMember<K>>,
     pub(crate) next_id: u64,

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 /// The first delay, the growth, the bound and the jitter of a [`Backoff`].
 #[derive(Clone, Copy, Debug)]
+#[doc(alias = "wait.Backoff")]
 pub struct BackoffOptions {
     /// The first delay. Default 800 ms.
     pub initial: Duration,

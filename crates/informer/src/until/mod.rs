@@ -88,6 +88,7 @@ pub async fn until(
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "UntilWithSync")]
 pub async fn wait_for<K: Send + Sync + 'static>(
     informer: &SharedInformer<K>,
     key: &ObjectKey,

@@ -8,13 +8,13 @@ use listwatch_wire::json::{Map, Value};
 
 use super::decode::FieldSlot;
 use super::wire::{put_bytes, put_nested, put_number, put_string, put_tag, put_varint};
-use super::{ENVELOPE_END, Error, MAX_DEPTH, encode_message, envelope_head, node_of, special};
+use super::{ENVELOPE_END, MAX_DEPTH, ProtoError, encode_message, envelope_head, node_of, special};
 use crate::schema::{Field, Node, StructId, Type, schema};
 
 /// Writes the message of a struct. Fields the type does not have are not written: they have no number.
-pub(super) fn message(id: StructId, map: &Map, out: &mut Vec<u8>, depth: u32) -> Result<(), Error> {
+pub(super) fn message(id: StructId, map: &Map, out: &mut Vec<u8>, depth: u32) -> Result<(), ProtoError> {
     if depth > MAX_DEPTH {
-        return Err(Error::TooDeep);
+        return Err(ProtoError::TooDeep);
     }
     MessageEncoder { fields: schema().fields(id), map, depth }.write([0; 3], 0, out)
 }
@@ -28,7 +28,7 @@ struct MessageEncoder<'a> {
 
 impl MessageEncoder<'_> {
     /// Writes the fields inside `level` inlined messages, whose field numbers are in `prefix`.
-    fn write(&self, prefix: [u8; 3], level: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    fn write(&self, prefix: [u8; 3], level: usize, out: &mut Vec<u8>) -> Result<(), ProtoError> {
         let mut inlined = [0; 3];
         for field in self.fields.iter().filter(|f| f.numbers.get(..level) == prefix.get(..level)) {
             let number = field.numbers.get(level).copied().unwrap_or(0);
@@ -63,7 +63,7 @@ fn write_field(
     value: &Value,
     out: &mut Vec<u8>,
     depth: u32,
-) -> Result<(), Error> {
+) -> Result<(), ProtoError> {
     let slot = FieldSlot { name: field.name, depth };
     match (field.ty, value) {
         (_, Value::Null) => Ok(()),
@@ -90,7 +90,7 @@ fn write_field(
 }
 
 /// Writes the value of a map entry, which has the number 2 in its message.
-fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
+fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), ProtoError> {
     match (item, value) {
         (Type::List(inner), Value::Array(items)) => put_nested(out, 2, |out| {
             let inner = schema().element(inner);
@@ -102,7 +102,7 @@ fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> R
 
 /// Writes a value that is not repeated. A value of another type than the schema's is an error: the object was
 /// type-checked before, so it is a damaged one.
-fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
+fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), ProtoError> {
     match (ty, value) {
         (Type::Bool, Value::Bool(on)) => put_number(out, number, i64::from(*on)),
         (Type::Int32 | Type::Int64, Value::Number(n)) => {
@@ -155,7 +155,7 @@ impl ListWriter {
     ///
     /// # Errors
     /// When the kind is not built in or the metadata is no `ListMeta`.
-    pub fn new(api_version: &str, kind: &str, metadata: &Value) -> Result<Self, Error> {
+    pub fn new(api_version: &str, kind: &str, metadata: &Value) -> Result<Self, ProtoError> {
         let item = node_of(api_version, kind)?;
         let kind = format!("{kind}List");
         let list = Value::Object([("metadata".to_owned(), metadata.clone())].into_iter().collect());
@@ -182,7 +182,7 @@ impl ListWriter {
     ///
     /// # Errors
     /// When the object is not of the kind.
-    pub fn item(&self, object: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn item(&self, object: &Value, out: &mut Vec<u8>) -> Result<(), ProtoError> {
         put_nested(out, 2, |out| encode_message(self.item, object, out))
     }
 

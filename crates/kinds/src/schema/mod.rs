@@ -5,7 +5,7 @@
 //! OpenAPI are walks over this table; they name no fields themselves.
 //!
 //! [`Node`] is the handle to it: small, copyable, it stands for the type at one place of an object, and implements
-//! [`listwatch_merge::patch::Schema`].
+//! [`listwatch_merge::patch::MergeSchema`].
 
 mod load;
 mod merge;
@@ -168,7 +168,7 @@ pub fn schema() -> &'static Schema {
 /// The node of a kind's object.
 ///
 /// ```
-/// use listwatch_merge::patch::{ListKind, Schema};
+/// use listwatch_merge::patch::{ListKind, MergeSchema};
 /// let pod = listwatch_kinds::schema::node("", "v1", "Pod").unwrap();
 /// let containers = pod.field("spec").and_then(|spec| spec.field("containers")).unwrap();
 /// assert_eq!(containers.list_kind(), ListKind::Map(&["name"]));
@@ -316,7 +316,7 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use listwatch_merge::patch::Schema as _;
+    use listwatch_merge::patch::MergeSchema as _;
 
     use super::*;
 

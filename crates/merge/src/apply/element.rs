@@ -8,7 +8,7 @@
 
 use listwatch_json::Value;
 
-use crate::patch::{ListKind, Schema};
+use crate::patch::{ListKind, MergeSchema};
 use listwatch_json as json;
 
 pub(super) fn field(name: &str) -> String {
@@ -29,7 +29,7 @@ pub(super) fn field_name(element: &str) -> Option<&str> {
 /// The reason why the item has none, with kube-apiserver's message.
 ///
 /// Allocates a string of some dozen bytes per element; lists are walked once per write.
-pub(super) fn of_item<S: Schema>(item: &Value, list: S) -> Result<String, String> {
+pub(super) fn of_item<S: MergeSchema>(item: &Value, list: S) -> Result<String, String> {
     match list.list_kind() {
         ListKind::Map(keys) => keyed(item, keys, list),
         _ if item.is_null() => {
@@ -43,7 +43,7 @@ pub(super) fn of_item<S: Schema>(item: &Value, list: S) -> Result<String, String
 /// equal identities are equal text.
 ///
 /// Default values of keys count, so that a port without `protocol` is the same element as one with `TCP`.
-fn keyed<S: Schema>(item: &Value, keys: &[&str], list: S) -> Result<String, String> {
+fn keyed<S: MergeSchema>(item: &Value, keys: &[&str], list: S) -> Result<String, String> {
     let Value::Object(map) = item else {
         let problem = if item.is_null() { "a null element" } else { "non-map elements" };
         return Err(format!("associative list with keys may not have {problem}"));

@@ -13,13 +13,13 @@ use super::conflict::{ApplyError, Conflict};
 use super::extract;
 use super::field_set::FieldSet;
 use super::manager::{Applied, FieldManager};
-use crate::patch::Schema;
+use crate::patch::MergeSchema;
 
 /// Only this manager is known to have applied in the old way under another name.
 const KUBECTL: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-impl<S: Schema> FieldManager<'_, S> {
+impl<S: MergeSchema> FieldManager<'_, S> {
     /// Applies a configuration: sets its fields, and removes the fields that the manager applied before and that no
     /// manager owns now.
     ///

@@ -17,7 +17,7 @@ use super::field_set::FieldSet;
 use super::merge::merge;
 use super::prune;
 use super::record::{self, Given, ManagerEntry, ManagerOperation};
-use crate::patch::Schema;
+use crate::patch::MergeSchema;
 use listwatch_wire::gvk::GroupVersion;
 
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -60,7 +60,7 @@ pub struct Applied {
     pub changed: bool,
 }
 
-impl<S: Schema> FieldManager<'_, S> {
+impl<S: MergeSchema> FieldManager<'_, S> {
     /// Records a plain write: its manager becomes the only owner of the changed fields.
     ///
     /// `live` is the object before, or `None` if it is being created. `new` is the object as it will be; its
@@ -252,14 +252,14 @@ fn differs(before: &Value, after: &Value) -> bool {
 ///
 /// # Errors
 /// [`ApplyError`] for a configuration that does not fit the schema or brings `managedFields`.
-pub fn merge_unowned<S: Schema>(live: &Value, config: &Value, schema: S) -> Result<Value, ApplyError> {
+pub fn merge_unowned<S: MergeSchema>(live: &Value, config: &Value, schema: S) -> Result<Value, ApplyError> {
     refuse_managed_fields(config)?;
     extract::check(config, schema).map_err(|errors| untypable(config, errors))?;
     Ok(merge(Some(live.clone()), config, Some(schema)))
 }
 
 /// The fields that a configuration sets, if it is one.
-fn fields_of<S: Schema>(config: &Value, schema: S) -> Result<FieldSet, ApplyError> {
+fn fields_of<S: MergeSchema>(config: &Value, schema: S) -> Result<FieldSet, ApplyError> {
     refuse_managed_fields(config)?;
     extract::field_set(config, schema).map_err(|errors| untypable(config, errors))
 }

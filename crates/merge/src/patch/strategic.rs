@@ -18,7 +18,7 @@ use std::collections::HashSet;
 
 use listwatch_json::{Map, Text, Value};
 
-use super::{PatchError, Schema};
+use super::{MergeSchema, PatchError};
 use listwatch_json::go;
 
 const DIRECTIVE: &str = "$patch";
@@ -46,7 +46,7 @@ type Merged<T> = Result<T, PatchError>;
 /// without their merge key.
 ///
 /// Costs as much as the patch, and the lists that it touches.
-pub fn strategic_merge_patch<S: Schema>(
+pub fn strategic_merge_patch<S: MergeSchema>(
     object: &mut Value,
     patch: Value,
     schema: S,
@@ -65,7 +65,7 @@ pub fn strategic_merge_patch<S: Schema>(
 /// `$setElementOrder` must be carried out before the fields.
 ///
 /// A `$patch: merge` is what a map does anyway, and is refused as kube-apiserver refuses it.
-fn merge_map<S: Schema>(mut original: Map, mut patch: Map, schema: Option<S>) -> Merged<Map> {
+fn merge_map<S: MergeSchema>(mut original: Map, mut patch: Map, schema: Option<S>) -> Merged<Map> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -95,7 +95,7 @@ fn bad_directive(directive: &Value, patch: &Map) -> PatchError {
 
 /// Merges one field: null deletes, objects and lists merge with their own kind, anything else replaces. What replaces
 /// is cleaned of nulls and directives, which have nothing to act on.
-fn merge_field<S: Schema>(original: &mut Map, key: Text, patch: Value, schema: Option<S>) -> Merged<()> {
+fn merge_field<S: MergeSchema>(original: &mut Map, key: Text, patch: Value, schema: Option<S>) -> Merged<()> {
     if patch.is_null() {
         original.remove(&key);
         return Ok(());

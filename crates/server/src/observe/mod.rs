@@ -17,7 +17,7 @@ mod tasks;
 mod watches;
 
 pub(crate) use labels::{Labels, escape};
-pub use metrics::Metrics;
+pub use metrics::ServerMetrics;
 pub(crate) use metrics::{family, line, prometheus};
 pub(crate) use process::write as write_process;
 pub(crate) use processor_time::timed;

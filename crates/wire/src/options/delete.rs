@@ -47,6 +47,7 @@ pub struct Preconditions {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[doc(alias = "metav1.DeleteOptions")]
 pub struct DeleteOptions {
     /// The grace period in seconds; zero deletes at once.
     #[serde(skip_serializing_if = "Option::is_none")]

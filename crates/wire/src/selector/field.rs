@@ -20,6 +20,7 @@ use std::str::FromStr;
 /// # Ok::<(), listwatch_wire::selector::ParseFieldSelectorError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[doc(alias = "fields.Selector")]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
 }

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[doc(alias = "metav1.Status")]
 pub struct Status {
     kind: StatusKind,
     api_version: StatusVersion,

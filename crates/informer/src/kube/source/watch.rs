@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use futures::stream;
 use listwatch_wire::Revision;
-use listwatch_wire::event::{DecodeError, Decoder, DecoderOptions, Event, EventType};
+use listwatch_wire::event::{DecodeError, Decoder, DecoderOptions, EventType, WireEvent};
 use listwatch_wire::json::raw;
 use listwatch_wire::status::Status;
 
@@ -27,7 +27,7 @@ impl KubeSource {
 
     /// Converts an event of the wire to one of the reflector. Unusable objects are distinguished from errors that end
     /// the stream.
-    fn event(&self, event: &Event) -> WatchEvent {
+    fn event(&self, event: &WireEvent) -> WatchEvent {
         match event.event_type {
             EventType::Bookmark => bookmark(&event.object),
             EventType::Error => error(&event.object),
@@ -46,7 +46,7 @@ impl KubeSource {
     }
 
     /// The event, made whole if it came as a patch.
-    fn resolve(&self, deltas: Option<&mut Deltas>, event: &Event) -> Result<WatchEvent, SourceError> {
+    fn resolve(&self, deltas: Option<&mut Deltas>, event: &WireEvent) -> Result<WatchEvent, SourceError> {
         let Some(deltas) = deltas else { return Ok(self.event(event)) };
         if event.is_delta {
             return deltas.resolve(event).map_err(|error| {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use listwatch_json::{Map, Text, Value};
 
 use super::{DIRECTIVE, Merged, SET_ORDER, list, without_directives};
-use crate::patch::{PatchError, Schema};
+use crate::patch::{MergeSchema, PatchError};
 use listwatch_json::go;
 
 /// The key by which two elements are the same.
@@ -79,7 +79,7 @@ fn weave(
 /// Carries out every `$setElementOrder/<list>` of a patch together with the list it orders.
 ///
 /// The list is merged and taken out of the patch here, so that the fields which follow do not merge it again.
-pub(super) fn apply_set_order<S: Schema>(
+pub(super) fn apply_set_order<S: MergeSchema>(
     original: &mut Map,
     patch: &mut Map,
     schema: Option<S>,

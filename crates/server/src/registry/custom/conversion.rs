@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use listwatch_custom::{Definition, Version};
+use listwatch_custom::{Definition, DefinitionVersion};
 use listwatch_kinds::field::{Errors, Path};
 use listwatch_kinds::meta;
 use listwatch_kinds::tree::Tree;
@@ -54,9 +54,9 @@ pub(crate) struct ConversionReviewBody {
 
 impl Conversion {
     /// The conversion webhook of a definition that has one.
-    pub(super) fn new(definition: &Definition, version: &Version, stages: &Stages) -> Option<Self> {
+    pub(super) fn new(definition: &Definition, version: &DefinitionVersion, stages: &Stages) -> Option<Self> {
         let webhook = definition.conversion.as_ref()?;
-        let named = |version: &Version| format!("{}/{}", definition.group, version.name);
+        let named = |version: &DefinitionVersion| format!("{}/{}", definition.group, version.name);
         Some(Self {
             api_version: named(version),
             stored_api_version: definition.storage_version().map(named).unwrap_or_default(),

@@ -18,7 +18,7 @@ mod stages;
 
 use std::sync::{Arc, OnceLock};
 
-use listwatch_custom::{Definition, Scope, Version};
+use listwatch_custom::{Definition, DefinitionScope, DefinitionVersion};
 use listwatch_wire::Revision;
 
 use crate::cache::{Cache, FieldLookup, Object};
@@ -59,7 +59,7 @@ pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec
                 singular: names.singular.as_str().into(),
                 short_names: texts(&names.short_names),
                 categories: texts(&names.categories),
-                namespaced: definition.scope == Scope::Namespaced,
+                namespaced: definition.scope == DefinitionScope::Namespaced,
                 verbs: verbs(definition),
                 subresources: subresources(definition, version),
                 fields: version.selectable.iter().map(|path| field(path)).collect(),
@@ -97,7 +97,7 @@ fn field(path: &str) -> FieldLookup {
 }
 
 /// `status` and `scale`, where the version declares them.
-fn subresources(definition: &Definition, version: &Version) -> Vec<SubresourceInfo> {
+fn subresources(definition: &Definition, version: &DefinitionVersion) -> Vec<SubresourceInfo> {
     let verbs = || ["get", "patch", "update"].map(Arc::from).to_vec();
     let status = version.status.then(|| SubresourceInfo {
         name: "status".into(),

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use listwatch_custom::{Definition, Schema, Version, fill, prune};
+use listwatch_custom::{Definition, DefinitionVersion, Schema, fill, prune};
 use listwatch_wire::json;
 use listwatch_wire::json::Value;
 
@@ -26,8 +26,8 @@ pub(super) struct Stages {
 
 impl Stages {
     /// Prepares the schemas of all versions, since an object may be read in one and stored in another.
-    pub(super) fn new(definition: &Definition, version: &Version) -> Self {
-        let named = |version: &Version| format!("{}/{}", definition.group, version.name);
+    pub(super) fn new(definition: &Definition, version: &DefinitionVersion) -> Self {
+        let named = |version: &DefinitionVersion| format!("{}/{}", definition.group, version.name);
         Self {
             api_version: named(version),
             schema: Arc::clone(&version.schema),
