@@ -77,9 +77,7 @@ pub(crate) async fn reach(
         broken.extend(handler::check(&history, &server).iter().map(|rule| format!("{name} handler: {rule}")));
         facts.push(fact(about, format!("the {name} one was called {} times", grouped(history.len() as u64))));
     }
-    broken.extend(
-        unreconciled(demo, values).into_iter().map(|key| format!("{key} was not reconciled")),
-    );
+    broken.extend(unreconciled(demo, values).into_iter().map(|key| format!("{key} was not reconciled")));
     if !settled {
         broken.push("the controller did not come to rest in time".into());
     }

@@ -34,7 +34,7 @@ const KUBECONFIG: &str = "admin.kubeconfig";
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  listwatch serve\n  listwatch serve --memory --bind 127.0.0.1:0 --kubeconfig-out kubeconfig\n  listwatch serve --bind :6443 --data-dir /var/lib/listwatch --tls-san api.example.com\n  listwatch serve --config /etc/listwatch.yaml\n\nSIGTERM and SIGINT end it in good order, with exit code 0; a second signal ends it at once."
+    after_help = "Examples:\n  listwatch serve\n  listwatch serve --memory --bind 127.0.0.1:0 --kubeconfig-out kubeconfig\n  listwatch serve --bind :6443 --data-dir /var/lib/listwatch --tls-san api.example.com\n  listwatch serve --config /etc/listwatch.yaml\n\nSIGTERM and SIGINT shut it down gracefully, with exit code 0; a second signal ends it at once."
 )]
 pub(crate) struct ServeArguments {
     #[command(flatten)]
@@ -68,11 +68,11 @@ struct Listen {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Where to write the admin kubeconfig; otherwise it is in the data directory
+    /// Path of the admin kubeconfig to write; by default it is in the data directory
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
 
-    /// Percent of the processors that one user's requests may use while other users are there; 100 does not limit it
+    /// Percent of the CPU time that one user's requests may use while other users are active; 100 means no limit
     #[arg(long, value_name = "PERCENT", default_value_t = RequestLimits::default().user_processor_percent, value_parser = clap::value_parser!(u32).range(1..=100))]
     max_user_cpu_percent: u32,
 
@@ -109,7 +109,7 @@ impl Admission {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Lifecycle")]
 struct Lifecycle {
-    /// Do not write the namespaces, roles and the Service that every cluster has
+    /// Do not create the bootstrap objects: namespaces, RBAC roles, the `kubernetes` Service
     #[arg(long)]
     no_first_objects: bool,
 
