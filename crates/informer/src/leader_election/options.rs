@@ -34,6 +34,18 @@ pub enum OptionsError {
 }
 
 /// The candidate and its times.
+///
+/// The times must leave room for the leader to stop before another candidate takes over ([`validate`](Self::validate)):
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch::leader_election::{ElectionOptions, OptionsError};
+///
+/// let mut options = ElectionOptions::new("pod-1");
+/// assert_eq!(options.validate(), Ok(()));
+/// options.renew_deadline = Duration::from_secs(20);
+/// assert_eq!(options.validate(), Err(OptionsError::LeaseTooShort));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "LeaderElectionConfig")]
 pub struct ElectionOptions {

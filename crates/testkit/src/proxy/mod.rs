@@ -30,6 +30,24 @@ pub use plan::{Odds, Plan, Rule};
 ///
 /// Its listener and connections are tasks of the runtime that it was started in. Nothing is bounded: the clients are
 /// those of one test.
+///
+/// ```
+/// use listwatch_testkit::proxy::{Fault, Plan, Rule};
+/// use listwatch_testkit::{Proxy, TestServer};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = TestServer::start().await?;
+/// let refuse_one = Rule { requests_with: "/version", fault: Fault::Refuse };
+/// let proxy = Proxy::start(server.config(), Plan::script([refuse_one])).await?;
+/// let mut config = proxy.config();
+/// config.default_retry = false;
+/// let client = kube::Client::try_from(config)?;
+/// assert!(client.apiserver_version().await.is_err(), "the first request is refused");
+/// assert!(client.apiserver_version().await.is_ok(), "the script is used up");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,

@@ -15,6 +15,16 @@ const MAX_ID: usize = 63;
 /// WebSocket message.
 ///
 /// Unknown members are refused: a server that ignored one might ignore a restriction and send too much.
+///
+/// ```
+/// use listwatch_wire::stream::ClientMessage;
+///
+/// let json = br#"{"subscribe":[{"id":"pods","version":"v1","resource":"pods"}],"bookmark":"0"}"#;
+/// let message = ClientMessage::parse(json)?;
+/// assert_eq!(message.subscribe[0].resource, "pods");
+/// assert!(ClientMessage::parse(br#"{"subscribers":[]}"#).is_err());
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientMessage {

@@ -34,6 +34,19 @@ use std::time::Duration;
 ///
 /// Called under a lock separate from the queue's, so it may be slow but must not use the queue. Compose limiters rather
 /// than write one: [`MaxOf`], [`MaxWait`] and [`Jitter`] wrap any other.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch_workqueue::limiter::{ExponentialBackoff, MaxWait, RateLimiter};
+///
+/// let backoff = ExponentialBackoff::new(Duration::from_millis(5), Duration::from_secs(60));
+/// let mut limiter = MaxWait::new(backoff, Duration::from_millis(15));
+/// let now = Duration::ZERO;
+/// let delays: Vec<_> = (0..3).map(|_| limiter.when(&"key", now).as_millis()).collect();
+/// assert_eq!(delays, [5, 10, 15]);
+/// limiter.forget(&"key");
+/// assert_eq!(limiter.when(&"key", now).as_millis(), 5);
+/// ```
 #[doc(alias = "TypedRateLimiter")]
 pub trait RateLimiter<K>: Send {
     /// Counts a failure of `key` at `now` (time since any fixed moment) and says how long it must wait.
