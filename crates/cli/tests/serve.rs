@@ -177,7 +177,7 @@ fn a_second_start_has_the_same_credentials() {
     let directory = TempDir::new().unwrap();
     let read = |running: &Running| {
         let text = std::fs::read_to_string(directory.path().join(kubeconfig(running))).unwrap();
-        // The client certificate is issued anew at each start; the CA that vouches for it and the token stay.
+        // The client certificate is issued again at each start; the CA that vouches for it and the token stay.
         let lasting =
             |line: &&str| !line.contains("client-certificate-data") && !line.contains("client-key-data");
         text.replace(&running.url, "URL").lines().filter(lasting).map(str::to_owned).collect::<Vec<_>>()

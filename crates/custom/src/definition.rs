@@ -293,10 +293,10 @@ pub fn begin(object: &mut Value) {
     }
 }
 
-/// Notes the storage version among those that objects may be stored in, which are all that ever were it.
+/// Adds the storage version to `status.storedVersions`, which lists all versions that objects may be stored in.
 ///
 /// Called on each update, since the storage version may have moved. Entries go away only when a person or a migration
-/// removes them from the status, after all objects were written anew.
+/// removes them from the status, after all objects were written again.
 pub fn remember_version(object: &mut Value) {
     let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
     let storage = versions.into_iter().find(|v| v.get("storage") == Some(&Value::Bool(true)));

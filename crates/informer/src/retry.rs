@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// Limits on the tries of an update. Each try reads the object anew, so the number of tries is the number of other
+/// Limits on the tries of an update. Each try reads the object again, so the number of tries is the number of other
 /// writers that may win in between.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -30,7 +30,7 @@ impl Default for ConflictRetry {
     }
 }
 
-/// Runs `update` until it is not answered with a conflict, five times at most. It must read the object anew each time.
+/// Runs `update` until it is not answered with a conflict, five times at most. It must read the object again each time.
 ///
 /// # Errors
 /// That of the last try; others than conflicts at once.

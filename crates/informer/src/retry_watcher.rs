@@ -30,7 +30,7 @@ pub struct RetryWatcherOptions {
     pub backoff: BackoffOptions,
     /// The time the server may take to accept the watch. Default 30 s.
     pub open_timeout: Duration,
-    /// A watch without an event for this long is opened anew. Default 90 s: Kubernetes API servers send a bookmark every
+    /// A watch without an event for this long is reopened. Default 90 s: Kubernetes API servers send a bookmark every
     /// 60 to 75 s, so a longer silence means that the peer or the connection is dead.
     pub idle: Duration,
     /// The longest wait that a server may ask for. Default 5 min: more than that is a mistake, and the watch would be

@@ -58,7 +58,7 @@ async fn a_relist_tells_deletions_first_and_the_store_is_final_before() {
     }
 }
 
-/// A backup was restored, and the object was written anew: the same uid and the same version, but other content. The
+/// A backup was restored, and the object was written again: the same uid and the same version, but other content. The
 /// cache kept what had been lost.
 #[tokio::test(start_paused = true)]
 async fn content_that_a_restored_history_has_replaced_is_not_kept() {

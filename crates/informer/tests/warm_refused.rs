@@ -178,7 +178,7 @@ async fn a_namespace_that_is_no_longer_cached_is_not_restored() {
     assert_eq!(log.take(), ["delete blue/a 1 final state unknown", "synced"]);
     assert_eq!((lists(&informer), informer.store().len()), (0, 1), "the other namespace is whole");
     informer.stop().await;
-    // One that comes anew has no saved position, and is listed. The handler knows that the other one is gone: it was told
+    // One that comes again has no saved position, and is listed. The handler knows that the other one is gone: it was told
     // again at every restart, because the objects were not saved again without it.
     let informer = run(namespaces(&["green", "red"]), &directory.0, &problems, &log).await;
     assert_eq!(log.take(), ["add red/a 1 initial", "synced"]);

@@ -72,7 +72,7 @@ const ADMIN: &str = "kubernetes-admin";
 #[derive(Clone, Copy, Debug)]
 pub struct Server;
 
-/// A running server. Dropping it stops the server at once; [`Handle::shutdown`] does so in good order.
+/// A running server. Dropping it stops the server at once; [`Handle::shutdown`] does so gracefully.
 pub struct Handle {
     /// The address listened on.
     address: SocketAddr,
@@ -358,7 +358,7 @@ impl Handle {
         &self.api
     }
 
-    /// Stops in good order: no new connections, watches end with a last bookmark, requests in flight finish, the
+    /// Stops gracefully: no new connections, watches end with a last bookmark, requests in flight finish, the
     /// engine is closed. It takes at most ten seconds plus the closing of the engine; connections that are still open
     /// then are dropped.
     pub async fn shutdown(mut self) {

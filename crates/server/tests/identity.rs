@@ -324,7 +324,7 @@ async fn keys_of_stored_secrets_are_rotated_without_losing_any() {
     let mut admin = Client::new(&server).await;
     let stored = admin.get(&format!("{path}/s")).await;
     assert_eq!(stored["data"]["k"], json!("cGxhbnRlZA=="));
-    // As `kubectl get -o json | kubectl replace -f -` does it: the object is as it was, and yet written anew.
+    // As `kubectl get -o json | kubectl replace -f -` does it: the object is as it was, and yet written again.
     assert_eq!(admin.call("PUT", &format!("{path}/s"), Some(&stored)).await.status, 200);
     let items = raw.range(Range::prefix("/registry/secrets/")).await.unwrap().items;
     assert!(items.iter().all(|item| item.value.starts_with(b"k8s:enc:aesgcm:v1:k2:")), "{items:?}");

@@ -134,7 +134,7 @@ impl Tail {
     /// Ends the log: all cursors fail with [`Error::Closed`].
     ///
     /// Changes that were published before and not yet read are not delivered: the state is durable, and followers
-    /// begin anew at the next start.
+    /// start over at the next start.
     pub(crate) fn close(&self) {
         self.reached.send_modify(|reached| reached.closed = true);
     }

@@ -175,7 +175,7 @@ impl TestServer {
         &self.handle
     }
 
-    /// Stops in good order and starts again at the same address, on the same data where the store keeps any.
+    /// Stops gracefully and starts again at the same address, on the same data where the store keeps any.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -190,7 +190,7 @@ impl TestServer {
         Box::pin(Self::open(store, options, data)).await
     }
 
-    /// Stops in good order: watches end, requests are finished.
+    /// Stops gracefully: watches end, requests are finished.
     pub async fn stop(self) {
         self.handle.shutdown().await;
     }

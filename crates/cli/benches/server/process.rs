@@ -59,7 +59,7 @@ impl Server {
         Self { process, address, token, tls, folder }
     }
 
-    /// Stops it in good order and starts it again on the same files.
+    /// Stops it gracefully and starts it again on the same files.
     pub(crate) fn restart(mut self) -> Self {
         Command::new("kill").arg(self.process.id().to_string()).status().unwrap();
         assert!(self.process.wait().unwrap().success());

@@ -325,7 +325,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// From now on signals are ours: one that comes during the start ends it in good order too.
+    /// Installs the signal handlers: a signal during the start ends it gracefully, too.
     fn listen() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }

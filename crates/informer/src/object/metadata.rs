@@ -1,6 +1,6 @@
 //! Metadata that controllers read often, read from the encoded object without decoding the rest.
 //!
-//! Each getter scans the metadata anew: it costs less than a decode, but a loop over many fields of one object is
+//! Each getter scans the metadata again: it costs less than a decode, but a loop over many fields of one object is
 //! cheaper with [`Object::get`]. Name, namespace, labels and resourceVersion are found once, when the object enters the
 //! cache, and are not here but in `scan`. Malformed entries are left out rather than reported, as in an untyped Go
 //! client.

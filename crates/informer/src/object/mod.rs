@@ -287,7 +287,7 @@ impl<K> Object<K> {
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Object<K> {
-    /// The object, decoded once: the result is kept and shared. Without [`Keep::decoded`] each call decodes anew and the
+    /// The object, decoded once: the result is kept and shared. Without [`Keep::decoded`] each call decodes again and the
     /// result is the caller's alone.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ impl Default for BackoffOptions {
     }
 }
 
-/// A sequence of growing delays. It starts anew only by a reset.
+/// A sequence of growing delays. It starts over only by a reset.
 ///
 /// ```
 /// use listwatch::reflector::{Backoff, BackoffOptions};

@@ -258,7 +258,7 @@ impl<K> Machine<K> {
     }
 
     /// The watch should have ended by itself, or has been silent for too long: the connection is dead. The silence of a
-    /// server that has never sent a bookmark may be ordinary; the watch is opened anew all the same.
+    /// server that has never sent a bookmark may be ordinary; the watch is reopened all the same.
     pub(super) fn hung(&mut self, now: ReflectorTime, out: &mut Output<K>) {
         self.note_health(now);
         let Phase::Watching(live) = &self.phase else { return };

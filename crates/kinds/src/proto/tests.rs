@@ -172,7 +172,7 @@ fn nesting_is_bounded() {
     assert_eq!(decode::message(id, &bytes, 0), Err(ProtoError::TooDeep));
 }
 
-/// Each envelope in a raw extension began to count depth anew: a ControllerRevision nested 20,000 times in its own data
+/// Each envelope in a raw extension began to count depth again: a ControllerRevision nested 20,000 times in its own data
 /// overflowed the stack and ended the server.
 #[test]
 fn objects_inside_objects_count_towards_the_depth() {

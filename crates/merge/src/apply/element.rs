@@ -100,8 +100,8 @@ pub(super) fn show(element: &str) -> String {
     }
 }
 
-/// Returns true if this has the form of an element. The JSON within is not parsed: what the server wrote is sound, and what a
-/// client made up can only fail to name anything.
+/// Returns true if this has the form of an element. The JSON inside is not parsed: the server writes valid elements, and an
+/// invalid one of a client matches nothing.
 pub(super) fn is_valid(element: &str) -> bool {
     match element.split_once(':') {
         Some(("f", _)) => true,

@@ -1,12 +1,12 @@
 //! [`FieldManager`]: one write by one manager, and what it does to the ownership of fields.
 //!
-//! An update takes ownership of what it changed away from everyone else. An apply owns what it sends, removes what it
-//! sent last time and nobody else owns, and conflicts where another manager owns a field that it would change; with
-//! `force` it takes it. An object that has no record yet is owned by `before-first-apply`, so that a first apply cannot
-//! remove what it never set.
+//! An update becomes the only owner of the fields it changed. An apply owns what it sends, removes what it sent last
+//! time unless another manager owns it, and conflicts where another manager owns a field that it would change; with
+//! `force` it takes ownership. An object that has no record yet is owned by `before-first-apply`, so that a first apply
+//! cannot remove what it never set.
 //!
-//! It compares trees that share, so an update costs what it changed. Upgrading from client-side apply is
-//! `last_applied`; the entries themselves are `record`.
+//! It compares trees with shared containers, so the cost of an update depends on what it changed. Upgrading from
+//! client-side apply is `last_applied`; the entries themselves are `record`.
 
 use listwatch_json::{Text, Value};
 

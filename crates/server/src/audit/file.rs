@@ -78,7 +78,7 @@ impl AuditFile {
         }
     }
 
-    /// Opens the file anew, after it was renamed or rotated.
+    /// Opens the file again, after it was renamed or rotated.
     fn begin(&mut self) {
         match Self::open(&self.path, self.rotation) {
             Ok(file) => *self = file,

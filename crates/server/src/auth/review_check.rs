@@ -1,4 +1,4 @@
-//! Validation of access reviews: one question, about somebody, without an identity of its own.
+//! Validation of access reviews: exactly one kind of attributes, a user or group, and no metadata.
 //!
 //! All errors of a review are reported together, in the order of kube-apiserver. Token reviews and rules reviews have no fields
 //! that could contradict each other.

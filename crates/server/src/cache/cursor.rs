@@ -19,7 +19,7 @@ use crate::cache::view::{FilteredEvents, Portion, View};
 /// The reason why a watch cannot continue. Clients see `Expired` as 410 and list again; the others end the stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// History no longer reaches back to the position: the client must list anew.
+    /// History no longer reaches back to the position: the client must list again.
     #[error("too old resource version: {asked} ({oldest})")]
     Expired {
         /// The position.

@@ -288,7 +288,7 @@ impl<T> Queues<T> {
             self.waiting_seats -= first.seats.min(self.waiting_seats);
             self.begin(place);
             if let Some(chosen) = self.queues.get_mut(queue) {
-                // The queue was served all the time: it does not start anew.
+                // The queue was served all the time: it does not start over.
                 chosen.next_start = start + GUESS * f64::from(first.seats);
             }
             self.robin = queue + 1;
@@ -333,7 +333,7 @@ impl DemandMeter {
         self.high = self.high.max(demand);
     }
 
-    /// Returns the demand since the last call and begins anew. Average and deviation are weighted by time.
+    /// Returns the demand since the last call and starts over. Average and deviation are weighted by time.
     fn take(&mut self, now: f64) -> Demand {
         let seconds = self.seconds.max(f64::MIN_POSITIVE);
         let average = self.sum / seconds;

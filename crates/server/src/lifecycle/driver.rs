@@ -214,7 +214,7 @@ impl Driver {
         }
     }
 
-    /// Usage is counted anew when a quota changes its limits or a Pod gives something back.
+    /// Usage is counted again when a quota changes its limits or a Pod gives something back.
     fn note_quotas(&mut self, collection: &str, path: &str, value: &[u8]) {
         match collection {
             // The cache may not have the quota yet.

@@ -1,4 +1,4 @@
-//! The status of ResourceQuotas: `hard` as the spec has it, and usage counted anew.
+//! The status of ResourceQuotas: `hard` as the spec has it, and usage counted again.
 //!
 //! Admission only ever adds to usage, in the transaction of a write (`admission/resource_quota`). Deletions and Pods
 //! that end are noticed here, after a delay that gathers many of them. Counting is optimistic: a quota that is

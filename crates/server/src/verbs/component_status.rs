@@ -79,7 +79,7 @@ async fn component(api: &Api, resource: &Resource, name: &str) -> Option<Arc<Obj
     Object::new(key, path, value, Revision(0)).map(Arc::new)
 }
 
-/// A ComponentStatus, which is made anew for each request.
+/// A ComponentStatus, made for each request.
 fn document(name: &str, health: &ComponentHealth) -> Value {
     let status = if health.healthy { "True" } else { "False" };
     let mut condition = json!({"type": "Healthy", "status": status});

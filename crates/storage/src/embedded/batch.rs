@@ -183,7 +183,7 @@ impl Staged {
     }
 
     /// A value from this batch, from memory, or from the log. A damaged one is empty: it can be deleted and
-    /// written anew, and others in its batch have nothing to do with it.
+    /// written again, and others in its batch have nothing to do with it.
     fn value_or_damaged(
         &self,
         at: Revision,

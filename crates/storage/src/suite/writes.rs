@@ -89,7 +89,7 @@ pub(super) async fn keys_are_any_text_after_a_slash(engine: &Arc<dyn Engine>) {
     }
 }
 
-/// A key that was deleted begins anew and keeps its history.
+/// A key that was deleted starts over and keeps its history.
 pub(super) async fn a_key_can_live_again(engine: &Arc<dyn Engine>) {
     let first = set(engine, "/a", "1").await;
     let gone = remove(engine, "/a").await;

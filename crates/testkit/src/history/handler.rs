@@ -118,7 +118,7 @@ impl<'a> HandlerHistory<'a> {
         self.present.insert(&new.key, new);
     }
 
-    /// Compares revisions per key, also over a deletion: an object that is made anew has a greater one.
+    /// Compares revisions per key, also over a deletion: an object that is made again has a greater one.
     fn forward(&mut self, seen: &'a Seen) {
         if let Some(before) =
             self.newest.insert(&seen.key, seen).filter(|before| before.revision > seen.revision)

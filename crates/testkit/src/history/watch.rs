@@ -47,7 +47,7 @@ impl Watch {
 
     /// The last revision the stream had delivered everything up to: where it would resume.
     ///
-    /// `None` before the end of the initial events: such a stream begins anew.
+    /// `None` before the end of the initial events: such a stream starts over.
     #[must_use]
     pub fn position(&self) -> Option<Revision> {
         self.frames.iter().rev().find_map(|frame| match frame {

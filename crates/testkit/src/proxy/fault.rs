@@ -15,7 +15,8 @@ use super::Faulty;
 
 /// The treatment of one request by the proxy.
 ///
-/// One per request. Faults of a stream happen once, at their place; the client's next request is planned anew.
+/// One per request. Faults of a stream happen once, at their place; the plan decides separately about the client's next
+/// request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.

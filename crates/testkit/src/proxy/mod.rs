@@ -202,7 +202,7 @@ async fn forward(shared: &ProxyShared, request: Request<Incoming>) -> Result<Res
     let request = Request::from_parts(parts, kube::client::Body::from(body));
     let response = shared.upstream.0.send(request).await.map_err(|_| Cut)?;
     let (mut parts, body) = response.into_parts();
-    // The body is framed anew on the way to the client.
+    // The body is framed again on the way to the client.
     for hop in [http::header::TRANSFER_ENCODING, http::header::CONNECTION, http::header::CONTENT_LENGTH] {
         parts.headers.remove(hop);
     }

@@ -117,7 +117,7 @@ pub(super) async fn watcher(stage: Arc<WorkloadStage>, number: usize) -> Result<
         }
         match outcome {
             Err(RawError::Refused(StatusCode::GONE, _)) => {
-                // History ended before we came back: begin anew, as every client must.
+                // History ended before we came back: start over, as every client must.
                 start = Start::Initial(Revision::ZERO);
             }
             Err(error @ RawError::Malformed(_)) => return Err(error),

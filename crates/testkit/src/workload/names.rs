@@ -46,7 +46,7 @@ pub(super) fn operation(
     }
 }
 
-/// A small object whose labels are chosen anew with each write.
+/// A small object whose labels are chosen again with each write.
 fn object(random: &mut StdRng, collection: &TestCollection, name: &str, write: usize) -> Value {
     json!({
         "kind": "Secret", "apiVersion": "v1", "type": "Opaque",

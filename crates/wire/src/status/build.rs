@@ -192,7 +192,7 @@ impl Status {
     }
 
     /// 409: a precondition of the request no longer holds, such as its uid. The write has not taken place; a client
-    /// reads the object again and decides anew.
+    /// reads the object again and repeats its decision.
     ///
     /// ```
     /// use listwatch_wire::Status;

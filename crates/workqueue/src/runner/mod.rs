@@ -148,8 +148,8 @@ where
     }
 }
 
-/// Translates the result of an attempt into a finish or a retry. A key that failed too often is finished and begins
-/// anew when it is added again.
+/// Translates the result of an attempt into a finish or a retry. A key that failed too often is finished; its failures
+/// are counted from zero when it is added again.
 fn conclude<K: Key + fmt::Debug, R: Reason>(item: Item<'_, K, R>, verdict: AttemptResult, give_up: bool) {
     match verdict {
         AttemptResult::Ended(Outcome::Done) => item.finish(),

@@ -288,7 +288,7 @@ impl OpenSubscription {
         }
     }
 
-    /// Ends it, with an error if it did not end in good order.
+    /// Ends it, with an error if it did not end gracefully.
     fn end(self, error: Option<SourceError>) {
         match (self.beginning, error) {
             (Some((begun, _)), Some(error @ SourceError::Status(_))) => {

@@ -43,7 +43,7 @@ impl Hooks {
         Self { configurations: ConfigSource::new((GROUP, "v1", plural)), read: Mutex::default() }
     }
 
-    /// Returns the webhooks, read anew if a configuration has changed.
+    /// Returns the webhooks, read again if a configuration has changed.
     ///
     /// Compared by identity of the snapshot, so an unchanged configuration costs a lock and a comparison.
     /// Configurations are in the order of their names, as in kube-apiserver, and webhooks in the order within each.

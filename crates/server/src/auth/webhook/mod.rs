@@ -1,10 +1,10 @@
 //! [`TokenWebhook`]: authentication by an external service (`--authentication-token-webhook-config-file`), with a
 //! TokenReview per unknown token.
 //!
-//! Asking happens in `prepare`, before authentication; authentication itself finds the verdict in [`answers`] and
-//! never waits. The number of questions at a time, the time for one with all retries and the size of an answer are
-//! bounded, because anybody can send tokens. A failed question is cached for a second only, so that the service is
-//! asked again soon. Where the service is: [`kubeconfig`].
+//! The webhook is called in `prepare`, before authentication; authentication itself finds the answer in [`answers`] and
+//! never waits. The number of concurrent calls, the time of a call with all retries and the size of an answer are
+//! bounded, because any client can send tokens. A failure is cached for a second only, so that the webhook is called
+//! again soon. Its address is in [`kubeconfig`].
 
 mod answers;
 mod kubeconfig;

@@ -98,7 +98,7 @@ mod tests {
         let first = ask(&apps);
         ask(&batch);
         assert_eq!((ask(&apps), written.get()), (first.clone(), 2), "each was written once");
-        // One resource fewer, and the same made anew.
+        // One resource fewer, and the same made again.
         assert_ne!(ask(&apps[1..]), first);
         assert_ne!(ask(&resources("apps")), first);
         assert_eq!(written.get(), 4);

@@ -48,7 +48,7 @@ pub(crate) enum ContinueTokenError {
     /// A version of zero says nothing.
     #[error("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")]
     NoVersion,
-    /// Without a start key the list would begin anew.
+    /// Without a start key the list would start over.
     #[error("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")]
     NoStart,
     /// A start key that would leave the listed range.

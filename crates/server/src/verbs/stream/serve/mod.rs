@@ -240,7 +240,7 @@ impl ServedStream {
         self.send_frame(&StreamFrame::Ended { subscription: id.to_owned() });
     }
 
-    /// Ends the stream in good order.
+    /// Ends the stream gracefully.
     fn end(&mut self) {
         self.bookmark();
         self.ended = true;
