@@ -97,7 +97,7 @@ impl Deleting<'_> {
     }
 }
 
-/// How admission is called for a deletion.
+/// The admission request of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeletionAdmission {
     /// By the name of the object.
