@@ -19,6 +19,14 @@ pub enum AddError<K> {
 
 impl<K> AddError<K> {
     /// The key that was not accepted.
+    ///
+    /// ```
+    /// use listwatch_workqueue::{Options, Queue};
+    ///
+    /// let queue = Queue::<&str>::new(Options::new().capacity(1));
+    /// assert!(queue.add("a").is_ok());
+    /// assert_eq!(queue.add("b").unwrap_err().into_key(), "b");
+    /// ```
     pub fn into_key(self) -> K {
         match self {
             Self::ShutDown(key) | Self::Full(key) => key,

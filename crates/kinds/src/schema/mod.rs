@@ -298,12 +298,6 @@ impl Node {
         self.ty
     }
 
-    /// The field that leads here, if a struct is above.
-    #[must_use]
-    pub fn as_field(self) -> Option<&'static Field> {
-        self.field
-    }
-
     /// The struct here; `None` for scalars, lists and maps.
     #[must_use]
     pub fn as_struct(self) -> Option<&'static Struct> {

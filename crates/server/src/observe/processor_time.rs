@@ -1,4 +1,7 @@
 //! [`timed`]: measures the CPU time of a piece of work.
+//!
+//! It reads the clock of the calling thread, which costs a system call; the caller decides whether to measure at all.
+//! The time of a whole connection is measured in `http/metered.rs`, shares of users are kept in `fairness/pacing.rs`.
 
 use std::time::Duration;
 

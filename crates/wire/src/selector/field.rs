@@ -102,17 +102,6 @@ impl FieldSelector {
     pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|t| (field(&t.field).unwrap_or_default() == t.value) != t.negated)
     }
-
-    /// The selector with other field names, for kinds whose fields have older names.
-    ///
-    /// # Errors
-    /// The first error of `rename`, which refuses the fields that cannot be selected on.
-    pub fn try_rename<E>(mut self, rename: impl Fn(&str) -> Result<String, E>) -> Result<Self, E> {
-        for term in &mut self.terms {
-            term.field = rename(&term.field)?;
-        }
-        Ok(self)
-    }
 }
 
 impl FromStr for FieldSelector {
