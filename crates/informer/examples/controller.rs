@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let keys = queue.clone();
     let enqueue = move |event: &Event<Pod>| {
-        // The queue refuses only when it is shut down; then nobody cares any more.
+        // The queue refuses keys only after its shutdown; then no worker needs them.
         if let Some(key) = event.key() {
             let _ = keys.add(key.clone());
         }

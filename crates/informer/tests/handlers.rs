@@ -51,7 +51,7 @@ async fn a_stuck_handler_delays_only_itself() {
     }
     settle().await;
     assert_eq!(quick_log.take().len(), 101, "synced, and every single change");
-    // Bounded by the number of keys, not of changes: one key, told once, and what did not fit is counted.
+    // Bounded by the number of keys, not of changes: one key is delivered once, and folded changes are counted.
     let status = stuck.status();
     assert!(status.backlog <= 10 && status.folds > 0, "{status:?}");
     gate.add_permits(Semaphore::MAX_PERMITS);
@@ -67,8 +67,8 @@ async fn a_stuck_handler_delays_only_itself() {
     assert!(told.last().unwrap().ends_with(&format!("-> {last}")), "{told:?}");
 }
 
-/// Objects that came and went meanwhile are not reported. An object that was replaced under its name is reported as
-/// deleted and added.
+/// Objects that were created and deleted in between are not reported. An object that was replaced under its name is
+/// reported as deleted and added.
 #[tokio::test(start_paused = true)]
 async fn a_slow_handler_hears_a_consistent_shorter_history() {
     let (source, informer) = synced(&["kept", "recreated", "deleted"]).await;
@@ -185,7 +185,7 @@ async fn removal_discards_and_draining_delivers() {
         } else {
             handler.remove()
         }
-        // Twice is once; and nothing after it is told.
+        // A second call has no effect, and no later event is delivered.
         handler.drain();
         source.put(&pod("after")).unwrap();
         settle().await;
@@ -246,7 +246,7 @@ async fn no_wake_up_is_lost_when_there_is_nothing_left_to_tell() {
     assert_eq!(informer.store().len(), 1);
 }
 
-/// Real threads and real time: handlers come and go while ten thousand changes are told and the informer stops.
+/// Real threads and real time: handlers are added and removed during ten thousand changes and while the informer stops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handlers_may_come_and_go_at_any_time() {
     let (source, informer) = synced(&[]).await;
@@ -282,7 +282,7 @@ async fn handlers_may_come_and_go_at_any_time() {
     assert!(informer.status().handlers.is_empty());
 }
 
-/// A handler that blocks its thread has one of its own: on a runtime with a single thread, nobody waits for it.
+/// A handler that blocks its thread has one of its own: on a runtime with a single thread, nothing else waits for it.
 #[tokio::test(flavor = "current_thread")]
 async fn a_blocking_handler_gets_its_own_thread() {
     let (source, informer) = synced(&["a"]).await;
@@ -353,7 +353,7 @@ async fn functions_under_their_go_names_make_a_handler() {
     assert_eq!(log.take(), ["+x/a true", "-x/a"]);
 }
 
-/// While a handler was told what was there before, or a batch of changes, its backlog read 0.
+/// While a handler received its initial objects, or a batch of changes, its backlog was reported as 0.
 #[tokio::test(start_paused = true)]
 async fn a_backlog_counts_what_is_being_told() {
     let names: Vec<_> = (0..100).map(|number| format!("{number:03}")).collect();

@@ -57,7 +57,7 @@ async fn added_of_a_known_object_is_an_update_and_modified_of_an_unknown_one_an_
 }
 
 /// The coalescing form hands out a key that changed twice before one that changed in between. The store announced the
-/// revision of the one in between for good, and who waited for the last waited for ever.
+/// revision of the one in between for good, and a wait for the last one never ended.
 #[tokio::test(start_paused = true)]
 async fn both_forms_announce_the_revision_of_what_the_store_holds() {
     for form in [Form::InOrder, Form::Coalescing] {

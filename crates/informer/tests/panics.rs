@@ -16,7 +16,7 @@ use listwatch::{InformerOptions, SharedInformer};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-/// A collection whose source panics where it is told to, so many times.
+/// A source that panics in chosen calls, a given number of times.
 #[derive(Clone)]
 struct Panics {
     source: InMemory,

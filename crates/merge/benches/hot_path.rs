@@ -15,7 +15,7 @@ use listwatch_merge::patch::{ListKind, MapKind, MergeSchema, PatchStrategy};
 use listwatch_wire::event::{self, Decoder, EventType};
 use listwatch_wire::selector::LabelSelector;
 
-/// Short rounds, and many: one that nobody interrupted is among them even on a busy machine.
+/// Many short rounds, so that some run without interruption even on a busy machine.
 const ROUNDS: u32 = 400;
 const PER_ROUND: u32 = 20;
 

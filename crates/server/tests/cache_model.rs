@@ -230,8 +230,8 @@ async fn a_watcher_from_before_history_is_told_so() {
     feeder.abort();
 }
 
-/// A burst longer than the engine's history makes the cache load the state again. It then stood still for a moment more, and
-/// everybody with it: reads waited, and a token that had expired was still served.
+/// A burst longer than the engine's history makes the cache load the state again. It then stopped for a moment: reads
+/// waited, and an expired token was still served.
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_lost_its_place_goes_on_at_once() {
     let engine =

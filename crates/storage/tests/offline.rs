@@ -337,7 +337,7 @@ async fn a_store_of_an_older_format_is_brought_up_to_date() {
     }
 }
 
-/// The history of an object did not say who had changed it, and nothing about who had deleted it.
+/// The history of an object did not name the user of a change or deletion.
 #[tokio::test]
 async fn the_origin_of_a_change_is_kept_and_checked() {
     let directory = tempfile::tempdir().unwrap();

@@ -52,7 +52,7 @@ fn metadata_of(state: &State) -> State {
     state.iter().map(|(key, seen)| (key.clone(), strip(seen))).collect()
 }
 
-/// An informer, and what its two handlers were told.
+/// An informer, and the events of its two handlers.
 struct Subject {
     informer: SharedInformer<Value>,
     metadata_only: bool,

@@ -29,12 +29,12 @@ impl Connection {
         Self::with_window(server, None).await
     }
 
-    /// The same as somebody else.
+    /// The same with the token of another user.
     pub(crate) async fn open_as(server: &Server, token: &str) -> Self {
         Self { token: token.into(), ..Self::open(server).await }
     }
 
-    /// One whose kernel takes only so many bytes that nobody reads.
+    /// A connection with a small receive buffer.
     pub(crate) async fn with_window(server: &Server, bytes: Option<u32>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         if let Some(bytes) = bytes {
