@@ -35,7 +35,7 @@ enum Which {
     Warm,
     /// One operator with our Controller and with kube-rs's: lines and CPU per reconcile
     Controller,
-    /// A thousand watchers of which ten never read: what the others feel of it
+    /// A thousand watchers of which ten never read: the effect on the others
     Watchers,
     /// 100,000 objects in the server: memory, and the cost of listing a few of them
     Memory,

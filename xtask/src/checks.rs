@@ -1,4 +1,4 @@
-//! The steps that need nothing but Rust: format, lints, documentation, who depends on whom, tests.
+//! The steps that need nothing but Rust: format, lints, documentation, dependencies, tests.
 //!
 //! All of them say `--workspace` with the default features and the dev profile: cargo then resolves one set of
 //! features and compiles each dependency once for checking and once for running, however many steps there are.
@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 
 use crate::report::{Outcome, Step};
-use crate::{house, kinds, links, outside, parts, rooms, root, rules, translations};
+use crate::{house, kinds, links, modules, outside, parts, root, rules, translations};
 
 pub(crate) fn steps() -> Vec<Step> {
     vec![
@@ -20,15 +20,11 @@ pub(crate) fn steps() -> Vec<Step> {
         },
         Step { name: "clippy", about: "no warning in any target", run: clippy },
         Step {
-            name: "rooms",
-            about: "no crate and no room of the server depends on what it must not; ARCHITECTURE.md is true about them",
-            run: rooms::check,
+            name: "modules",
+            about: "crates and modules of the server depend only on what ARCHITECTURE.md allows; its file names exist",
+            run: modules::check,
         },
-        Step {
-            name: "names",
-            about: "a type name means one thing in the workspace",
-            run: house::names::check,
-        },
+        Step { name: "names", about: "type names are unique in the workspace", run: house::names::check },
         Step {
             name: "words",
             about: "a doc comment begins with a noun phrase or a verb",
@@ -36,10 +32,10 @@ pub(crate) fn steps() -> Vec<Step> {
         },
         Step {
             name: "generated",
-            about: "the generated tables are what Kubernetes' sources make, where those are at hand",
+            about: "the generated tables are up to date, where Kubernetes' sources are available",
             run: generated,
         },
-        Step { name: "links", about: "no document names a file that is not there", run: links::check },
+        Step { name: "links", about: "links and file names in documents exist", run: links::check },
         Step {
             name: "translations",
             about: "translated documents have the figures of the original",
@@ -50,7 +46,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "schedules", about: "the informer's locks under shuttle's scheduler", run: schedules },
         Step {
             name: "outside",
-            about: "the test kit in a crate of its own, without protoc",
+            about: "the test kit in a crate outside of the workspace, without protoc",
             run: outside::check,
         },
         Step { name: "doctests", about: "every example in the documentation runs", run: doctests },

@@ -1,7 +1,8 @@
-//! `cargo xtask compare`: the same requests to this server and to another one, and every difference in the answers.
+//! `cargo xtask compare`: sends the same requests to this server and to another one, and prints every difference of the
+//! responses.
 //!
-//! The other one is usually kube-apiserver. What was learned from it is recorded as scenarios in `conformance/`, which need no
-//! other server; this is for looking further.
+//! The other one is usually kube-apiserver. Scenarios recorded with it are in `conformance/` and need no other server; this
+//! command is for finding more differences.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};

@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: kills, full disks, flipped bits, bad syncs, lost members, on a server of its own each.
+//! `cargo xtask faults`: kills, full disks, bit flips, failed syncs, lost members, each on a separate server.
 //!
 //! The faults themselves are in `tests/faults`, a script, because they are made with the tools of the system.
 

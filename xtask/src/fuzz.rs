@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: hostile input for everything that parses, guided by coverage.
+//! `cargo xtask fuzz`: coverage-guided fuzzing of all parsers.
 //!
-//! libFuzzer only needs code that counts its edges and tells what it compares, which a stable compiler can write: no nightly, no
-//! cargo-fuzz. It begins with the inputs in `fuzz/seeds`, because nobody guesses a request line or an object from nothing.
+//! libFuzzer only needs code that is instrumented for edges and comparisons, which the stable compiler can do: no nightly, no
+//! cargo-fuzz. It starts from the inputs in `fuzz/seeds`, because random bytes hardly ever become a request line or an object.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -70,8 +70,8 @@ fn build(home: &Path) -> anyhow::Result<PathBuf> {
     Ok(output.join(host).join("release"))
 }
 
-/// Inputs found are kept in `fuzz/corpus`, so that the next run goes on from there; one that breaks a law is written to
-/// `fuzz/` and named in the output.
+/// Inputs found are kept in `fuzz/corpus`, so that the next run continues from there; one that violates a property is
+/// written to `fuzz/` and named in the output.
 fn fuzz(home: &Path, program: &Path, target: &str, seconds: u32) -> anyhow::Result<()> {
     let corpus = home.join("corpus").join(target);
     std::fs::create_dir_all(&corpus).with_context(|| format!("cannot create {}", corpus.display()))?;
@@ -98,7 +98,7 @@ fn seeds(home: &Path, target: &str) -> PathBuf {
     }
 }
 
-/// Writes each line of a file of seeds as an input of its own.
+/// Writes each line of a file of seeds as a separate input.
 fn sow(seeds: &Path, corpus: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(seeds).with_context(|| format!("cannot read {}", seeds.display()))?;
     for (number, line) in text.lines().enumerate() {

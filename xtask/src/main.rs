@@ -1,6 +1,6 @@
-//! `cargo xtask`: what a person would otherwise type by hand.
+//! `cargo xtask`: checks, tests, benchmarks and generators of this repository.
 //!
-//! It runs the checks and tests ([`checks`], [`real`]), brings in what they need ([`parts`]), and starts benchmarks
+//! It runs the checks and tests ([`checks`], [`real`]), installs what they need ([`parts`]), and starts benchmarks
 //! ([`mod@bench`]). It is not part of the product: nothing depends on it, and it depends on nothing of the product, so
 //! that it compiles in seconds and works while the rest does not.
 //!
@@ -16,11 +16,11 @@ mod fuzz;
 mod house;
 mod kinds;
 mod links;
+mod modules;
 mod outside;
 mod parts;
 mod real;
 mod report;
-mod rooms;
 mod rules;
 mod samples;
 mod server;
@@ -44,9 +44,9 @@ enum Task {
     Test(TestArguments),
     /// Run one benchmark, or all of them
     Bench(bench::Arguments),
-    /// Break what a server stands on, and print what it does then
+    /// Inject faults into the disk, the process and etcd of a server, and print its reactions
     Faults(faults::Arguments),
-    /// Feed hostile input to everything that parses, one target or all
+    /// Fuzz the parsers, one target or all
     Fuzz(fuzz::Arguments),
     /// Send the same requests to this server and to another one, and print every difference
     Compare(compare::Arguments),

@@ -1,4 +1,4 @@
-//! Whether a stranger can use the test kit: a crate outside of this workspace, on a machine without protoc.
+//! Checks that the test kit can be used from a crate outside of this workspace, on a machine without protoc.
 
 use std::fs;
 use std::path::Path;
@@ -48,7 +48,7 @@ fn run_in(folder: &Path) -> anyhow::Result<Outcome> {
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let mut command = Command::new("cargo");
     command.args(["test", "--offline", "--quiet"]).current_dir(folder);
-    // Whoever looks for protoc finds out that there is none.
+    // A build script that looks for protoc fails.
     command.env("PROTOC", "/nonexistent/protoc");
     checks::run(command)
 }

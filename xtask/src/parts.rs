@@ -1,6 +1,6 @@
-//! The real parts that tests talk to, brought in when they are missing.
+//! Installs the external programs that tests need: etcd, kubectl, clients of other languages.
 //!
-//! System packages are installed only as root, because changing somebody's machine needs more than a test command; the
+//! System packages are installed only as root, because a test command should not change the machine of a user; the
 //! packages of other languages go into [`crate::cache`], one folder per version, and never into the checkout.
 
 use std::path::PathBuf;

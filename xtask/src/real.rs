@@ -1,6 +1,5 @@
-//! The steps that hold a running server against the outside world: the recorded conversations, kubectl, and the official
-//! clients of other languages. Each starts a server of its own, so that one step's leftovers never explain another's
-//! failure.
+//! The steps that test a running server from outside: the recorded conversations, kubectl, and the official clients of
+//! other languages. Each starts its own server, so that no step depends on objects left by another.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -13,13 +13,13 @@ use crate::{cache, root};
 
 /// The administrator's token in the file the server gets.
 pub(crate) const ADMIN_TOKEN: &str = "admin-token";
-/// The token of `alice`, who has no rights of her own.
+/// The token of `alice`, a user without permissions.
 pub(crate) const USER_TOKEN: &str = "user-token";
 const TOKENS: &str = "admin-token,admin,admin,\"system:masters\"\nuser-token,alice,alice,\"devs\"\n";
 /// A debug build on a busy machine; the real thing takes milliseconds.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// A running server on a port of its own; stopped and its files removed when dropped.
+/// A running server on a free port; stopped and its files removed when dropped.
 pub(crate) struct Server {
     process: Child,
     /// Its `https://127.0.0.1:PORT`.

@@ -1,6 +1,6 @@
 //! Translated documents: the figures in them are those of the original.
 //!
-//! A figure that was measured again is changed in one language and forgotten in the other. Words cannot be compared; numbers can.
+//! A figure that was measured again is easily changed in one language only. Words cannot be compared; numbers can.
 
 use std::collections::BTreeSet;
 

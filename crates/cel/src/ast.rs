@@ -1,7 +1,7 @@
 //! The syntax tree of one expression, in one vector.
 //!
 //! Nodes refer to each other by index and every node comes after its parts, so that dropping a tree is dropping a vector:
-//! no depth of nesting can overflow the stack. It knows nothing of types; see `checker`.
+//! no depth of nesting can overflow the stack. Types are added by `checker`.
 
 use listwatch_wire::json::Text;
 

@@ -13,7 +13,7 @@ pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 
 /// The cost that is left for the evaluations of one request. It is passed from expression to expression.
 ///
-/// `None` stands for overspent, so that a budget of exactly zero is still valid: the next expression may be free.
+/// `None` means overspent, so that a budget of exactly zero is still valid: the next expression may be free.
 ///
 /// ```
 /// use listwatch_cel::Budget;

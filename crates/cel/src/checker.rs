@@ -78,7 +78,7 @@ pub(crate) fn check(ast: Ast, env: &Env, source: &str) -> Result<Checked, Issues
     if checker.issues.is_empty() { Ok(checker.checked) } else { Err(checker.issues) }
 }
 
-/// The state of one check: the tree as far as it is typed, the scopes around the present node, and what is known of
+/// The state of one check: the tree as far as it is typed, the scopes around the present node, and the substitutions of
 /// type variables.
 struct Checker<'e> {
     checked: Checked,
@@ -107,7 +107,7 @@ impl Checker<'_> {
         self.checked.ty(id).clone()
     }
 
-    /// The type with what is known of its variables by now; unknown ones stay.
+    /// The type with the substitutions found so far; unknown variables stay.
     fn resolved(&self, ty: &Type) -> Type {
         self.mapping.substitute(ty, false)
     }

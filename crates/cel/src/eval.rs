@@ -6,8 +6,8 @@
 //! CEL says so (`settle!` marks the places).
 //!
 //! This file has the dispatch, calls, operators and literals; fields and elements are in `selection`, loops in
-//! `comprehension`. [`Activation`] is what a host implements to supply variables. There is no optimization here: `plan` has
-//! done all of it.
+//! `comprehension`. [`Activation`] is what a host implements to supply variables. All optimization happens before, in
+//! `plan`.
 
 mod activation;
 mod comprehension;
@@ -96,7 +96,8 @@ impl<'a> Evaluator<'_, 'a> {
         }
     }
 
-    /// The operations that take more room. They are apart so that deep expressions need little stack.
+    /// The operations with larger stack frames. They are in a separate function so that deep expressions need little
+    /// stack.
     #[inline(never)]
     fn eval_rarer(&mut self, op: &Op) -> EvalResult<'a> {
         match op {

@@ -1,8 +1,8 @@
 //! The Common Expression Language (CEL) in the dialect of kube-apiserver.
 //!
 //! Custom resources, admission policies and match conditions are written in it. This crate has the parser, the type checker,
-//! the evaluator, the functions of CEL's and of Kubernetes' libraries, costs at run time and their estimates before. What
-//! each of them means for an API object (which variables there are, what a failed rule answers) is the host's affair.
+//! the evaluator, the functions of CEL's and of Kubernetes' libraries, costs at run time and their estimates before. Its use
+//! for API objects (which variables exist, how a failed rule is reported) is up to the host.
 //!
 //! # Use
 //!
@@ -36,13 +36,13 @@
 //! Types with fields are declared with [`Type::object`]; those that expressions construct (`JSONPatch{op: "add"}`) with
 //! [`Type::message`] and [`Env::with_type`]; they come out as [`Value::Struct`], and as JSON with [`to_json`]. Schemas of
 //! custom resources become types with [`Decl::from_schema`]. Lazily computed variables are a [`HostObject`]. The variable
-//! `authorizer` is [`Value::authorizer`] over an [`Authorizer`] of the host.
+//! `authorizer` is [`Value::authorizer`] over an [`ExpressionAuthorizer`] of the host.
 //!
 //! # Bounds
 //!
 //! No expression overflows the stack: its length, depth and size are bounded ([`ParserLimits`]), trees are kept in vectors.
-//! No evaluation runs on for ever or takes memory without bound: its cost is, as kube-apiserver counts it, and beside it the
-//! work that is really done ([`Meter`]).
+//! Evaluations are bounded in time and memory: by cost, as kube-apiserver counts it, and by the work that is actually done
+//! ([`Meter`]).
 //!
 //! # Reading order
 //!
@@ -78,7 +78,7 @@ pub use env::{Env, Version};
 pub use error::{COST_LIMIT_EXCEEDED, EvalError};
 pub use eval::{Activation, Variables};
 pub use issues::{Issue, Issues};
-pub use library::authz::{AccessCheck, AccessDecision, AccessRequest, Authorizer};
+pub use library::authz::{AccessCheck, AccessDecision, AccessRequest, ExpressionAuthorizer};
 pub use library::cidr::Cidr;
 pub use library::format::Format;
 pub use library::quantity::QuantityValue;

@@ -68,7 +68,7 @@ pub(crate) const RESERVED: [&str; 17] = [
 const OPERANDS: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, \
                         BYTES, IDENTIFIER}";
 
-/// Parsing cannot go on; the error has been reported.
+/// Parsing cannot continue; the error has been reported.
 ///
 /// Carries nothing: everything about the error is in [`Issues`].
 struct ParseStopped;

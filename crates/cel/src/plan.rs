@@ -183,7 +183,7 @@ impl Planner<'_> {
         })
     }
 
-    /// An index that is an attribute is resolved with the operand and costs nothing of its own.
+    /// An index that is an attribute is resolved with the operand and has no separate cost.
     fn index(&mut self, operand: OpId, index: OpId, optional: bool) -> OpId {
         if self.is_attribute(index) {
             self.free(index);

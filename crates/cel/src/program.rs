@@ -57,7 +57,7 @@ impl Expression {
         self.checked.ty(self.checked.ast.root)
     }
 
-    /// Returns true if the expression reads a variable, by which a host tells whether it has to be provided.
+    /// Returns true if the expression reads a variable, so that a host can skip computing unused ones.
     #[must_use]
     pub fn uses(&self, variable: &str) -> bool {
         self.checked.variables.iter().any(|known| known == variable)

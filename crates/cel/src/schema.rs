@@ -230,8 +230,7 @@ fn required(schema: &Json, fields: &BTreeMap<Text, Arc<Decl>>) -> u64 {
 
 /// Kind, version and name, which expressions can read at the root of every object.
 ///
-/// Of `metadata` only the two names can be read, as in Kubernetes: a rule about labels would depend on who wrote
-/// them.
+/// Of `metadata` only `name` and `generateName` can be read, as in Kubernetes.
 fn add_metadata(schema: &Json, name: &str, fields: &mut BTreeMap<Text, Arc<Decl>>) {
     let plain = || Arc::new(string(&Json::Null));
     fields.insert("kind".into(), plain());

@@ -1,7 +1,7 @@
 //! Values: what expressions evaluate to.
 //!
-//! Values of objects are read from the JSON tree when they are asked for; nothing is converted before. What a
-//! schema says of a place (that a string is a time, that a number is a double) travels with the value.
+//! Values of objects are read from the JSON tree on first use; nothing is converted before. The declaration of a field
+//! (that a string is a time, that a number is a double) is kept with the value.
 
 pub(crate) mod compare;
 mod json;
@@ -32,7 +32,7 @@ pub use text::Str;
 
 /// An object of the host whose fields are computed when they are read, such as the variables of a policy.
 ///
-/// Shared with expressions by reference, so it needs interior mutability to remember what it computed. The server's
+/// Shared with expressions by reference, so it needs interior mutability to cache computed values. The server's
 /// policies use it for `variables`, which may refer to each other.
 pub trait HostObject: fmt::Debug + Send + Sync {
     /// The name of its type, as `type()` tells it.

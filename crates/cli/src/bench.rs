@@ -1,7 +1,7 @@
 //! `listwatch bench`: a bounded load of ConfigMap writes and a watch on them, against any API server.
 //!
-//! It measures from outside, with one client, so its figures include the network and this program. The benchmarks that
-//! the project's goals are held against are `cargo xtask bench`.
+//! It measures from outside, with one client, so its figures include the network and this program. The project's own
+//! benchmarks are `cargo xtask bench`.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -153,7 +153,7 @@ async fn load(
     Ok((all, began.elapsed().as_secs_f64()))
 }
 
-/// The end of a load: a time, or earlier if somebody interrupts it.
+/// The end of a load: a time, or an interrupt before it.
 #[derive(Clone)]
 struct LoadEnd {
     deadline: Instant,

@@ -1,7 +1,7 @@
 //! `serve --config FILE`: flags in a YAML file, under their own names.
 //!
 //! The file becomes arguments in front of those on the command line, so that every flag has one definition, one parser and
-//! one error message, and what is typed wins over what is written down.
+//! one error message, and the command line overrides the file.
 //!
 //! ```yaml
 //! bind: 127.0.0.1:6443

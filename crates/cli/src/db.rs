@@ -85,7 +85,8 @@ pub(crate) fn run(arguments: &DbArguments) -> anyhow::Result<ExitCode> {
 }
 
 impl DbArguments {
-    /// Words a failure for people. Only `check` and `compact` fail because another process has the directory, and name it.
+    /// Turns a failure into a message. Only `check` and `compact` can fail because another process uses the directory, and
+    /// the message names it.
     fn explain(&self, error: Error) -> anyhow::Error {
         let error = match error {
             Error::Unavailable(why) | Error::Invalid(why) => anyhow::anyhow!(why),

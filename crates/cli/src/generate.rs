@@ -26,7 +26,7 @@ pub(crate) struct ManArguments {
     command: Option<String>,
 }
 
-/// Static completions: they know commands and flags, and do not ask a server for names.
+/// Static completions of commands and flags; they do not ask a server for names.
 pub(crate) fn completions<C: CommandFactory>(arguments: &CompletionArguments) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut C::command(), "listwatch", &mut script);
@@ -34,7 +34,7 @@ pub(crate) fn completions<C: CommandFactory>(arguments: &CompletionArguments) ->
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page of the whole program names its commands; each has a page of its own.
+/// The page of the program lists its commands; each has a separate page.
 pub(crate) fn man<C: CommandFactory>(arguments: &ManArguments) -> anyhow::Result<ExitCode> {
     let mut page = Vec::new();
     clap_mangen::Man::new(described::<C>(arguments.command.as_deref())).render(&mut page)?;

@@ -33,7 +33,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     name = "listwatch",
     version = build::LONG,
     about = "The Kubernetes list-watch mechanism, both ends: an API server and the clients that follow it",
-    after_help = "Examples:\n  listwatch serve                          # an API server on 127.0.0.1:6443\n  listwatch demo                           # everything at once, 15 seconds\n  listwatch watch pods -A                  # changes of any cluster, with the changed fields\n\nData goes to stdout, everything else to stderr. NO_COLOR switches colours off.\nExit codes: 0 success (also when the reader of a pipe goes away), 1 failure (one line on stderr says why), 2 wrong usage.",
+    after_help = "Examples:\n  listwatch serve                          # an API server on 127.0.0.1:6443\n  listwatch demo                           # everything at once, 15 seconds\n  listwatch watch pods -A                  # changes of any cluster, with the changed fields\n\nData goes to stdout, everything else to stderr. NO_COLOR switches colours off.\nExit codes: 0 success (also when a pipe is closed early), 1 failure (one line on stderr says why), 2 wrong usage.",
     args_override_self = true
 )]
 struct CliArguments {
@@ -49,7 +49,7 @@ enum Command {
     List(client::list::ListArguments),
     /// Print the changes of a collection, with the changed fields
     Watch(client::watch::WatchArguments),
-    /// Print the changes of a collection after a resourceVersion, through any break of the connection
+    /// Print the changes of a collection after a resourceVersion; resumes when the connection breaks
     RetryWatch(client::watch::FromArguments),
     /// Run an informer on a collection and print its events
     Inform(client::inform::InformArguments),

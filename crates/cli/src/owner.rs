@@ -1,8 +1,8 @@
 //! The process that holds a port or a file, for error messages.
 //!
 //! "Address already in use" and a locked data directory are the most common failures of a start, and mostly an earlier
-//! server still runs. It reads `/proc`, so it works on Linux, and only for processes that this user may look at;
-//! elsewhere the message stays without the addition. Nothing depends on the result.
+//! server still runs. It reads `/proc`, so it works on Linux, and only for processes of this user; elsewhere the
+//! message does not name the process. Nothing depends on the result.
 
 use std::path::Path;
 
@@ -38,8 +38,8 @@ fn describe(holds: impl Fn(&Path) -> bool) -> String {
     find(holds).map_or_else(String::new, |(pid, name)| format!(" (in use by {name}, process {pid})"))
 }
 
-/// Finds the process with an open file that the predicate accepts by the target of its link in `/proc`.
-/// Looks at every process, which takes milliseconds and happens on the way to an error only.
+/// Finds the process with an open file that the predicate accepts by the target of its link in `/proc`. Looks at every
+/// process, which takes milliseconds and happens only before an error.
 fn find(holds: impl Fn(&Path) -> bool) -> Option<(u32, String)> {
     for entry in std::fs::read_dir("/proc").ok()?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };

@@ -1,8 +1,9 @@
 //! Flags of TLS, authentication, authorization, audit and encryption, with kube-apiserver's names where it has them.
 //!
-//! Files are read once before anything is created, so that a typo fails the start and leaves nothing behind. The place
-//! of keys follows the store: servers that share an etcd share CA and signing key through it, a single server keeps
-//! them in its directory, and one on memory makes new ones. Plain HTTP beyond loopback must be asked for twice.
+//! Files are read once before anything is created, so that a typo fails the start and leaves nothing behind. Where keys
+//! are kept depends on the store: servers that share an etcd share CA and signing key through it, a server with a data
+//! directory keeps them there, and one in memory creates new ones at each start. Plain HTTP beyond loopback needs two
+//! flags.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use crate::token_issuers::TokenIssuerArguments;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Security")]
 pub(crate) struct Secure {
-    /// Serve plain HTTP, for tests on loopback; on other addresses the flag must be given twice, because tokens can be overheard
+    /// Serve plain HTTP, for tests on loopback; on other addresses the flag must be given twice, because tokens are sent in plain text
     #[arg(long, action = ArgAction::Count)]
     insecure_http: u8,
 
@@ -36,11 +37,11 @@ pub(crate) struct Secure {
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
 
-    /// More names and addresses for the certificate that the server makes for itself
+    /// Additional names and addresses of the server's own certificate
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     tls_san: Vec<String>,
 
-    /// Address that clients are told to use, in the `kubernetes` Service and the admin kubeconfig
+    /// Address for clients, in the `kubernetes` Service and the admin kubeconfig
     #[arg(long, value_name = "ADDRESS")]
     advertise_address: Option<IpAddr>,
 
@@ -52,14 +53,14 @@ pub(crate) struct Secure {
     #[arg(long, value_name = "FILE")]
     pub(crate) token_auth_file: Option<PathBuf>,
 
-    /// Authorizers, asked in this order: Node for kubelets, RBAC for roles and bindings
+    /// Authorizers, in order: Node for kubelets, RBAC for roles and bindings
     #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "Node,RBAC")]
     authorization_mode: Vec<AuthorizationMode>,
 
     #[command(flatten)]
     token_issuers: TokenIssuerArguments,
 
-    /// Private key that signs service account tokens; otherwise one is made and kept
+    /// Private key that signs service account tokens; by default one is generated and stored
     #[arg(long, value_name = "FILE")]
     service_account_signing_key_file: Option<PathBuf>,
 
@@ -71,7 +72,7 @@ pub(crate) struct Secure {
     #[arg(long, value_name = "TIME", default_value = "8760h", value_parser = duration)]
     service_account_max_token_expiration: Duration,
 
-    /// Interval at which open watches are checked against the rights of their users; 0s never, as kube-apiserver
+    /// Interval at which open watches are authorized again; 0s for never, as in kube-apiserver
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     watch_recheck_interval: Duration,
 
@@ -83,7 +84,7 @@ pub(crate) struct Secure {
     #[arg(long, value_name = "FILE", requires = "audit_policy_file")]
     audit_log_path: Option<PathBuf>,
 
-    /// Size of the audit log, in megabytes, at which a new file is begun
+    /// Size of the audit log, in megabytes, at which a new file is started
     #[arg(long, value_name = "MB", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     audit_log_maxsize: u64,
 
@@ -171,7 +172,7 @@ impl Secure {
         WatchLimits { recheck_every: (!every.is_zero()).then_some(every), ..WatchLimits::default() }
     }
 
-    /// The store with encryption in front of it, if that is asked for.
+    /// The store with encryption in front of it, if it is configured.
     ///
     /// Before the server starts: the CA and signing keys that it keeps in a store are then encrypted as well.
     ///

@@ -27,7 +27,7 @@ pub(crate) struct StoreArguments {
     #[arg(long, value_name = "BYTES", default_value = "2GiB", value_parser = bytes)]
     history_bytes: u64,
 
-    /// Keep everything in memory; it is gone when the server stops
+    /// Keep everything in memory; it is lost when the server stops
     #[arg(long, conflicts_with_all = ["etcd_endpoints", "data_dir"])]
     pub(crate) memory: bool,
 
@@ -89,8 +89,8 @@ impl StoreArguments {
 
     /// Opens it.
     ///
-    /// A directory that does not exist is made. A server that cannot reach etcd at the start fails, so that whoever
-    /// started it notices.
+    /// A directory that does not exist is created. The start fails if etcd cannot be reached, so that the problem is
+    /// noticed at once.
     ///
     /// # Errors
     ///

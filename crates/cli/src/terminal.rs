@@ -1,4 +1,4 @@
-//! Writing to stdout and stderr without a panic when the reader has gone, and the rule for colours.
+//! Writing to stdout and stderr without a panic when the pipe is closed, and the rule for colours.
 //!
 //! Data goes to stdout and its errors are returned: a closed pipe ends a command, with success (`main.rs`). Notes go to stderr
 //! and their errors are dropped: there is no other place to report them.
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 ///
 /// # Errors
 ///
-/// The reader has gone, or the disk behind the output is full. `main.rs` makes a success of the former.
+/// The pipe is closed, or the disk of the output is full. `main.rs` treats the former as a success.
 pub(crate) fn print(text: impl fmt::Display) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     write!(out, "{text}")?;
@@ -46,7 +46,7 @@ pub(crate) fn fitted(text: &str) -> String {
     }
 }
 
-/// Breaks lines between words. What goes on is indented as deep as the line and two cells more.
+/// Breaks lines between words. Continuation lines are indented by two more cells than the first.
 fn wrapped(text: &str, columns: usize) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -128,7 +128,7 @@ pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
 mod tests {
     use super::*;
 
-    /// The last words of the demo used to be broken within words on a narrow terminal.
+    /// The summary of the demo used to be broken within words on a narrow terminal.
     #[test]
     fn lines_are_broken_between_words_and_colours_take_no_room() {
         assert_eq!(wrapped("  ✓ nothing was lost\nend\n", 12), "  ✓ nothing\n    was lost\nend\n");

@@ -16,19 +16,19 @@ use crate::store::duration;
 
 #[derive(Args, Debug)]
 pub(crate) struct TokenIssuerArguments {
-    /// An issuer of OpenID Connect tokens that are believed
+    /// URL of the OpenID Connect issuer whose tokens are accepted
     #[arg(long, value_name = "URL", requires = "oidc_client_id")]
     oidc_issuer_url: Option<String>,
 
-    /// The audience that its tokens must be for
+    /// Audience that its tokens must have
     #[arg(long, value_name = "ID", requires = "oidc_issuer_url")]
     oidc_client_id: Option<String>,
 
-    /// The CAs that vouch for the issuer; those of the system without
+    /// CAs of the issuer's certificate; by default those of the system
     #[arg(long, value_name = "FILE", requires = "oidc_issuer_url")]
     oidc_ca_file: Option<PathBuf>,
 
-    /// The claim that is the user's name
+    /// Claim with the user name
     #[arg(long, value_name = "CLAIM", default_value = "sub")]
     oidc_username_claim: String,
 
@@ -36,7 +36,7 @@ pub(crate) struct TokenIssuerArguments {
     #[arg(long, value_name = "TEXT", requires = "oidc_issuer_url", allow_hyphen_values = true)]
     oidc_username_prefix: Option<String>,
 
-    /// The claim that has the groups
+    /// Claim with the groups
     #[arg(long, value_name = "CLAIM", requires = "oidc_issuer_url")]
     oidc_groups_claim: Option<String>,
 
@@ -44,7 +44,7 @@ pub(crate) struct TokenIssuerArguments {
     #[arg(long, value_name = "TEXT", requires = "oidc_issuer_url")]
     oidc_groups_prefix: Option<String>,
 
-    /// The algorithms that tokens may be signed with
+    /// Accepted signature algorithms
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "RS256")]
     oidc_signing_algs: Vec<String>,
 
@@ -56,11 +56,11 @@ pub(crate) struct TokenIssuerArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "oidc_issuer_url")]
     authentication_config: Option<PathBuf>,
 
-    /// A kubeconfig of a webhook that is asked about tokens that nobody else knows
+    /// Kubeconfig of a webhook for tokens that no other authenticator accepts
     #[arg(long, value_name = "FILE")]
     authentication_token_webhook_config_file: Option<PathBuf>,
 
-    /// The version of TokenReview that is sent [v1, v1beta1]
+    /// Version of TokenReview in requests [v1, v1beta1]
     #[arg(long, value_name = "VERSION", default_value = "v1beta1")]
     authentication_token_webhook_version: TokenReviewVersion,
 

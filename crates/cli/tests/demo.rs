@@ -1,4 +1,4 @@
-//! The demo checks itself; this checks that it does, and that its outcome is an exit code.
+//! The demo verifies its own run; these tests check that it does, and its exit code.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests say what they expect by panicking")]
 
@@ -20,7 +20,7 @@ fn the_demo_explains_itself_checks_itself_and_ends_well() {
     assert!(!said.contains('\x1b'), "no colours where there is no terminal");
 }
 
-/// `listwatch demo | head -1` used to panic, because the reader had gone.
+/// `listwatch demo | head -1` used to panic, because the pipe was closed.
 #[test]
 fn a_reader_that_goes_away_ends_the_demo_with_success() {
     let mut demo = Command::new(env!("CARGO_BIN_EXE_listwatch"));

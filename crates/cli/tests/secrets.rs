@@ -1,4 +1,4 @@
-//! Secrets stay secret: nothing that is planted in requests, files and keys is found in what the binary says, at any level.
+//! Secrets in requests, files and keys never appear in the output of the binary, at any log level.
 
 #![allow(
     clippy::unwrap_used,
@@ -133,8 +133,8 @@ fn nothing_planted_is_found_anywhere() {
     assert!(server.send(&format!("POST {secrets} HTTP/1.1"), &admin, &secret).starts_with("HTTP/1.1 201"));
     let mut seen = String::new();
     for (head, token, body) in [
-        // Refused, malformed and wrong in every way that might be told. The first 30 bytes of what cannot be read are told to
-        // whoever sent it, as in kube-apiserver.
+        // Refused, malformed and invalid requests whose errors might contain the secret. The first 30 bytes of an unreadable
+        // body are returned to its sender, as in kube-apiserver.
         (format!("POST {secrets} HTTP/1.1"), admin.as_str(), secret.clone()),
         (format!("POST {secrets} HTTP/1.1"), "pl4nt3d-bob", secret.clone()),
         (format!("POST {secrets} HTTP/1.1"), admin.as_str(), format!(r#"{{"metadata":{{"name":"malformed"}},"stringData":{{"k":"{PLANTED}"#)),
@@ -167,12 +167,12 @@ fn nothing_planted_is_found_anywhere() {
         ("GET /readyz?verbose HTTP/1.1".to_owned(), &admin, String::new()),
     ] {
         let answer = server.send(&head, token, &body);
-        // Who may read Secrets reads them; that is no leak.
+        // A permitted read of a Secret is no leak.
         if !head.starts_with("GET /api/v1") || !answer.starts_with("HTTP/1.1 200") {
             writeln!(seen, "{} -> {answer}", head.split(' ').next().unwrap()).unwrap();
         }
     }
-    // A token that is issued is told to the one who asked, and to nobody else.
+    // An issued token is returned to the requester and appears nowhere else.
     let account = r#"{"metadata":{"name":"robot"}}"#;
     server.send("POST /api/v1/namespaces/default/serviceaccounts HTTP/1.1", &admin, account);
     let issued =

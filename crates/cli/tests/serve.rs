@@ -1,4 +1,4 @@
-//! The binary as people start it: its ready line, its failures, its end.
+//! `listwatch serve`: its ready line, its failures, its shutdown.
 
 #![allow(
     clippy::unwrap_used,
@@ -177,7 +177,7 @@ fn a_second_start_has_the_same_credentials() {
     let directory = TempDir::new().unwrap();
     let read = |running: &Running| {
         let text = std::fs::read_to_string(directory.path().join(kubeconfig(running))).unwrap();
-        // The client certificate is issued anew at each start; the CA that vouches for it and the token stay.
+        // The client certificate is issued again at each start; the CA that vouches for it and the token stay.
         let lasting =
             |line: &&str| !line.contains("client-certificate-data") && !line.contains("client-key-data");
         text.replace(&running.url, "URL").lines().filter(lasting).map(str::to_owned).collect::<Vec<_>>()
@@ -246,7 +246,7 @@ fn wrong_usage_is_told_apart_from_failure() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// A pipe to `head` takes one line and closes: notes that nobody reads must not end the server.
+/// A pipe to `head` takes one line and closes: writing to a closed pipe must not end the server.
 #[test]
 fn it_goes_on_when_nobody_reads_what_it_says() {
     let directory = TempDir::new().unwrap();
@@ -304,7 +304,7 @@ fn debug_logs_are_about_the_server_and_json_is_one_object_per_line() {
     assert!(date == "unknown" || date.len() == 20 && date.ends_with('Z'), "{version}");
 }
 
-/// A request that fails is told in the log and on the page of recent errors.
+/// A failed request is in the log and on the page of recent errors.
 #[test]
 fn rejected_requests_are_on_the_page_of_recent_errors() {
     let directory = TempDir::new().unwrap();

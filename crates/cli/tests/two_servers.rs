@@ -1,4 +1,5 @@
-//! Two servers on one real etcd: what one makes, the other believes; and a client that knows both does not feel one die.
+//! Two servers on one real etcd: each accepts the credentials that the other issued, and a client that knows both
+//! survives the loss of one.
 //!
 //! Runs with `LISTWATCH_REAL=1`, and needs `etcd` in the path.
 
@@ -112,7 +113,7 @@ impl Either {
 async fn servers_on_one_etcd_believe_each_other_and_cover_for_each_other() {
     let Some(etcd) = Etcd::if_wanted().await.unwrap() else { return };
     let directory = tempfile::tempdir().unwrap();
-    // Both start on an empty store at the same moment, and must agree who makes the keys.
+    // Both start on an empty store at the same moment, and must agree on one set of keys.
     let (endpoint, place) = (etcd.endpoint(), directory.path());
     let (mut one, two) =
         tokio::join!(Running::start("one", &endpoint, place), Running::start("two", &endpoint, place));

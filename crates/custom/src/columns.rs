@@ -88,7 +88,7 @@ impl CustomColumn {
     }
 }
 
-/// A value as it stands in a cell or in a filter: text without quotes, anything else as JSON.
+/// A value as it is printed in a cell or compared in a filter: text without quotes, anything else as JSON.
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),

@@ -25,10 +25,10 @@ pub use warnings::warnings;
 
 /// The scope of a kind: whether its objects belong to namespaces. Immutable once the definition is established.
 ///
-/// The registry makes the paths of a kind from it, so a change would leave stored objects under keys that nobody
-/// looks for.
+/// The registry makes the paths of a kind from it, so a change would leave stored objects under keys that are no longer
+/// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum DefinitionScope {
     /// Objects belong to a namespace; their path has one.
     Namespaced,
     /// Objects have no namespace.
@@ -65,7 +65,7 @@ pub struct Names {
 /// Cheap to clone: schema, JSON and rules are behind `Arc`s, because the registry hands a version to every request.
 #[derive(Clone, Debug)]
 #[doc(alias = "CustomResourceDefinitionVersion")]
-pub struct Version {
+pub struct DefinitionVersion {
     /// For example `v1beta1`.
     pub name: String,
     /// True if the version is served.
@@ -78,7 +78,7 @@ pub struct Version {
     pub storage: bool,
     /// The parsed schema.
     ///
-    /// An absent schema reads as one that knows no field and keeps nothing; validation refuses such a definition
+    /// An absent schema is read as one without fields, which prunes everything; validation refuses such a definition
     /// today.
     pub schema: Arc<Schema>,
     /// The schema as declared, for publishing.
@@ -87,7 +87,7 @@ pub struct Version {
     pub schema_json: Arc<Value>,
     /// The compiled expression rules.
     ///
-    /// Compiled in the mode for stored definitions, so that a rule which an earlier program accepted goes on working.
+    /// Compiled in the mode for stored definitions, so that a rule accepted by an earlier version keeps working.
     pub rules: Arc<Rules>,
     /// The columns of its tables.
     pub columns: Columns,
@@ -101,7 +101,7 @@ pub struct Version {
     ///
     /// At most eight, bounded by validation. `metadata.name` and `metadata.namespace` can be selected in any case.
     pub selectable: Vec<String>,
-    /// The warning to give to who uses this version.
+    /// The deprecation warning for users of this version.
     ///
     /// Sent as a `Warning` header with every response to a request that names this version.
     pub deprecation: Option<String>,
@@ -110,7 +110,7 @@ pub struct Version {
 /// The paths of a scale subresource, each as `.spec.replicas`.
 ///
 /// The server reads and writes the numbers through these paths and shows them as an `autoscaling/v1` Scale, so that
-/// `kubectl scale` and autoscalers need not know the kind.
+/// `kubectl scale` and autoscalers work for any kind.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[doc(alias = "CustomResourceSubresourceScale")]
@@ -162,7 +162,7 @@ pub struct Definition {
     /// The API group.
     pub group: String,
     /// `Namespaced` or `Cluster`; it decides the paths and cannot change.
-    pub scope: Scope,
+    pub scope: DefinitionScope,
     /// The names of the kind.
     pub names: Names,
     /// The names that were accepted; empty until they are.
@@ -170,7 +170,7 @@ pub struct Definition {
     /// Empty names of a new definition collide with nothing, because absent names are never compared.
     pub accepted: Names,
     /// All versions, in the declared order.
-    pub versions: Vec<Version>,
+    pub versions: Vec<DefinitionVersion>,
     /// The webhook that converts between them; `None` if they differ in name only.
     pub conversion: Option<ConversionWebhook>,
     /// True if the condition `Established` holds. Once true, it stays.
@@ -193,13 +193,17 @@ impl Definition {
         let spec = object.get("spec")?;
         let group = text(spec, "group")?.to_owned();
         let names = spec.get("names")?.to_type::<Names>().ok()?;
-        let scope = if text(spec, "scope")? == "Cluster" { Scope::Cluster } else { Scope::Namespaced };
+        let scope = if text(spec, "scope")? == "Cluster" {
+            DefinitionScope::Cluster
+        } else {
+            DefinitionScope::Namespaced
+        };
         let versions = spec.get("versions")?.as_array()?;
         Some(Self {
             name: text(object.get("metadata")?, "name")?.to_owned(),
             versions: versions
                 .iter()
-                .map(|v| Version::read(v, versions, &group, &names.kind))
+                .map(|v| DefinitionVersion::read(v, versions, &group, &names.kind))
                 .collect::<Option<_>>()?,
             accepted: object
                 .pointer("/status/acceptedNames")
@@ -218,12 +222,12 @@ impl Definition {
     ///
     /// `None` only for a definition that no validation would accept.
     #[must_use]
-    pub fn storage_version(&self) -> Option<&Version> {
+    pub fn storage_version(&self) -> Option<&DefinitionVersion> {
         self.versions.iter().find(|version| version.storage)
     }
 }
 
-impl Version {
+impl DefinitionVersion {
     /// Reads a version; none if its schema is deeper than it can be walked.
     fn read(value: &Value, all: &[Value], group: &str, kind: &str) -> Option<Self> {
         let name = text(value, "name")?.to_owned();
@@ -289,10 +293,10 @@ pub fn begin(object: &mut Value) {
     }
 }
 
-/// Notes the storage version among those that objects may be stored in, which are all that ever were it.
+/// Adds the storage version to `status.storedVersions`, which lists all versions that objects may be stored in.
 ///
 /// Called on each update, since the storage version may have moved. Entries go away only when a person or a migration
-/// removes them from the status, after all objects were written anew.
+/// removes them from the status, after all objects were written again.
 pub fn remember_version(object: &mut Value) {
     let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
     let storage = versions.into_iter().find(|v| v.get("storage") == Some(&Value::Bool(true)));
@@ -378,32 +382,4 @@ pub(crate) fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    pub(super) fn definition(plural: &str, kind: &str) -> Value {
-        let mut object = json!({"metadata": {"name": format!("{plural}.example.test")}, "spec": {
-            "group": "example.test", "scope": "Namespaced", "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List")},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}}}]}});
-        begin(&mut object);
-        object
-    }
-
-    #[test]
-    fn a_new_definition_remembers_its_stored_version() {
-        let object = definition("widgets", "Widget");
-        assert_eq!(object.pointer("/status/storedVersions"), Some(&json!(["v1"])));
-    }
-
-    #[test]
-    fn a_taken_kind_is_a_conflict_and_the_last_one_found_is_the_reason() {
-        let mut first = Definition::read(&definition("widgets", "Widget")).unwrap();
-        first.accepted = first.names.clone();
-        let second = Definition::read(&definition("gizmos", "Widget")).unwrap();
-        let conflicts = name_conflicts(&second, [&first].into_iter());
-        let reasons: Vec<_> = conflicts.iter().map(|conflict| conflict.reason).collect();
-        assert_eq!(reasons, ["SingularConflict", "KindConflict", "ListKindConflict"]);
-        assert_eq!(name_conflicts(&first, [&first, &second].into_iter()), []);
-    }
-}
+mod tests;

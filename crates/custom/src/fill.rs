@@ -13,7 +13,7 @@ use crate::Schema;
 /// as many copies of what the schema says about one.
 const MOST_ADDED: usize = 8 << 20;
 
-/// Fills absent fields that have a default, everywhere in the object, up to a size that nobody can store.
+/// Fills absent fields that have a default, everywhere in the object, up to a size that cannot be stored anyway.
 ///
 /// A `null` where the schema does not allow one counts as absent: it is dropped, and gives way to a default.
 ///
@@ -104,7 +104,7 @@ fn weight(value: &Value) -> usize {
     }
 }
 
-/// A null in a field that the schema does not know stays, because nothing says that it may not be null.
+/// A null in a field without a schema is kept, because no schema forbids it.
 fn keeps_null(schema: &Schema, name: &str) -> bool {
     schema.field(name).is_none_or(|field| field.nullable)
 }

@@ -37,7 +37,7 @@ fn keep(name: &str) -> Option<&'static str> {
 ///
 /// # Errors
 ///
-/// If the process has [`MAX_NAMES`] names already: the definition is refused as invalid, and others go on.
+/// If the process has [`MAX_NAMES`] names already: the definition is refused as invalid, and others keep working.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<&'static str>, D::Error> {
     let names = Vec::<String>::deserialize(source)?;
     let kept = names.iter().map(|name| keep(name).ok_or("too many distinct names of list keys"));

@@ -1,10 +1,11 @@
-//! Custom resource definitions: what a definition means for the objects stored under it.
+//! CustomResourceDefinitions and the handling of their objects: pruning, defaulting, validation, CEL rules, printer
+//! columns.
 //!
-//! Pure functions on JSON values: no storage, no requests, no cache. The server asks this crate whether a definition
-//! may be accepted, and then how to treat each object of its kind.
+//! Pure functions on JSON values: no storage, no requests, no cache. The server calls it to validate a definition, and
+//! then for each object of its kind.
 //!
-//! In the order an object meets them:
-//! 1. [`prune()`] drops what the schema does not know and names it for warnings;
+//! In the order in which they are applied to an object:
+//! 1. [`prune()`] drops unknown fields and returns their names for warnings;
 //! 2. [`fill()`] drops nulls that are not values and sets defaults;
 //! 3. [`validate()`] checks types, bounds, forms and duplicates, on update only what changed;
 //! 4. [`Rules`] evaluates the expression rules;
@@ -16,10 +17,10 @@
 //! [`fill()`]. Walks over an object recurse along its schema, whose depth is bounded by [`structural::MAX_DEPTH`];
 //! lists of errors and of unknown fields are bounded, so a hostile object costs no more than its size.
 //!
-//! The packages of kube-apiserver's apiextensions-apiserver are steps here: `pruning`, `defaulting`,
-//! `listtype` and `cel` of its `schema` folder. Server-side apply reads [`Schema`] through a trait of
-//! `listwatch-merge`, which the server implements. Conversion between versions, names in discovery and the life of a
-//! definition are the server's too.
+//! The packages of kube-apiserver's apiextensions-apiserver are steps here: `pruning`, `defaulting`, `listtype` and
+//! `cel` of its `schema` folder. Server-side apply reads [`Schema`] through a trait of `listwatch-merge`, which the
+//! server implements. Conversion between versions, names in discovery and the lifecycle of a definition are implemented
+//! in the server, too.
 
 mod columns;
 mod definition;
@@ -34,8 +35,8 @@ mod validate;
 
 pub use columns::Columns;
 pub use definition::{
-    ConversionWebhook, Definition, NameConflict, Names, Scope, Version, begin, name_conflicts,
-    remember_version, set_condition, validate_create, validate_update, warnings,
+    ConversionWebhook, Definition, DefinitionScope, DefinitionVersion, NameConflict, Names, begin,
+    name_conflicts, remember_version, set_condition, validate_create, validate_update, warnings,
 };
 pub use fill::{fill, fill_applied};
 pub use prune::prune;

@@ -43,7 +43,7 @@ pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
     [walk.of_metadata, walk.unknown, walk.of_inner_metadata].concat()
 }
 
-/// Returns true if a part of an object has fields that its schema does not know.
+/// Returns true if a part of an object has fields that are not in its schema.
 ///
 /// For defaults in schemas, which are checked when the definition is; the copy does not matter there.
 pub(crate) fn has_unknown(schema: &Schema, value: &Value) -> bool {

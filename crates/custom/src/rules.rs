@@ -1,7 +1,7 @@
 //! Expression rules (`x-kubernetes-validations`): compiled with the definition, evaluated on each write.
 //!
-//! The language itself is the crate `listwatch-cel`. Here is what it means for custom resources: which variables rules
-//! have, which of them run when, what a broken one answers, and what they may cost.
+//! The language itself is the crate `listwatch-cel`. This module applies it to custom resources: the variables of
+//! rules, when each rule runs, how a violation is reported, and the cost limits.
 //!
 //! Bounds, all as in kube-apiserver: an estimate for each rule and for all of a schema when the definition is written
 //! (`costs`), a counted cost for each evaluation and for all rules of one object when an object is (`evaluate`).
@@ -88,7 +88,7 @@ pub struct RuleVerdict {
 impl Rules {
     /// Compiles every rule in a schema that was stored.
     ///
-    /// The language is as wide as this program knows it: what an older or newer server accepted must go on working.
+    /// All functions of the language are available: a rule that an older or newer server accepted must keep working.
     #[must_use]
     pub fn compile(schema: &Value) -> Self {
         Self { root: compile::root(schema, &Env::new(Version::Stored)) }
@@ -117,13 +117,13 @@ impl Rules {
         self.root.as_ref().map(|root| costs::errors(root, schema, path)).unwrap_or_default()
     }
 
-    /// Evaluates all rules; those that speak of `oldSelf` only if there is an old object.
+    /// Evaluates all rules; those that use `oldSelf` only if there is an old object.
     #[must_use]
     pub fn evaluate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         self.judge(object, old).errors
     }
 
-    /// Evaluates all rules and tells what unchanged parts break as warnings.
+    /// Evaluates all rules. Violations in unchanged parts are returned as warnings.
     ///
     /// The object must have passed [`validate`](crate::validate()) before: rules rely on the declared types, and a
     /// value of another type makes them fail with an error of evaluation.

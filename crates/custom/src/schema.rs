@@ -28,7 +28,7 @@ pub struct Schema {
     /// `object`, `array`, `string`, `integer`, `number`, `boolean`, or empty.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// True if `null` is a value of its own here.
+    /// True if `null` is a valid value.
     pub nullable: bool,
     /// Known fields of an object.
     ///
@@ -265,7 +265,7 @@ impl Schema {
 
     /// Returns true if fields without a schema stay.
     ///
-    /// Asked for each object by pruning, so it looks at two fields and at nothing below.
+    /// Called for each object by pruning, so it only looks at two fields.
     #[must_use]
     pub fn keeps_unknown(&self) -> bool {
         self.preserve_unknown || matches!(self.additional_properties, Some(Additional::Any(true)))

@@ -102,7 +102,7 @@ fn node(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>)
     }
 }
 
-/// Requires a type wherever a value is specified: without one, pruning and defaulting would not know what to do.
+/// Requires a type wherever a value is specified: without one, pruning and defaulting are undefined.
 fn types(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>) {
     let field = format!("{path}.type");
     let may_be_empty = schema.int_or_string || schema.preserve_unknown || schema.embedded || depth == 0;
@@ -271,7 +271,7 @@ mod tests {
         assert!(errors(json!({"type": "object", "properties": {"a": set}})).is_empty());
     }
 
-    /// Empty words passed, and so did a key that may be null.
+    /// Empty keywords were accepted, and so was a nullable key.
     #[test]
     fn keywords_of_lists_and_maps_have_a_value() {
         let one = |field: Value| errors(json!({"type": "object", "properties": {"a": field}}));

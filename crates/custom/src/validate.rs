@@ -16,9 +16,9 @@ use listwatch_wire::status::{FieldError, FieldErrors};
 use crate::format;
 use crate::schema::Schema;
 
-/// The most steps of one validation; beyond them the object is refused. A step is about one value held against one
-/// schema. An object of the largest size has a million values and is rarely held against more than a few alternatives
-/// each; kube-apiserver has no such bound and works until its request times out.
+/// The most steps of one validation; beyond them the object is refused. A step is about one value validated against one
+/// schema. An object of the largest size has a million values, rarely with more than a few alternatives each;
+/// kube-apiserver has no such bound and works until its request times out.
 const MAX_STEPS: usize = 10_000_000;
 
 /// The bytes of a text that count as one step: checks of texts read all of it.
@@ -131,7 +131,7 @@ impl ValidateWalk {
         self.errors.push(FieldError::invalid("<nil>", "", detail));
     }
 
-    /// Types are reported in the words of go-openapi, with the type that was found.
+    /// Types are reported as by go-openapi, with the type that was found.
     fn expect_type(&mut self, fits: bool, expected: &str, actual: &str) {
         if !fits {
             let detail = self.in_body(&format!("must be of type {expected}: {actual:?}"));
@@ -148,7 +148,7 @@ impl ValidateWalk {
         }
     }
 
-    /// The first of these rules that a text breaks is the one that is told.
+    /// Only the first violated rule is reported.
     fn string_form(&mut self, schema: &Schema, text: &str) {
         let length = text.chars().count();
         if let Some(max) = schema.max_length.filter(|&max| length > max) {
@@ -273,7 +273,7 @@ impl ValidateWalk {
         if schema.allowed.is_empty() || !self.spend(size(value)) || schema.allowed.contains(value) {
             return;
         }
-        // All of them are told.
+        // All of them are reported.
         if !self.spend(schema.allowed.len()) {
             return;
         }
@@ -295,7 +295,7 @@ impl ValidateWalk {
         self.errors.push(FieldError::invalid(self.field(), value, detail));
     }
 
-    /// go-openapi's words: everything is `in body`.
+    /// The name of a field in go-openapi's messages: everything is `in body`.
     fn in_body(&self, what: &str) -> String {
         format!("{} in body {what}", self.field())
     }
@@ -315,8 +315,8 @@ impl ValidateWalk {
     }
 }
 
-/// The elements of an old list by what makes them the same ones: their keys in a keyed list. Elsewhere there are none,
-/// because position does not tell.
+/// The elements of an old list by identity: their keys in a list of type `map`. Other lists have none, because a
+/// position is no identity.
 ///
 /// Made per list and only if there is an old one; a hash per element instead of a search for each.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p listwatch --example controller [SECONDS]`, and Ctrl-C to end it.
 //!
-//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! It talks to the cluster of your kubeconfig. Without a cluster, `cargo run --release -- serve --memory` starts a server
 //! and prints the path of a kubeconfig to put into `KUBECONFIG`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let keys = queue.clone();
     let enqueue = move |event: &Event<Pod>| {
-        // The queue refuses only when it is shut down; then nobody cares any more.
+        // The queue refuses keys only after its shutdown; then no worker needs them.
         if let Some(key) = event.key() {
             let _ = keys.add(key.clone());
         }

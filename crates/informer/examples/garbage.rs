@@ -1,9 +1,9 @@
-//! Finds objects whose owner is gone, from metadata alone: the server leaves out spec and status, so that caches of
-//! several kinds cost a few hundred bytes per object.
+//! Finds objects whose owner no longer exists, from metadata alone: the server leaves out spec and status, so that
+//! caches of several kinds cost a few hundred bytes per object.
 //!
 //! `cargo run -p listwatch --example garbage`
 //!
-//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! It talks to the cluster of your kubeconfig. Without a cluster, `cargo run --release -- serve --memory` starts a server
 //! and prints the path of a kubeconfig to put into `KUBECONFIG`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p listwatch --example list -- kube-system`
 //!
-//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! It talks to the cluster of your kubeconfig. Without a cluster, `cargo run --release -- serve --memory` starts a server
 //! and prints the path of a kubeconfig to put into `KUBECONFIG`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if let Some(namespace) = std::env::args().nth(1) {
         pods = pods.namespace(namespace);
     }
-    // Whoever only looks does not mind that a very long list spans more than one moment.
+    // For display only, so it does not matter if the pages of a very long list are of different revisions.
     let options = PagerOptions::default().on_expired(OnExpired::Continue);
     let mut pages =
         Pager::new(Arc::new(pods), ListRequest::first(ListVersion::MostRecent, Some(500)), options);

@@ -1,9 +1,8 @@
-//! One cache over a few namespaces, without the right to look into the others, and an index over it: which pods run on
-//! which node.
+//! One cache over a few namespaces, for programs without access to the others, with an index of pods by node.
 //!
 //! `cargo run -p listwatch --example namespaces -- default kube-system`
 //!
-//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! It talks to the cluster of your kubeconfig. Without a cluster, `cargo run --release -- serve --memory` starts a server
 //! and prints the path of a kubeconfig to put into `KUBECONFIG`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]

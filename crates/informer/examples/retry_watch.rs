@@ -1,10 +1,10 @@
-//! A watch that goes on where it broke off: restart the server while this runs.
+//! A watch that resumes where it broke: restart the server while this runs.
 //!
-//! It ends only when the history no longer reaches back to its place, or when it is not allowed to watch.
+//! It ends only when its resourceVersion has expired, or when it is not allowed to watch.
 //!
 //! `cargo run -p listwatch --example retry_watch [RESOURCE_VERSION]`
 //!
-//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! It talks to the cluster of your kubeconfig. Without a cluster, `cargo run --release -- serve --memory` starts a server
 //! and prints the path of a kubeconfig to put into `KUBECONFIG`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]

@@ -1,10 +1,10 @@
-//! A controller for one's own kind, with everything a real one has: a definition, a typed informer, a queue, leader
-//! election, and events for the users. For every `Greeting` it keeps a ConfigMap with the text.
+//! A controller for a custom resource with everything a real one has: a definition, a typed informer, a queue, leader
+//! election, and events for users. For every `Greeting` it keeps a ConfigMap with the text.
 //!
 //! `cargo run -p listwatch --example typed_controller`, then
 //! `kubectl create -f - <<< '{apiVersion: example.com/v1, kind: Greeting, metadata: {name: hi}, spec: {text: hello}}'`.
 //!
-//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! It talks to the cluster of your kubeconfig. Without a cluster, `cargo run --release -- serve --memory` starts a server
 //! and prints the path of a kubeconfig to put into `KUBECONFIG`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]

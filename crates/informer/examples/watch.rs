@@ -1,10 +1,10 @@
-//! A plain watch: what happens to the pods of the cluster from now on, until the server ends it.
+//! A plain watch: prints the events of all pods from now on, until the server ends the watch.
 //!
-//! Nothing is repaired here; `retry_watch` goes on after a break, and an informer also keeps the state.
+//! It does not recover from errors. `retry_watch` resumes after a break, and an informer also keeps the state.
 //!
 //! `cargo run -p listwatch --example watch`
 //!
-//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! It talks to the cluster of your kubeconfig. Without a cluster, `cargo run --release -- serve --memory` starts a server
 //! and prints the path of a kubeconfig to put into `KUBECONFIG`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it found")]

@@ -1,37 +1,38 @@
-//! Informers for Kubernetes: a local, indexed, always current copy of a collection, and handlers that receive every
-//! change. What Go programs get from client-go, for Rust, against any Kubernetes API server.
+//! Informers for Kubernetes: a local, indexed copy of a collection that is kept up to date by list and watch, and
+//! handlers that receive every change. It is client-go's `tools/cache` for Rust, and works with any Kubernetes API
+//! server.
 //!
-//! **It is** [`SharedInformer`] and what it is made of: sources, reflector, delta queue, store, processor. Objects stay
-//! as the bytes the server sent and are decoded on first use; readers never block the writer; a slow or panicking
-//! handler delays only itself; every bound has a name.
+//! **It is** [`SharedInformer`] and its parts: sources, reflector, delta queue, store, processor. Objects stay as the
+//! bytes the server sent and are decoded on first use; readers never block the writer; a slow or panicking handler
+//! delays only itself; every bound has a name.
 //!
 //! **It is not** a Kubernetes client (that is `kube`), nor a work queue (that is `listwatch-workqueue`, re-exported
 //! as [`workqueue`]). [`Controller`] puts all of it together.
 //!
-//! # The way of a change, in reading order
+//! # Modules, in the order in which a change passes them
 //!
-//! 1. [`object`]: what is cached.
-//! 2. [`lister_watcher`]: where it comes from; [`pager`] for lists in pages.
-//! 3. [`reflector`]: how lists and watches become a sequence of changes, whatever breaks.
+//! 1. [`object`]: the cached objects.
+//! 2. [`lister_watcher`]: the source they are read from; [`pager`] for lists in pages.
+//! 3. [`reflector`]: turns lists and watches into a sequence of changes, and recovers from failures.
 //! 4. [`delta`]: the queue between reflector and store.
 //! 5. [`store`]: the cache with its indexes and snapshots.
 //! 6. [`processor`]: handlers and streams.
-//! 7. [`informer`]: all of it together.
+//! 7. [`informer`]: the shared informer, which combines the above.
 //! 8. [`kube`](mod@kube): a Kubernetes API server as the source; [`factory`] and [`lister`] for programs with many
 //!    informers.
 //! 9. [`controller`]: a reconcile function over informers and a work queue.
-//! 10. [`warm`]: a cache that survives restarts; [`namespaces`]: namespaces that come and go.
-//! 11. Beside it: [`retry_watcher`] for events without a cache, [`until`] to wait for something, [`mutation_cache`] to
-//!     see one's own writes, [`ttl_store`] for what is true only for a while, [`leader_election`] for programs that run
-//!     more than once, [`event_recorder`] to record Kubernetes Events, [`metrics`] and [`debug`] to look inside.
+//! 10. [`warm`]: a cache that survives restarts; [`namespaces`]: adding and removing namespaces at run time.
+//! 11. Also: [`retry_watcher`] for events without a cache, [`until`] to wait for a condition, [`mutation_cache`] to
+//!     read your own writes, [`ttl_store`] for values that expire, [`leader_election`] for programs with several
+//!     replicas, [`event_recorder`] to record Kubernetes Events, [`metrics`] and [`debug`] for observability.
 //!
 //! # Types of other crates
 //!
-//! Every type in a signature here can be named without a dependency of one's own: the selectors, keys and statuses of
-//! [`wire`], the queues of [`workqueue`], [`CancellationToken`], and `kube` itself as [`kube_rs`], in the version that this
-//! crate uses.
+//! Every type in a public signature is re-exported, so that users need no further dependencies: the selectors, keys and
+//! statuses of [`wire`], the queues of [`workqueue`], [`CancellationToken`], and `kube` itself as [`kube_rs`], in the
+//! version that this crate uses.
 //!
-//! # A tour
+//! # Example
 //!
 //! ```
 //! use listwatch::lister_watcher::InMemory;

@@ -1,7 +1,7 @@
-//! [`Lru`]: a map with a bound that forgets what has not been touched for longest.
+//! [`Lru`]: a bounded map that evicts the least recently used entry.
 //!
-//! The one bounded map behind the TTL store, the mutation cache and the event correlator. It knows no time and no lock;
-//! those who need them bring them.
+//! The bounded map of the TTL store, the mutation cache and the event correlator. It has no clock and no lock; its
+//! users add them where needed.
 
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};

@@ -1,8 +1,8 @@
 //! Metrics: [`Metrics`] is what an exporter implements, [`Prometheus`] the one that writes Prometheus text.
 //! [`collect`] reports informers and their handlers, [`collect_each`] everything else that keeps count.
 //!
-//! Figures are collected on demand, from counters that the informers keep anyway: an informer does not know that it is
-//! measured.
+//! Figures are collected on demand, from counters that the informers keep anyway, so measuring costs an informer
+//! nothing.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
-//! [`Monitor`]: the counters of an informer, counted where it happens and read on demand.
+//! [`Monitor`]: the counters of an informer, incremented where the work happens and read on demand.
 //!
 //! The counters are plain atomics: counting costs nothing worth measuring, and reading costs only the reader. Each
-//! source of an informer (there is one per namespace if it has several) is counted apart: one may be stuck while the
-//! others are well.
+//! source of an informer (there is one per namespace if it has several) is counted separately, because one may be stuck
+//! while the others work.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,7 +108,7 @@ pub(crate) fn count(counts: &mut Vec<(&'static str, u64)>, kind: &'static str, m
     }
 }
 
-/// The figures of an informer, and the hook that its user is told of problems by.
+/// The figures of an informer, and the hook that reports its problems.
 #[derive(Default)]
 pub(crate) struct Monitor {
     name: String,
@@ -141,7 +141,7 @@ impl Monitor {
         }
     }
 
-    /// Forgets the source at this position.
+    /// Removes the source at this position.
     pub(crate) fn remove(&self, position: usize) {
         if let Some(place) = self.sources.lock().get_mut(position) {
             *place = None;

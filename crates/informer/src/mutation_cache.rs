@@ -1,14 +1,14 @@
-//! [`MutationCache`]: a cache with one's own writes on top, until the watch has caught up with them.
+//! [`MutationCache`]: a cache overlaid with the program's own writes until the watch has delivered them.
 //!
-//! A controller that has just written an object reads the old one from its cache for another moment, and acts twice.
-//! [`Store::wait_for`] is the strict cure: wait. This is the one without waiting: tell it the objects that the server
-//! returned, read through it, and each read gives the newer of the two.
+//! A controller that has just written an object may still read the old version from its cache and act twice.
+//! [`Store::wait_for`] avoids that by waiting. This avoids it without waiting: pass it the objects that the server
+//! returned and read through it; each read returns the newer of the two versions.
 //!
-//! It is simple because a [`Store`] knows up to which resource version it is complete. An own write that is
-//! not newer than that is in the store, or has been overwritten or deleted since: either way the store is right, and the
-//! write is forgotten. So a late call with a stale write cannot bring a deleted object back.
+//! A [`Store`] knows the resource version up to which it is complete. An own write that is not newer is in the store,
+//! or has been overwritten or deleted since: either way the store is right, and the write is dropped. So a late call
+//! with a stale write cannot bring a deleted object back.
 //!
-//! It is not a place for guesses: only what the server has confirmed belongs in it.
+//! Only objects that the server has returned belong in it, not expected states.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -25,11 +25,11 @@ use crate::sync::Mutex;
 /// The bounds of a [`MutationCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MutationOptions {
-    /// The number of own writes that are remembered; one more pushes the longest unused out. Default 100: writes wait here for
-    /// as long as a watch event takes, and no controller has many more under way.
+    /// The number of own writes that are kept; beyond it the least recently used is evicted. Default 100: a write is kept only
+    /// until its watch event arrives, and few controllers have more in flight.
     pub capacity: usize,
-    /// The time an own write is shown if the watch does not catch up: after that, the watch has broken down and the
-    /// cache is what everybody else sees. Default five minutes.
+    /// The time an own write is shown if the watch does not catch up: after that, the watch is assumed to be broken,
+    /// and reads return the cache again. Default five minutes.
     pub ttl: Duration,
     /// True if an object that the store does not have yet is shown. Default true; false suits readers that must
     /// agree with the indexes of the store.
@@ -46,7 +46,7 @@ impl Default for MutationOptions {
 enum MutationState<K> {
     /// This version, or a newer one.
     Written(Object<K>),
-    /// This incarnation, deleted by us: it is gone in whatever version the store still shows it.
+    /// The object with this uid was deleted by this program: it is hidden in whatever version the store still has it.
     Deleted(Object<K>),
     /// A deletion that the watch delivered, up to where.
     Gone(Object<K>),
@@ -60,7 +60,7 @@ struct MutationEntry<K> {
 /// Counters of a [`MutationCache`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MutationStats {
-    /// Own writes and deletions that are remembered.
+    /// Own writes and deletions that are kept.
     pub held: usize,
     /// Reads that were ahead of the store.
     pub shown: u64,
@@ -115,10 +115,10 @@ impl<K> MutationCache<K> {
         }
     }
 
-    /// The server has confirmed this write: `object` is what it answered. An object that a deletion has only marked
-    /// (it has finalizers, or is a pod) is such an answer too.
+    /// Records a write that the server has confirmed: `object` is its response. The response to a deletion that only
+    /// marks the object (it has finalizers, or is a Pod) belongs here, too.
     ///
-    /// False if it was no news: something newer is known, or the object is known to be gone.
+    /// Returns false if a newer version, or the deletion of the object, is known already.
     pub fn written(&self, object: Object<K>, now: Instant) -> bool {
         let news = self.remember(object, now);
         if !news {
@@ -127,7 +127,7 @@ impl<K> MutationCache<K> {
         news
     }
 
-    /// Keeps an object unless the store, or what was remembered, is newer. Returns true if it was kept.
+    /// Keeps an object unless the store, or the kept write, is newer. Returns true if it was kept.
     fn remember(&self, object: Object<K>, now: Instant) -> bool {
         if self.store_has(object.key(), object.revision()) {
             return false;
@@ -142,7 +142,7 @@ impl<K> MutationCache<K> {
         true
     }
 
-    /// The server has confirmed that this object is gone. `object` is the last that was known of it.
+    /// Records a deletion that the server has confirmed. `object` is the last known state.
     pub fn deleted(&self, object: Object<K>, now: Instant) {
         let key = object.key().clone();
         self.entries.lock().insert(key, MutationEntry { known: MutationState::Deleted(object), since: now });
@@ -177,8 +177,9 @@ impl<K> MutationCache<K> {
 
     /// The newest that is known of an object.
     pub fn get(&self, key: &ObjectKey, now: Instant) -> Option<Object<K>> {
-        // Under the lock: whoever removes a write has seen the store catch up with it, and so must everybody who finds
-        // it removed. The revision first: what is read after it can only be newer.
+        // Under the lock: a write is removed only after the store has caught up with it, so every reader that finds it
+        // removed must read the store after that. The revision is read first: a later read of the store can only be
+        // newer.
         let mut entries = self.entries.lock();
         let complete = self.store.revision();
         let stored = self.store.get(key);
@@ -206,8 +207,8 @@ impl<K> MutationCache<K> {
         }
     }
 
-    /// Some objects that were read from the store (by an index, a selector), each in its newest known version; without
-    /// those known to be gone.
+    /// Some objects that were read from the store (by an index, a selector), each in its newest known version, without
+    /// those that are known to be deleted.
     pub fn refresh<'a>(
         &'a self,
         objects: impl IntoIterator<Item = &'a Object<K>> + 'a,
@@ -225,7 +226,7 @@ impl<K> MutationCache<K> {
     }
 }
 
-/// Returns what is remembered of a key, unless it is older than the TTL.
+/// Returns the kept write or deletion of a key, unless it is older than the TTL.
 fn live<'a, K>(
     entries: &'a Lru<ObjectKey, MutationEntry<K>>,
     key: &ObjectKey,
@@ -240,7 +241,7 @@ fn newer<K>(own: &Object<K>, stored: Option<&Object<K>>) -> bool {
     stored.is_none_or(|stored| own.revision() > stored.revision())
 }
 
-/// True if `object` comes too late to be remembered.
+/// True if `object` is older than the known state.
 fn outdates<K>(known: &MutationState<K>, object: &Object<K>) -> bool {
     match known {
         MutationState::Written(own) => own.revision() >= object.revision(),

@@ -1,8 +1,8 @@
 //! [`Namespaces`]: the namespaces that an informer reads, added and removed while it runs.
 //!
-//! An informer over several namespaces lists and watches each on its own, into one cache. The set can change: a
-//! namespace that is added is listed, and its objects are delivered as added; of one that is removed nothing is read
-//! any more, and its objects are delivered as deleted, with their final state unknown. With
+//! An informer over several namespaces lists and watches each separately, into one cache. The set can change: a
+//! namespace that is added is listed, and its objects are delivered as added; a namespace that is removed is no longer
+//! read, and its objects are delivered as deleted, with their final state unknown. With
 //! [`KubeSource::namespaces_labelled`](crate::kube::KubeSource::namespaces_labelled) the set follows the labels of
 //! Namespaces by itself.
 //!

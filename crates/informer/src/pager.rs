@@ -1,8 +1,8 @@
 //! [`Pager`]: a whole list, page by page, fetching ahead.
 //!
-//! While one page is being worked on, the next is on its way; no more than [`PagerOptions::prefetch`] pages wait.
-//! It is not a cache and does not watch. The reflector lists through it; so can anyone who wants to go through a
-//! large collection once.
+//! While one page is being worked on, the next is on its way; no more than [`PagerOptions::prefetch`] pages wait. It is
+//! not a cache and does not watch. The reflector lists through it; it also suits programs that read a large collection
+//! once.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,17 +18,18 @@ use crate::lister_watcher::{ListRequest, ListerWatcher, SourceError, SourcePage}
 /// The reaction to an expired continue token of a later page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnExpired {
-    /// Fail, as a cache must: what was fetched and what is left would belong to different states.
+    /// Fail, as a cache must: the fetched and the remaining pages would belong to different states.
     #[default]
     Fail,
-    /// Go on with the token that the server offers as a replacement: no object that was there all the time is
-    /// missed, but the whole is not the state of any one moment. Fails if the server offers none.
+    /// Continue with the token that the server offers as a replacement: no object that existed all the time is missed,
+    /// but the list is not the state of one revision. Fails if the server offers none.
     Continue,
 }
 
 /// Options of a [`Pager`]: a bound on memory, and a decision about consistency.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
+#[doc(alias = "ListPager")]
 pub struct PagerOptions {
     /// The most pages that may wait to be consumed. Default 2; a page is typically half a megabyte.
     pub prefetch: usize,

@@ -1,14 +1,14 @@
-//! [`ProblemLog`]: which problems are worth a line.
+//! [`ProblemLog`]: rate limiting of the log lines about problems.
 //!
-//! A server that is away for an hour, or a thousand objects that do not transform, is one thing to know and not
-//! thousands. Of each kind of problem one line is written now and then, and says how many were left out since the
-//! last. Counters and the problem hook receive every one.
+//! A server that is down for an hour, or a thousand objects that fail to transform, should not produce thousands of
+//! lines. Each kind of problem is logged at most once per interval, with the number of suppressed problems since the
+//! last line. Counters and the problem hook receive every one.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// No more than one line per kind in this time: often enough to see that it goes on.
+/// At most one line per kind in this time: often enough to see that the problem persists.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// When each kind was last written about, and how many were left out since.

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-/// Limits on the tries of an update. Each try reads the object anew, so the number of tries is the number of other
+/// Limits on the tries of an update. Each try reads the object again, so the number of tries is the number of other
 /// writers that may win in between.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 #[doc(alias = "DefaultRetry")]
 pub struct ConflictRetry {
-    /// The number of tries. Default 5, as in client-go: who loses five times in a row competes with something that it should
-    /// not compete with.
+    /// The number of tries. Default 5, as in client-go: five conflicts in a row point to another writer that competes for
+    /// the same object.
     pub tries: u32,
     /// The pause before each further try. Default 10 ms: the winner has written already.
     pub pause: Duration,
@@ -30,7 +30,7 @@ impl Default for ConflictRetry {
     }
 }
 
-/// Runs `update` until it is not answered with a conflict, five times at most. It must read the object anew each time.
+/// Runs `update` until it is not answered with a conflict, five times at most. It must read the object again each time.
 ///
 /// # Errors
 /// That of the last try; others than conflicts at once.
@@ -58,7 +58,7 @@ where
     retry_on_conflict_with(ConflictRetry::default(), update).await
 }
 
-/// [`retry_on_conflict`] with a number of tries and a pause of one's own.
+/// [`retry_on_conflict`] with other options.
 ///
 /// # Errors
 /// As there.

@@ -1,9 +1,8 @@
-//! [`RetryWatcher`]: a plain watch that survives everything but the end of history.
+//! [`RetryWatcher`]: a watch without a cache that reconnects until its resourceVersion expires.
 //!
-//! For programs that keep a resourceVersion themselves and want events, not a cache. It begins after a resource
-//! version, opens the watch again whenever it breaks, and ends honestly when it cannot go on: when history no longer
-//! reaches back to its place, or the server says that it may not watch. It never lists; one that may is a
-//! [`reflector`](crate::reflector).
+//! For programs that keep a resourceVersion themselves and want events, not a cache. It starts after a resourceVersion,
+//! reopens the watch whenever it breaks, and ends with an error when it cannot continue: the resourceVersion has
+//! expired, or the server denies the watch. It never lists; a [`reflector`](crate::reflector) does.
 
 use std::fmt;
 use std::pin::Pin;
@@ -31,7 +30,7 @@ pub struct RetryWatcherOptions {
     pub backoff: BackoffOptions,
     /// The time the server may take to accept the watch. Default 30 s.
     pub open_timeout: Duration,
-    /// A watch without an event for this long is opened anew. Default 90 s: Kubernetes API servers send a bookmark every
+    /// A watch without an event for this long is reopened. Default 90 s: Kubernetes API servers send a bookmark every
     /// 60 to 75 s, so a longer silence means that the peer or the connection is dead.
     pub idle: Duration,
     /// The longest wait that a server may ask for. Default 5 min: more than that is a mistake, and the watch would be

@@ -1,4 +1,4 @@
-//! The locks of this crate, in one place so that shuttle can stand in for them.
+//! The locks of this crate, in one place so that shuttle can replace them.
 //!
 //! With the feature `shuttle` every [`Mutex`] is shuttle's, and its scheduler explores the interleavings of the
 //! concurrent parts (see `tests/shuttle.rs`). Without it they are parking_lot's: one byte, no poisoning.

@@ -1,9 +1,8 @@
-//! [`TtlStore`]: a bounded map whose entries are forgotten after a while.
+//! [`TtlStore`]: a bounded map whose entries expire.
 //!
-//! For what is true only for a time: answers of slow services, names seen lately, failures to hold back. It is plain
-//! data: the time is an argument, reading changes nothing, and so readers need no lock of their own beside the one
-//! that the owner chooses. An expired entry is invisible to every read, and leaves with the next write or
-//! [`purge`](TtlStore::purge).
+//! For values that hold for a limited time: responses of slow services, names seen recently, failures to back off from.
+//! It is plain data: the time is an argument, and reading changes nothing, so the owner chooses the lock. An expired
+//! entry is invisible to every read, and is removed by the next write or [`purge`](TtlStore::purge).
 //!
 //! It is not the cache of an informer ([`store`](crate::store)), which is current and never expires.
 
@@ -19,8 +18,8 @@ use crate::lru::Lru;
 /// The bounds of a [`TtlStore`]: by age and by number. The second holds even if nothing expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlOptions {
-    /// An entry older than this is gone; one exactly this old is still there. None keeps entries until they are
-    /// pushed out. Default five minutes.
+    /// An entry older than this has expired; one exactly this old has not. `None` keeps entries until they are evicted.
+    /// Default five minutes.
     pub ttl: Option<Duration>,
     /// The number of entries; one more pushes the oldest out. Default 10 000, so that keys chosen by others cannot fill
     /// the memory.
@@ -47,6 +46,7 @@ impl Default for TtlOptions {
 /// assert_eq!(seen.get("a", now + Duration::from_secs(11)), None);
 /// ```
 #[derive(Clone)]
+#[doc(alias = "ExpirationCache")]
 pub struct TtlStore<K, V> {
     ttl: Option<Duration>,
     /// Touched by writes only, so that the oldest entry is always the first to expire.

@@ -1,4 +1,4 @@
-//! A handler that falls behind hears a shorter history that is still a legal one, and ends where the store does.
+//! A handler that falls behind receives a shorter history that is still consistent, and ends in the state of the store.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

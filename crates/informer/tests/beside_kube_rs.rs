@@ -184,7 +184,7 @@ async fn expired_at_the_start_of_a_watch() {
     assert_eq!((informer.store().len(), server.lists()), (2, 2));
 }
 
-/// An object goes while nobody watches; the next list does not have it.
+/// An object is deleted while no watch is open; the next list does not have it.
 #[tokio::test(start_paused = true)]
 async fn deleted_between_two_lists() {
     let server = Server::new(&["a", "b"], &["a"], Expired::InStream);

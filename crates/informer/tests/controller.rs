@@ -152,7 +152,7 @@ async fn predicates_decide_what_counts_of_the_source_before_them() {
     assert_eq!(log.take().len(), 1);
 }
 
-/// ConfigMaps and Secrets have no generation. A controller that filtered them by it heard of no update at all.
+/// ConfigMaps and Secrets have no generation. A controller that filtered them by it received no update at all.
 #[tokio::test(start_paused = true)]
 async fn updates_of_objects_without_a_generation_pass_the_filter_by_it() {
     let (greetings, maps) = (InMemory::new(100), InMemory::new(100));

@@ -11,7 +11,7 @@ use listwatch::workqueue::{Options, Priority, Queue};
 use support::informer::{pod, settle, synced};
 use tokio::time::{sleep, timeout};
 
-/// A queue that was full lost keys: a line in the debug log, and nobody ever worked on them.
+/// A full queue lost keys, with only a line in the debug log.
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_pushes_back_and_no_key_is_lost() {
     let names: Vec<_> = (0..100).map(|number| format!("{number:03}")).collect();
@@ -42,7 +42,7 @@ async fn a_full_queue_pushes_back_and_no_key_is_lost() {
     }
 }
 
-/// Resyncs and initial objects, which nobody waits for, stood before live changes.
+/// Resyncs and initial objects were queued before live changes.
 #[tokio::test(start_paused = true)]
 async fn live_changes_go_before_initial_objects_and_resyncs() {
     let (source, informer) = synced(&["a", "b"]).await;

@@ -1,4 +1,4 @@
-//! The factory: who shares an informer, and who keeps it alive.
+//! The factory: sharing of informers and their lifetime.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

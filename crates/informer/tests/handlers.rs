@@ -16,7 +16,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use listwatch::lister_watcher::{InMemory, Scripted, WatchEvent};
 use listwatch::processor::{FilteringHandler, HandlerFuncs, RunOn};
-use listwatch::{Event, HandlerOptions, Revision};
+use listwatch::{Event, HandlerOptions, Registration, Revision};
 use serde_json::{Value, json};
 use support::informer::{Informer, Log, events, page, pod, settle, synced};
 use support::object;
@@ -51,7 +51,7 @@ async fn a_stuck_handler_delays_only_itself() {
     }
     settle().await;
     assert_eq!(quick_log.take().len(), 101, "synced, and every single change");
-    // Bounded by the number of keys, not of changes: one key, told once, and what did not fit is counted.
+    // Bounded by the number of keys, not of changes: one key is delivered once, and folded changes are counted.
     let status = stuck.status();
     assert!(status.backlog <= 10 && status.folds > 0, "{status:?}");
     gate.add_permits(Semaphore::MAX_PERMITS);
@@ -67,8 +67,8 @@ async fn a_stuck_handler_delays_only_itself() {
     assert!(told.last().unwrap().ends_with(&format!("-> {last}")), "{told:?}");
 }
 
-/// Objects that came and went meanwhile are not reported. An object that was replaced under its name is reported as
-/// deleted and added.
+/// Objects that were created and deleted in between are not reported. An object that was replaced under its name is
+/// reported as deleted and added.
 #[tokio::test(start_paused = true)]
 async fn a_slow_handler_hears_a_consistent_shorter_history() {
     let (source, informer) = synced(&["kept", "recreated", "deleted"]).await;
@@ -117,24 +117,26 @@ async fn a_panicking_handler_attempts_every_event_after_a_pause_and_still_syncs(
     assert_eq!((calls.load(Ordering::Relaxed), handler.status().panics), (4, 4));
 }
 
-/// The replay is told before anything newer, and the handler has synced only when the last call of it has returned.
+/// Adds a handler that logs an event only after it has taken a permit of the returned semaphore.
+fn gated(informer: &Informer, permits: usize) -> (Registration<Value>, Log, Arc<Semaphore>) {
+    let (log, gate) = (Log::default(), Arc::new(Semaphore::new(permits)));
+    let (inner, inner_gate) = (log.clone(), Arc::clone(&gate));
+    let handler = move |event: Event<Value>| {
+        let (log, gate) = (inner.clone(), Arc::clone(&inner_gate));
+        async move {
+            gate.acquire().await.unwrap().forget();
+            log.push(&event);
+        }
+    };
+    let registration = informer.add_async_event_handler(handler, HandlerOptions::default()).unwrap();
+    (registration, log, gate)
+}
+
+/// The replay is delivered before anything newer, and the handler has synced only when the last call of it has returned.
 #[tokio::test(start_paused = true)]
 async fn a_late_handler_hears_what_is_there_and_syncs_when_it_has() {
     let (source, informer) = synced(&["a", "b"]).await;
-    let (log, gate) = (Log::default(), Arc::new(Semaphore::new(0)));
-    let (inner, inner_gate) = (log.clone(), Arc::clone(&gate));
-    let late = informer
-        .add_async_event_handler(
-            move |event: Event<Value>| {
-                let (log, gate) = (inner.clone(), Arc::clone(&inner_gate));
-                async move {
-                    gate.acquire().await.unwrap().forget();
-                    log.push(&event);
-                }
-            },
-            HandlerOptions::default(),
-        )
-        .unwrap();
+    let (late, log, gate) = gated(&informer, 0);
     let last = source.put(&pod("a")).unwrap();
     informer.store().wait_for(last).await.unwrap();
     gate.add_permits(1);
@@ -171,20 +173,7 @@ async fn joining_a_large_cache_costs_the_informer_nothing() {
 async fn removal_discards_and_draining_delivers() {
     for drain in [false, true] {
         let (source, informer) = synced(&[]).await;
-        let (log, gate) = (Log::default(), Arc::new(Semaphore::new(1)));
-        let (inner, inner_gate) = (log.clone(), Arc::clone(&gate));
-        let handler = informer
-            .add_async_event_handler(
-                move |event: Event<Value>| {
-                    let (log, gate) = (inner.clone(), Arc::clone(&inner_gate));
-                    async move {
-                        gate.acquire().await.unwrap().forget();
-                        log.push(&event);
-                    }
-                },
-                HandlerOptions::default(),
-            )
-            .unwrap();
+        let (handler, log, gate) = gated(&informer, 1);
         let mut last = source.revision();
         for number in 0..1000 {
             last = source.put(&pod(&format!("{number}"))).unwrap();
@@ -196,7 +185,7 @@ async fn removal_discards_and_draining_delivers() {
         } else {
             handler.remove()
         }
-        // Twice is once; and nothing after it is told.
+        // A second call has no effect, and no later event is delivered.
         handler.drain();
         source.put(&pod("after")).unwrap();
         settle().await;
@@ -257,7 +246,7 @@ async fn no_wake_up_is_lost_when_there_is_nothing_left_to_tell() {
     assert_eq!(informer.store().len(), 1);
 }
 
-/// Real threads and real time: handlers come and go while ten thousand changes are told and the informer stops.
+/// Real threads and real time: handlers are added and removed during ten thousand changes and while the informer stops.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handlers_may_come_and_go_at_any_time() {
     let (source, informer) = synced(&[]).await;
@@ -293,7 +282,7 @@ async fn handlers_may_come_and_go_at_any_time() {
     assert!(informer.status().handlers.is_empty());
 }
 
-/// A handler that blocks its thread has one of its own: on a runtime with a single thread, nobody waits for it.
+/// A handler that blocks its thread has one of its own: on a runtime with a single thread, nothing else waits for it.
 #[tokio::test(flavor = "current_thread")]
 async fn a_blocking_handler_gets_its_own_thread() {
     let (source, informer) = synced(&["a"]).await;
@@ -364,7 +353,7 @@ async fn functions_under_their_go_names_make_a_handler() {
     assert_eq!(log.take(), ["+x/a true", "-x/a"]);
 }
 
-/// While a handler was told what was there before, or a batch of changes, its backlog read 0.
+/// While a handler received its initial objects, or a batch of changes, its backlog was reported as 0.
 #[tokio::test(start_paused = true)]
 async fn a_backlog_counts_what_is_being_told() {
     let names: Vec<_> = (0..100).map(|number| format!("{number:03}")).collect();

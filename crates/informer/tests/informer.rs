@@ -1,4 +1,4 @@
-//! The informer as a whole, over scripted and in-memory sources: what handlers hear and what the store holds.
+//! The whole informer over scripted and in-memory sources: the events of handlers and the content of the store.
 //!
 //! Time is paused: a test that waits a minute takes none. Relists are in `relist.rs`, handlers in `handlers.rs`.
 #![allow(
@@ -57,7 +57,7 @@ async fn added_of_a_known_object_is_an_update_and_modified_of_an_unknown_one_an_
 }
 
 /// The coalescing form hands out a key that changed twice before one that changed in between. The store announced the
-/// revision of the one in between for good, and who waited for the last waited for ever.
+/// revision of the one in between for good, and a wait for the last one never ended.
 #[tokio::test(start_paused = true)]
 async fn both_forms_announce_the_revision_of_what_the_store_holds() {
     for form in [Form::InOrder, Form::Coalescing] {

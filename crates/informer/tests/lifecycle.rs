@@ -1,4 +1,4 @@
-//! Starting, stopping, and what is left then.
+//! Starting and stopping informers, and the release of their resources.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -211,7 +211,7 @@ async fn a_handler_may_stop_or_drain_its_own_informer() {
     }
 }
 
-/// Nobody looks every tenth of a second: who waits is woken.
+/// Waiters are woken instead of polling every tenth of a second.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_the_cache_takes_as_long_as_the_cache_and_no_longer() {
     let source = InMemory::new(10);
@@ -242,7 +242,7 @@ async fn of_many_who_start_it_at_the_same_time_one_does() {
     }
 }
 
-/// It started and had ended before anybody could look.
+/// It started and ended at once without an error.
 #[tokio::test(start_paused = true)]
 async fn an_empty_set_of_namespaces_is_refused() {
     let informer = Informer::new(listwatch::Sources::per_namespace([]));

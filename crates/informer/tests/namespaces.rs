@@ -19,7 +19,7 @@ use listwatch::{Event, HandlerOptions, InformerError, InformerOptions, SharedInf
 use serde_json::{Value, json};
 use support::informer::{Informer, Log, settle};
 
-/// A collection per namespace, made when somebody asks.
+/// A collection per namespace, created on first use.
 #[derive(Clone, Default)]
 struct Cluster(Arc<Mutex<HashMap<String, InMemory>>>);
 
@@ -54,7 +54,7 @@ fn keys(informer: &Informer) -> Vec<String> {
     informer.snapshot().iter().map(|object| object.key().to_string()).collect()
 }
 
-/// Handlers hear of what comes with a namespace, and of what goes with it.
+/// Objects of an added namespace are delivered as added, those of a removed one as deleted.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_comes_and_goes() {
     let cluster = Cluster::default();
@@ -112,7 +112,7 @@ async fn a_namespace_that_returns_at_once_is_whole() {
     }
 }
 
-/// Whatever comes and goes in whatever order, what a handler was told adds up to what the cache holds.
+/// With namespaces added and removed in random order, the events of a handler add up to the content of the cache.
 #[tokio::test]
 async fn events_add_up_while_namespaces_churn() {
     let cluster = Cluster::default();
@@ -173,7 +173,7 @@ async fn events_add_up_while_namespaces_churn() {
     assert_eq!(handler.status().panics, 0);
 }
 
-/// A namespace that cannot be read holds up neither the sync of an informer that has synced nor those who wait for changes.
+/// A namespace that cannot be read delays neither the sync of the others nor waits for changes.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_fails_holds_up_nobody() {
     let good = InMemory::new(100);
@@ -214,7 +214,7 @@ async fn labelled_namespaces_are_followed() {
     let cluster = Cluster::default();
     cluster.put("blue", "a");
     cluster.put("green", "b");
-    // What a server sends for a label selector: a Namespace that loses the label is told as deleted.
+    // What a server sends for a label selector: a Namespace that loses the label is sent as deleted.
     let namespaces = InMemory::new(100);
     let namespace = |name: &str| json!({"metadata": {"name": name, "uid": name}});
     namespaces.put(&namespace("blue")).unwrap();

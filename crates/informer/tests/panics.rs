@@ -1,4 +1,4 @@
-//! Panics in what users bring: sources and hooks. Handlers are in `handlers.rs`, transformations in `transform.rs`.
+//! Panics in user code: sources and hooks. Handlers are in `handlers.rs`, transformations in `transform.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod support;
@@ -16,7 +16,7 @@ use listwatch::{InformerOptions, SharedInformer};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-/// A collection whose source panics where it is told to, so many times.
+/// A source that panics in chosen calls, a given number of times.
 #[derive(Clone)]
 struct Panics {
     source: InMemory,

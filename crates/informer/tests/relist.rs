@@ -22,7 +22,7 @@ use support::{object, object_with};
 use tokio::time::sleep;
 
 /// A relist finds what a lost watch missed: deletions first, their final state unknown, then the rest in order; the
-/// store is already final when the first of them is told.
+/// store is already final when the first of them is delivered.
 #[tokio::test(start_paused = true)]
 async fn a_relist_tells_deletions_first_and_the_store_is_final_before() {
     for form in [Form::InOrder, Form::Coalescing] {
@@ -58,7 +58,7 @@ async fn a_relist_tells_deletions_first_and_the_store_is_final_before() {
     }
 }
 
-/// A backup was restored, and the object was written anew: the same uid and the same version, but other content. The
+/// A backup was restored, and the object was written again: the same uid and the same version, but other content. The
 /// cache kept what had been lost.
 #[tokio::test(start_paused = true)]
 async fn content_that_a_restored_history_has_replaced_is_not_kept() {
@@ -83,7 +83,7 @@ async fn content_that_a_restored_history_has_replaced_is_not_kept() {
     assert_eq!(informer.store().revision(), Revision(30));
 }
 
-/// An unchanged object is no news, whatever the resync settings of anybody.
+/// An unchanged object is not delivered, whatever the resync settings of the handlers.
 #[tokio::test(start_paused = true)]
 async fn a_relist_of_unchanged_objects_tells_nobody() {
     for resync in [None, Some(Duration::from_secs(3600))] {

@@ -1,4 +1,4 @@
-//! Resyncs: every object again, now and then.
+//! Resyncs: periodic delivery of every object.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,7 +18,7 @@ use serde_json::Value;
 use support::informer::{Informer, Log, page, pod, settle, synced};
 use tokio::time::{Instant, sleep};
 
-/// Every object once per period, spread over it; a handler without a period hears none of it.
+/// Every object once per period, spread over it; a handler without a period receives none of it.
 #[tokio::test(start_paused = true)]
 async fn resyncs_follow_their_periods_and_are_spread_out() {
     let names: Vec<String> = (0..100).map(|number| format!("{number:03}")).collect();
@@ -50,7 +50,7 @@ async fn resyncs_follow_their_periods_and_are_spread_out() {
     }
 }
 
-/// A resync never tells something older than what was told before.
+/// A resync never delivers an older state than the one delivered before.
 #[tokio::test(start_paused = true)]
 async fn a_resync_never_overtakes_a_change() {
     let (source, informer) = synced(&["a", "b"]).await;

@@ -27,7 +27,7 @@ use support::server::Server;
 const ROUNDS: usize = 1000;
 
 /// Two sources push more than fits while one consumer pops: nothing is lost, nothing is out of order within a source,
-/// and nobody sleeps for ever.
+/// and no task sleeps for ever.
 #[test]
 fn a_full_queue_loses_nothing_and_wakes_everybody() {
     for form in [Form::InOrder, Form::Coalescing] {
@@ -175,7 +175,7 @@ fn readers_of_own_writes_never_go_back_in_time() {
     );
 }
 
-/// A controller's call comes while the watch tells that the object is gone: whoever is first, it is gone in the end.
+/// A controller's call races with the watch event of the deletion: in either order the object is deleted in the end.
 #[test]
 fn a_write_and_a_deletion_at_the_same_time_leave_nothing() {
     shuttle::check_random(
@@ -200,7 +200,7 @@ fn a_write_and_a_deletion_at_the_same_time_leave_nothing() {
     );
 }
 
-/// Those who hold an informer at the same time hold the same one, whoever comes and goes meanwhile.
+/// Concurrent holders of an informer share one, while others are requested and dropped.
 #[test]
 fn concurrent_requests_to_the_factory_share_an_informer() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

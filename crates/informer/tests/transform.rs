@@ -1,4 +1,4 @@
-//! Transformations: how often they run, and what their failure leads to.
+//! Transformations: how often they run, and the effect of a failure.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Saved caches: what survives a restart. What must not be believed is in `warm_refused.rs`.
+//! Saved caches that survive a restart. Saved caches that must be rejected are in `warm_refused.rs`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,7 +20,7 @@ use serde_json::Value;
 use support::informer::{Log, pod, settle};
 use support::warm::{Directory, Problems, builder, lists, run};
 
-/// The second run lists nothing, and its handler hears only of what happened between the runs.
+/// The second run lists nothing, and its handler receives only the changes between the runs.
 #[tokio::test]
 async fn a_restart_costs_the_missed_changes() {
     let directory = Directory::new("restart");
@@ -61,7 +61,7 @@ fn a_runtime_that_ends_saves_too() {
     assert_eq!(log.take(), ["add x/a 1 initial", "synced", "synced"]);
 }
 
-/// A handler that does not ask for less is told everything, the changes that were missed after what was saved.
+/// A handler without `since_last_run` receives everything: the saved objects, then the missed changes.
 #[tokio::test]
 async fn other_handlers_are_told_everything() {
     let directory = Directory::new("everything");
@@ -79,8 +79,8 @@ async fn other_handlers_are_told_everything() {
     informer.stop().await;
 }
 
-/// Events that a handler had not read when the program was stopped are told when it runs again: also deletions, of which the
-/// cache knows nothing any more.
+/// Events that a handler had not read when the program was stopped are delivered when it runs again, including deletions,
+/// whose objects are no longer in the cache.
 #[tokio::test]
 async fn unread_events_survive_a_stop() {
     let directory = Directory::new("unread");
@@ -127,7 +127,7 @@ async fn a_saved_cache_is_readable_before_it_is_current() {
     source.put(&pod("a")).unwrap();
     run(source.clone(), &directory.0, &problems, &Log::default()).await.stop().await;
 
-    // The same server, but deaf: it says who it is and nothing else.
+    // The same server, which answers only the request for its identity.
     let informer =
         SharedInformer::<Value>::builder(Deaf).name("pods").warm(WarmOptions::new(&directory.0)).build();
     informer.start().unwrap();
@@ -160,7 +160,7 @@ impl listwatch::ListerWatcher for Deaf {
     }
 }
 
-/// History has ended before the saved revision: one list, and handlers hear the difference.
+/// The saved revision has expired: one list, and handlers receive the difference.
 #[tokio::test]
 async fn an_expired_cache_is_listed_anew() {
     let directory = Directory::new("expired");

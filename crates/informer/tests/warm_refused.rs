@@ -1,4 +1,4 @@
-//! Saved caches that must not be believed: of another server, collection, form or namespace, or damaged.
+//! Saved caches that must be rejected: of another server, collection, form or namespace, or damaged.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -167,7 +167,7 @@ async fn the_cache_of_another_selector_is_refused() {
     informer.stop().await;
 }
 
-/// The objects of a namespace that is not cached any more are gone: from the store, and for the handler that knew them.
+/// The objects of a namespace that is no longer cached are removed from the store, and delivered as deleted.
 #[tokio::test]
 async fn a_namespace_that_is_no_longer_cached_is_not_restored() {
     let directory = Directory::new("namespaces");
@@ -178,8 +178,8 @@ async fn a_namespace_that_is_no_longer_cached_is_not_restored() {
     assert_eq!(log.take(), ["delete blue/a 1 final state unknown", "synced"]);
     assert_eq!((lists(&informer), informer.store().len()), (0, 1), "the other namespace is whole");
     informer.stop().await;
-    // One that comes anew has no saved position, and is listed. The handler knows that the other one is gone: it was told
-    // again at every restart, because the objects were not saved again without it.
+    // One that comes again has no saved position, and is listed. The handler has received the removal of the other one: it
+    // was delivered at every restart, because the objects were not saved again without it.
     let informer = run(namespaces(&["green", "red"]), &directory.0, &problems, &log).await;
     assert_eq!(log.take(), ["add red/a 1 initial", "synced"]);
     assert_eq!((lists(&informer), informer.store().len()), (1, 2));
@@ -236,7 +236,7 @@ async fn an_unverified_cache_is_shown_on_request_only() {
     }
 }
 
-/// Objects that were shown unverified and turn out to be of another server go again, and handlers hear it.
+/// Objects that were shown unverified and turn out to be of another server are removed, and handlers receive deletions.
 #[tokio::test]
 async fn an_unverified_cache_of_another_server_is_replaced() {
     let directory = Directory::new("replaced");

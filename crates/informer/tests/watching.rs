@@ -146,7 +146,7 @@ async fn waiting_on_a_cache_sees_what_was_there_before_and_absence_only_once_syn
     assert!(matches!(ended, Err(UntilError::Ended)));
 }
 
-/// A state that did not last was missed: by the time the waiter looked at the cache, the object was gone.
+/// A state that did not last was missed: by the time the waiter read the cache, the object was deleted.
 #[tokio::test(start_paused = true)]
 async fn waiting_on_a_cache_sees_states_that_do_not_last() {
     let source = InMemory::new(10);
@@ -169,7 +169,7 @@ async fn waiting_on_a_cache_sees_states_that_do_not_last() {
     assert!(informer.status().handlers.is_empty());
 }
 
-/// Each call told the waiter every object of the cache.
+/// Each call delivered every object of the cache to the waiter.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_one_object_is_not_told_about_the_others() {
     let source = InMemory::new(1000);

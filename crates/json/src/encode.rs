@@ -1,8 +1,8 @@
 //! Canonical encoding.
 //!
-//! Compact, keys sorted, except that an object begins with `kind`, `apiVersion`, `metadata`: whoever reads the bytes
-//! finds the metadata, and the place of the resource version, without looking further. What an object shares with one that
-//! was encoded before can be copied from there; see [`super::spans`].
+//! Compact, keys sorted, except that an object begins with `kind`, `apiVersion`, `metadata`, so that a reader of the
+//! bytes finds the metadata and the resource version in the first few hundred bytes. Parts shared with an object that
+//! was encoded before are copied from its bytes; see [`super::spans`].
 
 use super::spans::{EarlierEncoding, Spans};
 use super::{MAX_DEPTH, Number, Text, Value};
@@ -78,8 +78,8 @@ pub struct Encoded {
 pub fn encode_after(object: &Value, before: Option<EarlierEncoding<'_>>) -> Encoded {
     let mut encoder = JsonEncoder::new(before);
     encoder.object(object, |key| key != "resourceVersion");
-    // What is stored stays in memory for as long as the object lives: without the slack it grew by. A copy, because an
-    // allocator that is asked to shrink something may leave it where it is, as mimalloc does above half.
+    // The bytes stay in memory as long as the object, so they must not keep unused capacity. A copy, because
+    // `shrink_to_fit` may leave the allocation as it is, as mimalloc does above half.
     let bytes = encoder.out.as_slice().to_vec();
     Encoded { bytes, spans: encoder.spans.finish(), exact: encoder.exact, depth: encoder.deepest }
 }
@@ -107,7 +107,7 @@ struct JsonEncoder<'a> {
 }
 
 impl<'a> JsonEncoder<'a> {
-    /// Begins with room for the earlier encoding and a little more: most writes change little.
+    /// Allocates the size of the earlier encoding and a little more, because most writes change little.
     fn new(before: Option<EarlierEncoding<'a>>) -> Self {
         let room = before.map_or(1024, |before| before.bytes.len() + 256);
         Self {
@@ -130,7 +130,7 @@ impl<'a> JsonEncoder<'a> {
         for (i, (key, value)) in first.chain(rest).enumerate() {
             self.key(i, key);
             match value {
-                // The name comes first, for people who look at raw objects; kube-apiserver has it there, too.
+                // The name comes first, as in kube-apiserver, which makes raw objects easier to read.
                 Value::Object(metadata) if key == "metadata" => {
                     let name = metadata.get_key_value("name");
                     let rest = metadata.iter().filter(|(key, _)| *key != "name" && wanted(key));
@@ -166,7 +166,7 @@ impl<'a> JsonEncoder<'a> {
 
     /// Writes the container at an address, unless it can be copied. One that is too deep is left out.
     ///
-    /// Depth is bounded here rather than by an error: the result says that it is too deep, and nobody uses the bytes.
+    /// Depth is bounded here rather than by an error: the result is marked as too deep, and its bytes are not used.
     fn shared(&mut self, address: usize, write: impl FnOnce(&mut Self)) {
         let copied = self.before.and_then(|before| before.copy(address, &mut self.out, &mut self.spans));
         if let Some(height) = copied {
@@ -241,8 +241,7 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// Bytes that cannot stand in a JSON string as they are. Without branches, so that the compiler can compare many at
-/// once.
+/// Bytes that must be escaped in a JSON string. Without branches, so that the compiler can compare many at once.
 fn is_special(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }

@@ -1,7 +1,7 @@
 //! Go's formatting and parsing of values that appear in error messages.
 //!
-//! Users search for error texts, and some tools match on them; so ours are kube-apiserver's, which are written with
-//! Go's `%q`, `strconv` and `%v`. Nothing here is needed to be correct, only to be recognised.
+//! Users search for error texts, and some tools match on them. So they are kube-apiserver's, which are written with
+//! Go's `%q`, `strconv` and `%v`. These functions are for messages only; no behaviour depends on them.
 
 use std::fmt::Write as _;
 
@@ -65,8 +65,8 @@ fn push_formatted(out: &mut String, args: std::fmt::Arguments<'_>) {
 
 /// Go's `unicode.IsPrint`: true for letters, marks, numbers, punctuation, symbols and the ASCII space.
 ///
-/// The tables of all categories are not worth carrying; controls, separators, surrogates, private use and the
-/// format characters people meet are told apart.
+/// The tables of all Unicode categories are not included; controls, separators, surrogates, private use and the common
+/// format characters are recognised.
 ///
 /// Wrong for rare characters in either direction, which shows only in the escapes of an error message.
 #[must_use]

@@ -1,8 +1,8 @@
 //! Strict parsing into a [`Value`].
 //!
-//! Stricter than a common parser in two ways: duplicate keys are reported with their paths, and nesting is bounded,
-//! so that whoever walks the tree recursively cannot be made to overflow the stack. Syntax errors read as Go's, since
-//! they are shown to users.
+//! Stricter than a common parser in two ways: duplicate keys are reported with their paths, and nesting is bounded, so
+//! that no input can make a recursive walk over the tree overflow the stack. Syntax errors read as Go's, since they are
+//! shown to users.
 
 use std::fmt::Write as _;
 
@@ -42,7 +42,7 @@ pub enum ParseError {
     /// The input stops within a value.
     #[error("unexpected end of JSON input")]
     UnexpectedEnd,
-    /// A byte that cannot stand there.
+    /// A byte that is not allowed at its position.
     #[error("invalid character {} {context}", go::quote_byte(*.byte))]
     InvalidCharacter {
         /// The byte.
@@ -57,7 +57,7 @@ pub enum ParseError {
         byte: u8,
         /// `true`, `false` or `null`.
         literal: &'static str,
-        /// The byte that should stand there.
+        /// The byte that was expected.
         expected: u8,
     },
     /// A number no double can hold.
@@ -96,7 +96,7 @@ impl Value {
     /// # Errors
     /// See [`ParseError`].
     ///
-    /// Duplicates are dropped without a word: for bytes that were checked when they came in.
+    /// Duplicates are dropped silently: for bytes that were checked when they were received.
     pub fn read(bytes: &[u8]) -> Result<Self, ParseError> {
         parse(bytes).map(|parsed| parsed.value)
     }
@@ -119,7 +119,7 @@ struct ParsePath<'p> {
     step: ParseStep<'p>,
 }
 
-/// A step to a key that stands twice.
+/// A step of the path to a duplicate key.
 #[derive(Clone, Copy)]
 enum ParseStep<'p> {
     Key(&'p str),

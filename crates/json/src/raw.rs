@@ -34,7 +34,7 @@ pub fn lookup<'a>(bytes: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
 pub fn place<'p>(bytes: &[u8], path: impl IntoIterator<Item = &'p str>) -> Option<Range<usize>> {
     let mut start = 0;
     for step in path {
-        // What the path goes on into is not passed over first, only what comes before it.
+        // Only the fields before the next step of the path are skipped.
         let mut fields = fields(bytes, start)?;
         start = loop {
             let (key, value) = fields.next_key()?;
@@ -98,8 +98,8 @@ impl Fields<'_> {
 
     /// True once the walk has ended at the brace that closes the object.
     ///
-    /// Only meaningful after the iteration returned `None`: it tells the end of an object from bytes that are no
-    /// JSON.
+    /// Only meaningful after the iteration returned `None`: it distinguishes the end of an object from bytes that are
+    /// no JSON.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.bytes.get(self.at) == Some(&b'}')

@@ -1,7 +1,7 @@
-//! [`Spans`]: where in its bytes the larger containers of an object are.
+//! [`Spans`]: the byte ranges of the larger containers of an encoded object.
 //!
-//! The next version of an object shares most containers with this one. Knowing where they were written, its encoding
-//! copies their bytes instead of writing them again: the cost of an encoding is that of what changed, and of one copy.
+//! The next version of an object shares most containers with this one. The encoder copies their bytes instead of
+//! writing them again, so an encoding costs the changed parts and one copy.
 
 /// Below this many bytes a container is written as quickly as it is found.
 const WORTH_IT: usize = 128;
@@ -12,7 +12,7 @@ const WORTH_IT: usize = 128;
 /// Three words per container that is large enough, a few kilobytes for a usual object.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
-    /// In the order in which they end, so that what is inside a container stands right before it.
+    /// In the order in which they end, so that the contents of a container directly precede it.
     spans: Vec<ContainerSpan>,
     /// The position of a container in that order, by its address. Large objects have thousands, each of which is looked
     /// for.

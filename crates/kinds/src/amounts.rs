@@ -1,8 +1,8 @@
 //! Lists of resources: the requests and limits of containers, read and added up.
 //!
 //! Containers run together and add up; init containers run one after the other and count by their maximum, except for
-//! sidecars (`restartPolicy: Always`), which keep running and add up with both. What a Pod as a whole asks for is
-//! compared with it in [`crate::validate`] and completed by it in [`crate::prepare`]; quotas and limits are the server's.
+//! sidecars (`restartPolicy: Always`), which keep running and add up with both. Pod-level resources are compared with
+//! the sum in [`crate::validate`] and defaulted from it in [`crate::prepare`]; quotas and limits are the server's.
 
 use std::collections::BTreeMap;
 

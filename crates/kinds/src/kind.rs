@@ -1,8 +1,8 @@
 //! [`Kind`]: one built-in kind as a row of data.
 //!
-//! A [`Kind`] says everything about a resource that the write path, discovery and routing need to know, and nothing about the
-//! fields of its objects: those are in the schema table ([`crate::schema`]). The rows themselves stand in [`crate::table`]; their last
-//! entry is the [`KindStrategy`]. `row` has the functions that rows are written with.
+//! A [`Kind`] has everything about a resource that the write path, discovery and routing need. The fields of its objects are
+//! in the schema table ([`crate::schema`]). The rows are in [`crate::table`]; their last entry is the [`KindStrategy`]. `row`
+//! has the functions that rows are written with.
 
 mod row;
 
@@ -57,7 +57,7 @@ pub struct Flags {
     ///
     /// `KindStrategy` says which changes count.
     pub generation: bool,
-    /// Objects can be stored. Reviews and bindings are answered and forgotten.
+    /// Objects can be stored. Reviews and bindings are answered and not stored.
     pub stored: bool,
 }
 
@@ -81,7 +81,7 @@ pub struct Subresource {
 
 /// A field that field selectors may name.
 ///
-/// Selectors are compared with values of stored bytes, so a field costs nothing until somebody selects by it.
+/// Selectors are compared with values of stored bytes, so a field costs nothing until it is used in a selector.
 ///
 /// ```
 /// let pods = listwatch_kinds::by_kind("", "v1", "Pod").unwrap();

@@ -1,7 +1,7 @@
-//! `metadata`: what a client may say about an object's identity and what only the server decides.
+//! `metadata`: the fields that a client may set and those that only the server sets.
 //!
-//! These rules hold for every kind, custom ones included. They work on the `metadata` object alone; what the body around
-//! it must look like is said in [`crate::validate`].
+//! These rules hold for every kind, custom ones included. They work on the `metadata` object alone; the rest of the
+//! object is checked in [`crate::validate`].
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -67,7 +67,7 @@ pub fn stamp_new(meta: &mut Map, uid: &str, now: &str) {
     meta.insert("creationTimestamp".to_owned(), now.into());
 }
 
-/// Carries over what an update may leave out or may not change without being told so.
+/// Copies the metadata that an update may leave out, or whose changes are ignored.
 ///
 /// A uid or deletion mark that differs is left for [`validate_update`] to refuse.
 pub fn carry_over(new: &mut Map, old: &Map) {
@@ -238,7 +238,7 @@ fn validate_owners(owners: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Existence is not checked: the garbage collector decides about owners that are gone.
+/// Existence is not checked: the garbage collector handles owners that do not exist.
 fn validate_owner(owner: &Value, path: &Path<'_>, errors: &mut Errors) {
     for key in ["apiVersion", "kind", "name", "uid"] {
         if owner.text(key).is_empty() {
@@ -288,7 +288,7 @@ pub fn validate_qualified_finalizers(meta: &Value, errors: &mut Errors) {
     }
 }
 
-/// The name of a finalizer has a domain unless the system itself knows it.
+/// The name of a finalizer has a domain, except for Kubernetes' own finalizers.
 pub(crate) fn finalizer_errors(name: &str) -> Vec<String> {
     let detail = "name is neither a standard finalizer name nor is it fully qualified";
     is_unqualified(name).then(|| detail.to_owned()).into_iter().collect()

@@ -1,7 +1,7 @@
-//! [`KindStrategy`]: what becomes of objects of a kind, as entries of its row.
+//! [`KindStrategy`]: the defaulting, preparation, validation and printing of a kind, as entries of its row.
 //!
 //! Named after kube-apiserver's registry strategies. Names, scope and verbs are in [`crate::kind`]; the rules of the fields are in the
-//! tables of `rules`, under the name of the struct. A kind that needs nothing of its own has [`KindStrategy::PLAIN`].
+//! tables of `rules`, under the name of the struct. A kind without special handling has [`KindStrategy::PLAIN`].
 
 use listwatch_wire::json::{Map, Value, json};
 
@@ -42,9 +42,9 @@ pub struct KindStrategy {
     pub(crate) generation_at_creation: bool,
     /// Parts of the metadata that a change of the status leaves as they are.
     pub(crate) kept_by_status: &'static [&'static str],
-    /// Fields that do not count in a change of the status.
+    /// Fields that a status update ignores.
     ///
-    /// They belong to nobody in managedFields when they are named there.
+    /// A status update does not own them in managedFields.
     pub(crate) reset_by_status: &'static [&'static [&'static str]],
     /// The place of a pod spec.
     ///
@@ -73,7 +73,7 @@ pub struct KindStrategy {
 }
 
 impl KindStrategy {
-    /// The strategy of a kind without anything of its own.
+    /// The strategy of a kind without special handling.
     pub(crate) const PLAIN: Self = Self {
         defaults: |_| {},
         defaults_metadata: false,

@@ -111,7 +111,7 @@ fn parse_error(text: &str, layout: &str, at: usize) -> String {
 
 /// Already in the form of `Time`, with numbers in range: the usual case, recognised without parsing.
 ///
-/// Days after the 28th take the slow way, which knows the months.
+/// Days after the 28th take the slow path, which checks the month.
 fn is_plain(b: &[u8]) -> bool {
     let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', i1, i2, b':', s1, s2, b'Z'] = b
     else {
@@ -120,7 +120,7 @@ fn is_plain(b: &[u8]) -> bool {
     let two = |a: u8, b: u8| (a.wrapping_sub(b'0')).wrapping_mul(10).wrapping_add(b.wrapping_sub(b'0'));
     [y1, y2, y3, y4, m1, m2, d1, d2, h1, h2, i1, i2, s1, s2].iter().all(u8::is_ascii_digit)
         && (1..=12).contains(&two(m1, m2))
-        // Days after the 28th depend on the month: the parser knows.
+        // Days after the 28th depend on the month and are left to the parser.
         && (1..=28).contains(&two(d1, d2))
         && two(h1, h2) < 24
         && two(i1, i2) < 60

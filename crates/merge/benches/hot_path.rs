@@ -11,11 +11,11 @@ use bytes::Bytes;
 use listwatch_json as json;
 use listwatch_json::{Value, json};
 use listwatch_merge::apply::{FieldManager, FieldSet};
-use listwatch_merge::patch::{ListKind, MapKind, PatchStrategy, Schema};
+use listwatch_merge::patch::{ListKind, MapKind, MergeSchema, PatchStrategy};
 use listwatch_wire::event::{self, Decoder, EventType};
 use listwatch_wire::selector::LabelSelector;
 
-/// Short rounds, and many: one that nobody interrupted is among them even on a busy machine.
+/// Many short rounds, so that some run without interruption even on a busy machine.
 const ROUNDS: u32 = 400;
 const PER_ROUND: u32 = 20;
 
@@ -35,7 +35,7 @@ fn measure<T>(name: &str, mut work: impl FnMut() -> T) {
 #[derive(Clone, Copy, Debug)]
 struct Node(&'static str);
 
-impl Schema for Node {
+impl MergeSchema for Node {
     fn field(self, name: &str) -> Option<Self> {
         Some(Self(match name {
             "data" | "labels" | "annotations" | "limits" | "requests" => "map",

@@ -1,8 +1,8 @@
 //! Reading configuration files and writing private ones, with errors that name the file.
 //!
-//! YAML always becomes a tree first, and a type is made of the tree: a type that YAML is read into directly is another
-//! copy of the whole parser in the binary, some 100 KB each. Bodies of requests, whose duplicate keys are reported, are
-//! `pipeline/yaml.rs`; it reads the same tree.
+//! YAML is always parsed into a tree first, and the type is made from the tree: each type that is deserialized from
+//! YAML directly would add another copy of the parser to the binary, some 100 KB. Bodies of requests, whose duplicate
+//! keys are reported, are `pipeline/yaml.rs`; it reads the same tree.
 //!
 //! Private files (CA key, administrator's token) are written with mode 0600 under another name, synced and renamed,
 //! so that neither a crash nor a reader ever sees a part of a key. Files are read once at the start, except for

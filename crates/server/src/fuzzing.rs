@@ -1,7 +1,7 @@
-//! Entry points of the fuzz targets: what strangers send and only this crate reads. Built with `--cfg fuzzing` only.
+//! Entry points of the fuzz targets for untrusted input that only this crate parses. Built with `--cfg fuzzing` only.
 //!
-//! Each function also checks a law, so that wrong answers are found and not only panics. The targets themselves are in `fuzz/`;
-//! parsers of other crates are public and need no entry point.
+//! Each function also checks a property, so that wrong results are found and not only panics. The targets themselves are in
+//! `fuzz/`; parsers of other crates are public and need no entry point.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a broken law is told by a panic")]
 
@@ -97,7 +97,7 @@ pub fn yaml(bytes: &[u8]) {
     assert_eq!(again.value, document.value, "{}", text.escape_ascii());
 }
 
-/// Tokens: nobody can make one for somebody else's key, and positions in lists survive their own text.
+/// Tokens: none verifies without its key, and continue tokens survive a round trip.
 pub fn tokens(text: &str) {
     static KEY: LazyLock<SigningKey> = LazyLock::new(|| {
         SigningKey::from_pem(&SigningKey::make_pem().expect("a key")).expect("the key that was made")

@@ -1,23 +1,23 @@
-//! A Kubernetes API server whose heart is list and watch.
+//! A Kubernetes API server built around list and watch.
 //!
 //! [`Server::start`] takes [`Options`] and a storage engine and returns a [`Handle`]. Everything a client sees, from TLS
 //! to the last event of a watch, is served from then on, until [`Handle::shutdown`].
 //!
-//! It is not a store: that is `listwatch_storage`. It does not know the built-in kinds by heart: those are data in
-//! `listwatch_kinds`. It has no command line: that is `listwatch serve`.
+//! It is not a store: that is `listwatch_storage`. The built-in kinds are data in `listwatch_kinds`. The command line
+//! is `listwatch serve`.
 //!
 //! # Reading the source
 //!
-//! 1. [`cache`]: the current state, its recent history, and those who watch it. The heart.
+//! 1. [`cache`]: the watch cache, with the current state, recent events and watchers. The core.
 //! 2. `listen/`, `http/`: connections, TLS, HTTP/1.1, HTTP/2 and WebSocket.
-//! 3. `chain/`: what happens to every request: authentication, authorization, limits, and the way to its verb. `request/` holds
-//!    the values that it makes of a request, `respond/` the forms of a response.
+//! 3. `chain/`: the handler chain of every request: authentication, authorization, limits, routing to its verb. `request/` has
+//!    the parsed request, `respond/` the encodings of a response.
 //! 4. `verbs/`: one file per verb; `endpoints/`: discovery, OpenAPI, health, metrics; `subresources/`.
 //! 5. `pipeline/`: the steps of every write. `admission/` and `allocate/` are two of them.
 //! 6. [`registry`]: which resources exist, and the strategy of each.
 //! 7. [`auth`]: authentication and authorization.
-//! 8. `fairness/`: who waits for whom when there is too much to do.
-//! 9. `lifecycle/`: controllers: bootstrap objects, namespaces that empty, dependents that follow their owners.
+//! 8. `fairness/`: API priority and fairness.
+//! 9. `lifecycle/`: controllers: bootstrap objects, namespace deletion, garbage collection, CustomResourceDefinitions.
 //! 10. [`observe`]: metrics and debug pages.
 //!
 //! ```

@@ -53,17 +53,16 @@ pub struct Options {
     pub serving: ServingOptions,
     /// Keys and CAs that credentials are verified with.
     pub identity: IdentityOptions,
-    /// The authorizers, in the order they are asked. A request that none allows is refused. With `Node`, kubelets are
-    /// limited to what their Pods need, as in clusters made by kubeadm; kube-apiserver's own default allows
-    /// everything.
+    /// The authorizers, in the order they are called. A request that none allows is refused. With `Node`, kubelets are
+    /// limited to what their Pods need, as in clusters made by kubeadm; kube-apiserver's own default allows everything.
     pub authorization: Vec<AuthorizationMode>,
     /// The audit log; none if there is nothing here.
     pub audit: Option<AuditOptions>,
     /// Serves requests without credentials as `system:anonymous`. Default true, as in kube-apiserver: health checks
     /// and discovery by unauthenticated clients depend on it, and authorization decides about everything else.
     pub anonymous: bool,
-    /// Serves the web console under `/console/`. Default true: it has no rights of its own, only those of the token
-    /// that a user enters.
+    /// Serves the web console under `/console/`. Default true: it has only the permissions of the token that a user
+    /// enters.
     pub console: bool,
     /// Bounds on connections.
     pub http: HttpLimits,
@@ -83,7 +82,7 @@ pub struct Options {
     pub build: BuildInfo,
 }
 
-/// The source that a program was built from. A library does not know; the program that contains it does.
+/// The source that the program was built from, set by the program because a library does not know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildInfo {
     /// The commit, in hexadecimal.
@@ -101,7 +100,7 @@ impl Default for BuildInfo {
 /// The place for the CA keys, the administrator's token and the token-signing key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum KeepKeys {
-    /// In the process: they are gone with it.
+    /// In the process: they are lost with it.
     #[default]
     Process,
     /// In a directory, one file each (mode 0600).
@@ -132,10 +131,10 @@ pub struct IdentityOptions {
     pub key_files: Vec<PathBuf>,
     /// Issuers of OpenID Connect tokens that are accepted.
     pub oidc: Vec<OidcIssuer>,
-    /// A webhook that is asked about tokens that no other authenticator accepts.
+    /// A webhook for tokens that no other authenticator accepts.
     pub token_webhook: Option<TokenWebhookOptions>,
-    /// The longest that a token of a service account may hold. kube-apiserver has no bound but 2^32 seconds; a token that
-    /// outlives everybody who knows of it is of no use to anyone but a thief.
+    /// The longest lifetime of a service account token. kube-apiserver has no bound but 2^32 seconds; a token that is
+    /// still valid after years is mostly a risk.
     pub max_token_age: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! [`Server`] and [`Handle`]: puts the rooms together, starts and stops them.
+//! [`Server`] and [`Handle`]: starting and stopping all modules of the server.
 //!
 //! The order of [`Server::start`] matters. The listener is bound first, so that the port is known for certificates
 //! and the `kubernetes` Service; the cache is loaded before anything reads it; definitions are restored and bootstrap
@@ -48,7 +48,7 @@ use crate::lifecycle::definitions::Definitions;
 use crate::lifecycle::first_objects;
 use crate::listen;
 use crate::listen::tls::{CertificateSource, Tls};
-use crate::observe::Metrics;
+use crate::observe::ServerMetrics;
 use crate::options::{AuditOptions, Options, Security};
 use crate::outbound::WebhookClient;
 use crate::outbound::tls::FrontProxyIdentity;
@@ -72,7 +72,7 @@ const ADMIN: &str = "kubernetes-admin";
 #[derive(Clone, Copy, Debug)]
 pub struct Server;
 
-/// A running server. Dropping it stops the server at once; [`Handle::shutdown`] does so in good order.
+/// A running server. Dropping it stops the server at once; [`Handle::shutdown`] does so gracefully.
 pub struct Handle {
     /// The address listened on.
     address: SocketAddr,
@@ -181,7 +181,7 @@ impl Server {
             front_proxy: Some(forwarding),
             fairness,
             options,
-            metrics: Metrics::default(),
+            metrics: ServerMetrics::default(),
             allocator,
             openapi: Hashes::default(),
         });
@@ -227,8 +227,8 @@ fn blocking_pool(options: &Options) -> BlockingPool {
     BlockingPool::new(options.requests.heavy_above, processors + 1)
 }
 
-/// Accepted connections inherit keep-alive from the listener: a client whose machine is gone never says goodbye, and a
-/// quiet watch would not notice before its deadline.
+/// Accepted connections inherit keep-alive from the listener: a client whose machine disappears sends nothing, and an
+/// idle watch would not notice before its deadline.
 ///
 /// # Errors
 ///
@@ -326,8 +326,8 @@ impl Handle {
         &self.admin_token
     }
 
-    /// Returns a kubeconfig for the administrator: with a client certificate, and with a token for clients that know
-    /// only those. It contains secrets.
+    /// Returns a kubeconfig for the administrator: with a client certificate, and with a token for clients that support
+    /// only tokens. It contains secrets.
     #[must_use]
     pub fn admin_kubeconfig(&self) -> String {
         let line = |key: &str, pem: &str| format!("    {key}: {}\n", STANDARD.encode(pem));
@@ -346,8 +346,8 @@ impl Handle {
         )
     }
 
-    /// Completes when a background task has ended that the server cannot go on without, and returns its name. The
-    /// process should end: none of the tasks can be started again on what it left behind.
+    /// Completes when a background task has ended that the server depends on, and returns its name. The process should
+    /// end: the tasks cannot be restarted.
     pub async fn failed(&self) -> &'static str {
         self.api.metrics.tasks.first_end().await
     }
@@ -358,7 +358,7 @@ impl Handle {
         &self.api
     }
 
-    /// Stops in good order: no new connections, watches end with a last bookmark, requests in flight finish, the
+    /// Stops gracefully: no new connections, watches end with a last bookmark, requests in flight finish, the
     /// engine is closed. It takes at most ten seconds plus the closing of the engine; connections that are still open
     /// then are dropped.
     pub async fn shutdown(mut self) {

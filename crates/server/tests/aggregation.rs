@@ -166,7 +166,7 @@ struct Sea {
 }
 
 impl Sea {
-    /// A server and an extension API server that lets nobody in but it.
+    /// A server and an extension API server that accepts only its front-proxy certificate.
     async fn start() -> Self {
         Self::with(Swagger::Good).await
     }
@@ -241,7 +241,7 @@ async fn requests_are_forwarded_with_the_identity_of_the_user() {
     assert!(sea.extension.connections.load(Ordering::SeqCst) <= 3, "connections are kept");
 }
 
-/// Whoever may read discovery, which is everybody, left the name of the resource out and had the request forwarded.
+/// A request without the name of the resource was authorized like discovery, which all users may read, and forwarded.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_without_a_resource_are_not_forwarded_by_rights_to_paths() {
     let sea = Sea::start().await;
@@ -318,7 +318,8 @@ async fn openapi_v2_has_the_part_of_the_extension() {
     sea.shows("/openapi/v2", |seen| seen["paths"][FISH].is_null()).await;
 }
 
-/// The document comes from a stranger: whatever it is, the extension is available and the server describes itself.
+/// The document is untrusted: whatever its content, the extension is available and the server's own document is
+/// complete.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_openapi_document_that_cannot_be_used_harms_nobody() {
     for v2 in [Swagger::Malformed, Swagger::Huge, Swagger::Never] {

@@ -1,4 +1,4 @@
-//! What clients are told at the edges: odd paths, odd bodies, objects that are gone, nodes that are not there.
+//! Responses to unusual requests: odd paths, odd bodies, deleted objects, missing nodes.
 
 #![allow(
     clippy::unwrap_used,
@@ -228,7 +228,7 @@ async fn a_patched_object_keeps_its_type() {
     }
 }
 
-/// `/version` answered JSON to whoever accepted none, and discovery never came as protobuf.
+/// `/version` answered JSON to clients that did not accept it, and discovery was never sent as protobuf.
 #[tokio::test]
 async fn discovery_has_the_form_that_is_asked_for() {
     let server = start().await;
@@ -346,7 +346,7 @@ async fn a_job_always_has_the_labels_of_its_template() {
     assert!(!fields.contains(&"metadata.labels"), "{fields:?}");
 }
 
-/// The Pods of a Job stay unless the deletion says otherwise, which nobody was told.
+/// The Pods of a Job stay unless the deletion says otherwise; there was no warning.
 #[tokio::test]
 async fn deleting_a_job_warns_of_the_pods_it_leaves() {
     let (_server, mut client) = client().await;
@@ -489,7 +489,7 @@ async fn a_version_that_is_none_does_not_keep_an_object_from_being_created() {
     }
 }
 
-/// A PUT of a certain object that is gone was a conflict, also for kinds that no PUT creates.
+/// A PUT with the uid of a deleted object was a conflict, also for kinds that no PUT creates.
 #[tokio::test]
 async fn what_no_put_creates_is_not_found_whatever_the_uid() {
     let (_server, mut client) = client().await;

@@ -1,5 +1,5 @@
-//! The cache against a naive model: whatever is written, wherever a watcher begins, however little fits in memory, it
-//! sees exactly the changes of its filter, in order, once, and every snapshot shows exactly one moment.
+//! The cache against a naive model: with random writes, start revisions and memory bounds, each watcher receives
+//! exactly the changes of its filter, in order and once, and every snapshot shows the state of one revision.
 
 #![allow(
     clippy::unwrap_used,
@@ -230,8 +230,8 @@ async fn a_watcher_from_before_history_is_told_so() {
     feeder.abort();
 }
 
-/// A burst longer than the engine's history makes the cache load the state anew. It then stood still for a moment more, and
-/// everybody with it: reads waited, and a token that had expired was still served.
+/// A burst longer than the engine's history makes the cache load the state again. It then stopped for a moment: reads
+/// waited, and an expired token was still served.
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_lost_its_place_goes_on_at_once() {
     let engine =

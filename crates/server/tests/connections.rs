@@ -1,4 +1,4 @@
-//! Connections that are not what they should be: answered or closed, and never felt by anybody else.
+//! Malformed and misbehaving connections: they are answered or closed, and do not affect other clients.
 
 #![allow(
     clippy::unwrap_used,
@@ -97,7 +97,7 @@ async fn bodies_are_bounded_before_they_are_read() {
     client.raw(format!("{head}content-length: 4000000000\r\n\r\n").as_bytes()).await;
     let answer = everything(&mut client).await;
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("connection: close"), "{answer}");
-    // Somebody without rights is refused without a word about the body.
+    // A user without permissions is refused before the body is checked.
     let mut client = Client::new(&server).await;
     client
         .raw(format!("POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 4000000000\r\n\r\n").as_bytes())
@@ -200,7 +200,7 @@ async fn slow_clients_are_disconnected() {
     server.shutdown().await;
 }
 
-/// Whoever asked for long lists and hung up kept the server busy with them, for nobody.
+/// Clients that requested long lists and disconnected kept the server busy.
 #[tokio::test]
 async fn a_read_ends_when_its_client_has_gone() {
     let requests = RequestLimits { version_wait: Duration::from_secs(600), ..RequestLimits::default() };

@@ -208,7 +208,7 @@ async fn the_initial_state_of_a_watch_is_converted() {
     assert_eq!(events[0]["object"]["spec"], json!({"width": 1}));
 }
 
-/// Bytes that a client sent while an event was converted for it made the connection ask anew, and the event was lost.
+/// Bytes that a client sent while an event was converted for it made the connection ask again, and the event was lost.
 #[tokio::test]
 async fn an_event_survives_what_the_client_sends_while_it_is_converted() {
     let (server, webhook) = (start_on(Options::default()).await, Webhook::start().await);

@@ -1,4 +1,4 @@
-//! Definitions of custom kinds: what changes when one of many does.
+//! Changes of one CustomResourceDefinition among many.
 
 #![allow(
     clippy::unwrap_used,
@@ -76,7 +76,7 @@ async fn the_change_of_one_leaves_the_others_as_they_are() {
     server.shutdown().await;
 }
 
-/// A bundle of CAs that nobody can read was accepted, and conversions failed when they were needed.
+/// An unreadable CA bundle was accepted, and conversions failed when they were needed.
 #[tokio::test]
 async fn a_bundle_that_cannot_be_read_keeps_a_definition_from_being_served() {
     let server = start().await;

@@ -1,4 +1,4 @@
-//! Delta watch: a stream of patches and a stream of whole objects tell the same story.
+//! Delta watch: a stream of patches and a stream of whole objects yield the same states.
 
 #![allow(
     clippy::unwrap_used,

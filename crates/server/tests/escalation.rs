@@ -1,4 +1,4 @@
-//! A stranger with few rights tries to get more. Each story begins as it once worked.
+//! Attempts of a user with few permissions to gain more. Each test is an attack that once succeeded.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
-/// An administrator, who can act as anybody.
+/// An administrator, who can impersonate any user.
 struct Stage {
     admin: Client,
     server: Handle,
@@ -86,8 +86,8 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
 
-/// Who had the rights to Namespaces in one namespace, their own, put another one's name behind it, and read, changed, made and
-/// deleted that one.
+/// A user with permissions for Namespaces in their own namespace could append the name of another one to the path, and read,
+/// change, create and delete that one.
 #[tokio::test]
 async fn rights_in_one_namespace_are_none_to_other_namespaces() {
     let mut stage = Stage::new().await;
@@ -123,7 +123,8 @@ async fn rights_in_one_namespace_are_none_to_other_namespaces() {
     assert_eq!((hers.status, history.status), (200, 200), "a Namespace is in itself");
 }
 
-/// Who may update the role they are bound to added an aggregationRule that takes all default roles, and was cluster-admin.
+/// A user who may update the role they are bound to could add an aggregationRule that selects all default roles, and
+/// became cluster-admin.
 #[tokio::test]
 async fn aggregation_is_for_those_who_have_everything() {
     let mut stage = Stage::new().await;
@@ -157,7 +158,7 @@ async fn a_role_that_is_not_there_cannot_be_bound() {
     local["roleRef"]["kind"] = json!("Role");
     let path = format!("{RBAC}/namespaces/default/rolebindings");
     assert_eq!(stage.as_user("eve", "POST", &path, &local).await.status, 404);
-    // Who may bind that very role may do so before it comes.
+    // A user with `bind` on that role may do so before it exists.
     stage.give("bea", json!([
         rule(GROUP, &["clusterrolebindings"], &["create"]),
         {"apiGroups": [GROUP], "resources": ["clusterroles"], "resourceNames": ["later"], "verbs": ["bind"]},
@@ -195,7 +196,7 @@ async fn whatever_creates_needs_create() {
     assert_eq!(stage.typed("eve", "PATCH", &apply, "application/apply-patch+yaml", &lease).await.status, 200);
 }
 
-/// `Impersonate-User: josé` was passed over, and the request ran as the administrator who sent it.
+/// `Impersonate-User: josé` was ignored, and the request ran as the administrator who sent it.
 #[tokio::test]
 async fn a_name_that_is_not_ascii_is_the_name() {
     let mut stage = Stage::new().await;
@@ -265,7 +266,8 @@ fn certificate_request(name: &str, all: bool) -> Value {
         "request": STANDARD.encode(pem), "signerName": "kubernetes.io/kube-apiserver-client", "usages": ["client auth"]}})
 }
 
-/// Whoever could write to the subresource approved and signed for every signer, and nobody looked whom a certificate was for.
+/// Any user with write access to the subresource could approve and sign for every signer, and the subject of a certificate
+/// was not checked.
 #[tokio::test]
 async fn certificates_are_approved_and_signed_by_those_who_may() {
     let mut stage = Stage::new().await;
@@ -341,8 +343,8 @@ async fn a_role_labelled_for_view_is_part_of_view_and_of_what_view_is_part_of() 
     }
 }
 
-/// A user with rights to ConfigMaps of one namespace reads a Secret of another by any way around the front door: paths that mean
-/// something else to somebody, methods in headers, headers of proxies, subprotocols, queries.
+/// A user with permissions for ConfigMaps of one namespace tries to read a Secret of another: ambiguous paths, methods in
+/// headers, headers of proxies, subprotocols, queries.
 #[tokio::test]
 async fn odd_paths_methods_and_headers_lead_nowhere() {
     const PLANTED: &str = "cGxhbnRlZA==";
@@ -428,7 +430,7 @@ async fn rights_to_paths_end_where_they_say() {
         ("GET", "/debug/listwatch/", 403),
         ("GET", "/METRICS", 403),
         ("GET", "/debug/../metrics", 403),
-        // Discovery is for everybody, and there is no such page of it.
+        // Discovery is open to all users, and has no such page.
         ("GET", "/apis/../metrics", 404),
         ("GET", "/logs/", 403),
     ] {
@@ -469,7 +471,7 @@ async fn admin_access_to_devices_is_for_namespaces_with_the_label() {
     }
 }
 
-/// A user who may write the status of claims allocated devices and spoke for every driver.
+/// A user who may write the status of claims could allocate devices and report for every driver.
 #[tokio::test]
 async fn the_status_of_a_claim_is_written_by_those_it_belongs_to() {
     let mut stage = Stage::new().await;

@@ -56,7 +56,7 @@ async fn versions_come_newest_first_with_their_writers_and_their_objects() {
     );
 }
 
-/// `managedFields` name programs. Of who had changed or deleted an object, its history said nothing.
+/// `managedFields` name programs. The history of an object did not name the user of a change or deletion.
 #[tokio::test]
 async fn the_user_of_each_change_is_told_and_who_deleted() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Who a server takes somebody for, what it writes down about it, and what it never does.
+//! Credentials of servers and clients, the audit log, and encryption at rest.
 
 #![allow(
     clippy::unwrap_used,
@@ -44,7 +44,7 @@ fn field(kubeconfig: &str, name: &str) -> String {
     String::from_utf8(data).unwrap()
 }
 
-/// Who the server says the bearer of this client certificate is: status and user name.
+/// The status and user name of a request with this client certificate.
 async fn who(server: &Handle, ca: &str, identity: Option<(&str, &str)>) -> (u16, String) {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
@@ -77,7 +77,7 @@ async fn who(server: &Handle, ca: &str, identity: Option<(&str, &str)>) -> (u16,
     (status, body["status"]["userInfo"]["username"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Each server had a CA, a token and a key of its own, and took nobody else's.
+/// Each server had its own CA, token and key, and accepted no others.
 #[tokio::test]
 async fn a_kubeconfig_of_one_server_is_good_at_the_others_on_its_store() {
     let (one, other) = pair().await;
@@ -183,7 +183,7 @@ async fn a_watch_ends_when_its_rights_are_withdrawn() {
         ended.await.expect("the watch ends");
         admin.call("POST", &bindings, Some(&binding)).await;
     }
-    // Whoever still may goes on.
+    // A user who is still permitted continues.
     let mut watch = Watch::open(&server, "").await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     admin.create("c", "v").await;
@@ -302,7 +302,7 @@ async fn a_ca_that_is_named_vouches_for_clients_besides_our_own() {
     assert_eq!(who(&server, &ca, Some((&stranger, &key))).await.0, 401);
 }
 
-/// The three steps that the documentation tells: the new key first, everything written again, the old key gone.
+/// The three steps of the documentation: the new key first, all objects written again, the old key removed.
 #[tokio::test]
 async fn keys_of_stored_secrets_are_rotated_without_losing_any() {
     let old = "{name: k1, secret: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=}";
@@ -324,7 +324,7 @@ async fn keys_of_stored_secrets_are_rotated_without_losing_any() {
     let mut admin = Client::new(&server).await;
     let stored = admin.get(&format!("{path}/s")).await;
     assert_eq!(stored["data"]["k"], json!("cGxhbnRlZA=="));
-    // As `kubectl get -o json | kubectl replace -f -` does it: the object is as it was, and yet written anew.
+    // As `kubectl get -o json | kubectl replace -f -` does it: the object is as it was, and yet written again.
     assert_eq!(admin.call("PUT", &format!("{path}/s"), Some(&stored)).await.status, 200);
     let items = raw.range(Range::prefix("/registry/secrets/")).await.unwrap().items;
     assert!(items.iter().all(|item| item.value.starts_with(b"k8s:enc:aesgcm:v1:k2:")), "{items:?}");

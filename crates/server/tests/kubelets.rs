@@ -1,4 +1,4 @@
-//! Kubelets: what they may read, and what they may write about themselves and their Pods.
+//! Kubelets: the objects that they may read, and what they may write about their Node and Pods.
 
 #![allow(
     clippy::unwrap_used,

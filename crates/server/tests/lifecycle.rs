@@ -1,4 +1,4 @@
-//! What happens by itself, over HTTP: namespaces empty and go, dependents follow their owners, first objects are there.
+//! The controllers inside the server, over HTTP: namespace deletion, garbage collection, bootstrap objects.
 
 #![allow(
     clippy::unwrap_used,
@@ -124,8 +124,8 @@ async fn a_dependent_with_another_owner_stays_and_forgets_the_lost_one() {
     server.shutdown().await;
 }
 
-/// A thousand references with wrong uids named one large object, which was parsed for each of them on a thread that connections
-/// need: nobody was answered for a minute.
+/// A thousand references with wrong uids named one large object, which was parsed for each of them on an async worker: no
+/// request was answered for a minute.
 #[tokio::test]
 async fn an_owner_is_read_once_for_all_references_to_it() {
     let server = start_on(quick()).await;

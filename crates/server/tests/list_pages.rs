@@ -1,4 +1,4 @@
-//! Pages of a list: one moment across all of them, whatever happens meanwhile, and a clear end when it is forgotten.
+//! Paged lists: all pages show one revision despite concurrent writes, and an expired token is a 410.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ async fn fill(client: &mut Client, count: usize) -> u64 {
     last
 }
 
-/// Reads all pages while somebody writes between them; returns names and the versions the pages said.
+/// Reads all pages with writes in between; returns the names and the versions of the pages.
 async fn pages(client: &mut Client, limit: usize, query: &str) -> (Vec<String>, Vec<u64>) {
     let (mut all, mut versions, mut token, mut round) = (Vec::new(), Vec::new(), String::new(), 0);
     loop {

@@ -1,4 +1,5 @@
-//! Many watches in one stream: their order, their coming and going, their rights, and what bad input does to the others.
+//! Many watches in one stream: order, subscribing and unsubscribing, authorization, and the effect of bad input on other
+//! subscriptions.
 
 #![allow(
     clippy::unwrap_used,
@@ -380,7 +381,7 @@ async fn a_stream_carries_a_bounded_number_of_watches() {
     stream.synced("three").await;
 }
 
-/// Bob may watch ConfigMaps in default. The stream shows him nothing else, and he shows it to nobody.
+/// Bob may watch ConfigMaps in default. The stream shows nothing else, and other users cannot use it.
 #[tokio::test]
 async fn each_subscription_needs_its_own_rights_and_a_stream_belongs_to_its_user() {
     let server = start_on(Options::default()).await;

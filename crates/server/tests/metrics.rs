@@ -1,4 +1,4 @@
-//! What `/metrics` says, under the names that dashboards for kube-apiserver know.
+//! The metrics page, with the names that dashboards for kube-apiserver use.
 
 #![allow(
     clippy::unwrap_used,

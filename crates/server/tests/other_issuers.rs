@@ -1,4 +1,4 @@
-//! Tokens that others issue or know: OpenID Connect and a webhook, both over real HTTPS.
+//! Authentication by OpenID Connect tokens and by the token webhook, both over real HTTPS.
 
 #![allow(
     clippy::unwrap_used,
@@ -189,8 +189,8 @@ async fn a_token_of_an_issuer_is_a_user_and_nothing_else_is() {
     assert_eq!(answer["status"]["authenticated"], Value::Null, "for this server only");
 }
 
-/// An issuer that changes its key must not lock everybody out, and whoever makes up keys must not make the server ask for
-/// them as often as they like.
+/// A key rotation of an issuer must not lock users out, and invented keys must not make the server call the issuer each
+/// time.
 #[tokio::test]
 async fn a_new_key_is_fetched_when_it_is_used_but_not_too_often() {
     let (old, new) = (Key::new("old"), Key::new("new"));
@@ -236,7 +236,7 @@ fn kubeconfig(directory: &Path, url: &str, ca: &str) -> TokenWebhookOptions {
     TokenWebhookOptions { version: TokenReviewVersion::V1, ..TokenWebhookOptions::new(file) }
 }
 
-/// A webhook that knows `jane-s-token`, until it is told to forget it; how often it was asked.
+/// A webhook that accepts `jane-s-token` until `known` is cleared, and the number of its calls.
 async fn webhook(known: Arc<Mutex<Option<&'static str>>>, asked: Arc<AtomicUsize>) -> (String, String) {
     https(|_| {
         Arc::new(move |path, body| {
@@ -300,7 +300,7 @@ async fn a_webhook_that_does_not_answer_is_401() {
     }
 }
 
-/// Whoever answers in the webhook's place says who is the administrator: its certificate must be vouched for.
+/// An impostor of the webhook could make any user an administrator, so its certificate must be verified.
 #[tokio::test]
 async fn a_webhook_that_nobody_vouches_for_is_not_believed() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What typed clients see: objects, lists, watches and errors in protobuf, and the same content as in JSON.
+//! Protobuf: objects, lists, watches and errors, with the same content as in JSON.
 
 #![allow(
     clippy::unwrap_used,
@@ -123,7 +123,7 @@ async fn lists_and_their_pages_come_in_one_envelope() {
     assert_eq!(next["metadata"]["resourceVersion"], page["metadata"]["resourceVersion"]);
 }
 
-/// A list that is longer than what is kept of it is encoded twice, and must be the same both times, whatever is written meanwhile.
+/// A list that exceeds the buffer is encoded twice, and must be the same both times despite concurrent writes.
 #[tokio::test]
 async fn a_long_list_is_as_long_as_it_said_first() {
     // The last two: other lists leave no room, or for a part of it.

@@ -1,4 +1,4 @@
-//! Tokens of service accounts: issued at their `token` subresource, believed as long as they hold.
+//! Service account tokens: issued at the `token` subresource, accepted until they expire or their objects are deleted.
 
 #![allow(
     clippy::unwrap_used,
@@ -44,7 +44,7 @@ fn claims(token: &str) -> Value {
     serde_json::from_slice(&payload).unwrap()
 }
 
-/// Who the server says the bearer is; `None` if it does not believe the token.
+/// The user of a token; `None` if the server rejects it.
 async fn who(server: &Handle, token: &str) -> Option<Value> {
     let mut client = Client::new(server).await.with_token(token);
     let answer = client.call("POST", WHO, Some(&json!({}))).await;
@@ -190,7 +190,7 @@ fn pod(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
 }
 
-/// Without a controller manager nobody makes accounts and Pods must be possible; with one, Pods lacked their token.
+/// Without a controller manager there are no accounts, and Pods must be creatable; with one, Pods lacked their token.
 #[tokio::test]
 async fn tokens_are_mounted_once_a_controller_manager_has_published_the_bundle() {
     let server = start_on(Options::default()).await;

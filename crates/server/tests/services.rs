@@ -1,4 +1,4 @@
-//! What Services are given: an address and ports that no other has.
+//! Allocation of unique cluster IPs and node ports to Services.
 
 #![allow(
     clippy::unwrap_used,
@@ -95,7 +95,7 @@ async fn a_node_port_belongs_to_one_service_of_either_type() {
 }
 
 /// A dry run and a create that failed kept their address and port, and `kubectl diff` then `apply` of a fixed address failed.
-/// What a client was told to be gone is free for its next request, at whichever server, though the cache there may not know.
+/// An address that a client has freed is free for its next request, at any server, even if the cache there is behind.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_and_a_port_are_free_once_their_service_is_deleted() {
     let (first, second) = two_servers().await;
@@ -212,7 +212,7 @@ async fn an_address_is_an_object_that_names_its_service() {
         json!({"resource": "services", "namespace": "default", "name": "a"})
     );
     assert_eq!(claim["metadata"]["labels"]["ipaddress.kubernetes.io/managed-by"], "ipallocator.k8s.io");
-    // An address that somebody else has claimed is not given to a Service.
+    // An address with a claim of another owner is not allocated to a Service.
     let gateway = json!({"metadata": {"name": "10.0.9.9"}, "spec": {"parentRef":
         {"group": "g.io", "resource": "gateways", "namespace": "default", "name": "g"}}});
     assert_eq!(client.call("POST", path, Some(&gateway)).await.status, 201);

@@ -1,6 +1,6 @@
-//! The log of changes, as a follower reads it: [`Changes`] returns [`Batch`]es of [`Change`]s.
+//! The log of changes: [`Changes`] returns [`Batch`]es of [`Change`]s to a follower.
 //!
-//! A follower states how far it has come and gets everything after that, in order and once. The log begins where history
+//! A follower starts after a revision and receives every later change, in order and once. The log begins where history
 //! begins and has no end. Its part in memory is in `tail.rs`.
 
 use std::fmt::Debug;
@@ -12,11 +12,11 @@ use listwatch_wire::Revision;
 
 use crate::Error;
 
-/// One committed change of one key, with the value before it: a watch with a selector needs both to tell whether an
+/// One committed change of one key, with the value before it: a watch with a selector needs both to decide whether an
 /// object began or ceased to match.
 ///
 /// The value before is what makes this more than etcd's plain event: without it, a watcher would have to keep every
-/// object that it has sent. The etcd engine asks for it with `prev_kv`.
+/// object that it has sent. The etcd engine requests it with `prev_kv`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The revision of the write.
@@ -31,7 +31,7 @@ pub struct Change {
 
 /// Changes in revision order, and how far they reach.
 ///
-/// A batch is shared by everyone who reads the log: cloning it copies two words.
+/// A batch is shared by all readers of the log: cloning it copies two words.
 ///
 /// A transaction is never split between two batches, so a follower that applies whole batches never shows half of
 /// one.
@@ -75,10 +75,10 @@ pub struct Batch {
 /// ```
 #[async_trait]
 pub trait Changes: Send + Debug {
-    /// Waits for the next changes. Dropping the future loses nothing: the next call goes on where this one was.
+    /// Waits for the next changes. Dropping the future loses nothing: the next call continues where this one was.
     ///
     /// # Errors
-    /// [`Error::Compacted`] if the log no longer has the position; any other error is passing, and the caller may
-    /// open the log again at the last `upto` it saw.
+    /// [`Error::Compacted`] if the log no longer has the position; any other error is temporary, and the caller may
+    /// open the log again at the last `upto` it received.
     async fn next(&mut self) -> Result<Batch, Error>;
 }

@@ -1,11 +1,11 @@
 //! The [`Engine`] trait: a revisioned, ordered, watchable key-value store, in the terms of etcd.
 //!
-//! One counter orders all writes. A write is conditional on the revision of its key, so that a caller can retry with the value it is given
-//! instead of reading again. Reads can name an older revision, as far back as history reaches. The log of changes is read as
+//! One counter orders all writes. A write is conditional on the revision of its key; a refused write returns the present value, so that a
+//! caller can retry without reading again. Reads can name an older revision, as far back as history reaches. The log of changes is read as
 //! [`Changes`], which never misses and never repeats a change.
 //!
-//! Values are opaque bytes: nothing here knows Kubernetes. The types of its methods are in `write.rs`, `read.rs` and `changes.rs`.
-//! `suite/` has the tests that every engine must pass. Next: `memory.rs`, the simplest engine.
+//! Values are opaque bytes. The types of its methods are in `write.rs`, `read.rs` and `changes.rs`. `suite/` has the tests that
+//! every engine must pass. Next: `memory.rs`, the simplest engine.
 
 use std::fmt::Debug;
 
@@ -60,7 +60,7 @@ pub trait Engine: Send + Sync + Debug + 'static {
 
     /// One key at the latest or an older revision.
     ///
-    /// Unlike a page, it fails if the value is damaged: its caller asked for that value alone.
+    /// Unlike a page, it fails if the value is damaged: its caller requested that value alone.
     ///
     /// # Errors
     ///
@@ -78,17 +78,18 @@ pub trait Engine: Send + Sync + Debug + 'static {
     /// [`Error::Compacted`] or [`Error::Future`] for a revision out of history.
     async fn range(&self, range: Range) -> Result<Page, Error>;
 
-    /// Returns true if the value of a key is stored in another form than it would be if it were written now, such as under a key that
-    /// encrypts no longer: then it is worth writing although it does not change.
+    /// Returns true if the value of a key is stored in another form than it would be if it were written now, such as with a rotated
+    /// encryption key: then it should be written although it does not change.
     ///
-    /// Engines that store values as they come never say so; the server's encryption at rest does, and rotating a key
-    /// is then an update of each object without a change.
+    /// Plain engines always return false; the server's encryption at rest overrides it, so that an update without a
+    /// change re-encrypts an object after a key rotation.
     async fn is_outdated(&self, _key: &str) -> Result<bool, Error> {
         Ok(false)
     }
 
     /// The versions of a key that history has, newest first: those after the begin of history, and the one that was current
-    /// then. An engine may end at the creation of the present object rather than go on with objects that had the key before.
+    /// then. An engine may end at the creation of the present object rather than continue with earlier objects of the same
+    /// key.
     ///
     /// This default goes back one read at a time and stops at a deletion, for engines whose history cannot be
     /// followed by key.
@@ -138,7 +139,7 @@ pub trait Engine: Send + Sync + Debug + 'static {
     /// write.
     async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error>;
 
-    /// Forgets what was before `upto`: reads at an older revision and logs after an older revision then fail with
+    /// Compacts history before `upto`: reads at an older revision and logs after an older revision then fail with
     /// [`Error::Compacted`]. Compacting to where history already begins, or before, does nothing.
     ///
     /// Space is freed later and in small steps; only what can be read changes at once.
@@ -158,9 +159,9 @@ pub trait Engine: Send + Sync + Debug + 'static {
         Health::Ready
     }
 
-    /// Figures for metrics, without asking the store: cheap enough for every scrape.
+    /// Figures for metrics, without IO: cheap enough for every scrape.
     ///
-    /// The default knows nothing, which shows as absent metrics and not as zeros.
+    /// The default has no figures, which shows as absent metrics and not as zeros.
     fn usage(&self) -> Usage {
         Usage::default()
     }

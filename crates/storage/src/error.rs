@@ -32,7 +32,7 @@ pub enum Error {
     /// The request can never succeed as it is, for example an empty key or a value the store cannot take: change it.
     #[error("invalid storage request: {0}")]
     Invalid(String),
-    /// The store refuses writes, for example because the disk is full; reads go on. Try again when space is back.
+    /// The store refuses writes, for example because the disk is full; reads continue. Try again when there is space.
     #[error("storage is read-only: {0}")]
     ReadOnly(String),
     /// The store cannot be reached in time. The write may or may not have happened: read before trying again.

@@ -1,10 +1,10 @@
 //! A revisioned, ordered, watchable key-value store, in the terms of etcd.
 //!
-//! [`Engine`] says what a store can do; three engines do it: [`MemoryEngine`] for tests, [`EmbeddedEngine`] on SQLite for
-//! one machine, and one on etcd for many. What is in the values is none of a store's business: objects, kinds and watch
-//! events live in the server.
+//! [`Engine`] is the interface; there are three engines: [`MemoryEngine`] for tests, [`EmbeddedEngine`] on SQLite for one
+//! machine, and one on etcd for several servers. Values are opaque to a store: objects, kinds and watch events belong to
+//! the server.
 //!
-//! Where to go next: [`Engine`] for the contract, `tail.rs` for how changes reach those who follow the log.
+//! Next: [`Engine`] for the contract, `tail.rs` for how changes reach the followers of the log.
 //!
 //! ```
 //! use listwatch_storage::{Engine, Expect, MemoryEngine, Write, Written};

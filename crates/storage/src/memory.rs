@@ -1,8 +1,8 @@
-//! The memory engine: the same promises as the others, except that a restart forgets everything.
+//! The memory engine: the same guarantees as the others, except durability.
 //!
 //! The state is a persistent ordered map, so that a reader takes a snapshot in constant time and never holds up a
 //! writer. History is the [tail](crate::tail) of the log alone: the state at an older revision is the newest state with
-//! the changes since then undone, which costs as much as there were changes since then.
+//! the changes since then undone, which costs time in proportion to these changes.
 
 use std::collections::HashMap;
 use std::ops::Bound;

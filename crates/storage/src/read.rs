@@ -16,8 +16,9 @@ use listwatch_wire::Revision;
 pub struct KeyValue {
     /// The whole key, for example `/registry/configmaps/default/a`.
     pub key: Arc<str>,
-    /// The value as it was written; the engine never looks inside. In a [`Page`] and in what a write was refused for it is
-    /// empty if the stored one is damaged: the others are of use all the same. [`Engine::health`](crate::Engine::health) then tells of it.
+    /// The value as it was written; opaque to the engine. In a [`Page`] and in a refused write it is empty if the stored
+    /// one is damaged, so that the other values can still be used. [`Engine::health`](crate::Engine::health) then reports
+    /// the damage.
     pub value: Bytes,
     /// The revision of the write that put this value.
     pub revision: Revision,
@@ -142,7 +143,7 @@ pub struct VersionRange {
 }
 
 impl VersionRange {
-    /// True if these versions are as many as were asked for.
+    /// True if these are as many versions as requested.
     pub(crate) fn is_full(&self, versions: &[KeyVersion]) -> bool {
         let bytes: usize = versions.iter().filter_map(|version| version.value.as_ref()).map(Bytes::len).sum();
         versions.len() >= self.limit.max(1) || (!versions.is_empty() && bytes >= self.bytes)

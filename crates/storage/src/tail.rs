@@ -1,8 +1,8 @@
-//! The recent end of the log of changes, in memory: written by one, followed by many.
+//! The recent end of the log of changes, in memory, with one writer and many followers.
 //!
 //! An engine publishes each durable batch here. A [`LogCursor`] is a position in the log; it shares the batches with all
-//! other cursors, waits without polling, and costs nothing while it is slow: when the tail has moved past it, it reads
-//! on from the engine's [`LogBacklog`], and where there is none, history has ended for it.
+//! other cursors, waits without polling, and costs nothing while it is slow: when the tail has moved past it, it
+//! continues with the engine's [`LogBacklog`]; if that is compacted, too, the cursor has lost its history.
 //!
 //! A tail is memory only. It decides nothing about durability: the engine publishes after its sync (embedded), after
 //! its own map changed (memory), or as etcd's watch delivers. Three bounds meet here: number and bytes of changes
@@ -100,10 +100,10 @@ impl Tail {
         self.reached.borrow().closed
     }
 
-    /// Appends a batch and wakes everyone who waits for it. Revisions must not go back.
+    /// Appends a batch and wakes all waiters. Revisions must not go back.
     ///
-    /// The lock is released before waiters are woken, so that none of them wakes up only to wait for it. Costs what
-    /// falls out at the other end, on average one batch.
+    /// The lock is released before waiters are woken, so that none of them wakes up only to wait for it. The cost is
+    /// that of the batches it drops, on average one.
     pub(crate) fn publish(&self, batch: Batch) {
         let upto = batch.upto;
         {
@@ -114,14 +114,14 @@ impl Tail {
         self.reached.send_modify(|reached| reached.upto = reached.upto.max(upto));
     }
 
-    /// Forgets what is before `upto`.
+    /// Drops batches before `upto`.
     ///
     /// A batch that spans `upto` stays whole; cursors before `upto` are refused by `floor` nevertheless.
     pub(crate) fn forget(&self, upto: Revision) {
         self.recent.write().forget(upto);
     }
 
-    /// Forgets everything and goes on at `upto`: for a log that lost its place.
+    /// Drops everything and continues at `upto`, for a feed that lost its position.
     ///
     /// Cursors that are behind the new floor turn to their
     /// backlog, which has the changes or says that they are compacted.
@@ -134,7 +134,7 @@ impl Tail {
     /// Ends the log: all cursors fail with [`Error::Closed`].
     ///
     /// Changes that were published before and not yet read are not delivered: the state is durable, and followers
-    /// begin anew at the next start.
+    /// start over at the next start.
     pub(crate) fn close(&self) {
         self.reached.send_modify(|reached| reached.closed = true);
     }
@@ -267,7 +267,7 @@ pub(crate) trait LogBacklog: Send + Sync + Debug {
     async fn read(&self, after: Revision) -> Result<Batch, Error>;
 }
 
-/// A backlog that has nothing: what the tail forgot is gone.
+/// An empty backlog, for engines whose history is the tail alone.
 #[derive(Debug)]
 pub(crate) struct NoBacklog(pub(crate) Arc<Tail>);
 
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(tail.upto(), Revision(1000));
     }
 
-    /// Others' writes move a log on without changes; a million of them must not take more room than one.
+    /// Writes of other programs advance a log without changes; a million of them must not take more memory than one.
     #[tokio::test]
     async fn empty_batches_only_move_the_end() {
         let tail = tail(100);

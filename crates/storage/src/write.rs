@@ -42,8 +42,8 @@ impl Expect {
 /// One conditional write: the store's form of optimistic concurrency. An update of an object is an [`Expect::At`] with
 /// the revision that was read.
 ///
-/// kube-apiserver's `GuaranteedUpdate` is built on the same primitive. The loop that reads, changes and retries is
-/// not here but in the server's pipeline, since only that knows which conflicts may be retried.
+/// kube-apiserver's `GuaranteedUpdate` is built on the same primitive. The loop that reads, changes and retries is in
+/// the server's pipeline, which knows which conflicts may be retried.
 ///
 /// ```
 /// use listwatch_storage::{Engine, Expect, MemoryEngine, Write, Written};
@@ -75,8 +75,8 @@ pub struct Write {
     pub value: Option<Bytes>,
     /// The condition under which the write takes place.
     pub expect: Expect,
-    /// Where the change comes from, in words of the caller: who made it, and when. The embedded engine keeps it with the
-    /// version; the others forget it.
+    /// The origin of the change, as text of the caller: its user and time. The embedded engine stores it with the
+    /// version; the others ignore it.
     pub origin: Option<Arc<str>>,
 }
 

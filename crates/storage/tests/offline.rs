@@ -256,6 +256,16 @@ async fn history_survives_a_restart() {
     assert_eq!((batch.changes.first().unwrap().revision, batch.upto), (Revision(101), Revision(201)));
 }
 
+/// Damages the newest value of each of these keys in a closed store.
+fn flip_bits(directory: &Path, keys: &[&str]) {
+    let database = rusqlite::Connection::open(directory.join("store.db")).unwrap();
+    let flip = "UPDATE log SET value = CAST(replace(CAST(value AS TEXT), 'xxxx', 'xxyx') AS BLOB)
+                WHERE revision = (SELECT revision FROM keys WHERE key = ?)";
+    for key in keys {
+        assert_eq!(database.execute(flip, [key]).unwrap(), 1);
+    }
+}
+
 /// Bits flip in a value on the disk. SQLite does not notice; without checksums the value was served with 200.
 #[tokio::test]
 async fn a_flipped_bit_is_found_and_its_value_never_served() {
@@ -263,12 +273,7 @@ async fn a_flipped_bit_is_found_and_its_value_never_served() {
     let engine = open(directory.path()).await;
     fill(&engine).await;
     engine.close().await.unwrap();
-    let database = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
-    let flip =
-        "UPDATE log SET value = CAST(replace(CAST(value AS TEXT), 'xxxx', 'xxyx') AS BLOB) WHERE revision =
-                (SELECT revision FROM keys WHERE key = '/k/7')";
-    assert_eq!(database.execute(flip, []).unwrap(), 1);
-    drop(database);
+    flip_bits(directory.path(), &["/k/7"]);
     let names_it = |error: &Error| matches!(error, Error::Corrupt(reason) if reason.contains("/k/7"));
     let engine = open(directory.path()).await;
     assert!(names_it(&engine.get("/k/7", None).await.unwrap_err()));
@@ -283,19 +288,14 @@ async fn a_flipped_bit_is_found_and_its_value_never_served() {
     assert!(names_it(&offline::check(directory.path()).unwrap_err()));
 }
 
-/// A damaged value that was written anew or deleted left the server unready until it was restarted.
+/// A damaged value that was written again or deleted left the server unready until it was restarted.
 #[tokio::test]
-async fn a_write_mends_the_damage_to_its_key() {
+async fn a_write_repairs_the_damage_to_its_key() {
     let directory = tempfile::tempdir().unwrap();
     let engine = open(directory.path()).await;
     fill(&engine).await;
     engine.close().await.unwrap();
-    let database = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
-    let flip =
-        "UPDATE log SET value = CAST(replace(CAST(value AS TEXT), 'xxxx', 'xxyx') AS BLOB) WHERE revision IN
-                (SELECT revision FROM keys WHERE key IN ('/k/7', '/k/9'))";
-    assert_eq!(database.execute(flip, []).unwrap(), 2);
-    drop(database);
+    flip_bits(directory.path(), &["/k/7", "/k/9"]);
     let engine = open(directory.path()).await;
     let before = engine.current().await.unwrap();
     engine.range(Range::prefix("/k/")).await.unwrap();
@@ -337,7 +337,7 @@ async fn a_store_of_an_older_format_is_brought_up_to_date() {
     }
 }
 
-/// The history of an object did not say who had changed it, and nothing about who had deleted it.
+/// The history of an object did not name the user of a change or deletion.
 #[tokio::test]
 async fn the_origin_of_a_change_is_kept_and_checked() {
     let directory = tempfile::tempdir().unwrap();

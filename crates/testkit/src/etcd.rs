@@ -1,8 +1,8 @@
-//! [`Etcd`]: a real etcd on ports of its own, for as long as a test needs it.
+//! [`Etcd`]: a real etcd process on free ports, stopped when it is dropped.
 //!
 //! Tests with real parts are opt-in: the binary must be in the path, and starting it takes a second. Data is in a
 //! temporary directory that goes away with it. etcd cannot choose a free port itself, so there is a small chance that
-//! another process takes the port first; the start then fails, and no test runs against a stranger's etcd.
+//! another process takes the port first; the start then fails, and no test runs against another etcd.
 
 use std::io;
 use std::net::TcpListener;
@@ -18,10 +18,9 @@ use crate::with_real_parts;
 /// A busy machine starts etcd in a second or two.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
-/// A running etcd with a data directory of its own; stopped and forgotten when dropped.
+/// A running etcd with a temporary data directory; stopped and removed when dropped.
 ///
-/// It listens on loopback without TLS. Tests share it only if they want to: several servers on one etcd are what it
-/// is for.
+/// It listens on loopback without TLS. Several servers of a test can share it.
 #[derive(Debug)]
 pub struct Etcd {
     process: Child,
@@ -30,10 +29,10 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// Starts one if tests with real parts are asked for.
+    /// Starts one if tests with real parts are enabled.
     ///
     /// # Errors
-    /// If it is asked for and does not start.
+    /// If it does not start.
     ///
     /// `None` without `LISTWATCH_REAL=1`, so that a test can return early and the usual run needs no binary.
     pub async fn if_wanted() -> io::Result<Option<Self>> {
@@ -94,7 +93,7 @@ impl Drop for Etcd {
     }
 }
 
-/// etcd cannot choose a port itself. Somebody else may take this one before etcd does; a test then fails loudly.
+/// Another process may take the port before etcd does; the test then fails.
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

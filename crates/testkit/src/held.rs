@@ -1,28 +1,28 @@
-//! [`DeltaBases`]: the bytes that a client of a delta watch holds, and what deltas make of them.
+//! [`DeltaBases`]: the objects that a client of a delta watch holds, and the application of deltas to them.
 //!
-//! It follows `docs/delta-watch.md` and nothing else, so that it judges the server without the client library.
+//! It is written from `docs/delta-watch.md` alone, so that it checks the server independently of the client library.
 
 use std::collections::BTreeMap;
 
 use listwatch_wire::delta::{DeltaError, DeltaEvent};
-use listwatch_wire::event::{Event, EventType};
+use listwatch_wire::event::{EventType, WireEvent};
 use listwatch_wire::json::raw;
 use listwatch_wire::{ObjectKey, Revision};
 
-/// The objects of a stream, as bytes. Outlives the stream: the next one goes on from it.
+/// The objects of a stream, as bytes. Outlives the stream: the next one continues from it.
 ///
-/// Unbounded, unlike a client's: a test's collections are small, and every object that was sent must be remembered.
+/// Unbounded, unlike a client's: a test's collections are small, and every object that was sent must be kept.
 #[derive(Clone, Debug, Default)]
 pub struct DeltaBases(BTreeMap<ObjectKey, Vec<u8>>);
 
 impl DeltaBases {
-    /// Forgets everything, before initial events.
+    /// Removes everything, before initial events.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Keeps, or forgets, the object of an event that carries it whole.
-    pub(crate) fn take(&mut self, event: &Event) {
+    /// Keeps, or removes, the object of an event with a whole object.
+    pub(crate) fn take(&mut self, event: &WireEvent) {
         let text = |path: &[&str]| raw::lookup(&event.object, path).and_then(raw::scalar).unwrap_or_default();
         let key = ObjectKey::namespaced(text(&["metadata", "namespace"]), text(&["metadata", "name"]));
         match event.event_type {
@@ -39,7 +39,7 @@ impl DeltaBases {
     ///
     /// If the object is not held, is held at another revision or with another uid, or the result has another
     /// checksum.
-    pub(crate) fn apply(&mut self, event: &Event) -> Result<(Vec<u8>, Revision), DeltaError> {
+    pub(crate) fn apply(&mut self, event: &WireEvent) -> Result<(Vec<u8>, Revision), DeltaError> {
         let delta = DeltaEvent::parse(event.event_type, &event.object)?;
         let key = ObjectKey::namespaced(delta.namespace, delta.name);
         let base = self.0.get(&key).ok_or(DeltaError::NoBase)?;

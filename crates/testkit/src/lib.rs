@@ -1,14 +1,14 @@
-//! For tests: an API server inside the process, a network that misbehaves on request, and judges who know what a watch
-//! promises.
+//! Test support: an API server inside the process, a fault-injecting proxy, and validators of the guarantees of a
+//! watch.
 //!
-//! **It is** what all end-to-end tests of this workspace are written with, and what the author of a controller can use for
-//! theirs. **It is not** a fake: [`TestServer`] is the real server, over real sockets, with real TLS.
+//! **It is** used by all end-to-end tests of this workspace, and meant for tests of any controller. **It is not** a fake:
+//! [`TestServer`] is the real server, over real sockets, with real TLS.
 //!
 //! # In reading order
 //!
-//! 1. [`TestServer`]: a server on a free port, ready in milliseconds, gone when dropped.
+//! 1. [`TestServer`]: a server on a free port, ready in milliseconds, stopped when dropped.
 //! 2. `Etcd`, with the feature `etcd`: a real etcd for tests that need one.
-//! 3. [`Proxy`]: cuts, stalls, delays and corrupts what passes through it, by script or by seed.
+//! 3. [`Proxy`]: cuts, stalls, delays and corrupts the traffic, by script or by seed.
 //! 4. [`history`]: records of what happened, and the validators that name each broken promise.
 //! 5. [`Workload`]: writers, watchers and listers that produce such records.
 
@@ -31,9 +31,9 @@ pub use raw::RawClient;
 pub use server::{StartError, TestServer, TestStore};
 pub use workload::Workload;
 
-/// True if tests with real parts are asked for: `LISTWATCH_REAL=1`.
+/// True if tests with real parts are enabled: `LISTWATCH_REAL=1`.
 ///
-/// Only the value `1` counts, so that `LISTWATCH_REAL=0` means what it says.
+/// Only the value `1` counts, so that `LISTWATCH_REAL=0` disables them.
 #[must_use]
 pub fn with_real_parts() -> bool {
     std::env::var_os("LISTWATCH_REAL").is_some_and(|value| value == "1")

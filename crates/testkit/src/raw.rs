@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, BodyStream};
 use kube::client::Body;
 use listwatch_wire::Revision;
 use listwatch_wire::delta;
-use listwatch_wire::event::{Decoder, DecoderOptions, Event, EventType};
+use listwatch_wire::event::{Decoder, DecoderOptions, EventType, WireEvent};
 use serde_json::Value;
 
 use crate::held::DeltaBases;
@@ -70,10 +70,10 @@ pub enum RawError {
 }
 
 impl RawClient {
-    /// Sends through this client; every failure is handed on, none retried.
+    /// Sends through this client; every failure is returned, none is retried.
     ///
     /// # Errors
-    /// If the configuration is of no use.
+    /// If the configuration is invalid.
     pub fn new(mut config: kube::Config) -> Result<Self, RawError> {
         config.default_retry = false;
         config.read_timeout = None;
@@ -175,7 +175,7 @@ impl RawClient {
 pub struct RawWatch {
     body: BodyStream<Body>,
     decoder: Decoder,
-    /// The state that deltas change, if they were asked for.
+    /// The objects that deltas are applied to, if they were requested.
     held: Option<DeltaBases>,
     deltas: Vec<Revision>,
 }
@@ -198,7 +198,7 @@ impl RawWatch {
     }
 
     /// Resolves a delta against what is held, so that the checks see whole objects.
-    fn frame(&mut self, event: &Event) -> Result<Frame, RawError> {
+    fn frame(&mut self, event: &WireEvent) -> Result<Frame, RawError> {
         let Some(held) = &mut self.held else { return frame(event.event_type, &event.object) };
         if !event.is_delta {
             held.take(event);

@@ -18,7 +18,7 @@ use crate::raw::RawClient;
 /// The storage of a [`TestServer`]. Memory is the fastest; the others are for tests of what survives a restart.
 #[derive(Clone, Debug, Default)]
 pub enum TestStore {
-    /// Memory: gone with the server.
+    /// In memory: lost when the server ends.
     #[default]
     Memory,
     /// The embedded engine, in a directory that goes away with the server.
@@ -28,7 +28,7 @@ pub enum TestStore {
     Etcd(String),
 }
 
-/// A server on a free loopback port, with TLS and an administrator; gone when dropped.
+/// A server on a free loopback port, with TLS and an administrator; stopped when dropped.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Namespace;
@@ -53,7 +53,7 @@ pub struct TestServer {
     config: kube::Config,
     store: TestStore,
     options: Options,
-    /// Last, so that the files outlive whoever has them open.
+    /// The last field, so that the files are removed after the server has closed them.
     data: Option<TempDir>,
 }
 
@@ -161,7 +161,7 @@ impl TestServer {
         RawClient::new(self.config())
     }
 
-    /// The storage engine: the log of this engine is the truth that others are held against.
+    /// The storage engine: its log is the truth that validators compare with.
     ///
     /// Writing to it goes around the API: the server sees such a write as one of another server on the same store.
     #[must_use]
@@ -175,22 +175,22 @@ impl TestServer {
         &self.handle
     }
 
-    /// Stops in good order and starts again at the same address, on the same data where the store keeps any.
+    /// Stops gracefully and starts again at the same address, on the same data where the store keeps any.
     ///
     /// # Errors
     /// See [`StartError`].
     ///
-    /// On memory, everything is gone afterwards. Clients must be made anew unless the store keeps the CA.
+    /// In memory, everything is lost. Clients must be created again unless the store keeps the CA.
     pub async fn restart(self) -> Result<Self, StartError> {
         let Self { handle, engine, config: _, store, mut options, data } = self;
         options.bind = handle.address();
         handle.shutdown().await;
-        // The directory is locked for as long as anybody holds the engine.
+        // The directory is locked until the last reference to the engine is dropped.
         drop(engine);
         Box::pin(Self::open(store, options, data)).await
     }
 
-    /// Stops in good order: watches end, requests are finished.
+    /// Stops gracefully: watches end, requests are finished.
     pub async fn stop(self) {
         self.handle.shutdown().await;
     }

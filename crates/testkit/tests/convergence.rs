@@ -1,5 +1,5 @@
-//! Informers behind a network that cuts, stalls, delays, injects errors and half events: after each quiet point every cache
-//! equals the server, and every handler has heard a legal history.
+//! Informers behind a network that cuts, stalls, delays, injects errors and half events: whenever writes pause, every cache
+//! becomes equal to the server, and every handler has received a consistent history.
 //!
 //! Seconds in `cargo test`, a minute with `LISTWATCH_REAL=1`, the long form with `LISTWATCH_CONVERGE_SECONDS=600`.
 
@@ -52,7 +52,7 @@ fn metadata_of(state: &State) -> State {
     state.iter().map(|(key, seen)| (key.clone(), strip(seen))).collect()
 }
 
-/// An informer, and what its two handlers were told.
+/// An informer, and the events of its two handlers.
 struct Subject {
     informer: SharedInformer<Value>,
     metadata_only: bool,

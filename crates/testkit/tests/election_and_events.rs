@@ -70,7 +70,7 @@ async fn a_lease_passes_from_one_to_the_next() {
     assert_eq!(lease.spec.unwrap().holder_identity.unwrap_or_default(), "");
 }
 
-/// Somebody deletes the Lease of a leader. It is created again under the same token, and nobody notices.
+/// The Lease of a leader is deleted. It is created again with the same fencing token, and the term continues.
 #[tokio::test]
 async fn a_leader_outlives_its_lease_object() {
     let (_server, client) = server().await;

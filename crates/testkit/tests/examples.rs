@@ -244,7 +244,7 @@ async fn typed_controller_keeps_a_config_map_per_greeting() {
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), "default");
     assert_eq!(maps.get("hi").await.unwrap().data.unwrap().get("text").unwrap(), "hello");
     let last = controller.interrupt().await;
-    // What was to be told was told before the end.
+    // All events were written before the end.
     let events: Api<Event> = Api::namespaced(cluster.client(), "default");
     let told = events.list(&ListParams::default()).await.unwrap().items;
     assert!(told.iter().any(|event| event.reason.as_deref() == Some("Greeted")), "{last:?}");

@@ -1,4 +1,5 @@
-//! Finalizers as a server keeps them: written to what was read, refused to what has changed, gone with the object.
+//! Finalizers against a server: added on the revision that was read, conflicting if the object changed, removed with
+//! the object.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests say what they expect by panicking")]
 
@@ -33,7 +34,7 @@ async fn finalizers_are_written_to_the_version_that_was_read() {
         finalizers.write(&before, vec![NAME.to_owned()]).await.unwrap();
         assert_eq!(maps.get("a").await.unwrap().metadata.finalizers, Some(vec![NAME.to_owned()]));
 
-        // Somebody else was faster: what was read is no longer the object.
+        // The object has changed since it was read.
         let stale = finalizers.write(&before, Vec::new()).await;
         assert!(matches!(stale, Err(FinalizerError::Conflict)), "{stale:?}");
         let touched = Patch::Merge(json!({"data": {"k": "v"}}));
@@ -49,7 +50,7 @@ async fn finalizers_are_written_to_the_version_that_was_read() {
         finalizers.write(&leaving, Vec::new()).await.unwrap();
         assert!(maps.get_opt("a").await.unwrap().is_none());
 
-        // An object that is gone has none.
+        // It is no error if the object does not exist.
         finalizers.write(&leaving, Vec::new()).await.unwrap();
         assert!(maps.get_opt("a").await.unwrap().is_none());
     }

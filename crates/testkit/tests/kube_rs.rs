@@ -1,4 +1,4 @@
-//! The Rust client that everybody uses, against our server: what its users rely on.
+//! kube-rs against the server: the features that its users rely on.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! A factory whose informers share one stream: with a server that offers it, with one that does not, and behind a network that
-//! cuts, stalls and lies.
+//! A factory whose informers share one stream: with a server that offers it, with one that does not, and behind a network with
+//! faults.
 //!
 //! Seconds in `cargo test`, the long form with `LISTWATCH_CONVERGE_SECONDS=600`.
 

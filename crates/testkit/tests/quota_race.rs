@@ -1,4 +1,4 @@
-//! Clients that race for a quota: none of them gets what is not there, on durable storage and between servers on one etcd.
+//! Clients that race for a quota never exceed it, on durable storage and between servers on one etcd.
 
 #![allow(
     clippy::unwrap_used,

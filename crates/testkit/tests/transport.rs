@@ -1,4 +1,5 @@
-//! The transport of informers: one connection for many watches, and a peer that goes away without a word.
+//! The transport of informers: one connection for many watches, and a peer that disappears without closing its
+//! connections.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests say what they expect by panicking")]
 

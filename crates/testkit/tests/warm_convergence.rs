@@ -1,5 +1,5 @@
-//! Programs that end and start again behind a network with faults: after each quiet point the restored cache equals the server,
-//! and what a handler was told over all runs adds up to it.
+//! Programs that end and start again behind a network with faults: whenever writes pause, the restored cache becomes equal to
+//! the server, and the events of a handler over all runs add up to its state.
 //!
 //! Seconds in `cargo test`, the long form with `LISTWATCH_CONVERGE_SECONDS=600`.
 
@@ -32,10 +32,10 @@ fn run_for() -> Duration {
 /// A form of informer: its name, and how its sources are made.
 type Shape = (&'static str, fn(KubeSource) -> Sources);
 
-/// Revisions by key: what somebody knows.
+/// Revisions by key.
 type Known = BTreeMap<String, u64>;
 
-/// The knowledge of a handler over all runs of its program, from nothing but the events it was told.
+/// The state of a handler over all runs of its program, from its events alone.
 fn learn(known: &Mutex<Known>, event: &Event<Value>) {
     let mut known = known.lock().unwrap();
     match event {
@@ -85,7 +85,7 @@ async fn end(informer: SharedInformer<Value>, how: u32) {
     match how {
         0 => informer.drain().await,
         1 => informer.stop().await,
-        // Killed: what was saved last is what there is. The task ends without a word to anybody.
+        // Killed: only the last save remains.
         _ => drop(informer),
     }
 }
@@ -119,7 +119,7 @@ async fn a_saved_cache_converges_through_restarts() {
             let by = Instant::now() + CONVERGES_WITHIN;
             loop {
                 if killed {
-                    // What was told after the last save is not in it, so a list cannot tell that it went.
+                    // Objects delivered after the last save are not in it, so their deletion cannot be found by a list.
                     known.lock().unwrap().retain(|key, _| state.contains_key(key));
                 }
                 let snapshot = informer.snapshot();

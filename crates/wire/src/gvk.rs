@@ -1,9 +1,8 @@
 //! Names of types and paths: [`GroupVersion`], [`GroupVersionKind`] and [`GroupVersionResource`].
 //!
-//! A kind (`Deployment`) stands in objects, a resource (`deployments`) in URLs; the mapping between them is not a rule
-//! of grammar and is known to the registry of a server or to discovery (client-go's `RESTMapper`). The core group is
-//! the empty string and has its own URL root, `/api`. `Display` is the form of kube-apiserver's error texts, which
-//! clients match on.
+//! Objects name a kind (`Deployment`), URLs a resource (`deployments`). The mapping between them is no rule of grammar:
+//! the registry of a server or discovery has it (client-go's `RESTMapper`). The core group is the empty string and has
+//! its own URL root, `/api`. `Display` is the form of kube-apiserver's error texts, which clients match on.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

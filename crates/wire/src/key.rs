@@ -1,7 +1,8 @@
 //! [`ObjectKey`]: namespace and name, the key of an object within one resource.
 //!
-//! It is what caches are keyed by and what work queues hold, so that it is small and cheap to clone. It says nothing
-//! about the resource: a cache is of one. Objects that were deleted and made again have the same key and another uid.
+//! It is the key of caches and work queues, so it is small and cheap to clone. It does not contain the resource,
+//! because a cache holds one resource only. An object that was deleted and created again has the same key and another
+//! uid.
 
 use std::cmp::Ordering;
 use std::convert::Infallible;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 #[doc(alias = "NamespacedName")]
 #[doc(alias = "ObjectRef")]
+#[doc(alias = "MetaNamespaceKeyFunc")]
 pub struct ObjectKey {
     text: Arc<str>,
     /// The offset of the name: zero for cluster-scoped objects, else just behind the slash.

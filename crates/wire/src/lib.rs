@@ -1,20 +1,20 @@
-//! The language of list and watch that a server and its clients share.
+//! The list-watch protocol of Kubernetes: the types that a server and its clients share.
 //!
-//! **It is** the wire: names, versions, selectors, request options, statuses and watch events. Everything takes bytes or values
-//! and returns bytes or values.
+//! **It is** the wire format: names, versions, selectors, request options, statuses and watch events. Everything takes bytes or
+//! values and returns bytes or values.
 //!
 //! **It is not** a transport or a registry: there is no IO, no async, no clock, and no knowledge of any particular kind.
 //! Patches and server-side apply, which only a server computes, are in `listwatch_merge`.
 //!
 //! # Modules, in reading order
 //!
-//! 1. [`Revision`], [`ObjectKey`], [`gvk`]: what things are called.
-//! 2. [`status`]: how a request fails, byte for byte.
+//! 1. [`Revision`], [`ObjectKey`], [`gvk`]: identifiers.
+//! 2. [`status`]: the response to a failed request, byte for byte.
 //! 3. [`names`], [`selector`], [`options`]: the parameters of a request.
 //! 4. [`json`]: the crate `listwatch_json`, re-exported because statuses and events carry its values.
 //! 5. [`event`]: the watch stream, both directions; [`delta`]: its events as patches; [`stream`]: many watches in one.
 //!
-//! # A tour
+//! # Example
 //!
 //! ```
 //! use listwatch_wire::{event, json, selector::LabelSelector};

@@ -1,7 +1,7 @@
 //! Validation of names, label keys and label values, with kube-apiserver's messages.
 //!
 //! Each function returns the list of errors, empty if the text is valid; callers put them behind a field path. The
-//! words are part of the API: users and tests match on them. Forms that only fields of built-in kinds have are in
+//! words are part of the API: users and tests match on them. Formats that only fields of built-in kinds use are in
 //! `listwatch_kinds::names`.
 
 const QUALIFIED: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";

@@ -8,8 +8,17 @@ use std::str::FromStr;
 
 /// A position in the one global order of writes, and on the wire a `resourceVersion`.
 ///
-/// Every committed write has the next revision. Revisions of one store compare as positions; zero stands before
-/// the first write and never belongs to an object.
+/// Every committed write has the next revision. Revisions of one store compare as positions; zero is before the first
+/// write and never belongs to an object.
+///
+/// ```
+/// use listwatch_wire::Revision;
+///
+/// let read: Revision = "41".parse()?;
+/// assert!(read > Revision::ZERO && read.next() == Revision(42));
+/// assert!("v41".parse::<Revision>().is_err());
+/// # Ok::<(), listwatch_wire::ParseRevisionError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "resourceVersion")]
 pub struct Revision(pub u64);

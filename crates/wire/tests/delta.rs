@@ -1,5 +1,5 @@
-//! Deltas: what one end writes, the other end turns into exactly the same bytes, or refuses. The examples of the
-//! specification are in `delta_vectors.rs`.
+//! Deltas: the client reproduces exactly the server's bytes, or reports an error. The examples of the specification are
+//! in `delta_vectors.rs`.
 
 #![allow(
     clippy::unwrap_used,

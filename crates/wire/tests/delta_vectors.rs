@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use listwatch_wire::delta::{DeltaError, DeltaEvent};
-use listwatch_wire::event::{Decoder, DecoderOptions, Event, EventType};
+use listwatch_wire::event::{Decoder, DecoderOptions, EventType, WireEvent};
 use listwatch_wire::json::{self, raw};
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ fn text<'v>(vector: &'v Value, field: &str) -> &'v str {
     vector[field].as_str().unwrap()
 }
 
-fn decoded(line: &str) -> Event {
+fn decoded(line: &str) -> WireEvent {
     let mut decoder = Decoder::new(DecoderOptions { deltas: true, ..DecoderOptions::default() });
     decoder.push(format!("{line}\n").into_bytes());
     decoder.next_event().unwrap().unwrap()
@@ -34,7 +34,7 @@ fn scalar<'a>(object: &'a str, field: &str) -> &'a str {
 }
 
 /// The result for a client that holds `base`, or the step that failed, in the words of the vectors.
-fn outcome(base: &str, event: &Event) -> Result<String, &'static str> {
+fn outcome(base: &str, event: &WireEvent) -> Result<String, &'static str> {
     let delta = DeltaEvent::parse(event.event_type, &event.object).map_err(|_| "event")?;
     let held = scalar(base, "resourceVersion");
     if held != delta.base.to_string() || scalar(base, "uid").as_bytes() != delta.uid {

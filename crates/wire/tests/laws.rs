@@ -1,7 +1,7 @@
 //! Laws that hold for every input, each against a model or an inverse.
 
 use bytes::Bytes;
-use listwatch_wire::event::{self, Decoder, Event, EventType};
+use listwatch_wire::event::{self, Decoder, EventType, WireEvent};
 use listwatch_wire::json;
 use listwatch_wire::json::{Map, Value, json};
 use listwatch_wire::options::{DeleteOptions, ListOptions, Query, VersionMatch, WriteOptions};
@@ -138,7 +138,7 @@ proptest! {
         for (event_type, object) in objects {
             let bytes = json::encode(&object);
             event::frame(types[event_type], &bytes, &mut stream);
-            expected.push(Event { event_type: types[event_type], object: Bytes::from(bytes), is_delta: false });
+            expected.push(WireEvent { event_type: types[event_type], object: Bytes::from(bytes), is_delta: false });
         }
         let (mut decoder, mut found, mut at) = (Decoder::default(), Vec::new(), 0);
         for cut in cuts.iter().cycle().take_while(|_| !stream.is_empty()) {

@@ -24,7 +24,7 @@ impl Clock {
         nanos(self.start.elapsed())
     }
 
-    /// The instant that `nanos` stands for; `None` beyond what the platform can express.
+    /// The instant at `nanos`; `None` beyond the range of the platform.
     pub(crate) fn instant(&self, nanos: u64) -> Option<Instant> {
         self.start.checked_add(Duration::from_nanos(nanos))
     }

@@ -20,14 +20,14 @@ use crate::{Key, Queue};
 pub enum Drained {
     /// Every key that was queued or in flight has been processed, re-runs included.
     Complete,
-    /// [`Queue::shut_down`] was called meanwhile, which ends the waiting.
+    /// [`Queue::shut_down`] was called, which ends the wait.
     Aborted,
 }
 
 /// Shutting down.
 impl<K: Key, R: Reason> Queue<K, R> {
-    /// Takes no new keys from now on. Consumers still get everything that is queued, and then `None`. Delayed keys are
-    /// dropped; the number of them is returned. Whoever waits for a drain is released.
+    /// Shuts down: new keys are refused, consumers still get everything that is queued, and then `None`. Delayed keys
+    /// are dropped, and their number is returned. Waits for a drain end.
     pub fn shut_down(&self) -> usize {
         let shared = self.shared();
         let mut state = shared.state();

@@ -1,7 +1,7 @@
 //! Waiting for a key, in a task ([`Queue::get`]) or in a thread ([`Queue::get_blocking`]).
 //!
 //! There is no timer task: of all waiting consumers one owns the timer and sleeps until the next delayed key is due,
-//! and hands the duty on when it leaves. A key is taken in the same poll that returns it, so a dropped future loses
+//! and passes that role on when it leaves. A key is taken in the same poll that returns it, so a dropped future loses
 //! none. Both kinds of consumers share one wait list and may serve the same queue. Registration and wake-ups are in
 //! `ticket` and `shared`.
 
@@ -22,8 +22,8 @@ use crate::sync::thread;
 use crate::ticket::WakeTicket;
 use crate::{Key, Queue};
 
-/// A sleeper looks at the clock at least this often, however far the next delayed key is: timers do not
-/// reach arbitrarily far, and some clocks stand still while the machine sleeps.
+/// A sleeping consumer reads the clock at least this often, however far the next delayed key is: timers have a limited
+/// range, and some clocks stop while the machine is suspended.
 const SLEEP_MAX: Duration = Duration::from_secs(600);
 
 /// The future of [`Queue::get`]. Dropping it is always safe: a key is taken in the very step that returns it.
@@ -113,8 +113,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
         Get::new(self.shared())
     }
 
-    /// [`Self::get`] for a consumer that is a thread of its own. Both kinds may serve the same queue. See also
-    /// [`Item::next_blocking`].
+    /// [`Self::get`] for a consumer in a thread. Both kinds may serve the same queue. See also [`Item::next_blocking`].
     ///
     /// ```
     /// use listwatch_workqueue::{Options, Queue};

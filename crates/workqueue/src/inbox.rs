@@ -14,7 +14,7 @@ use crate::waiters::Waiters;
 /// fewer than push each other out of the cache.
 const PORTION: usize = 32;
 
-/// Under a lock of its own; see [`crate::shared`]. Laid out as written: what an add needs as a rule, the first two fields, is in one
+/// Has its own lock; see [`crate::shared`]. Laid out as written: the first two fields, which nearly every add needs, are in one
 /// cache line with the lock.
 #[repr(C)]
 pub(crate) struct Inbox<K, R> {
@@ -23,7 +23,7 @@ pub(crate) struct Inbox<K, R> {
     timing: Timing,
     pub(crate) adds: InboxBatch<K, R>,
     pub(crate) closed: bool,
-    /// Adds wake nobody while the queue is paused.
+    /// True while the queue is paused: adds wake no consumer.
     pub(crate) paused: bool,
     pub(crate) sleepers: Waiters,
     /// The sleeper that watches the clock, and until when.

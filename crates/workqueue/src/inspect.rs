@@ -33,7 +33,7 @@ pub enum KeyState {
     Ready,
     /// A consumer has it.
     Processing {
-        /// It was added again meanwhile and will be ready once more when done.
+        /// It was added again and will be ready once more when done.
         again: bool,
     },
     /// Waits for its time.

@@ -21,11 +21,10 @@ use crate::shared::SharedQueue;
 /// A key that was handed out. While it exists no other consumer gets the same key; when it is dropped the key is done.
 ///
 /// A key whose consumer panics is not lost: it is released *and* retried with the queue's rate limiter. For tasks that
-/// may be cancelled [`Item::at_least_once`] asks for the same.
+/// may be cancelled, [`Item::at_least_once`] enables the same.
 ///
-/// The way the item ends says what became of the work:
-/// [`finish`](Self::finish) (success), [`retry`](Self::retry) (failure), [`retry_after`](Self::retry_after) (look again
-/// later), or just a drop, which leaves the failure count alone.
+/// How the item ends is the result of the work: [`finish`](Self::finish) (success), [`retry`](Self::retry) (failure),
+/// [`retry_after`](Self::retry_after) (look again later), or just a drop, which leaves the failure count alone.
 ///
 /// ```
 /// use listwatch_workqueue::{Options, Queue};
@@ -136,7 +135,7 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
         self
     }
 
-    /// The work succeeded: done, and the failures so far are forgotten.
+    /// The work succeeded: the key is done and its failure count is reset.
     pub fn finish(mut self) {
         self.at_least_once = false;
         self.queue.forget(&self.key);
@@ -158,7 +157,7 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
 
     /// Marks the key done and becomes the next one, waiting for it, in one step: much cheaper than a drop and
     /// [`Queue::get_blocking`](crate::Queue::get_blocking), for loops in which that counts. `false` means that the queue is
-    /// shut down and empty, and the item over.
+    /// shut down and empty, and the item has ended.
     ///
     /// As with a drop, the failure count is left alone; call [`Queue::forget`](crate::Queue::forget) or
     /// [`Queue::add_rate_limited`](crate::Queue::add_rate_limited) before if it matters.

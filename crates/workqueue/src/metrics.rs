@@ -1,17 +1,16 @@
-//! The metrics of a queue, under the names client-go gives it.
+//! The metrics of a queue, under client-go's names.
 //!
 //! The queue keeps plain numbers under the lock it holds anyway; [`Source::stats`] copies them. Gauges that depend on the
 //! time (`unfinished_work_seconds`, `longest_running_processor_seconds`) are computed when asked for, so no thread has
 //! to refresh them.
 //!
-//! **Durations.** Every key is counted. Each is timed as long as a key takes two microseconds or more, which is nearly always: then the
-//! clock is a small part of the cost. In a queue whose keys take less, 64 of them in a row, one in 16 is timed and counts for
-//! those before it, so that counts stay exact and sums are estimates. The first slow key among those that are timed, a
-//! consumer that finds the queue empty and each reading of the numbers end that. Up to then `unfinished_work_seconds` and
-//! `longest_running_processor_seconds` may take a key for older than it is, by what has passed since the last key that was timed.
+//! **Durations.** Every key is counted. Every key is timed as long as keys take two microseconds or more, which is nearly always: then
+//! reading the clock is a small part of the cost. After 64 faster keys in a row, only one key in 16 is timed and counts for those
+//! before it, so that counts stay exact and sums are estimates. This sampling ends with the first slow key among those that are timed,
+//! with a consumer that finds the queue empty, or when the metrics are read. During sampling, `unfinished_work_seconds` and
+//! `longest_running_processor_seconds` may be too high by the time since the last key that was timed.
 //!
-//! [`crate::Prometheus`] renders any number of sources; another metrics system needs
-//! nothing but this trait.
+//! [`crate::Prometheus`] renders any number of sources; an exporter for another metrics system only needs this trait.
 
 use std::time::Duration;
 

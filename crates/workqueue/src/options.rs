@@ -56,17 +56,16 @@ impl<K: Key> Options<K> {
         self
     }
 
-    /// The most keys that the queue may know at once, whatever their state. Beyond that, new keys are refused
-    /// ([`Queue::add`](crate::Queue::add)) or wait ([`Queue::add_wait`](crate::Queue::add_wait)); keys it knows are always accepted, so a
-    /// retry is never refused. Default: no limit, because losing a key is worse than holding one per object, and more
-    /// than one per object there never are.
+    /// The most keys that the queue may hold at once, in any state. Beyond that, new keys are refused ([`Queue::add`](crate::Queue::add))
+    /// or wait ([`Queue::add_wait`](crate::Queue::add_wait)); keys that it holds are always accepted, so a retry is never refused.
+    /// Default: no limit, because losing a key is worse than holding one per object, and there is never more than one.
     pub fn capacity(mut self, keys: usize) -> Self {
         self.capacity = keys.max(1);
         self
     }
 
     /// Lets tenants take turns: keys for which `tenant` gives the same value (say, the namespace) queue behind each other,
-    /// and a tenant that has been quiet goes before one that floods. Default: none, all keys in one line.
+    /// and a tenant within its share goes before one that floods. Default: none, one queue for all keys.
     pub fn fair<T: Hash>(mut self, tenant: impl Fn(&K) -> T + Send + 'static) -> Self {
         let hasher = RandomState::default();
         self.tenant_of = Some(Box::new(move |key| hasher.hash_one(tenant(key))));

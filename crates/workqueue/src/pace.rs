@@ -1,10 +1,10 @@
-//! The decision which keys of a measured queue are timed.
+//! Sampling: decides which keys of a queue with metrics are timed.
 //!
 //! Reading the clock costs as much as a third of everything else that is done for a key, and a key that is timed needs
 //! it three times: when it is added, handed out and done. So each key is timed while the clock is a small part of the
 //! cost, which is as long as the work on a key takes microseconds or more. When many keys in a row take less, one in
-//! [`TIMED_EVERY`] is timed and stands for those after it ([`crate::metrics`]), until one of them is slow again,
-//! a consumer has waited, or somebody reads the numbers.
+//! [`TIMED_EVERY`] is timed and stands for those after it ([`crate::metrics`]), until one of them is slow again, a
+//! consumer has waited, or the metrics are read.
 //!
 //! A key that is not timed gets the time that was read last.
 
@@ -21,8 +21,8 @@ const QUICK_NANOS: u64 = 2_000;
 /// So many looks at the clock in a row must find quick steps before keys are left out.
 const QUICK_LOOKS: u32 = 64;
 
-/// A time in nanoseconds, and whether it was read from the clock for its key. Shares a word, because there are two of it
-/// per key.
+/// A time in nanoseconds, and whether it was read from the clock for its key. Packed into one word, because there are
+/// two per key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp(u64);
 
@@ -55,7 +55,7 @@ impl Stamp {
     }
 }
 
-/// The time as those who hold the state lock have last seen it, and how quickly keys follow each other.
+/// The last time read under the state lock, and the pace of keys.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     seen: u64,
@@ -105,7 +105,7 @@ impl Pace {
     #[inline]
     fn note(&mut self, now: u64) {
         let spent = now.saturating_sub(self.seen);
-        // Time that stands still belongs to a test, which will then let it jump.
+        // Zero means a paused clock in a test, which will jump later.
         let quick = spent > 0 && spent < QUICK_NANOS * u64::from(self.unread + 1);
         self.quick = if quick { self.quick.saturating_add(1) } else { 0 };
         (self.seen, self.fresh, self.unread) = (now, true, 0);

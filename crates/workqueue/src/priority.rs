@@ -23,6 +23,7 @@
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(u8)]
+#[doc(alias = "priorityqueue")]
 pub enum Priority {
     /// Before everything else: a person waits for it.
     Urgent = 0,

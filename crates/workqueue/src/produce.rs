@@ -22,7 +22,8 @@ use crate::sync::lock;
 use crate::{AddError, Key, Queue};
 
 impl<K: Key, R: Reason> SharedQueue<K, R> {
-    /// Half of a hash is enough to tell keys apart as a rule, and makes everything smaller that holds one.
+    /// Half of a hash is enough to distinguish keys in nearly all cases, and makes every structure that stores it
+    /// smaller.
     #[inline]
     fn hash(&self, key: &K) -> u32 {
         self.hasher.hash_one(key) as u32
@@ -201,7 +202,7 @@ impl<K: Key, R: Reason> Future for AddWait<'_, K, R> {
 impl<K: Key, R: Reason> Drop for AddWait<'_, K, R> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            // Whether it still slept or had been woken: `release` wakes the next one if there is room.
+            // Whether it was still waiting or had been woken, `release` wakes the next one if there is room.
             let mut state = self.shared.state();
             state.room.remove(id);
             self.shared.release(state);

@@ -1,7 +1,7 @@
-//! The handle that everyone holds.
+//! [`Queue`]: the cloneable handle of a work queue.
 //!
-//! Its methods are spread by subject: [`crate::produce`] (adding), [`crate::get`] (consuming), [`crate::drain`] (shutting
-//! down), and here what remains: making one, pausing, looking.
+//! Its methods are grouped by subject: [`crate::produce`] (adding), [`crate::get`] (consuming), [`crate::drain`]
+//! (shutting down), and here construction, pausing and inspection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::reason::Reason;
 use crate::shared::SharedQueue;
 use crate::{Item, Key, Options};
 
-/// A work queue. Cloning gives another handle to the same queue. See the [crate] for a tour.
+/// A work queue. Cloning gives another handle to the same queue. See the [crate] for examples.
 ///
 /// Its invariant: a key is with at most one consumer at a time, and a key that was added while it was being processed
 /// is handed out again afterwards. So a consumer that reads the present state, rather than the event, misses nothing.
@@ -67,7 +67,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
         Some(self.get().await?.into_owned(&self.0))
     }
 
-    /// Stops handing out keys; adds are accepted as before and items in flight go on. Shutting down resumes. For a
+    /// Stops handing out keys; adds are accepted as before and items in flight continue. Shutting down resumes. For a
     /// controller that has lost its leadership, or that waits for a dependency.
     pub fn pause(&self) {
         self.0.set_paused(true);
@@ -96,22 +96,21 @@ impl<K: Key, R: Reason> Queue<K, R> {
         self.0.state().core.in_flight()
     }
 
-    /// The number of different keys the queue knows, in whatever state. This is what
-    /// [`Options::capacity`] limits.
+    /// The number of distinct keys in the queue, in any state. [`Options::capacity`] limits it.
     #[must_use]
     pub fn known(&self) -> usize {
         self.0.state().core.known()
     }
 
-    /// Returns the key that would be handed out next, left where it is. Another consumer may take it before the
-    /// caller does.
+    /// Returns the key that would be handed out next, without taking it. Another consumer may take it before the caller
+    /// does.
     #[must_use]
     pub fn peek(&self) -> Option<K> {
         self.due_state().core.peek().cloned()
     }
 
-    /// Every key the queue knows and where it stands, in no particular order. For debugging: it holds the lock while
-    /// it copies all keys.
+    /// Every key of the queue and its state, in no particular order. For debugging: it holds the lock while it copies
+    /// all keys.
     #[must_use]
     pub fn list(&self) -> Vec<KeyView<K>> {
         let now = self.0.clock.now();

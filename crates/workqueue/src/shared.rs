@@ -1,17 +1,17 @@
 //! The concurrent shell around the state machine: two locks and the rules for waking.
 //!
-//! **Two locks.** Producers put keys into the *inbox*, a plain vector under its own lock; whoever holds the *state* lock
-//! next moves them into the state machine. So a producer does not touch the index and does not contend with
-//! consumers, who in turn pay for the inbox once per batch; and the state stays in the consumers' caches. To everyone else
-//! this is invisible: every call that looks at the state empties the inbox first ([`SharedQueue::state`]); only the hand-out
-//! may skip that while the next key could not change by it. Bounded and fair queues and adds of other than normal
-//! priority bypass the inbox, because they need an answer or a place at once. Lock order: state, then inbox.
+//! **Two locks.** Producers put keys into the *inbox*, a plain vector under its own lock; the next holder of the *state*
+//! lock moves them into the state machine. So a producer does not touch the index and does not contend with consumers,
+//! which pay for the inbox once per batch; and the state stays in the consumers' caches. Callers do not notice: every call
+//! that reads the state empties the inbox first ([`SharedQueue::state`]); only the hand-out may skip that while the next
+//! key could not change by it. Bounded and fair queues and adds of other than normal priority bypass the inbox, because
+//! they need an answer or a place at once. Lock order: state, then inbox.
 //!
-//! **Waking.** Consumers that find nothing register a waker under the inbox lock, after seeing the inbox empty under
-//! that same lock, so a producer either is seen or sees them. The invariant kept everywhere: *if a key can be handed
-//! out, then no consumer sleeps or at least one has been woken and will look*. A consumer that was woken and finds more than one key
-//! wakes the next ([`SharedQueue::release`], `waking.rs`); one that was woken and goes away without looking passes the wake on
-//! ([`WakeTicket`]'s drop). Nobody is notified while all consumers are awake.
+//! **Waking.** Consumers that find nothing register a waker under the inbox lock, after seeing the inbox empty under that same lock,
+//! so a producer either is seen or sees them. The invariant kept everywhere: *if a key can be handed out, then no consumer sleeps or
+//! at least one has been woken and will look*. A consumer that was woken and finds more than one key wakes the next
+//! ([`SharedQueue::release`], `waking.rs`); one that was woken and is dropped without looking passes the wake-up on
+//! ([`WakeTicket`]'s drop). No notification is sent while all consumers are awake.
 //!
 //! **Timers.** There is no thread: one of the sleeping consumers (the owner of [`Inbox::timer`]) also waits for the time at
 //! which the next delayed key falls due. While no consumer sleeps, each hand-out looks at the clock itself.
@@ -54,7 +54,7 @@ pub(crate) struct SharedQueue<K, R> {
     pub(crate) inbox: Padded<Mutex<Inbox<K, R>>>,
     state: Padded<Mutex<QueueState<K, R>>>,
     /// The number of consumers that sleep: `inbox.sleepers.len()`, readable without the inbox lock. Grows only under the state lock,
-    /// so that who holds that lock misses no sleeper.
+    /// so that a holder of that lock misses no sleeper.
     pub(crate) sleepers: AtomicUsize,
     /// The next hand-out must empty the inbox: it has reached its soft limit, or has delayed keys. Written so rarely that
     /// reading it costs consumers nothing.
@@ -72,7 +72,7 @@ pub(crate) struct QueueState<K, R> {
     pub(crate) idle: Waiters,
     /// Waiting for room in a bounded queue.
     pub(crate) room: Waiters,
-    /// Counts plain shut-downs, which release those who wait for a drain.
+    /// Counts plain shutdowns, which end waits for a drain.
     pub(crate) drains_aborted: u64,
     pace: Pace,
     /// The producers know that only some keys are timed.
@@ -93,7 +93,7 @@ pub(crate) enum NextKey<K, R> {
     Taken(TakenKey<K, R>),
     /// Shut down and nothing left.
     Closed,
-    /// The ticket is registered; whoever owns the timer must look again at that time.
+    /// The ticket is registered; the owner of the timer must look again at that time.
     Wait {
         timer: Option<u64>,
     },
@@ -308,7 +308,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         taken
     }
 
-    /// Tells producers which keys are timed from now on.
+    /// Sets which keys producers time from now on.
     #[cold]
     fn change_timing(&self, state: &mut QueueState<K, R>) {
         state.sparse = state.pace.is_sparse();
@@ -316,7 +316,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         lock(&self.inbox.0).set_timing(timing);
     }
 
-    /// Times each key for a while, if any: who has just read the numbers will read them again.
+    /// Times every key for a while if timing is enabled, because metrics that were just read will be read again.
     pub(crate) fn time_each(&self, state: &mut QueueState<K, R>) {
         state.pace.time_each();
         if state.sparse {
@@ -367,7 +367,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         state.core.close()
     }
 
-    /// Consumers get nothing while paused; producers go on.
+    /// Consumers get nothing while paused; producers continue.
     pub(crate) fn set_paused(&self, paused: bool) {
         let mut state = self.state();
         state.core.set_paused(paused);

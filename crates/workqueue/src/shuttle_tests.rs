@@ -14,7 +14,7 @@ fn check(test: impl Fn() + Send + Sync + 'static) {
     shuttle::check_pct(test, SCHEDULES, 3);
 }
 
-/// Counts what it gets, and asserts that nobody else has the same key meanwhile.
+/// Counts the keys it gets, and asserts that no other consumer has the same key at the same time.
 fn consume(queue: &Queue<u32>, running: &Mutex<HashSet<u32>>) -> usize {
     let Some(mut item) = queue.get_blocking() else { return 0 };
     let mut count = 0;

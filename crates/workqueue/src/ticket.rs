@@ -1,15 +1,15 @@
 //! [`WakeTicket`]: the registration of a waiting consumer, which never swallows a wake-up.
 //!
 //! A consumer that was woken and then dropped before it took a key (a cancelled future, a `select!`) would leave the
-//! key waiting while others sleep. Its ticket therefore wakes another on drop, and passes on the duty of watching the
-//! timer if it had it. Lists of wakers are `waiters`; the decision whom to wake is in `shared`.
+//! key waiting while others sleep. Its ticket therefore wakes another on drop, and passes on the timer if it owned it.
+//! Lists of wakers are `waiters`; the decision which one to wake is in `shared`.
 
 use crate::Key;
 use crate::reason::Reason;
 use crate::shared::{QueueState, SharedQueue};
 use crate::sync::lock;
 
-/// Dropping it hands on what it was woken for.
+/// Dropping it passes a pending wake-up on to another consumer.
 pub(crate) struct WakeTicket<'q, K: Key, R: Reason> {
     pub(crate) shared: &'q SharedQueue<K, R>,
     pub(crate) id: Option<u64>,
@@ -21,7 +21,7 @@ impl<'q, K: Key, R: Reason> WakeTicket<'q, K, R> {
     }
 
     /// Removes this consumer from the wait list after it received a key, consuming its pending wake-up: `release`
-    /// decides who else is woken.
+    /// decides which other consumers are woken.
     #[inline]
     pub(crate) fn unregister_waiter(&mut self, state: &QueueState<K, R>) {
         if self.id.is_some() {
@@ -30,8 +30,8 @@ impl<'q, K: Key, R: Reason> WakeTicket<'q, K, R> {
         }
     }
 
-    /// Unregisters; `hand_on` is told whether the ticket was woken and whether it owned the timer, and decides whether
-    /// another sleeper must look instead.
+    /// Unregisters; `hand_on` is called with whether the ticket was woken and whether it owned the timer, and returns
+    /// whether another sleeper must be woken.
     fn leave(&mut self, hand_on: impl FnOnce(bool, bool) -> bool) {
         let Some(id) = self.id.take() else { return };
         let mut inbox = lock(&self.shared.inbox.0);

@@ -13,7 +13,7 @@ use crate::sync::{MutexGuard, Ordering, lock};
 use crate::ticket::WakeTicket;
 
 impl<K: Key, R: Reason> SharedQueue<K, R> {
-    /// Gives up the state lock and wakes whoever the new state concerns.
+    /// Releases the state lock and wakes the consumers or producers that can proceed.
     #[inline]
     pub(crate) fn release(&self, state: MutexGuard<'_, QueueState<K, R>>) {
         let someone_waits = self.sleepers.load(Ordering::Relaxed) > 0 || state.has_waiters();

@@ -1,4 +1,4 @@
-//! Blocks that are held against the source: dependencies against this workspace, tables against the store's schema.
+//! Blocks that are compared with the source: dependencies with this workspace, tables with the store's schema.
 
 use anyhow::{Context, bail};
 
@@ -34,7 +34,7 @@ fn versions(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Checks that each table of a block stands in the source, comments and layout aside.
+/// Checks that each table of a block is in the source, comments and layout aside.
 pub(super) fn tables(block: &str) -> anyhow::Result<()> {
     let source =
         std::fs::read_to_string(root().join(SCHEMA)).with_context(|| format!("cannot read {SCHEMA}"))?;

@@ -1,4 +1,4 @@
-//! The samples in the documents: every fenced block is run, applied or compiled, so that what people copy works.
+//! The samples in the documents: every fenced block is run, applied or compiled, so that it works when copied.
 //!
 //! | block | what happens to it |
 //! |---|---|

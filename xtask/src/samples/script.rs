@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 /// A sample is a few commands; one that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The time for whatever a sample left running to end in good order.
+/// The time for whatever a sample left running to end gracefully.
 const STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// One command of a console session and the output below it.

@@ -1,8 +1,8 @@
-//! The `listwatch` of `sh` blocks: the real program, with a `serve` that lets a script go on.
+//! The `listwatch` command of `sh` blocks: the real program, except that `serve` does not block the script.
 //!
-//! A document shows `listwatch serve --bind :6443 …` as people type it. Here it gets a free port of this machine, since
-//! another server may have that one. In the foreground it would run for ever: [`until_ready`] starts it beside the script,
-//! which goes on when the server is ready; the end of the script ends it. The flags are otherwise the document's, and a start
+//! A document shows `listwatch serve --bind :6443 …` as people type it. Here it gets a free port, since another server may
+//! use that one. In the foreground it would run for ever: [`until_ready`] starts it in the background, and the script
+//! continues when the server is ready; the end of the script ends it. The flags are otherwise the document's, and a start
 //! that fails fails the sample.
 
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use std::process::Command;
 /// The folder of the stand-in, which comes first on the PATH.
 const FOLDER: &str = "stand-in";
 
-/// Tells the stand-in to check flags and do nothing.
+/// Makes the stand-in check flags and do nothing.
 const FLAGS_ONLY: &str = "LISTWATCH_FLAGS_ONLY";
 
 /// Later flags win, so that the port can be appended. With `--help` at the end, flags before it are parsed and nothing is run.
@@ -44,7 +44,7 @@ pub(super) fn put_first(shell: &mut Command, folder: &Path, flags_only: bool) {
     }
 }
 
-/// Makes the script go on when a server is ready that it starts in the foreground.
+/// Makes the script continue when a server that it starts in the foreground is ready.
 pub(super) fn until_ready(script: &str) -> String {
     let mut text = String::new();
     let mut is_serving = false;
@@ -68,7 +68,7 @@ pub(super) fn until_ready(script: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Runs a script with the stand-in of a program that prints its arguments, and goes on running as a server does.
+    /// Runs a script with the stand-in of a program that prints its arguments, and keeps running like a server.
     fn said(script: &str, flags_only: bool) -> (bool, String) {
         let folder = std::env::temp_dir().join(format!("listwatch-{}-{}", std::process::id(), script.len()));
         std::fs::create_dir_all(&folder).unwrap();

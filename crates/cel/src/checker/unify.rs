@@ -98,8 +98,8 @@ impl Mapping {
         }
     }
 
-    /// Returns true if a value of type `b` can stand where `a` is expected, substituting type variables on the way. The
-    /// budget bounds types that double with each step; beyond it, everything fits and evaluation decides.
+    /// Returns true if a value of type `b` can be used where `a` is expected, substituting type variables on the way.
+    /// The budget bounds types that double with each step; beyond it, everything fits and evaluation decides.
     fn fits(&mut self, a: &Type, b: &Type, budget: &mut usize) -> bool {
         if *budget == 0 {
             return true;
@@ -178,7 +178,7 @@ impl Mapping {
         }
     }
 
-    /// A type with what is known put in. What stays unknown becomes `dyn` if that is wanted.
+    /// A type with its variables substituted. Unknown ones become `dyn` if `to_dyn` is set.
     pub(super) fn substitute(&self, ty: &Type, to_dyn: bool) -> Type {
         self.put_in(ty, to_dyn, &mut MAX_PARTS.clone())
     }

@@ -1,7 +1,7 @@
 //! The cost estimate of an expression: a walk over the checked tree with the largest sizes that schemas allow.
 //!
-//! The rules are those of cel-go and of Kubernetes' estimator. Which definitions are accepted depends on them, so that they
-//! are followed to the letter, also where they are odd.
+//! The rules are those of cel-go and of Kubernetes' estimator. They decide which definitions are accepted, so they are
+//! followed exactly, oddities included.
 //!
 //! The result depends on the expression and the schema, never on an object. It is computed when a definition is
 //! written, by `listwatch-custom`, which multiplies it by the number of places and compares it with the limits.
@@ -290,7 +290,7 @@ impl Coster<'_> {
         sum
     }
 
-    /// A node that stands for another has its sizes.
+    /// Copies the sizes of one node to another that represents the same value.
     fn copy_sizes(&mut self, to: Id, from: Id) {
         let (size, entries) = (self.size(from), self.entry_sizes(from));
         self.sizes.extend(size.map(|size| (to, size)));
@@ -315,8 +315,7 @@ impl Coster<'_> {
 
     /// The size of a value, if something is known of it.
     ///
-    /// In this order: what the walk found out, what is written, what the schema says, one for scalars, what is known
-    /// of a local.
+    /// Sources, in this order: the walk so far, a literal, the schema, one for scalars, a local variable.
     fn size(&mut self, id: Id) -> Option<SizeRange> {
         if let Some(size) = self.sizes.get(&id) {
             return Some(*size);

@@ -63,8 +63,8 @@ pub(super) fn orders_text(overload: &str) -> bool {
 impl CallCost {
     /// The rule for a function and the overload that was found for it, or `""` if there are several.
     ///
-    /// Libraries come before functions before standard overloads, the order in which Kubernetes' estimator and
-    /// cel-go's are asked.
+    /// Libraries come before functions before standard overloads, the order in which Kubernetes' estimator and cel-go's
+    /// are called.
     pub(crate) fn of(function: &str, overload: &str) -> Self {
         Self::of_overload(overload).or_else(|| Self::of_function(function, overload)).unwrap_or(
             match overload {

@@ -8,7 +8,7 @@ use crate::value::Value;
 
 /// The values of the variables of an expression, after cel-go's `Activation`.
 ///
-/// Asked at each read of a variable, so it should answer from memory or remember what it computed. Values borrow from
+/// Called at each read of a variable, so it should return stored values or cache what it computes. Values borrow from
 /// the host's objects for `'a`, which outlives the evaluation.
 ///
 /// ```

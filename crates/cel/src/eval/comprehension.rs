@@ -66,7 +66,8 @@ impl<'a> Evaluator<'_, 'a> {
         Ok(true)
     }
 
-    /// Changes the accumulator in a slot and returns it. It is taken out for that, so that nobody else has it.
+    /// Changes the accumulator in a slot and returns it. It is moved out of the slot for that, so that it is not shared
+    /// and can be changed in place.
     ///
     /// Leaves null in the slot until the caller puts the result back, which the step of the loop does.
     pub(super) fn grow(

@@ -2,7 +2,7 @@
 //!
 //! An expression builds a request step by step (`authorizer.group('apps').resource('deployments').check('create')`);
 //! nothing is asked before `check`, which costs 350,000 because it may call a webhook. The host decides through
-//! [`Authorizer`], about the user of the request or about a service account. Whether the variable exists at all is the
+//! [`ExpressionAuthorizer`], about the user of the request or about a service account. Whether the variable exists at all is the
 //! host's: custom resource rules do not have it.
 
 use std::fmt;
@@ -59,7 +59,7 @@ pub struct AccessDecision {
 ///
 /// The cost of a check is charged by the evaluator, 350,000 of the 1,000,000 that one evaluation has, so two fit and
 /// a third does not.
-pub trait Authorizer: fmt::Debug + Send + Sync {
+pub trait ExpressionAuthorizer: fmt::Debug + Send + Sync {
     /// Decides on a request of the user whose request is evaluated, or of a service account.
     fn authorize(&self, request: &AccessRequest) -> AccessDecision;
 }
@@ -70,7 +70,7 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub struct AccessCheck {
     stage: CheckStage,
-    authorizer: Arc<dyn Authorizer>,
+    authorizer: Arc<dyn ExpressionAuthorizer>,
     request: AccessRequest,
 }
 
@@ -113,14 +113,14 @@ impl AccessCheck {
 impl Value<'_> {
     /// The value of the variable `authorizer`.
     #[must_use]
-    pub fn authorizer(authorizer: Arc<dyn Authorizer>) -> Self {
+    pub fn authorizer(authorizer: Arc<dyn ExpressionAuthorizer>) -> Self {
         let request = AccessRequest::default();
         Self::Check(Arc::new(AccessCheck { stage: CheckStage::Authorizer, authorizer, request }))
     }
 
     /// The value of the variable `authorizer.requestResource`: a check of the resource of the request.
     #[must_use]
-    pub fn resource_check(authorizer: Arc<dyn Authorizer>, request: AccessRequest) -> Self {
+    pub fn resource_check(authorizer: Arc<dyn ExpressionAuthorizer>, request: AccessRequest) -> Self {
         Self::Check(Arc::new(AccessCheck { stage: CheckStage::Resource, authorizer, request }))
     }
 }

@@ -10,8 +10,8 @@ use crate::error::EvalError;
 use crate::meter::Meter;
 use crate::value::{Str, Value};
 
-/// Returns the conversions between types. Each accepts its own type, too, so that generated expressions need not know
-/// it.
+/// Returns the conversions between types. Each accepts its own type, too, so that generated expressions can always
+/// convert.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "bool" => to_bool,

@@ -13,7 +13,7 @@ use super::{Evaluated, Native, no_overload, time, url};
 use crate::meter::Meter;
 use crate::value::{Str, Value};
 
-/// A format that strings can be held against.
+/// A named format for strings.
 ///
 /// A value of the language is a reference into the table, so comparing and copying one costs nothing.
 #[derive(Debug)]
@@ -200,7 +200,7 @@ fn uri(text: &str) -> Vec<String> {
     url::Url::parse(text).err().into_iter().collect()
 }
 
-/// Dashes may be left out, but stand nowhere else than between the five groups.
+/// Dashes are optional, but only allowed between the five groups.
 fn uuid(text: &str) -> Vec<String> {
     let mut rest = Some(text);
     for (group, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {

@@ -113,7 +113,7 @@ fn find_all<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
 /// A pattern of Go in the syntax of the `regex` crate: classes such as `\d` are ASCII, braces and brackets that mean
 /// nothing in Go are escaped.
 ///
-/// Linear apart from look-behinds for braces. What it does not know is passed through, and the engine refuses it.
+/// Linear apart from look-behinds for braces. Unknown syntax is passed through, and the engine refuses it.
 pub(crate) fn translate(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len() + 8);
     let mut chars = pattern.char_indices().peekable();
@@ -205,7 +205,7 @@ fn closes_repetition(pattern: &str, at: usize) -> bool {
     after_name(pattern, open) || is_repetition(pattern.get(open..).unwrap_or(""))
 }
 
-/// Returns true if a brace stands after `\\p`, `\\P` or `\\x`.
+/// Returns true if the brace follows `\\p`, `\\P` or `\\x`.
 fn after_name(pattern: &str, at: usize) -> bool {
     pattern.get(..at).is_some_and(|head| ["\\p", "\\P", "\\x"].iter().any(|name| head.ends_with(name)))
 }

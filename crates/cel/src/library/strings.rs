@@ -198,7 +198,7 @@ fn split<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list(parts.into_iter().map(|part| Value::String(Str::from(part.to_owned()))).collect()))
 }
 
-/// The characters of a text; the last part is what is left.
+/// The characters of a text, at most `most` parts; the last part is the rest.
 fn characters(text: &str, most: usize) -> Vec<&str> {
     let (mut parts, mut rest) = (Vec::new(), text);
     while let Some(c) = rest.chars().next() {

@@ -213,7 +213,7 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
-/// The path with the characters escaped that may not stand in it.
+/// The path with invalid characters escaped.
 fn escaped_path(path: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.~$&+,/:;=@!'()*%[]".contains(c);
     let mut escaped = String::with_capacity(path.len());

@@ -96,7 +96,7 @@ impl<'s> Lexer<'s> {
     /// The kind and length of the token that begins here. Strings come first, since their prefixes (`r`, `b`) look like
     /// names.
     ///
-    /// Longer signs stand before their prefixes in [`SIGNS`].
+    /// In [`SIGNS`], longer signs precede their prefixes.
     fn scan(&self, first: char) -> Option<(LexToken, usize)> {
         if let Some((bytes, is_bytes)) = string(self.rest) {
             return Some((if is_bytes { LexToken::Bytes } else { LexToken::String }, bytes));

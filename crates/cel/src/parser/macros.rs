@@ -10,7 +10,7 @@ use listwatch_wire::json::Text;
 use super::{CelParser, ParseStopped, ParsedNode};
 use crate::ast::{AstKind, Fold, Id, Literal};
 
-/// The accumulator of every comprehension. Nobody can write this name.
+/// The accumulator of every comprehension. Expressions cannot contain this name.
 pub(crate) const ACCUMULATOR: &str = "@result";
 /// The variable of comprehensions that are made to bind a name, not to loop.
 const UNUSED: &str = "#unused";
@@ -102,7 +102,7 @@ impl Builder<'_, '_, '_> {
         self.add(AstKind::List { items, optional: Vec::new() })
     }
 
-    /// The error takes the place of a node, so parsing goes on and may find more.
+    /// The error takes the place of a node, so parsing continues and may find more errors.
     fn error(&mut self, at: Id, message: &str) -> ParsedNode {
         let at = self.parser.ast.node(at).at;
         Ok(self.parser.report(at, message))
@@ -118,7 +118,7 @@ impl Builder<'_, '_, '_> {
         }
     }
 
-    /// The name of a variable, or the error that stands for it.
+    /// The name of a variable, or the node of the error.
     fn variable(&mut self, id: Id, message: &str) -> ParsedNode<Result<Text, Id>> {
         match self.parser.ast.kind(id).clone() {
             AstKind::Ident(name) if name == "__result__" => {
@@ -296,7 +296,7 @@ impl Builder<'_, '_, '_> {
         self.fold(range, (UNUSED.into(), None), &name, [value, condition, step, result])
     }
 
-    /// All macros become this one loop: a range, a start, a condition to go on, a step and a result.
+    /// All macros become this one loop: a range, an initial value, a loop condition, a step and a result.
     fn fold(
         &mut self,
         range: Id,

@@ -83,9 +83,9 @@ impl<'a> ListValue<'a> {
         Self::Joined(Arc::new((self, other)), len)
     }
 
-    /// Adds an element at the end; in place if nobody else has the list.
+    /// Adds an element at the end; in place if the list is not shared.
     ///
-    /// If somebody else holds the list, a node is added instead of a copy made.
+    /// If the list is shared, a node is added instead of copying it.
     pub(crate) fn push(&mut self, item: Value<'a>) {
         if let Self::Owned(items) = self
             && let Some(items) = Arc::get_mut(items)

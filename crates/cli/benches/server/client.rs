@@ -1,4 +1,5 @@
-//! [`Connection`]: HTTP/1.1 over TLS, small enough that a thousand of them cost less than what they measure.
+//! [`Connection`]: a minimal HTTP/1.1 client over TLS, so that a thousand of them cost less than the server they
+//! measure.
 
 use std::sync::Arc;
 
@@ -28,12 +29,12 @@ impl Connection {
         Self::with_window(server, None).await
     }
 
-    /// The same as somebody else.
+    /// The same with the token of another user.
     pub(crate) async fn open_as(server: &Server, token: &str) -> Self {
         Self { token: token.into(), ..Self::open(server).await }
     }
 
-    /// One whose kernel takes only so many bytes that nobody reads.
+    /// A connection with a small receive buffer.
     pub(crate) async fn with_window(server: &Server, bytes: Option<u32>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         if let Some(bytes) = bytes {

@@ -1,5 +1,5 @@
-//! The server as a process, over TLS on loopback: what slow watchers and floods do to the others, what many objects cost, what a
-//! change of status costs, and what deltas save.
+//! Benchmarks of the server as a process, over TLS on loopback: the effect of slow watchers and floods on other clients, the
+//! cost of many objects and of a status change, and the savings of deltas.
 //!
 //! `cargo xtask bench watchers`, `memory`, `flood`, `patches` and `delta`. They compare within one run, because on a shared machine
 //! two runs differ by more than what is looked for. `LISTWATCH_BINARY` names another binary to measure.

@@ -1,7 +1,7 @@
-//! 100,000 objects of 1.5 KB: what the server keeps in memory for them, and what a list of 100 of them costs.
+//! 100,000 objects of 1.5 KB: the server's memory, and the cost of a list of 100 of them.
 //!
-//! Two servers, a large one and one of 1,000 objects, answer the same list of 100 objects in turns. Bytes stored are those of
-//! the whole list: what clients can get.
+//! Two servers, a large one and one of 1,000 objects, answer the same list of 100 objects in turns. Stored bytes are counted
+//! as the size of the whole list.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! [`Server`]: a `listwatch serve` of its own, and what the kernel says about it.
+//! [`Server`]: a `listwatch serve` process, and its figures from the kernel.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -59,7 +59,7 @@ impl Server {
         Self { process, address, token, tls, folder }
     }
 
-    /// Stops it in good order and starts it again on the same files.
+    /// Stops it gracefully and starts it again on the same files.
     pub(crate) fn restart(mut self) -> Self {
         Command::new("kill").arg(self.process.id().to_string()).status().unwrap();
         assert!(self.process.wait().unwrap().success());

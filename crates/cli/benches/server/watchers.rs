@@ -1,9 +1,9 @@
-//! A thousand watchers of which ten never read: does anybody else feel it?
+//! A thousand watchers of which ten never read: the effect on the latency of the others.
 //!
 //! 990 watchers read all the time. Short rounds of paced writes with and without ten more that do not read take turns in one
-//! run, A B B A, so that whatever else the machine does falls on both alike. A latency is the time from sending a write to an
+//! run, A B B A, so that other load on the machine affects both equally. A latency is the time from sending a write to an
 //! event's arrival at one watcher. The ten begin far back in history, so that they are stuck before a round begins; the
-//! server itself is asked whether they are.
+//! server's list of watches confirms it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -92,7 +92,7 @@ fn empty() -> Latencies {
     Histogram::new_with_bounds(1, 60_000_000, 3).unwrap()
 }
 
-/// The server, those who read, and the one who writes.
+/// The server, the watchers that read, and the writer.
 struct Stage {
     server: Server,
     audience: Arc<Audience>,
@@ -100,7 +100,7 @@ struct Stage {
     /// For looking at the server's own view of things.
     observer: Connection,
     stuck: Vec<Connection>,
-    /// The resource version at which those who do not read begin.
+    /// The resource version at which the watchers that do not read begin.
     before_backlog: String,
     epoch: Instant,
     expected: usize,
@@ -167,7 +167,7 @@ impl Stage {
         Round { latencies, cpu_micros }
     }
 
-    /// Brings in those who do not read, or sends them home.
+    /// Opens or closes the watchers that do not read.
     async fn seat_stuck(&mut self, wanted: usize) {
         if self.stuck.len() > wanted {
             self.stuck.clear();
@@ -201,12 +201,12 @@ impl Stage {
         self.lagging().await.1
     }
 
-    /// After the writes the same watches are where they were, and nobody else lags.
+    /// Checks that after the writes the same watches are stuck and no other lags.
     async fn still_stuck(&mut self, before: &[(u64, u64)]) {
         assert_eq!(self.stuck_watches().await, before, "the ten stayed where they were");
     }
 
-    /// Writes at an even pace and waits until everybody has seen everything.
+    /// Writes at an even pace and waits until all watchers have received everything.
     async fn write(&mut self) {
         let path = format!("{}/subject", config_maps("default"));
         let payload = "x".repeat(1000);

@@ -36,7 +36,7 @@ impl Cluster {
         let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
         let client = listwatch::kube::client(config)?;
         match client.apiserver_version().await {
-            // Whoever answers is there, even if it does not tell its version.
+            // Any response shows that the server exists, even without a version.
             Ok(_) | Err(kube::Error::Api(_) | kube::Error::SerdeError(_)) => Ok((client, namespace)),
             Err(error) => {
                 let url = url.trim_end_matches('/');

@@ -125,7 +125,7 @@ async fn get<T: serde::de::DeserializeOwned>(client: &kube::Client, path: &str) 
     })
 }
 
-/// Prints versions, newest first. Memory is that of all versions asked for, since each line compares two.
+/// Prints versions, newest first. All requested versions are held in memory, since each line compares two.
 pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let (client, query) = arguments.object.open().await?;
     let (mut versions, mut next) = (Vec::new(), String::new());
@@ -220,7 +220,7 @@ fn present<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<Value>, 
     Value::deserialize(input).map(Some)
 }
 
-/// Returns true for what changes with every write: it is in the patch, and would only be in the way of a reader.
+/// Returns true for fields that change with every write; they are part of the patch and only distract a reader.
 fn is_bookkeeping(operation: &DiffOperation) -> bool {
     operation.path == "/metadata/resourceVersion" || operation.path.starts_with("/metadata/managedFields")
 }
@@ -258,7 +258,7 @@ mod tests {
         assert!(line(&gone, Some(&two)).contains(" alice "));
     }
 
-    /// A patch says what is new, but not what was there before; the one that leads back does.
+    /// A patch has the new values but not the old ones; the reverse patch has those.
     #[test]
     fn a_difference_shows_old_and_new() {
         let one = |value: Value| serde_json::from_value::<DiffOperation>(value).unwrap();

@@ -115,7 +115,7 @@ pub(crate) async fn run(arguments: InformArguments) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Flushed per event: the output is for people who watch it, or for scripts that wait for a line.
+/// Flushed per event, for interactive use and for scripts that wait for a line.
 fn print(event: &Event) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{event}")?;

@@ -1,8 +1,8 @@
 //! `listwatch list`, `watch`, `retry-watch` and `inform`: the library's pager, retrying watch and informer, on any
-//! Kubernetes API server; `history` and `diff`: what a listwatch server keeps of the past.
+//! Kubernetes API server; `history` and `diff`: the past versions that a listwatch server keeps.
 //!
-//! Each is as short as a program of your own would be: read them as examples. What they share is here: the cluster
-//! ([`Cluster`]), the collection ([`Selection`]) and how an object is printed ([`PrintForm`]).
+//! They are short enough to read as examples of the library. Their shared parts are here: the cluster ([`Cluster`]),
+//! the collection ([`Selection`]) and how an object is printed ([`PrintForm`]).
 
 mod changes;
 mod cluster;
@@ -163,7 +163,7 @@ impl TypeMeta {
 
 /// Waits for an interrupt: the way people end what runs until it is ended.
 pub(crate) async fn interrupted() {
-    // If there is no way to hear of signals, the default action of the signal ends the program anyway.
+    // If signals cannot be handled, the default action of the signal ends the program anyway.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

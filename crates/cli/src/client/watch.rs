@@ -1,4 +1,4 @@
-//! `listwatch watch` and `retry-watch`: the changes of a collection, through any break of the connection.
+//! `listwatch watch` and `retry-watch`: the changes of a collection; the watch is resumed when the connection breaks.
 //!
 //! By default each line names the changed fields, so the last version of every object is kept in memory, encoded. With
 //! `-o name` or `-o json` nothing is kept. Lines are written out when no event waits: a busy collection costs one system call
@@ -72,7 +72,7 @@ pub(crate) async fn run(arguments: WatchArguments) -> anyhow::Result<ExitCode> {
     follow(source, since, printer).await
 }
 
-/// Watches from a resourceVersion, for scripts that know where they ended.
+/// Watches from a resourceVersion, for scripts that keep the last one they have processed.
 pub(crate) async fn run_from(arguments: FromArguments) -> anyhow::Result<ExitCode> {
     let (source, kind) = arguments.selection.source().await?;
     follow(Arc::new(source), Revision(arguments.from), Printer::new(arguments.output, kind)).await
@@ -83,7 +83,7 @@ pub(crate) async fn run_from(arguments: FromArguments) -> anyhow::Result<ExitCod
 ///
 /// # Errors
 ///
-/// 410 from the server: the version to continue from is gone, and beginning anew would hide changes.
+/// 410 from the server: the version to continue from has expired, and starting over would hide changes.
 async fn follow(
     source: Arc<dyn ListerWatcher>,
     since: Revision,
@@ -114,7 +114,7 @@ async fn follow(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints events; with [`WatchOutput::Changes`] it remembers the last version of each object.
+/// Prints events; with [`WatchOutput::Changes`] it keeps the last version of each object.
 struct Printer {
     output: WatchOutput,
     kind: TypeMeta,

@@ -1,9 +1,9 @@
 //! The parts of the demo: writers, a plain watch, two handlers, a controller.
 //!
-//! They use the public API of the libraries only, so the file can be read as an example. Each writer has objects of its
-//! own, and the time of sending travels inside the object, so that latency is measured end to end with one clock. The
-//! controller writes with the resourceVersion of its cache: a conflict means that a newer wish has come, whose event
-//! brings the key back. Everything that an actor sees is recorded for `verdict`.
+//! They use the public API of the libraries only, so the file can be read as an example. No two writers share an
+//! object, and each object contains its time of sending, so that latency is measured end to end with one clock. The
+//! controller writes with the resourceVersion of its cache: a conflict means that the object has changed since, and the
+//! event of that change queues the key again. All responses and events are recorded for `verdict`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,48 +31,48 @@ const TEXT_LINES: usize = 50;
 /// The last desired state, by key, and every acknowledgement.
 /// Grows with the run, because the verdict needs all of it.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct WrittenValues {
     pub(crate) last: BTreeMap<ObjectKey, String>,
     pub(crate) acknowledged: Vec<Acknowledged>,
 }
 
-/// Writes wishes at the asked rate until the time is over, by several writers with keys of their own.
+/// Writes desired values at the requested rate until the time is over, by several writers with separate keys.
 ///
 /// The pace is one interval per writer, which catches up after a slow write, so the rate is kept as long as the
 /// server can keep it.
-pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<Wishes> {
+pub(crate) async fn write_all(demo: &Demo) -> anyhow::Result<WrittenValues> {
     let DemoArguments { seconds, rate, writers: count, objects, .. } = demo.arguments;
     let deadline = tokio::time::Instant::now() + Duration::from_secs(seconds);
     let mut writers = JoinSet::new();
     for writer in 0..count {
         let (raw, collection, counters) = (demo.raw.clone(), demo.collection.clone(), demo.counters.clone());
-        // Wishes are dealt out in turn; with a multiple of the writers, so are objects, and nobody shares one.
+        // Writes are assigned round-robin; with a multiple of the writers, no two of them share an object.
         let objects = objects.next_multiple_of(count);
         writers.spawn(async move {
-            let mut wishes = Wishes::default();
+            let mut values = WrittenValues::default();
             let mut pace = tokio::time::interval(Duration::from_secs_f64(f64::from(count) / f64::from(rate)));
-            for wish in (writer..).step_by(count as usize) {
+            for value in (writer..).step_by(count as usize) {
                 pace.tick().await;
                 if tokio::time::Instant::now() >= deadline || !counters.is_writing() {
                     break;
                 }
-                let name = format!("wish-{}", wish % objects);
-                wishes.write(&raw, &collection, &counters, &name, wish).await?;
+                let name = format!("object-{}", value % objects);
+                values.write(&raw, &collection, &counters, &name, value).await?;
             }
-            anyhow::Ok(wishes)
+            anyhow::Ok(values)
         });
     }
-    let mut all = Wishes::default();
-    while let Some(wishes) = writers.join_next().await {
-        let wishes = wishes??;
-        all.last.extend(wishes.last);
-        all.acknowledged.extend(wishes.acknowledged);
+    let mut all = WrittenValues::default();
+    while let Some(values) = writers.join_next().await {
+        let values = values??;
+        all.last.extend(values.last);
+        all.acknowledged.extend(values.acknowledged);
     }
     demo.counters.end_writing();
     Ok(all)
 }
 
-impl Wishes {
+impl WrittenValues {
     /// Writes an object and records what the server acknowledged, which is later compared with the store's log.
     async fn write(
         &mut self,
@@ -80,13 +80,13 @@ impl Wishes {
         at: &TestCollection,
         counters: &DemoCounters,
         name: &str,
-        wish: u32,
+        value: u32,
     ) -> anyhow::Result<()> {
         let key = ObjectKey::namespaced(at.namespace(), name);
         let body = json!({
             "kind": "ConfigMap", "apiVersion": "v1",
             "metadata": {"name": name, "namespace": at.namespace(), "labels": {LABEL: "yes"}},
-            "data": {"wish": wish.to_string(), "sent": counters.now().to_string(), "text": TEXT.repeat(TEXT_LINES)},
+            "data": {"desired": value.to_string(), "sent": counters.now().to_string(), "text": TEXT.repeat(TEXT_LINES)},
         });
         let answer = if self.last.contains_key(&key) {
             raw.done(Method::PUT, &format!("{}/{name}", at.path()), Some(&body)).await?
@@ -94,7 +94,7 @@ impl Wishes {
             raw.done(Method::POST, &at.path(), Some(&body)).await?
         };
         counters.written.fetch_add(1, Ordering::Relaxed);
-        self.last.insert(key.clone(), wish.to_string());
+        self.last.insert(key.clone(), value.to_string());
         self.acknowledged.push(Acknowledged { key, object: Seen::from_object(answer) });
         Ok(())
     }
@@ -146,11 +146,11 @@ pub(crate) async fn end_of_watch(
     Ok(watch)
 }
 
-/// The quick handler: notes what it is told, and queues the key.
+/// The quick handler: records the event, and queues the key.
 pub(crate) fn quick(demo: &Demo) -> impl FnMut(&Event<Value>) + Send + use<> {
     let (counters, queue) = (demo.counters.clone(), demo.queue.clone());
     move |event| {
-        if let Some(object) = event.object().filter(|object| !is_fulfilled(object)) {
+        if let Some(object) = event.object().filter(|object| !is_reconciled(object)) {
             if let Some(sent) = data(object, "sent").and_then(|text| text.parse().ok()) {
                 counters.record_latency(sent);
             }
@@ -161,7 +161,7 @@ pub(crate) fn quick(demo: &Demo) -> impl FnMut(&Event<Value>) + Send + use<> {
     }
 }
 
-/// The slow handler: takes its time over each event, and delays nobody but itself.
+/// The slow handler: sleeps for each event, which delays no other handler.
 pub(crate) fn slow(demo: &Demo) -> impl FnMut(Event<Value>) -> tokio::time::Sleep + Send + use<> {
     let (counters, pause) = (demo.counters.clone(), Duration::from_millis(demo.arguments.slow));
     move |event| {
@@ -170,7 +170,7 @@ pub(crate) fn slow(demo: &Demo) -> impl FnMut(Event<Value>) -> tokio::time::Slee
     }
 }
 
-/// The controller: fulfils the wish that the cache holds under a key.
+/// The controller: reconciles the desired value of the cached object.
 ///
 /// Four workers: enough to show that one key is never handled by two at once.
 pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
@@ -178,42 +178,42 @@ pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
     let store = demo.informer.store().clone();
     Runner::new(move |job: Job<ObjectKey>| {
         let (raw, at, counters, store) = (raw.clone(), at.clone(), counters.clone(), store.clone());
-        async move { fulfil(&raw, &at, &counters, &store, &job.key).await }
+        async move { reconcile(&raw, &at, &counters, &store, &job.key).await }
     })
     .workers(4)
     .start(&demo.queue)
 }
 
-/// Reconciles one object: copies the wish into `done`. A conflict is no error, because the event of the newer version
-/// brings the key back.
-async fn fulfil(
+/// Reconciles one object: copies the desired value into `done`. A conflict is no error, because the event of the newer
+/// version queues the key again.
+async fn reconcile(
     raw: &RawClient,
     at: &TestCollection,
     counters: &DemoCounters,
     store: &Store<Value>,
     key: &ObjectKey,
 ) -> Result<Outcome, RawError> {
-    let Some(object) = store.get(key).filter(|object| !is_fulfilled(object)) else {
+    let Some(object) = store.get(key).filter(|object| !is_reconciled(object)) else {
         return Ok(Outcome::Done);
     };
     let mut body: Value =
         serde_json::from_slice(object.json()).map_err(|error| RawError::Malformed(error.to_string()))?;
     if let Some(fields) = body.get_mut("data").and_then(Value::as_object_mut) {
-        fields.insert("done".into(), data(&object, "wish").unwrap_or_default().into());
+        fields.insert("done".into(), data(&object, "desired").unwrap_or_default().into());
     }
-    // The body carries the resourceVersion that the cache has: if there is a newer wish, the server refuses, and the event
-    // of that wish will bring the key back.
+    // The body has the resourceVersion of the cache: if there is a newer value, the server answers with a conflict, and
+    // the event of that value queues the key again.
     match raw.call(Method::PUT, &format!("{}/{}", at.path(), key.name()), Some(&body)).await? {
-        (status, _) if status.is_success() => counters.fulfilled.fetch_add(1, Ordering::Relaxed),
+        (status, _) if status.is_success() => counters.reconciled.fetch_add(1, Ordering::Relaxed),
         (StatusCode::CONFLICT, _) => counters.retried.fetch_add(1, Ordering::Relaxed),
         (status, answer) => return Err(RawError::Refused(status, answer)),
     };
     Ok(Outcome::Done)
 }
 
-/// Objects that the controller has written itself are fulfilled, which ends the cycle of its own events.
-pub(crate) fn is_fulfilled(object: &Object<Value>) -> bool {
-    data(object, "done").is_some_and(|done| data(object, "wish") == Some(done))
+/// Objects that the controller has written itself are done, which ends the cycle of its own events.
+pub(crate) fn is_reconciled(object: &Object<Value>) -> bool {
+    data(object, "done").is_some_and(|done| data(object, "desired") == Some(done))
 }
 
 pub(crate) fn data(object: &Object<Value>, field: &str) -> Option<String> {

@@ -14,17 +14,17 @@ use listwatch_testkit::history::handler::HandlerCall;
 /// Microseconds up to a minute, to three digits: a fixed 200 KB, however long the demo runs.
 const LONGEST: u64 = 60_000_000;
 
-/// The figures of the demo, shared by its actors and its screen. Atomics, so that showing them holds up nobody.
+/// The figures of the demo, shared by its actors and its screen. Atomics, so that showing them blocks no actor.
 #[derive(Debug)]
 pub(crate) struct DemoCounters {
     /// The zero of the demo's clock.
     begin: Instant,
-    /// Wishes that the server has acknowledged.
+    /// Writes of desired values that the server has acknowledged.
     pub(crate) written: AtomicU64,
     /// Events that the plain watch has received.
     pub(crate) delivered: AtomicU64,
-    /// Wishes that the controller has fulfilled.
-    pub(crate) fulfilled: AtomicU64,
+    /// Objects that the controller has reconciled.
+    pub(crate) reconciled: AtomicU64,
     /// Fulfilments that met a newer version and were tried again.
     pub(crate) retried: AtomicU64,
     /// Set by the deadline or by a key. Writers look at it before each write.
@@ -41,7 +41,7 @@ pub(crate) struct DemoCounters {
 #[derive(Debug)]
 struct Latency {
     all: Option<Histogram<u64>>,
-    /// Those since it was last asked for.
+    /// Those since the last reading.
     recent: Option<Histogram<u64>>,
 }
 
@@ -59,7 +59,7 @@ impl DemoCounters {
             begin: Instant::now(),
             written: AtomicU64::new(0),
             delivered: AtomicU64::new(0),
-            fulfilled: AtomicU64::new(0),
+            reconciled: AtomicU64::new(0),
             retried: AtomicU64::new(0),
             writing_ended: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -118,7 +118,7 @@ impl DemoCounters {
         }
     }
 
-    /// Ends the writing: its time is over, or somebody does not want to wait for that.
+    /// Ends the writing: its time is over, or it was interrupted.
     pub(crate) fn end_writing(&self) {
         self.writing_ended.store(true, Ordering::Release);
     }

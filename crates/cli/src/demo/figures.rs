@@ -51,7 +51,7 @@ pub(super) struct Figures {
     pub(super) slow_ms: u64,
     pub(super) waiting: usize,
     pub(super) in_work: usize,
-    pub(super) fulfilled: RatedCount,
+    pub(super) reconciled: RatedCount,
     pub(super) retried: u64,
     /// Bytes that the informer's watch has not got because it gets changes as deltas, in percent of what the plain watch has got.
     pub(super) saved_percent: Option<u64>,
@@ -92,7 +92,7 @@ impl Viewed {
             slow_ms: self.arguments.slow,
             waiting: self.queue.len(),
             in_work: self.queue.in_flight(),
-            fulfilled: count(&counters.fulfilled, before.fulfilled),
+            reconciled: count(&counters.reconciled, before.reconciled),
             retried: counters.retried.load(Ordering::Relaxed),
             // The informer ends before the picture does.
             saved_percent: self.saved_percent().await.or(before.saved_percent),
@@ -127,7 +127,7 @@ impl Figures {
         let (p50, p99) = self.latency;
         let spared = self.saved_percent.map_or_else(String::new, |saved| format!("  deltas spare {saved}%"));
         format!(
-            "{:>4.0} s  written {} ({:.0}/s)  delivered {} ({:.0}/s)  cached {}  quick {}  slow {}  queue {}  fulfilled {}  p50 {p50:.1?}  p99 {p99:.1?}{spared}\n",
+            "{:>4.0} s  written {} ({:.0}/s)  delivered {} ({:.0}/s)  cached {}  quick {}  slow {}  queue {}  reconciled {}  p50 {p50:.1?}  p99 {p99:.1?}{spared}\n",
             self.elapsed.as_secs_f64(),
             self.written.total,
             self.written.per_second,
@@ -137,7 +137,7 @@ impl Figures {
             self.quick.total,
             self.slow.total,
             self.waiting + self.in_work,
-            self.fulfilled.total,
+            self.reconciled.total,
         )
     }
 }

@@ -1,9 +1,9 @@
-//! `listwatch demo`: the way of every event through the whole system, live, and a verdict at the end.
+//! `listwatch demo`: a server, an informer and a controller in one process, shown live, with a verification at the end.
 //!
-//! A server, an informer with a quick and a slow handler, and a small controller on a work queue run in this process. Writers
-//! put wishes into ConfigMaps; the controller fulfils each one by writing again. Everything that happens is counted
-//! ([`counters`]), measured at intervals ([`figures`]), shown as a moving picture ([`screen`]) or as lines ([`show`]), and
-//! finally compared with the store's own log by the validators that the tests use ([`verdict`]). A broken promise is exit code 1.
+//! The informer has a quick and a slow handler; a small controller runs on a work queue. Writers set a desired value in
+//! ConfigMaps, and the controller reconciles each by writing it back. All writes and events are counted ([`counters`]),
+//! measured at intervals ([`figures`]), shown as a moving picture ([`screen`]) or as lines ([`show`]), and finally compared
+//! with the store's own log by the validators that the tests use ([`verdict`]). A violated guarantee leads to exit code 1.
 
 mod actors;
 mod counters;
@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::client::interrupted;
 use crate::terminal::{fitted, is_coloured, print};
-use actors::Wishes;
+use actors::WrittenValues;
 use counters::DemoCounters;
 
 /// The label of everything the demo writes; its informer asks for nothing else.
@@ -93,17 +93,17 @@ pub(crate) async fn run(arguments: DemoArguments) -> anyhow::Result<ExitCode> {
     quick.wait_synced().await;
     let controller = actors::controller(&demo);
 
-    let wishes = actors::write_all(&demo).await?;
-    let settled = tokio::time::timeout(PATIENCE, settle(&demo, &wishes)).await.is_ok();
+    let values = actors::write_all(&demo).await?;
+    let settled = tokio::time::timeout(PATIENCE, settle(&demo, &values)).await.is_ok();
     controller.shut_down().await;
     demo.informer.drain().await;
     let last = demo.server.engine().current().await?;
     let watch = actors::end_of_watch(watching, &demo.counters, last).await?;
     demo.counters.finish();
     quitting.abort();
-    // The terminal is given back, and a reader that has gone ends the demo here.
+    // The terminal is restored; a closed pipe ends the demo here.
     picture.await??;
-    let verdict = verdict::reach(&demo, first, watch, &wishes, settled).await?;
+    let verdict = verdict::reach(&demo, first, watch, &values, settled).await?;
     print(fitted(&verdict.text(begin.elapsed(), is_coloured(&std::io::stdout()))))?;
     Ok(if verdict.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -120,7 +120,7 @@ impl Demo {
             raw: server.raw()?,
             collection: TestCollection::core("configmaps", "default"),
             informer: SharedInformer::new(source),
-            queue: Queue::new(workqueue::Options::new().name("wishes")),
+            queue: Queue::new(workqueue::Options::new().name("values")),
             counters: Arc::new(DemoCounters::new()),
             server,
         })
@@ -139,10 +139,10 @@ impl Demo {
     }
 }
 
-/// Waits until the controller has fulfilled every wish and the cache has seen it.
-/// Polls, and has no bound of its own: the caller gives up after [`PATIENCE`].
-async fn settle(demo: &Demo, wishes: &Wishes) {
-    while !verdict::unfulfilled(demo, wishes).is_empty()
+/// Waits until the controller has reconciled every object and the cache has the result. Polls without a bound: the
+/// caller gives up after [`PATIENCE`].
+async fn settle(demo: &Demo, values: &WrittenValues) {
+    while !verdict::unreconciled(demo, values).is_empty()
         || !demo.queue.is_empty()
         || demo.queue.in_flight() > 0
     {

@@ -1,4 +1,4 @@
-//! The picture of the demo: one row per station on the way of an event, moving dots, latencies below.
+//! The screen of the demo: one row per stage that an event passes, moving dots, latencies below.
 //!
 //! It draws a [`DemoTrail`] and reads nothing else, so that it can be tested with made-up figures. The distance of the
 //! dots is logarithmic in the rate: one event per second and ten thousand must both be visible. The layout gives up
@@ -16,8 +16,8 @@ use ratatui::widgets::{Block, Paragraph, Sparkline, Wrap};
 use super::figures::Figures;
 
 pub(super) const TITLE: &str = "listwatch demo: a server, an informer and a controller in this process";
-pub(super) const LEGEND: &str = "Writers put wishes into ConfigMaps. The store orders them, a watch delivers them, the informer caches them and calls \
-     handlers, a worker fulfils each wish by writing again. At the end, what each part recorded is compared with the store's log.";
+pub(super) const LEGEND: &str = "Writers set desired values in ConfigMaps. The store orders the writes, a watch delivers them, the informer caches them and calls \
+     handlers, a worker reconciles each object by writing again. At the end, the records of all parts are compared with the store's log.";
 
 /// Measurements kept for the plots.
 const KEPT: usize = 240;
@@ -37,7 +37,7 @@ impl DemoTrail {
         self.kept.back().unwrap_or(&self.none)
     }
 
-    /// Forgets the oldest figures beyond the width of the plots.
+    /// Drops the oldest figures beyond the width of the plots.
     pub(super) fn push(&mut self, figures: Figures) {
         if self.kept.len() == KEPT {
             self.kept.pop_front();
@@ -49,7 +49,7 @@ impl DemoTrail {
 /// Title, colour and value of a plot.
 type DemoPlot = (&'static str, Color, fn(&Figures) -> u64);
 
-/// A station on the way of an event.
+/// A stage that an event passes.
 struct Station {
     name: &'static str,
     colour: Color,
@@ -59,7 +59,7 @@ struct Station {
     detail: String,
 }
 
-/// One screen: the way of a change from top to bottom, then two plots.
+/// One screen: the stages of a change from top to bottom, then two plots.
 pub(super) fn draw(frame: &mut Frame<'_>, trail: &DemoTrail, tick: u32, coloured: bool) {
     let figures = trail.last();
     let stations = stations(figures);
@@ -84,7 +84,7 @@ fn style(colour: Color, coloured: bool) -> Style {
     if coloured { Style::new().fg(colour) } else { Style::new() }
 }
 
-/// The first line: what this is, and how long it goes on.
+/// The first line: a title and the remaining time.
 fn heading(figures: &Figures, coloured: bool) -> Paragraph<'static> {
     let state = if figures.left.is_zero() {
         "writers have ended; waiting for the rest".to_owned()
@@ -111,7 +111,7 @@ fn stations(figures: &Figures) -> [Station; 8] {
     let station = |name, colour, (value, rate), detail: String| Station { name, colour, value, rate, detail };
     let (p50, p99) = figures.latency;
     [
-        station("writers", Color::Yellow, count(figures.written), "wishes written".into()),
+        station("writers", Color::Yellow, count(figures.written), "desired values written".into()),
         station("store", Color::Magenta, count(figures.revision), "revision: one order of all writes".into()),
         station("watch", Color::Blue, count(figures.delivered), watched(figures)),
         station(
@@ -130,19 +130,19 @@ fn stations(figures: &Figures) -> [Station; 8] {
             "slow handler",
             Color::Red,
             count(figures.slow),
-            format!("events, {} ms each; it delays itself only", figures.slow_ms),
+            format!("events, {} ms each; delays no other handler", figures.slow_ms),
         ),
         station(
             "work queue",
             Color::Yellow,
             (grouped(figures.waiting as u64), figures.quick.per_second),
-            format!("keys wait, each once; {} in work", figures.in_work),
+            format!("keys waiting, each once; {} in work", figures.in_work),
         ),
         station(
             "worker ↺",
             Color::Yellow,
-            count(figures.fulfilled),
-            format!("wishes fulfilled, {} overtaken by newer ones", figures.retried),
+            count(figures.reconciled),
+            format!("objects reconciled, {} conflicts with newer values", figures.retried),
         ),
     ]
 }

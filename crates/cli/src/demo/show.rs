@@ -60,7 +60,7 @@ fn quit_pressed() -> std::io::Result<bool> {
     Ok(interrupted || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc))
 }
 
-/// Prints a line per second. A reader that has gone ends the writing, and the demo.
+/// Prints a line per second. A closed pipe ends the writing, and the demo.
 async fn lines(viewed: &Viewed) -> anyhow::Result<()> {
     let result = print_lines(viewed).await;
     if result.is_err() {

@@ -13,7 +13,7 @@ use listwatch::{ObjectKey, Revision};
 use listwatch_testkit::history::{Frame, Seen, Violation, Watch, handler};
 
 use super::Demo;
-use super::actors::{self, Wishes};
+use super::actors::{self, WrittenValues};
 use super::counters::DemoHandler;
 use super::screen::grouped;
 
@@ -43,13 +43,13 @@ pub(crate) async fn reach(
     demo: &Demo,
     first: Revision,
     watch: Watch,
-    wishes: &Wishes,
+    values: &WrittenValues,
     settled: bool,
 ) -> anyhow::Result<DemoVerdict> {
     let truth = demo.collection.truth(demo.server.engine().as_ref(), first).await?;
     let mut server = demo.collection.state(&demo.raw).await?;
     server.retain(|_, seen| watch.filter.matches(&seen.key, &seen.content));
-    let mut broken = texts(truth.check_acknowledged(&wishes.acknowledged));
+    let mut broken = texts(truth.check_acknowledged(&values.acknowledged));
     broken.extend(texts(watch.check(&truth)));
     broken.extend(differing(demo, &server));
     let mut facts = vec![
@@ -57,7 +57,7 @@ pub(crate) async fn reach(
             "nothing was lost",
             format!(
                 "{} writes were acknowledged, and the store's log has every one",
-                grouped(wishes.acknowledged.len() as u64)
+                grouped(values.acknowledged.len() as u64)
             ),
         ),
         fact(
@@ -77,17 +77,15 @@ pub(crate) async fn reach(
         broken.extend(handler::check(&history, &server).iter().map(|rule| format!("{name} handler: {rule}")));
         facts.push(fact(about, format!("the {name} one was called {} times", grouped(history.len() as u64))));
     }
-    broken.extend(
-        unfulfilled(demo, wishes).into_iter().map(|key| format!("the wish of {key} was not fulfilled")),
-    );
+    broken.extend(unreconciled(demo, values).into_iter().map(|key| format!("{key} was not reconciled")));
     if !settled {
         broken.push("the controller did not come to rest in time".into());
     }
-    let fulfilled = demo.counters.fulfilled.load(Ordering::Relaxed);
+    let reconciled = demo.counters.reconciled.load(Ordering::Relaxed);
     let retried = demo.counters.retried.load(Ordering::Relaxed);
     facts.push(fact("the work got done", format!(
-        "the controller fulfilled the last wish of each object; {} writes of its own, {} overtaken by newer wishes",
-        grouped(fulfilled),
+        "the controller reconciled the last value of each object, with {} writes and {} conflicts with newer values",
+        grouped(reconciled),
         grouped(retried)
     )));
     Ok(DemoVerdict { facts, broken, latency: (demo.counters.latency(0.5), demo.counters.latency(0.99)) })
@@ -111,13 +109,13 @@ fn differing(demo: &Demo, server: &BTreeMap<ObjectKey, Seen>) -> Option<String> 
     })
 }
 
-/// The keys whose last wish the cache does not show as fulfilled.
-pub(crate) fn unfulfilled(demo: &Demo, wishes: &Wishes) -> Vec<ObjectKey> {
+/// The keys whose last desired value is not reconciled in the cache.
+pub(crate) fn unreconciled(demo: &Demo, values: &WrittenValues) -> Vec<ObjectKey> {
     let store = demo.informer.store();
-    let done = |key: &ObjectKey, wish: &String| {
-        store.get(key).and_then(|object| actors::data(&object, "done")).as_ref() == Some(wish)
+    let done = |key: &ObjectKey, value: &String| {
+        store.get(key).and_then(|object| actors::data(&object, "done")).as_ref() == Some(value)
     };
-    wishes.last.iter().filter(|(key, wish)| !done(key, wish)).map(|(key, _)| key.clone()).collect()
+    values.last.iter().filter(|(key, value)| !done(key, value)).map(|(key, _)| key.clone()).collect()
 }
 
 impl DemoVerdict {

@@ -47,7 +47,7 @@ impl Logging {
         let filter: Targets = directives(&self.log).parse().context("--log")?;
         let lines = tracing_subscriber::fmt::layer()
             .with_writer(std::io::stderr)
-            // It would be written to stderr, too, and panic if nobody reads that.
+            // It would be written to stderr, too, and panic if that is closed.
             .log_internal_errors(false)
             .with_ansi(is_coloured(&std::io::stderr()));
         let logs = tracing_subscriber::registry().with(filter);
@@ -59,7 +59,8 @@ impl Logging {
     }
 }
 
-/// A bare level is that of our own crates, whose names all begin the same; other directives are taken as they stand.
+/// A bare level applies to this project's crates, whose names have a common prefix; other directives are used as they
+/// are.
 fn directives(asked: &str) -> String {
     let own = |directive: &str| match directive.parse::<tracing_subscriber::filter::LevelFilter>() {
         Ok(_) => format!("listwatch={directive}"),

@@ -1,8 +1,8 @@
-//! `listwatch serve`: from flags to a running server, and to its orderly end.
+//! `listwatch serve`: starts a server from flags, and shuts it down on a signal.
 //!
-//! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created,
-//! and [`DirectoryCleanup`] takes away what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`] sets up logs;
-//! `--config` is expanded before flags are parsed (`config_file.rs`).
+//! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created, and
+//! [`DirectoryCleanup`] removes what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`]
+//! sets up logs; `--config` is expanded before flags are parsed (`config_file.rs`).
 
 mod bind;
 mod descriptors;
@@ -34,7 +34,7 @@ const KUBECONFIG: &str = "admin.kubeconfig";
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  listwatch serve\n  listwatch serve --memory --bind 127.0.0.1:0 --kubeconfig-out kubeconfig\n  listwatch serve --bind :6443 --data-dir /var/lib/listwatch --tls-san api.example.com\n  listwatch serve --config /etc/listwatch.yaml\n\nSIGTERM and SIGINT end it in good order, with exit code 0; a second signal ends it at once."
+    after_help = "Examples:\n  listwatch serve\n  listwatch serve --memory --bind 127.0.0.1:0 --kubeconfig-out kubeconfig\n  listwatch serve --bind :6443 --data-dir /var/lib/listwatch --tls-san api.example.com\n  listwatch serve --config /etc/listwatch.yaml\n\nSIGTERM and SIGINT shut it down gracefully, with exit code 0; a second signal ends it at once."
 )]
 pub(crate) struct ServeArguments {
     #[command(flatten)]
@@ -56,7 +56,7 @@ pub(crate) struct ServeArguments {
     logging: logging::Logging,
 }
 
-/// Where the server is found. Headings of clap hold for everything after them, so that each group is a struct of its own.
+/// Addresses. A heading of clap applies to everything after it, so each group is a separate struct.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Serving")]
 struct Listen {
@@ -68,11 +68,11 @@ struct Listen {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Where to write the admin kubeconfig; otherwise it is in the data directory
+    /// Path of the admin kubeconfig to write; by default it is in the data directory
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
 
-    /// Percent of the processors that one user's requests may use while other users are there; 100 does not limit it
+    /// Percent of the CPU time that one user's requests may use while other users are active; 100 means no limit
     #[arg(long, value_name = "PERCENT", default_value_t = RequestLimits::default().user_processor_percent, value_parser = clap::value_parser!(u32).range(1..=100))]
     max_user_cpu_percent: u32,
 
@@ -109,7 +109,7 @@ impl Admission {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Lifecycle")]
 struct Lifecycle {
-    /// Do not write the namespaces, roles and the Service that every cluster has
+    /// Do not create the bootstrap objects: namespaces, RBAC roles, the `kubernetes` Service
     #[arg(long)]
     no_first_objects: bool,
 
@@ -117,7 +117,7 @@ struct Lifecycle {
     #[arg(long)]
     no_namespace_deletion: bool,
 
-    /// Do not delete objects whose owners are gone
+    /// Do not delete objects whose owners no longer exist
     #[arg(long)]
     no_garbage_collection: bool,
 
@@ -174,14 +174,14 @@ pub(crate) async fn run(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
         () = signals.wait() => {}
         task = handle.failed() => {
             note(format_args!("error: {task} has ended, which the server cannot go on without; the log says why"));
-            // What is left of it may hang: nothing more is waited for than the store.
+            // The remaining tasks may hang; only the store is waited for.
             let _ = tokio::time::timeout(LAST_WORDS, handle.shutdown()).await;
             return Ok(ExitCode::FAILURE);
         }
     }
     let stopping = Instant::now();
     tracing::info!("stopping: no new requests; open watches end");
-    // A second signal means that somebody does not want to wait for clients to read what they still get.
+    // A second signal ends the wait for open responses.
     tokio::select! {
         () = handle.shutdown() => tracing::info!(took_ms = stopping.elapsed().as_millis() as u64, "stopped"),
         () = signals.wait() => tracing::warn!("stopped at once after a second signal"),
@@ -214,7 +214,8 @@ impl ServeArguments {
     fn check(&self) -> anyhow::Result<()> {
         self.admission.options().check()?;
         self.security.check(self.listen.bind)?;
-        // Only a look: the server takes the address itself. Whoever is quicker in between still gets a clear message.
+        // Only a check: the server binds the address itself. If another process takes it in between, the error is still
+        // clear.
         std::net::TcpListener::bind(self.listen.bind).with_context(|| self.cannot_listen())?;
         Ok(())
     }
@@ -255,7 +256,8 @@ impl ServeArguments {
         })
     }
 
-    /// Writes the admin kubeconfig where it was asked for, else beside the data, else where it goes away with the server.
+    /// Writes the admin kubeconfig to the requested path, else beside the data, else to a temporary file that is removed
+    /// with the server.
     fn write_kubeconfig(&self, handle: &Handle) -> anyhow::Result<Kubeconfig> {
         let content = handle.admin_kubeconfig();
         let (path, temporary) = match (&self.listen.kubeconfig_out, self.store.directory()) {
@@ -323,7 +325,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// From now on signals are ours: one that comes during the start ends it in good order too.
+    /// Installs the signal handlers: a signal during the start ends it gracefully, too.
     fn listen() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }

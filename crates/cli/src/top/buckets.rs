@@ -37,9 +37,9 @@ impl Buckets {
         }
     }
 
-    /// Estimates a quantile of what was counted since an earlier reading, by linear interpolation within a bucket, as
+    /// Estimates a quantile of the samples since an earlier reading, by linear interpolation within a bucket, as
     /// `histogram_quantile` of Prometheus does, except in the lowest bucket: kube-apiserver's ends at 5 ms, and half of that
-    /// would be nobody's latency. `None` if nothing was counted, or if the counters began anew.
+    /// would be misleading. `None` if nothing was counted, or if the counters were reset.
     pub(super) fn quantile_since(&self, before: &Self, q: f64) -> Option<BucketQuantile> {
         let old = |bound: f64| before.0.iter().find(|(b, _)| *b == bound).map_or(0.0, |(_, count)| *count);
         let counts = || self.0.iter().map(|(bound, count)| (*bound, (count - old(*bound)).max(0.0)));

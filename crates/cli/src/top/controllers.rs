@@ -37,7 +37,7 @@ pub(super) struct InformerFigures {
 }
 
 impl InformerFigures {
-    /// Events that were received and that some handler has yet to be told.
+    /// Events that were received and not yet delivered to every handler.
     pub(super) fn lag(&self) -> f64 {
         self.queued + self.backlog
     }

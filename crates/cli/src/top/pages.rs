@@ -1,6 +1,6 @@
 //! [`Pages`]: everything that `top` reads over HTTP.
 //!
-//! Credentials of the kubeconfig go to the API server alone, never to a metrics page of somebody else.
+//! Credentials of the kubeconfig go to the API server alone, never to other metrics pages.
 
 use std::time::{Duration, Instant};
 

@@ -173,7 +173,7 @@ impl TopTrail {
         Self { last: first, rates: VecDeque::new(), queues: Vec::new(), problem: None }
     }
 
-    /// Rates are differences of two readings; a counter that began anew gives none.
+    /// Rates are differences of two readings; a counter that was reset gives none.
     pub(super) fn push(&mut self, reading: TopReading) {
         let time = reading.at.duration_since(self.last.at);
         self.queues = queue_lines(&self.last.controllers, &reading.controllers, time);

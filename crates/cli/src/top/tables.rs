@@ -1,6 +1,6 @@
 //! The tables of `top`: columns, the width from which each is shown, and the cells of a row.
 //!
-//! On a narrow terminal the least telling columns go first: a name and its lag stay.
+//! On a narrow terminal the least important columns are left out first: the name and the lag stay.
 
 use super::buckets::BucketQuantile;
 use super::controllers::{InformerFigures, QueueLine};
@@ -144,7 +144,7 @@ fn queue(queue: &QueueLine) -> TableLine {
 mod tests {
     use super::*;
 
-    /// On 44 columns the names of the watched resources used to be gone, and the bytes sent were still there.
+    /// On 44 columns the names of the watched resources used to be left out before the bytes sent.
     #[test]
     fn a_narrow_terminal_keeps_the_name_and_the_lag() {
         for columns in [WATCHES, INFORMERS, QUEUES] {

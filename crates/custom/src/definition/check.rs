@@ -151,7 +151,7 @@ fn names(names: &Value) -> Vec<FieldError> {
         .collect();
     for name in ["plural", "singular", "kind", "listKind"] {
         let value = text(names, name).unwrap_or_default();
-        // Kinds are written as types are, the other names as they stand in paths.
+        // Kinds are written in camel case like types, the other names are path segments.
         let is_kind = matches!(name, "kind" | "listKind");
         let fits = if is_kind { is_label(&value.to_lowercase()) } else { is_label(value) };
         if !value.is_empty() && !fits {
@@ -205,7 +205,7 @@ fn version_names(versions: &[Value]) -> Vec<FieldError> {
             errors.push(FieldError::invalid(format!("spec.versions[{index}].name"), name, LABEL_RULE));
         }
     }
-    // kube-apiserver also keeps the first one's name in a field of its own.
+    // kube-apiserver also keeps the first one's name in a separate field.
     let first = versions.first().and_then(|version| text(version, "name")).unwrap_or_default();
     if !first.is_empty() && !is_label(first) {
         errors.push(FieldError::invalid("spec.version", first, LABEL_RULE));
@@ -323,7 +323,7 @@ mod tests {
         );
     }
 
-    /// A schema of 480 maps of maps overflowed the stack of the thread that read it, and the server was gone.
+    /// A schema of 480 nested maps overflowed the stack of the thread that parsed it and crashed the server.
     #[test]
     fn schemas_nest_no_deeper_than_can_be_read() {
         let nested = |levels: usize, wrap: &dyn Fn(Value) -> Value| {

@@ -25,7 +25,7 @@ const COLUMN_FORMATS: [&str; 8] =
 
 /// Returns the errors in the parts of a spec.
 ///
-/// The order is that of kube-apiserver: errors are compared as text by those who test against it.
+/// The order is that of kube-apiserver, because clients and tests compare the text.
 pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, version) in versions.iter().enumerate() {
@@ -185,7 +185,7 @@ fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The community's own groups are for what it has approved.
+/// Groups of the Kubernetes community (`*.k8s.io`, `*.kubernetes.io`) need an API approval annotation.
 ///
 /// Checked on create only, so that the groups of stored definitions stay usable.
 pub(super) fn approval(object: &Value) -> Option<FieldError> {

@@ -169,7 +169,7 @@ fn compile(
     (program.map(|program| CompiledRule { program, max_cost }), Some(expression))
 }
 
-/// Returns the type of field error that a rule's `reason` stands for; `Invalid` is the default.
+/// Returns the type of field error for a rule's `reason`; `Invalid` is the default.
 fn kind(reason: &str) -> FieldErrorKind {
     match reason {
         "FieldValueForbidden" => FieldErrorKind::Forbidden,

@@ -142,14 +142,14 @@ impl CostCheck {
         }
     }
 
-    /// Reports a rule that does not compile. Its text stands in the place of the value.
+    /// Reports a rule that does not compile. The error shows its text as the value.
     fn refuse(&mut self, path: String, rule: &ExpressionRule, why: &str) {
         let detail = format!("{}: {why}", rule.shown);
         self.errors.push(FieldError::invalid(path, Value::Null, detail).without_value());
     }
 
-    /// Counts a cost towards the whole schema, and remembers the most expensive rules to name them if the whole is too
-    /// much.
+    /// Adds a cost to that of the whole schema, and keeps the most expensive rules to name them if the total is too
+    /// high.
     fn cost(&mut self, name: &str, cost: u64, path: String) {
         self.total = self.total.saturating_add(cost);
         if cost > EXPRESSION_LIMIT {

@@ -34,7 +34,7 @@ pub(super) fn evaluate(root: &RuleNode, object: &Value, old: Option<&Value>) -> 
     walk.verdict
 }
 
-/// The parts whose equality decides whether an update is blamed for a broken rule.
+/// The values whose equality decides if a violation is an error of this update.
 ///
 /// An element of a list without keys has no old value of its own: the list around it decides.
 #[derive(Clone, Copy)]
@@ -78,7 +78,7 @@ impl<'a> Activation<'a> for RuleScope<'a> {
     }
 }
 
-/// One walk over an object: errors so far, and what is left of the budget.
+/// One walk over an object: errors so far, and the remaining budget.
 struct EvaluateWalk {
     verdict: RuleVerdict,
     budget: Budget,
@@ -137,10 +137,7 @@ impl EvaluateWalk {
                 return;
             }
             let before = node.list_keys.as_ref().and_then(|keys| known.get(&identity(item, keys)).copied());
-            let length = self.path.len();
-            self.path.push_str(&format!("[{index}]"));
-            self.node(child, item, before, ratchet.below(item, before));
-            self.path.truncate(length);
+            self.field(&format!("[{index}]"), child, item, before, ratchet);
         }
     }
 
@@ -167,7 +164,7 @@ impl EvaluateWalk {
         }
     }
 
-    /// Evaluates the rules of a field, with its step at the end of the path meanwhile.
+    /// Evaluates the rules of a field or element, with its step appended to the path for the duration.
     fn field<'a>(
         &mut self,
         step: &str,
@@ -355,7 +352,7 @@ fn rule_text(rule: &ExpressionRule) -> &str {
     if rule.message.is_empty() { rule.text.trim() } else { rule.message.trim() }
 }
 
-/// kube-apiserver's words for a rule without a message.
+/// kube-apiserver's message for a rule without one.
 fn default_message(rule: &ExpressionRule) -> String {
     match rule.message.is_empty() {
         true => format!("failed rule: {}", rule.text.trim()),

@@ -1,4 +1,4 @@
-//! `anyOf`, `oneOf`, `allOf` and `not`: a value held against alternatives.
+//! `anyOf`, `oneOf`, `allOf` and `not`: validation of a value against alternatives.
 //!
 //! An alternative is validated as if it were the whole schema, on the same count of steps. Ratcheting ends here:
 //! alternatives have no old value.

@@ -1,4 +1,4 @@
-//! The kind, its definition, and the ConfigMap that an object of it wants: what both operators share.
+//! The custom kind, its definition, and the ConfigMap that each object leads to; shared by both operators.
 
 use std::sync::atomic::AtomicU64;
 

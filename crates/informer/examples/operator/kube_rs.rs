@@ -1,6 +1,6 @@
-//! The operator with kube-rs's controller. kube-rs has no leader election and no growing delays per object: the former is
-//! ours, the latter is kept by hand. It reconciles as many objects at a time as ours does by default; without a limit, it would
-//! do all at once.
+//! The operator with kube-rs's controller. kube-rs has no leader election and no backoff per object: the former is taken from
+//! listwatch, the latter is kept by hand. It reconciles as many objects at a time as listwatch does by default; without a
+//! limit, it would reconcile all at once.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;

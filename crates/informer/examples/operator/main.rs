@@ -1,11 +1,11 @@
 //! One operator, written twice: with [`listwatch::Controller`] (`ours.rs`) and with kube-rs's (`kube_rs.rs`). For every
-//! `Greeting` it keeps a ConfigMap with the text, cleans up before a Greeting goes, retries what fails with growing delays,
-//! and works only while it leads.
+//! `Greeting` it keeps a ConfigMap with the text, cleans up before a Greeting is deleted, retries failures with backoff,
+//! and works only while it is the leader.
 //!
 //! `cargo run -p listwatch --example operator [kube-rs]`, then
 //! `kubectl create -f - <<< '{apiVersion: example.com/v1, kind: Greeting, metadata: {name: hi}, spec: {text: hello}}'`.
 //!
-//! It talks to whatever your kubeconfig names. Without a cluster, `cargo run --release -- serve --memory` starts a server
+//! It talks to the cluster of your kubeconfig. Without a cluster, `cargo run --release -- serve --memory` starts a server
 //! and prints the path of a kubeconfig to put into `KUBECONFIG`. `cargo xtask bench controller` measures both.
 
 mod greeting;

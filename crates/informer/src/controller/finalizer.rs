@@ -1,9 +1,9 @@
-//! Finalizers: cleaning up before an object may go.
+//! Finalizers: cleaning up before an object is removed.
 //!
-//! [`Controller::finalizer`](super::Controller::finalizer) sees to it that an object carries the finalizer before it is
-//! first reconciled, runs the clean-up once its deletion has been asked for, and takes the finalizer off when that has
-//! succeeded. What it writes goes through [`Finalizers`]: to a Kubernetes API server with [`KubeFinalizers`], to an
-//! [`InMemory`] collection in a test.
+//! [`Controller::finalizer`](super::Controller::finalizer) adds the finalizer to an object before it is first
+//! reconciled, runs the clean-up once its `deletionTimestamp` is set, and removes the finalizer when the clean-up has
+//! succeeded. It writes through [`Finalizers`]: to a Kubernetes API server with [`KubeFinalizers`], to an [`InMemory`]
+//! collection in a test.
 
 use std::fmt;
 
@@ -33,8 +33,8 @@ pub enum FinalizerError {
 /// was read: two controllers that each add their own finalizer would otherwise remove each other's.
 #[async_trait::async_trait]
 pub trait Finalizers: Send + Sync + 'static {
-    /// Replaces the finalizers of an object, if it is still the version that was read. An object that is gone has none,
-    /// which is no error.
+    /// Replaces the finalizers of an object, if it is still the version that was read. It is no error if the object no
+    /// longer exists.
     ///
     /// # Errors
     /// See [`FinalizerError`].
@@ -56,7 +56,7 @@ impl fmt::Debug for KubeFinalizers {
 }
 
 impl KubeFinalizers {
-    /// Writes finalizers of a type that knows its resource.
+    /// Writes finalizers of a statically typed resource.
     #[must_use]
     pub fn of<K: kube::Resource<DynamicType = ()>>(client: Client) -> Self {
         Self { client, resource: ApiResource::erase::<K>(&()) }

@@ -6,12 +6,12 @@
 //!  watched kinds ──────┘
 //! ```
 //!
-//! Events of all sources become keys of the reconciled kind, and for each key that is due the function is called with
-//! the object as the cache holds it: once per key at a time, as often as needed, whatever happened. All state is in the
-//! informers' stores; the controller keeps none of its own, so it can be tested by what it does to an in-memory source.
+//! Events of all sources become keys of the reconciled kind. For each key that is due, the function is called with the
+//! object in the cache, never concurrently for the same key. All state is in the informers' stores; the controller
+//! keeps none, so it can be tested by its effect on an in-memory source.
 //!
-//! Reading order: this file for the builder, `watched` for sources, [`predicate`] for what counts, [`finalizer`] for
-//! cleaning up, `run` for what happens then, `status` for how it does. It is not an informer
+//! Reading order: this file for the builder, `watched` for sources, [`predicate`] for event filters, [`finalizer`] for
+//! cleaning up, `run` for the reconcile loop, `status` for its counters. It is not an informer
 //! ([`informer`](crate::informer)), nor a client to write with (`kube::Api`).
 
 pub mod finalizer;
@@ -162,7 +162,7 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
         self.and_watches(Watched { informer: source.into_informer(), predicates: Vec::new(), map })
     }
 
-    /// Also reconciles the objects that `map` names when an object of another source changes. It is asked about the old
+    /// Also reconciles the objects that `map` names when an object of another source changes. It is called with the old
     /// and the new state.
     pub fn watches<I, M>(
         self,
@@ -183,8 +183,8 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
         self
     }
 
-    /// Runs `cleanup` before an object may go: the object gets this finalizer before it is first reconciled, and loses it
-    /// when its deletion was asked for and `cleanup` returned [`Outcome::Done`].
+    /// Runs `cleanup` before an object is removed: the object gets this finalizer before it is first reconciled, and
+    /// loses it when it is being deleted and `cleanup` returned [`Outcome::Done`].
     pub fn finalizer<F, E>(
         mut self,
         name: impl Into<String>,
@@ -203,7 +203,9 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
         self
     }
 
-    /// Calls a function with the key of an object that was deleted, in the place of a reconcile.
+    /// Calls a function with the key of an object that was deleted, in the place of a reconcile: to drop state that is kept by
+    /// key. Clean-up that must not be missed needs a [`finalizer`](Self::finalizer), because a controller that is not running
+    /// when the object is deleted never sees its key.
     pub fn on_deleted(mut self, deleted: impl Fn(&ObjectKey) + Send + Sync + 'static) -> Self {
         self.deleted = Some(Arc::new(deleted));
         self
@@ -228,7 +230,8 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
         self
     }
 
-    /// The time reconciles may go on after the controller was stopped. Default 30 s, the time that a pod has.
+    /// The time that reconciles may take after the controller was stopped. Default 30 s, the default grace period of a
+    /// Pod.
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.setup.bounds.grace = grace;
         self
@@ -249,7 +252,7 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
     }
 
     /// Lets tenants take turns: a flood of one delays the others by one object at most. `|key| key.namespace().to_owned()`
-    /// makes each namespace a tenant. Default: all objects stand in one line.
+    /// makes each namespace a tenant. Default: one queue for all objects.
     pub fn fair<T: Hash>(mut self, tenant: impl Fn(&ObjectKey) -> T + Send + 'static) -> Self {
         self.setup.queue = self.setup.queue.fair(tenant);
         self
@@ -262,8 +265,8 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
         self
     }
 
-    /// Reconciles only while it leads. The caches are filled and kept current meanwhile, so that work begins at once when
-    /// the lease is won. [`run`](Self::run) ends with [`ControllerError::LeadershipLost`] when it is lost.
+    /// Reconciles only while it is the leader. The caches are filled and kept up to date before, so that work begins at
+    /// once when the lease is acquired. [`run`](Self::run) ends with [`ControllerError::LeadershipLost`] when it is lost.
     pub fn leader_election<L: LeaseLock>(mut self, election: LeaderElection<L>) -> Self {
         self.setup.elect =
             Some(Box::new(move |stop, work| Box::pin(async move { election.run(&stop, work).await })));

@@ -88,10 +88,10 @@ impl<K> Deref for Reconcile<K> {
 pub(super) type Cleanup<K> =
     Box<dyn Fn(Reconcile<K>) -> BoxFuture<'static, Result<Outcome, BoxError>> + Send + Sync>;
 
-/// Called with the key of an object that is gone.
+/// Called with the key of an object that no longer exists.
 pub(super) type DeletedFunction = Arc<dyn Fn(&ObjectKey) + Send + Sync>;
 
-/// A finalizer and what it is for.
+/// A finalizer and its clean-up function.
 pub(super) struct Finalize<K> {
     pub(super) name: String,
     pub(super) finalizers: Box<dyn Finalizers>,
@@ -118,7 +118,7 @@ impl<K: Send + Sync + 'static> Finalize<K> {
         }
     }
 
-    /// Writes the list of finalizers under the condition that nobody else changed it.
+    /// Writes the list of finalizers under the condition that the object has not changed.
     async fn write(&self, object: &Object<K>, finalizers: Vec<String>) -> Result<(), BoxError> {
         let raw: Object<Raw> = object.clone().cast();
         Ok(self.finalizers.write(&raw, finalizers).await?)
@@ -331,7 +331,7 @@ async fn drain(running: Running<ObjectKey>, grace: Duration) -> Result<(), Contr
     drained.map_err(|unfinished| ControllerError::Unfinished(unfinished.keys.len()))
 }
 
-/// Ends on SIGTERM or Ctrl-C, as a Pod is asked to.
+/// Cancels `stop` on SIGTERM, which a Pod receives before it is killed, or Ctrl-C.
 async fn cancel_on_signal(stop: CancellationToken) {
     let signal = async {
         #[cfg(unix)]

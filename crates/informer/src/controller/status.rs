@@ -25,7 +25,7 @@ use crate::sync::Mutex;
 pub struct ControllerStatus {
     /// Its name.
     pub name: String,
-    /// True if it reconciles: its caches are filled, and it leads if it stands for election.
+    /// True if it reconciles: its caches have synced, and it is the leader if there is an election.
     pub active: bool,
     /// Reconciles that ended, however.
     pub reconciles: u64,
@@ -129,7 +129,7 @@ impl ControllerMonitor {
     }
 
     /// Waits until every event has become a key and every key that is due has been reconciled. For tests: with a paused
-    /// clock and an in-memory source it is exact, with a server it knows only of what has been received.
+    /// clock and an in-memory source it is exact, with a server it only covers events that have been received.
     pub async fn idle(&self) {
         let mut quiet = 0;
         while quiet < 3 {

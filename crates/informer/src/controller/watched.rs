@@ -87,7 +87,7 @@ pub(super) struct Watched<J> {
     pub(super) map: MapFunction<J>,
 }
 
-/// A source whose type only it knows.
+/// A source with its object type erased.
 pub(super) trait AnyWatched: Send + Sync {
     /// Adds the handler and starts the informer, unless it was started.
     fn begin(self: Box<Self>, queue: &Queue<ObjectKey>, controller: &str) -> Result<Begun, InformerError>;
@@ -99,7 +99,7 @@ pub(super) struct Begun {
     pub(super) source: Arc<dyn AnyBegun>,
 }
 
-/// A source at work whose type only it knows.
+/// A started source with its object type erased.
 pub(super) trait AnyBegun: Send + Sync {
     /// Events that have not become keys yet.
     fn backlog(&self) -> usize;
@@ -146,7 +146,7 @@ impl<J: Send + Sync + 'static> AnyWatched for Watched<J> {
             keys_of(event, &map, &mut keys);
             let priority = priority_of(event);
             for key in keys.drain(..) {
-                // The queue has no bound and refuses only when it is shut down: then nobody works any more.
+                // The queue has no bound and refuses only when it is shut down: then no worker runs any more.
                 let _ = queue.add_with(key, (), priority);
             }
         };

@@ -22,7 +22,7 @@ use crate::object::Raw;
 struct Segment<K> {
     /// The keys in the order in which they first changed, each with the revision of that change.
     order: VecDeque<(ObjectKey, Revision)>,
-    /// At most three per key: what is there now, and before it how its predecessor went.
+    /// At most three per key: the present state, and before it the deletion of its predecessor.
     by_key: HashMap<ObjectKey, Vec<Delta<K>>, foldhash::fast::RandomState>,
     /// The last revision that was queued.
     highest: Option<Revision>,
@@ -78,7 +78,7 @@ impl<K> Segment<K> {
                 0
             }
             (_, _, delta) => {
-                // The story of a key that comes and goes is told from the last time it went.
+                // Of a key that is created and deleted repeatedly, only the deltas since the last deletion are kept.
                 let stale = deltas.len().saturating_sub(2);
                 deltas.drain(..stale);
                 deltas.push(delta);

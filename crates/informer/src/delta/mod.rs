@@ -23,17 +23,17 @@ pub use queue::{Closed, DeltaBatch, DeltaQueue, Form, QueueOptions};
 
 use crate::object::{Object, Raw};
 
-/// A change to a collection, as the reflector saw it.
+/// A change to a collection, as the reflector received it.
 ///
-/// Its effect is decided when it is applied: the store may know the object already, or never have had it. So a delta
-/// says what the server has, and only the events that follow from it say what has changed for a handler.
+/// Its effect is decided when it is applied: the store may have the object already, or may never have had it. So a
+/// delta is the server's state; only the events derived from it say what has changed for a handler.
 #[derive(Clone, Debug)]
 pub enum Delta<K = Raw> {
     /// The server said that the object appeared. Whether it is new is decided by the store.
     Added(Object<K>),
     /// The server said that the object changed.
     Updated(Object<K>),
-    /// The object is gone, this was its last state.
+    /// The object was deleted; this was its last state.
     Deleted(Object<K>),
     /// The object may not be cached (its transformation failed); what the cache has of it is stale.
     Rejected {
@@ -42,7 +42,7 @@ pub enum Delta<K = Raw> {
         /// Its resource version.
         revision: Revision,
     },
-    /// The whole content from now on, found by a list. What it does not name is gone, its final state unknown.
+    /// The whole content, from a list. Objects that are not in it were deleted, with their final state unknown.
     Replaced {
         /// Every object there is.
         objects: Vec<Object<K>>,
@@ -51,7 +51,7 @@ pub enum Delta<K = Raw> {
         /// The server's history went back: an object of the same version may have other content.
         restarted: bool,
     },
-    /// A resync: every object is delivered again to the handlers that asked for it.
+    /// A resync: every object is delivered again to the handlers with a resync period.
     SyncAll,
     /// Everything that was missed since a saved state has been received.
     Current,

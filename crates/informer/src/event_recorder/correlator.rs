@@ -1,8 +1,8 @@
 //! [`Correlator`]: decides which occurrences become events. Pure: the time is passed in, nothing is sent.
 //!
-//! The first of a kind is written at once, the second turns it into a series, and from then on it is counted and written
-//! now and then. Writes about one object are limited by a token bucket, so that a program gone wild does not flood the
-//! cluster; what it may not write it still counts where it can.
+//! The first occurrence of a kind is written at once, the second turns it into a series, and later ones are counted and
+//! written periodically. Writes about one object are limited by a token bucket, so that a faulty program does not flood
+//! the cluster; occurrences over the limit are still counted if their series exists.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +17,18 @@ use crate::lru::Lru;
 /// server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CorrelatorOptions {
-    /// The number of series that are followed; one more ends the one that has been quiet for longest. Default 4096.
+    /// The number of series that are tracked; beyond it the one that has been idle for longest ends. Default 4096.
     pub series_max: usize,
     /// A series ends when nothing of it has happened for this long. Default six minutes.
     pub series_idle: Duration,
-    /// The period in which a series that goes on is written. Default 30 minutes: events live for an hour.
+    /// The period in which a continuing series is written. Default 30 minutes, because events expire after an hour.
     pub heartbeat: Duration,
     /// So many writes about one object at once. Default 25.
     pub burst: u32,
     /// One more write per object in this time. Default five minutes.
     pub refill: Duration,
-    /// The number of objects that are limited one by one; one more forgets what the quietest has used up. Default 4096.
+    /// The number of objects with a rate limit of their own; beyond it the limit of the longest idle one is reset.
+    /// Default 4096.
     pub objects_max: usize,
 }
 
@@ -90,11 +91,11 @@ impl SeriesEntry {
 pub enum CorrelateResult {
     /// Create this event.
     Create(EventRecord),
-    /// Bring the series of this event up to date.
+    /// Update the series of this event.
     Extend(EventRecord),
-    /// Nothing for now: it is counted, and written later.
+    /// Nothing to write now: it is counted, and written later.
     Counted,
-    /// Nothing: there was too much about this object.
+    /// Nothing to write: the rate limit of this object is exceeded.
     Limited,
 }
 
@@ -106,7 +107,7 @@ pub struct Correlator {
     options: CorrelatorOptions,
     reporter: Arc<Reporter>,
     series: Lru<SeriesKey, SeriesEntry>,
-    /// When the bucket of each object will be full again: all that a token bucket needs to know.
+    /// The time at which the bucket of each object will be full again, which is the whole state of a token bucket.
     buckets: Lru<ObjectReference, Instant>,
     /// Series that were pushed out with something left to write.
     pushed_out: Vec<EventRecord>,
@@ -114,7 +115,7 @@ pub struct Correlator {
 }
 
 impl Correlator {
-    /// A correlator that has seen nothing. The reporter is written into every event.
+    /// A new correlator. The reporter is written into every event.
     #[must_use]
     pub fn new(reporter: Reporter, options: CorrelatorOptions) -> Self {
         Self {
@@ -127,8 +128,7 @@ impl Correlator {
         }
     }
 
-    /// Takes note of an occurrence and decides what is to be written. `now` is for the limits, `wall` is the time in
-    /// the event.
+    /// Records an occurrence and decides what to write. `now` is for the limits, `wall` is the time in the event.
     pub fn observe(&mut self, occurrence: Occurrence, now: Instant, wall: Timestamp) -> CorrelateResult {
         let key = SeriesKey::of(&occurrence);
         self.end_if_idle(&key, now);
@@ -157,8 +157,8 @@ impl Correlator {
         CorrelateResult::Create(record)
     }
 
-    /// The series that have to be brought up to date now: those that have ended, and those that go on for long. To be
-    /// called every minute or so.
+    /// Returns the series that have to be written now: those that have ended, and those that continue for longer than
+    /// the heartbeat. Call it about once a minute.
     pub fn tick(&mut self, now: Instant) -> Vec<EventRecord> {
         let mut due = std::mem::take(&mut self.pushed_out);
         // Every occurrence touches its series, so the longest idle is always the oldest.

@@ -51,7 +51,7 @@ pub struct ObjectReference {
 }
 
 impl ObjectReference {
-    /// Refers to an object of a type that knows its kind.
+    /// Refers to a statically typed object.
     pub fn of<K: Resource<DynamicType = ()>>(object: &K) -> Self {
         let meta = object.meta();
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
@@ -64,7 +64,8 @@ impl ObjectReference {
         }
     }
 
-    /// Refers to an object of a cache. Cached objects of built-in kinds do not say what they are, so it is asked here.
+    /// Refers to an object of a cache. Cached objects of built-in kinds have no `apiVersion` and `kind`, so they are
+    /// arguments.
     pub fn to<K>(api_version: &str, kind: &str, object: &crate::Object<K>) -> Self {
         Self {
             api_version: api_version.to_owned(),
@@ -182,7 +183,7 @@ impl EventRecord {
     ) -> Self {
         let regarding = &occurrence.regarding;
         let namespace = if regarding.namespace.is_empty() { "default" } else { &regarding.namespace };
-        // The time alone does not tell two events of one moment apart.
+        // The time alone does not distinguish two events of the same nanosecond.
         let suffix = format!(".{:x}{number:04x}", first.as_nanosecond());
         let end = regarding.name.floor_char_boundary(NAME_MAX.saturating_sub(suffix.len()));
         let stem = regarding.name.get(..end).unwrap_or_default().trim_end_matches(['.', '-']);

@@ -1,11 +1,11 @@
-//! An event recorder: tells people what a controller did to an object, as `kubectl describe` shows it.
+//! An event recorder: writes Kubernetes Events about an object, which `kubectl describe` shows.
 //!
 //! [`EventRecorder::record`] never waits and never fails: events are a convenience, and a program that is late or in trouble
 //! drops them and counts what it dropped. Repetitions become one event with a count, writes about one object are
 //! limited, and every queue has a bound.
 //!
-//! [`event`](Occurrence) is what is recorded, [`Correlator`] decides what is written, [`EventSink`] writes; this file
-//! is the task between them. Not here: reading events (they are objects like others), and the older `v1` events.
+//! [`Occurrence`] is the input, [`Correlator`] decides which occurrences are written, [`EventSink`] writes them; this
+//! file is the task between them. Not here: reading events (they are objects like others), and the older `v1` events.
 
 mod correlator;
 mod event;
@@ -28,7 +28,7 @@ pub use sink::{EventSink, KubeSink, SinkError};
 
 use crate::reflector::{Backoff, BackoffOptions};
 
-/// The period in which the correlator is asked for what is due.
+/// The period in which the correlator's due series are written.
 const TICK: Duration = Duration::from_secs(60);
 
 /// The bounds of an [`EventRecorder`]. Events are a convenience: they may be lost, and must not slow down or outlive
@@ -41,7 +41,7 @@ pub struct RecorderOptions {
     pub tries: u32,
     /// The time to wait between tries. Default one second, growing to ten.
     pub backoff: BackoffOptions,
-    /// The time [`EventRecorder::shut_down`] goes on writing what is left. Default five seconds.
+    /// The time that [`EventRecorder::shut_down`] may take to write the remaining events. Default five seconds.
     pub flush: Duration,
     /// The rules by which occurrences become events, series or nothing.
     pub correlator: CorrelatorOptions,
@@ -93,7 +93,7 @@ fn add(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Records events. Handles are cheap to clone; when the last one is dropped, what is left is written.
+/// Records events. Handles are cheap to clone; when the last one is dropped, the remaining events are written.
 ///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::Pod;
@@ -161,7 +161,7 @@ impl EventRecorder {
         }
     }
 
-    /// Writes what is left, counts of series included, within the [time](RecorderOptions::flush) it has.
+    /// Writes the remaining events, counts of series included, within [`RecorderOptions::flush`].
     pub async fn shut_down(&self) {
         self.stop.send_replace(true);
         self.queue.closed().await;
@@ -178,14 +178,14 @@ struct RecorderTask<S> {
 }
 
 impl<S: EventSink> RecorderTask<S> {
-    /// Writes what is queued until it is stopped, then what is left within the time that there is.
+    /// Writes queued events until it is stopped, then the remaining ones within the flush time.
     async fn run(mut self, mut queue: mpsc::Receiver<Occurrence>, mut stop: watch::Receiver<bool>) {
         {
             // Cut short wherever it is: the occurrence in hand is lost, the queue and the counts are not.
             let mut told = stop.clone();
             tokio::select! {
                 biased;
-                // An error means that all handles are gone; then the queue ends as well.
+                // An error means that all handles were dropped; then the queue ends as well.
                 Ok(_) = told.wait_for(|stop| *stop) => {}
                 () = self.work(&mut queue) => {}
             }
@@ -193,7 +193,7 @@ impl<S: EventSink> RecorderTask<S> {
         stop.mark_unchanged();
         let flush = self.options.flush;
         let _ = timeout(flush, self.finish(&mut queue)).await;
-        // Only now: whoever waits for the shut-down waits for the queue to close.
+        // Only now: `shut_down` waits for the queue to close.
         while queue.try_recv().is_ok() {
             add(&self.counters.dropped);
         }

@@ -70,7 +70,7 @@ impl KubeSink {
     }
 }
 
-/// Sorts a failure by what the recorder can do: create the event anew, give it up, or try again.
+/// Sorts a failure by what the recorder can do: create the event again, give it up, or try again.
 fn failed(error: kube::Error) -> SinkError {
     match error {
         kube::Error::Api(status) if status.code == 404 => SinkError::Gone,

@@ -151,7 +151,7 @@ fn two_events_of_one_moment_have_two_names() {
     assert_ne!(one.name, two.name);
 }
 
-/// Notes what is written, and fails as told.
+/// Records what is written, and fails as scripted.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<SinkState>>);
 

@@ -1,8 +1,8 @@
-//! [`InformerFactory`]: one informer per collection, however many ask for it.
+//! [`InformerFactory`]: one informer per collection, shared by all its users.
 //!
-//! Two parts of a program that need the same pods share one watch and one cache. What makes informers the same is
-//! their [`Scope`]: kind, namespaces and selectors. The factory keeps its informers alive, so a handler can be added
-//! without holding on to anything. [`InformerFactory::release_unused`] stops those that nobody else holds.
+//! Two parts of a program that need the same pods share one watch and one cache. Informers are identified by their
+//! [`Scope`]: kind, namespaces and selectors. The factory keeps its informers alive, so a handler can be added without
+//! keeping a handle. [`InformerFactory::release_unused`] stops the informers that have no other holder.
 //!
 //! Where the server offers it, one connection carries the watches of all informers, in the order of revisions.
 
@@ -31,7 +31,7 @@ use crate::warm::WarmOptions;
 
 /// An informer in both its forms.
 struct FactoryEntry {
-    /// Typed, for whoever asks with the same type.
+    /// The typed informer, for callers with the same type.
     typed: Arc<dyn Any + Send + Sync>,
     any: Arc<dyn AnyInformer>,
 }
@@ -42,7 +42,7 @@ const OWN_REFERENCES: usize = 2;
 /// The number of informers of a factory that obtain their initial state at a time.
 const INITIAL_LISTS: usize = 16;
 
-/// Informers are shared by those who ask for the same scope with the same type.
+/// Informers are shared by callers with the same scope and type.
 type FactoryEntries = HashMap<(Scope, std::any::TypeId), FactoryEntry>;
 
 /// Makes and shares informers over one client.
@@ -149,8 +149,8 @@ impl InformerFactory {
         self.informer_with(scope, |builder| builder)
     }
 
-    /// Returns the informer for a scope as [`informer_for`](Self::informer_for) does, and lets `configure` complete
-    /// it if it is new. An informer that exists keeps its configuration: whoever asks first decides.
+    /// Returns the informer for a scope as [`informer_for`](Self::informer_for) does, and lets `configure` complete it
+    /// if it is new. An existing informer keeps its configuration: that of the first caller.
     pub fn informer_with<K: Send + Sync + 'static>(
         &self,
         scope: Scope,
@@ -206,7 +206,7 @@ impl InformerFactory {
         Ok(())
     }
 
-    /// Stops the informers that have no handler, and of which nobody holds a handle, lister or stream.
+    /// Stops the informers without a handler that are not referenced by any handle, lister or stream.
     pub fn release_unused(&self) {
         let unused = |entry: &FactoryEntry| {
             Arc::strong_count(&entry.any) <= OWN_REFERENCES && !entry.any.is_observed()
@@ -230,11 +230,10 @@ impl InformerFactory {
     }
 
     /// Waits until the cache of every informer holds everything up to `revision`: with the resource version that a write
-    /// returned, what is read of several kinds afterwards is not older than that write.
+    /// returned, later reads of any kind are not older than that write.
     ///
-    /// Over one stream that takes a round trip. Where kinds are watched on their own, one that is quiet learns of it with the next
-    /// bookmark of the server, which may be a minute away. A revision that never comes is waited for without end, so combine it with a
-    /// timeout.
+    /// Over one stream that takes a round trip. With separate watches, an idle kind advances with the next bookmark of the server,
+    /// which may be a minute away. It waits for ever for a revision that never comes, so combine it with a timeout.
     ///
     /// # Errors
     /// [`Stopped`] when one of them has ended before that.

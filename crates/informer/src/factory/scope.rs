@@ -45,7 +45,7 @@ impl Scope {
         }
     }
 
-    /// Returns the scope of all objects of a type that knows its collection.
+    /// Returns the scope of all objects of a static type.
     #[must_use]
     pub fn of<K: ::kube::Resource<DynamicType = ()>>() -> Self {
         Self::new(ResourceKind::of::<K>())
@@ -60,16 +60,16 @@ impl Scope {
         self
     }
 
-    /// Limits it to namespaces with such labels, as they come and go. Takes the place of named namespaces.
+    /// Limits it to namespaces with such labels; the set follows the labels of Namespaces. Replaces named namespaces.
     #[must_use]
     pub fn namespaces_labelled(mut self, selector: &LabelSelector) -> Self {
         self.namespace_labels = Some(selector.to_string());
         self
     }
 
-    /// Limits it to objects whose labels match. Another selector is another informer with a watch of its own: where
-    /// parts of a program need different labels of one kind, one informer without a selector and an index may cost
-    /// less.
+    /// Limits it to objects whose labels match. A different selector makes a different informer with its own watch.
+    /// Where parts of a program need different labels of one kind, one informer without a selector and an index may
+    /// cost less.
     #[must_use]
     pub fn labels(mut self, selector: &LabelSelector) -> Self {
         self.labels = selector.to_string();

@@ -1,4 +1,4 @@
-//! [`Shared`]: an informer that a factory and its users hold together, and the same without its type.
+//! [`Shared`]: an informer held by a factory and its users, and its type-erased form.
 //!
 //! A factory has informers of many types in one map. [`AnyInformer`] is the part of an informer that does not depend on the type of
 //! its objects, which is all that starting, waiting and stopping need.
@@ -15,7 +15,7 @@ use crate::informer::{InformerError, InformerStatus, SharedInformer};
 use crate::lister::Lister;
 use crate::store::Stopped;
 
-/// An informer whose type the factory does not know.
+/// An informer with its object type erased.
 pub(super) trait AnyInformer: Send + Sync {
     /// Starts the informer; nothing if it runs.
     fn start(&self) -> Result<(), InformerError>;
@@ -23,11 +23,11 @@ pub(super) trait AnyInformer: Send + Sync {
     fn status(&self) -> InformerStatus;
     /// Waits for the first complete state. False if the informer ended before.
     fn wait_synced(&self) -> BoxFuture<'_, bool>;
-    /// Waits until the cache is at least at this revision, for reading one's own writes.
+    /// Waits until the cache is at least at this revision, to read your own writes.
     fn wait_for(&self, revision: Revision) -> BoxFuture<'_, Result<(), Stopped>>;
     /// Ends the informer and waits for its handlers.
     fn stop(&self) -> BoxFuture<'_, ()>;
-    /// A stopped informer is replaced by a new one when it is asked for.
+    /// A stopped informer is replaced by a new one on the next request.
     fn is_stopped(&self) -> bool;
     /// True if it has a handler, or anything outside the factory holds a registration or a stream of it.
     fn is_observed(&self) -> bool;

@@ -28,7 +28,7 @@ pub(super) struct Applier<K> {
 }
 
 impl<K: Send + Sync + 'static> Applier<K> {
-    /// Applies deltas that the reflector hands over in order, without a queue between.
+    /// Applies deltas of the reflector in order, without a queue in between.
     pub(super) fn apply_all(&mut self, source: usize, deltas: Vec<Delta<K>>) {
         let mut changes = Vec::with_capacity(deltas.len());
         for delta in deltas {
@@ -72,7 +72,7 @@ impl<K: Send + Sync + 'static> Applier<K> {
     }
 
     /// Applies the deltas of a batch and publishes their events under the lock of the processor: a handler that is
-    /// added meanwhile sees each change either in its initial snapshot or as an event, never both or neither.
+    /// added at the same time sees each change either in its initial snapshot or as an event, never both or neither.
     fn changes(&mut self, source: usize, deltas: Vec<Delta<K>>, revision: Option<Revision>) {
         if deltas.is_empty() {
             return;
@@ -94,7 +94,7 @@ impl<K: Send + Sync + 'static> Applier<K> {
     }
 
     /// Applies a whole list. The first one is delivered as a replay of the snapshot; a later one as the differences,
-    /// since handlers know the rest.
+    /// since handlers have received the rest.
     fn replace(&mut self, source: usize, objects: Vec<Object<K>>, revision: Revision, restarted: bool) {
         let predecessor = self.core.positions.lock().predecessor(source);
         predecessor.into_iter().for_each(|position| self.remove(position));
@@ -114,7 +114,7 @@ impl<K: Send + Sync + 'static> Applier<K> {
         positions.set_current(source);
         drop(positions);
         if initial {
-            // Everybody reads the initial state from the same snapshot; nothing is copied for anybody.
+            // All handlers read the initial state from the same snapshot; nothing is copied.
             let snapshot = self.core.store.snapshot();
             for listener in processor.listeners() {
                 listener.replay(Replay { snapshot: snapshot.clone(), namespace: namespace.clone(), count });
@@ -149,8 +149,8 @@ impl<K: Send + Sync + 'static> Applier<K> {
         self.core.settle();
     }
 
-    /// Makes a saved cache the content of the store. Handlers that left a mark in it are told what they have not been told
-    /// yet; the others, everything.
+    /// Makes a saved cache the content of the store. Handlers with a mark in it receive the events that they have not
+    /// received yet; the others receive everything.
     pub(super) fn restore(&mut self, restored: Restored<K>) -> Restored<K> {
         let Restored { mut objects, positions: saved, mut marks, server } = restored;
         let processor = self.core.processor.lock();
@@ -196,7 +196,7 @@ fn covers<K>(namespace: Option<&str>, object: &Object<K>) -> bool {
     namespace.is_none_or(|namespace| object.namespace() == namespace)
 }
 
-/// The store stands where the slowest of its sources stands.
+/// Sets the revision of the store to that of its slowest source.
 fn advance<K>(
     core: &InformerCore<K>,
     positions: &mut Positions,

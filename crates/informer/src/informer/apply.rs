@@ -71,8 +71,8 @@ pub(super) fn replace<K>(
     AppliedDeltas { events, problems: replacement.problems }
 }
 
-/// Turns a change of the store into events for handlers. The store decides, not the server's event type: only the store
-/// knows what handlers have received.
+/// Turns a change of the store into events for handlers. The store decides, not the server's event type, because the
+/// store has the state that handlers have received.
 fn emit<K>(change: StoreChange<K>, last_state: Option<Object<K>>, events: &mut Vec<Event<K>>) {
     match (change.old, change.new) {
         (None, None) => {}
@@ -85,7 +85,7 @@ fn emit<K>(change: StoreChange<K>, last_state: Option<Object<K>>, events: &mut V
             events.push(Event::Deleted(Deleted { object: old, final_state_unknown: true }));
             events.push(Event::Added { object: new, is_initial: false });
         }
-        // The same version again, from a relist or a resumed watch, is no news to anybody.
+        // The same version again, from a relist or a resumed watch, is not delivered.
         (Some(old), Some(new)) if old.same_version(&new) && new.revision() != Revision::ZERO => {}
         (Some(old), Some(new)) => events.push(Event::Updated { old, new }),
     }

@@ -1,4 +1,5 @@
-//! [`InformerCore`]: the state that the tasks of an informer and its handles share, and its end when nobody holds it.
+//! [`InformerCore`]: the state that the tasks of an informer and its handles share, and its shutdown when the last
+//! handle is dropped.
 //!
 //! Locks are taken in one order: source set, processor, positions. The lock of the processor covers both changing the
 //! store and queueing the events of the change, so that a handler that joins sees a snapshot and exactly the changes
@@ -63,7 +64,7 @@ impl<K> InformerCore<K> {
         if self.positions.lock().all_current() && !self.synced.send_replace(true) {
             self.usable.send_replace(true);
             processor.listeners().for_each(|listener| listener.backlog.initial_complete());
-            // There is something to tell again from now on.
+            // From now on a handler needs resyncs.
             self.resync_changed.notify_one();
         }
     }

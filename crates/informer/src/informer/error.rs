@@ -1,4 +1,4 @@
-//! [`InformerError`]: the requests to an informer that cannot be granted.
+//! [`InformerError`]: calls of an informer that cannot succeed in its present state.
 //!
 //! A list or a watch that fails is not among them. It is retried by the [reflector](crate::reflector) and reported as a
 //! [`Problem`](crate::Problem), because no caller waits for it.

@@ -27,7 +27,7 @@ pub(super) async fn run<K: Send + Sync + 'static>(
     let Some(name) = core.upgrade().map(|core| format!("{} namespaces", core.monitor.name())) else { return };
     let informer = SharedInformer::<Raw>::builder(Sources::one(namespaces)).name(name).build();
     let (Ok(mut events), Ok(())) = (informer.events(), informer.start()) else { return };
-    // What is there at the start is taken together: those that a saved cache had and that are gone are found by comparing.
+    // The initial namespaces are collected, so that those of a saved cache that no longer exist are found by comparison.
     let mut initial = Some(HashSet::new());
     while let Some(Some(event)) = stop.run_until_cancelled(events.next()).await {
         let Some(core) = core.upgrade() else { break };

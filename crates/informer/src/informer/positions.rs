@@ -1,7 +1,7 @@
-//! [`Positions`]: where each source of an informer stands in its history.
+//! [`Positions`]: the resourceVersion that each source of an informer has reached.
 //!
-//! Written by the applier, under the lock of the processor, so that a moment in which the store, the events and the
-//! positions fit together can be captured.
+//! Written by the applier, under the lock of the processor, so that a consistent state of store, events and positions
+//! can be captured.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ enum State {
     Active,
     /// Its namespace was taken away, but its objects are still there.
     Leaving,
-    /// Its objects are gone, but that has yet to be read from the queue.
+    /// Its objects are to be removed, but the delta for that is still in the queue.
     Emptied,
     /// Can be given to another namespace.
     Free,
@@ -93,7 +93,7 @@ impl Positions {
         self.active().any(|position| position.namespace.as_deref() == Some(namespace) && position.current)
     }
 
-    /// The source stands here now.
+    /// Records the revision that a source has reached.
     pub(super) fn advance(&mut self, position: usize, revision: Revision) {
         if let Some(position) = self.list.get_mut(position) {
             position.revision = Some(revision);
@@ -155,7 +155,7 @@ impl Positions {
         self.list.iter().position(leaving)
     }
 
-    /// Takes note that the objects of a source are gone. Returns its namespace if they were not before.
+    /// Records that the objects of a source were removed. Returns its namespace if they were present before.
     pub(super) fn empty(&mut self, position: usize) -> Option<Arc<str>> {
         let entry = self.list.get_mut(position).filter(|entry| entry.state == State::Leaving)?;
         entry.state = State::Emptied;

@@ -60,7 +60,7 @@ async fn run<K: Send + Sync + 'static>(
     if let Some(namespaces) = core.source_set.lock().open.as_ref().and_then(|open| open.follow.clone()) {
         runtime.spawn(follow::run(Arc::downgrade(&core), namespaces, core.stop.clone()));
     }
-    // Nothing more can be queued once all who queue have ended.
+    // Nothing more can be queued once all reflectors have ended.
     let (closing, tasks) = (Arc::clone(&core), core.source_set.lock().tasks.clone());
     runtime.spawn(async move {
         closing.stop.cancelled().await;
@@ -85,8 +85,8 @@ fn begin<K: Send + Sync + 'static>(
     source_set.launch = Some(launch);
     let idle = InformerCore::idle_positions(&source_set);
     let resume = |position| restored.as_ref().and_then(|_| core.positions.lock().revision(position));
-    // With one source there is nobody to take turns with, and keys in order need no queue to be put in order: the
-    // reflector's own task applies what it reads, and no other has to be woken for it.
+    // With one source and the in-order form no queue is needed: the reflector's own task applies what it reads, and no
+    // other task has to be woken.
     if let ([only], true, Form::InOrder) = (idle.as_slice(), source_set.is_alone(), core.queue.form()) {
         let (only, mut applier) = (*only, applier);
         let apply = Box::new(move |deltas| applier.apply_all(only, deltas));
@@ -97,13 +97,13 @@ fn begin<K: Send + Sync + 'static>(
     Some(applier)
 }
 
-/// Reads the saved cache. Returns what is needed to go on from it; none if the state must be obtained.
+/// Reads the saved cache. Returns the positions to resume from; `None` if a list is needed.
 async fn restore<K: Send + Sync + 'static>(
     core: &Arc<InformerCore<K>>,
     saver: &Arc<Saver>,
     applier: &mut Applier<K>,
 ) -> Option<Restored<K>> {
-    // Most of the time goes by reading; the question who the server is travels meanwhile.
+    // Reading the file takes most of the time; the request for the server's identity runs at the same time.
     let identified = identify(core, saver);
     let (reader, adopter) = (Arc::clone(saver), Arc::clone(core));
     let reading = tokio::task::spawn_blocking(move || {
@@ -127,7 +127,7 @@ fn refuse<K, T>(core: &InformerCore<K>, error: WarmError) -> Option<T> {
     None
 }
 
-/// Reads the identity of the server in a task of its own: without a saved cache nothing waits for it, but the next save
+/// Reads the identity of the server in a separate task: without a saved cache nothing waits for it, but the next save
 /// needs it. Returns true if there is one.
 fn identify<K: Send + Sync + 'static>(core: &Arc<InformerCore<K>>, saver: &Arc<Saver>) -> JoinHandle<bool> {
     let (core, saver) = (Arc::clone(core), Arc::clone(saver));
@@ -141,7 +141,7 @@ fn identify<K: Send + Sync + 'static>(core: &Arc<InformerCore<K>>, saver: &Arc<S
     })
 }
 
-/// Applies what is queued, keeps the resyncs, saves, and knows when all is over.
+/// The loop of an informer: applies queued deltas, runs resyncs and saves, until it is stopped.
 struct Loop<K> {
     core: Arc<InformerCore<K>>,
     /// None if the reflector applies.
@@ -161,11 +161,12 @@ struct Ended<K: Send + Sync + 'static> {
 impl<K: Send + Sync + 'static> Drop for Ended<K> {
     fn drop(&mut self) {
         let how = self.core.ending.lock().unwrap_or(RemovalEnd::Discard);
-        // Nobody applies any more, so nobody shall read: also if this task panicked or was dropped with its runtime.
+        // Deltas are no longer applied, so the reflectors must stop, even if this task panicked or was dropped with its
+        // runtime.
         self.core.stop.cancel();
         self.core.queue.close();
         if !self.saved {
-            // A program that returns from `main` without a stop: its runtime is gone, and nothing can be awaited.
+            // The program returned from `main` without a stop: its runtime has ended, and nothing can be awaited.
             self.core.save_now();
         }
         self.core.processor.lock().close(how);

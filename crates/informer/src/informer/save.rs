@@ -2,7 +2,7 @@
 //!
 //! The capture is taken under the processor's lock, so that the store, the positions of the sources and the unread
 //! events of the handlers belong together; a snapshot makes that a matter of microseconds. If the informer stops
-//! without draining, the moment before the backlogs were dropped is saved: the next process tells the handlers what
+//! without draining, the moment before the backlogs were dropped is saved: the next process delivers the events that
 //! this one did not.
 //!
 //! File format and checks are in [`warm`](crate::warm).
@@ -21,7 +21,7 @@ use crate::reflector::{Problem, ProblemResponse};
 use crate::warm::{Capture, HandlerMark, Restored, WarmError};
 
 impl<K: Send + Sync + 'static> InformerCore<K> {
-    /// Drops what handlers have not read. What that was is remembered for the last save.
+    /// Drops the unread events of handlers, after capturing them for the last save.
     pub(super) fn discard(&self) {
         let mut processor = self.processor.lock();
         if self.saver.is_some() && !processor.closed {

@@ -1,8 +1,9 @@
-//! The ends of an informer: [`stop`](SharedInformer::stop) at once, [`drain`](SharedInformer::drain) in order.
+//! Ending an informer: [`stop`](SharedInformer::stop) without, [`drain`](SharedInformer::drain) with delivery of queued
+//! events.
 //!
-//! Both stop receiving first. They differ in the events that handlers have not seen: stopping drops them, draining
-//! delivers them. Asking for both means the stricter one. A handler may ask for either, and is then not waited for by its own
-//! call, which could never return.
+//! Both stop receiving first. They differ in the events that handlers have not received: stopping drops them, draining
+//! delivers them. If both are called, stopping wins. A handler may call either; the call does not wait for that
+//! handler, because it could never return.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +17,16 @@ use crate::processor::registry::Listener;
 const STOP_SLACK: Duration = Duration::from_millis(100);
 
 impl<K: Send + Sync + 'static> SharedInformer<K> {
-    /// Ends it at once, also while it drains: the watch is closed and unread events are dropped. Waits for the calls in
-    /// progress, each for at most its [`stop_grace`](crate::HandlerOptions::stop_grace). The store stays readable.
+    /// Stops the informer at once, also while it drains: the watch is closed and unread events are dropped. Waits for
+    /// the calls in progress, each for at most its [`stop_grace`](crate::HandlerOptions::stop_grace). The store stays
+    /// readable.
     ///
     /// A handler may call it; then it does not wait for that handler.
     pub async fn stop(&self) {
         self.end(RemovalEnd::Discard);
         self.ended().await;
         let waits = self.handlers().into_iter().map(|listener| async move {
-            // The runner drops an asynchronous call after the grace; a moment more lets it say so.
+            // The runner drops an asynchronous call after the grace; the slack lets it report that.
             let patience = listener.options.stop_grace + STOP_SLACK;
             if tokio::time::timeout(patience, listener.wait_finished()).await.is_err() {
                 tracing::warn!(handler = %listener.name, "event handler is still running, it is not waited for");
@@ -33,19 +35,18 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         futures::future::join_all(waits).await;
     }
 
-    /// Ends it in order: no more events are received, and the handlers receive all that were, however long that takes.
-    /// [`stop`](Self::stop) cuts it short.
+    /// Stops the informer after its handlers have received all events: no more events are received from the server, and
+    /// it waits until every queued event is delivered, however long that takes. [`stop`](Self::stop) aborts the wait.
     pub async fn drain(&self) {
         self.end(RemovalEnd::Drain);
         self.stopped().await;
-        // Handlers have been told more since the informer's own last save.
+        // Handlers have received more since the informer's own last save.
         if let Some(saving) = self.core.save() {
             let _ = saving.await;
         }
     }
 
-    /// Waits until it has ended, handlers included, without asking it to. Streams end when they are polled to their
-    /// end.
+    /// Waits until it has ended, handlers included, without stopping it. Streams end when they are polled to their end.
     pub async fn stopped(&self) {
         self.ended().await;
         for listener in self.handlers() {

@@ -62,7 +62,7 @@ impl InformerStatus {
         for (kind, more) in sources.iter().flat_map(|source| &source.problems) {
             count(&mut problems, kind, *more);
         }
-        // Of several, the one that is worst off: whoever watches is well.
+        // Of several sources, the first that is not watching.
         let phase = sources.iter().map(|source| source.phase).find(|phase| *phase != "watching");
         let last = sources.iter().filter_map(|source| source.last_problem.clone());
         Self {

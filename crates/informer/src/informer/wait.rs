@@ -63,6 +63,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
 
     /// Waits until the store holds the initial state. Returns false if the informer stopped before, so that a program
     /// that is shut down while its server is unreachable does not hang here.
+    #[doc(alias = "WaitForCacheSync")]
     pub async fn wait_synced(&self) -> bool {
         let mut synced = self.core.synced.subscribe();
         let mut stopped = self.core.stopped.subscribe();

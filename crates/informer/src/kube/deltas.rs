@@ -1,11 +1,11 @@
 //! [`Deltas`]: turns patches of objects that are held already into whole objects.
 //!
-//! The base of a patch is what the cache holds, or what this stream has handed out and the cache has not taken in yet. Every
-//! result is held against the checksum of the server: what does not fit ends the stream, and the next one is of whole objects.
+//! The base of a patch is the cached object, or one that this stream has delivered and the cache has not applied yet. Every
+//! result is compared with the server's checksum. A mismatch ends the stream, and the next one asks for whole objects.
 
 use hashbrown::HashMap;
 use listwatch_wire::delta::{DeltaError, DeltaEvent};
-use listwatch_wire::event::{Event, EventType};
+use listwatch_wire::event::{EventType, WireEvent};
 use listwatch_wire::{ObjectKey, Revision};
 
 use super::resource::ResourceKind;
@@ -20,7 +20,7 @@ pub(super) struct Deltas {
     held: HeldObjects,
     /// The first bytes of objects of this kind. Items of a list begin without it.
     prefix: String,
-    /// Objects that were handed out and may not be in the cache yet.
+    /// Objects that were delivered and may not be in the cache yet.
     ahead: HashMap<ObjectKey, Object, foldhash::fast::RandomState>,
     /// The number of those at which they are looked through next.
     prune_at: usize,
@@ -44,7 +44,7 @@ impl Deltas {
     }
 
     /// Makes the whole event of a delta.
-    pub(super) fn resolve(&mut self, event: &Event) -> Result<WatchEvent, DeltaError> {
+    pub(super) fn resolve(&mut self, event: &WireEvent) -> Result<WatchEvent, DeltaError> {
         let delta = DeltaEvent::parse(event.event_type, &event.object)?;
         let key = ObjectKey::namespaced(delta.namespace, delta.name);
         let base = self.base(&key, delta.base).ok_or(DeltaError::NoBase)?;
@@ -69,7 +69,7 @@ impl Deltas {
         [self.prefix.as_bytes(), json.get(1..).unwrap_or_default()].concat()
     }
 
-    /// The version that a patch is of: one that was handed out and is not applied yet, or the one in the cache.
+    /// The base version of a patch: one that was delivered and is not applied yet, or the one in the cache.
     fn base(&self, key: &ObjectKey, revision: Revision) -> Option<Object> {
         match self.ahead.get(key) {
             Some(object) if object.revision() == revision => Some(object.clone()),
@@ -77,7 +77,7 @@ impl Deltas {
         }
     }
 
-    /// Remembers an object until the cache has it. Pruned when there are many.
+    /// Keeps an object until the cache has it. Pruned when there are many.
     fn keep(&mut self, object: &Object) {
         self.ahead.insert(object.key().clone(), object.clone());
         if self.ahead.len() >= self.prune_at {
@@ -106,7 +106,7 @@ mod tests {
 
     const BASE: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"9","namespace":"n","uid":"u"},"data":{"k":"1"}}"#;
 
-    fn delta(base: u64, uid: &str, value: &str, result: &str) -> Event {
+    fn delta(base: u64, uid: &str, value: &str, result: &str) -> WireEvent {
         let at = BASE.find("\"9\"").unwrap() + 1;
         let place = BASE.find("\"1\"").unwrap();
         let (_, crc) = listwatch_wire::delta::checksum(&[result.as_bytes()]);
@@ -114,7 +114,7 @@ mod tests {
             r#"{{"namespace":"n","name":"a","uid":"{uid}","base":"{base}","resourceVersion":"10","at":{at},"bytes":{},"crc32":"{crc:08x}","patch":[{{"op":"replace","path":"/data/k","value":"{value}","at":[{place},3]}}]}}"#,
             result.len()
         );
-        Event { event_type: EventType::Modified, object: Bytes::from(json), is_delta: true }
+        WireEvent { event_type: EventType::Modified, object: Bytes::from(json), is_delta: true }
     }
 
     fn expected(value: &str) -> String {

@@ -168,14 +168,14 @@ impl ListDecoder {
                 self.head = head;
                 return Ok(Some(start + 1));
             }
-            // A value that reaches the end of what is there may go on.
+            // A value that reaches the end of the buffer may be incomplete.
             let Some(end) = raw::skip_value(bytes, start).filter(|end| *end < bytes.len()) else {
                 return Ok(None);
             };
             note(&mut head, name, bytes.get(start..end).unwrap_or_default());
             fields.pass(end);
         }
-        // No items at all: wait for the end, which will tell whether this is an object.
+        // No items at all: wait for the end to know if this is an object.
         if fields.is_complete() {
             self.head = head;
         }
@@ -196,7 +196,7 @@ impl ListDecoder {
                         return self.hold(rest.get(1..).unwrap_or_default());
                     }
                     Some(b',' | b' ' | b'\n' | b'\r' | b'\t') => at += 1,
-                    // What stands here may be a part of a secret; it is not quoted.
+                    // The text may be a part of a Secret, so it is not quoted.
                     _ => return Err(ListError::NotAList("something between the items".to_owned())),
                 }
                 continue;

@@ -1,11 +1,11 @@
 //! The standard source: a collection of a Kubernetes API server, through a `kube::Client`.
 //!
 //! `kube` brings kubeconfig, authentication, TLS and HTTP; the bytes that come back are read here, once, without
-//! building anything that is thrown away again: a list is cut into its items as it arrives ([`ListDecoder`]), a
-//! watch into its events, and each object is copied out to be kept.
+//! intermediate values: a list is cut into its items as it arrives ([`ListDecoder`]), a watch into its events, and each
+//! object is copied out to be kept.
 //!
-//! Not here: when to list and when to watch ([`reflector`](crate::reflector)), and writing objects (`kube::Api`).
-//! [`client`] makes a client for it; [`layers`] has what a client-go client does before a request leaves: rate limits and warnings.
+//! Not here: when to list and when to watch ([`reflector`](crate::reflector)), and writing objects (`kube::Api`). [`client`] makes
+//! a client for it; [`layers`] has client-go's rate limits and warnings.
 
 mod body;
 mod deltas;

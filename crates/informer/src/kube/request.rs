@@ -1,8 +1,8 @@
 //! List and watch requests to HTTP requests, and HTTP failures to [`SourceError`].
 //!
-//! The meaning of `resourceVersion` depends on the parameters beside it, and this is the only place that knows the
-//! rules: `0` means any version, empty means the most recent, a version with a `limit` means exactly that version
-//! unless `resourceVersionMatch` says otherwise, and a `continue` token excludes both.
+//! The meaning of `resourceVersion` depends on the parameters beside it, and the rules are implemented only here: `0`
+//! means any version, empty means the most recent, a version with a `limit` means exactly that version unless
+//! `resourceVersionMatch` says otherwise, and a `continue` token excludes both.
 //!
 //! A failure is read as a `Status` if it is one. The body of a proxy's error page is quoted up to 200 bytes; of any
 //! error at most 64 KiB are read. Pacing and retries are the reflector's.
@@ -42,7 +42,7 @@ pub(super) fn list_options(base: &ListOptions, request: &ListRequest) -> ListOpt
     options
 }
 
-/// The query of a watch. Bookmarks are always asked for: they keep the resourceVersion fresh and show that the
+/// The query of a watch. Bookmarks are always requested: they keep the resourceVersion fresh and show that the
 /// connection is alive.
 pub(super) fn watch_options(base: &ListOptions, request: &WatchRequest) -> ListOptions {
     let mut options = base.clone();
@@ -72,7 +72,7 @@ pub(super) fn accept(resource: &ResourceKind, form: RequestForm) -> &'static str
 pub(super) struct RequestForm {
     pub(super) watch: bool,
     pub(super) compressed: bool,
-    /// Changes as patches, if the server knows them.
+    /// Changes as patches, if the server supports them.
     pub(super) deltas: bool,
 }
 
@@ -81,8 +81,8 @@ pub(super) fn http_request(
     resource: &ResourceKind,
     form: RequestForm,
 ) -> Result<http::Request<Body>, SourceError> {
-    // Said in either case: a decompressing layer that sees no wish of ours would add its own, and the common one
-    // reads only the first member of a compressed watch.
+    // Always sent: without the header a decompressing layer would add its own, and the common one reads only the first
+    // member of a compressed watch.
     let encoding = if form.compressed { "gzip" } else { "identity" };
     http::Request::get(uri)
         .header(ACCEPT, accept(resource, form))

@@ -36,7 +36,7 @@ pub struct ResourceKind {
 }
 
 impl ResourceKind {
-    /// The collection of a type that knows its own: one of `k8s-openapi`, one that derives `CustomResource`, or a
+    /// The collection of a static type: one of `k8s-openapi`, one that derives `CustomResource`, or a
     /// `PartialObjectMeta` of such a type for metadata only.
     #[must_use]
     pub fn of<K: kube::Resource<DynamicType = ()>>() -> Self {

@@ -36,8 +36,8 @@ pub use namespaces::KubeNamespaces;
 /// More than any namespace is.
 const MAX_NAMESPACE: usize = 2 << 20;
 
-/// The answers that are asked for in compressed form. Compression costs processor time on both ends and saves network, so it
-/// pays over slow or metered links.
+/// The responses that are requested with gzip compression. Compression costs CPU time on both ends and saves bandwidth, so
+/// it pays over slow or metered links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     /// None: the cheapest on a network within a data centre.
@@ -120,7 +120,7 @@ impl KubeSource {
         }
     }
 
-    /// All objects of a type that knows its collection; see [`ResourceKind::of`].
+    /// All objects of a static type; see [`ResourceKind::of`].
     #[must_use]
     pub fn of<K: kube::Resource<DynamicType = ()>>(client: kube::Client) -> Self {
         Self::new(client, ResourceKind::of::<K>())
@@ -168,7 +168,7 @@ impl KubeSource {
         self
     }
 
-    /// Adds an encoded `key=value` to every request, for options this library does not know.
+    /// Adds an encoded `key=value` to every request, for options that this library does not have.
     #[must_use]
     pub fn query(mut self, pair: &str) -> Self {
         self.query.push('&');
@@ -304,7 +304,7 @@ impl ListerWatcher for KubeSource {
         format!("{path}?{}{}{form} managedFields={managed_fields:?}", options.to_query(), self.query)
     }
 
-    /// The uid of the `kube-system` namespace, which is what clusters are told apart by.
+    /// The uid of the `kube-system` namespace, which identifies a cluster.
     async fn identity(&self) -> Result<Option<String>, SourceError> {
         let request = http_request(
             "/api/v1/namespaces/kube-system".to_owned(),

@@ -1,10 +1,10 @@
 //! [`client`]: a `kube::Client` made for long-lived watches.
 //!
-//! Where the server speaks HTTP/2, all requests and watches share one connection, and pings find out within 45 s when the
-//! peer is gone. Where it does not, each watch has a connection of its own, and TCP keep-alives together with the user timeout
-//! of the socket do the same for a peer or a network that is gone. A peer whose system still answers for a program that hangs is found
-//! by its silence: no bookmark for [`watch_idle`](crate::ReflectorOptions::watch_idle). Either way a failure reaches the
-//! reflector, which knows better than a retry layer what to do about it.
+//! With HTTP/2, all requests and watches share one connection, and pings detect a dead peer within 45 s. With HTTP/1.1,
+//! each watch has its own connection, and TCP keep-alives together with the socket's user timeout detect a dead peer or
+//! network. A server process that hangs while its kernel still answers is detected by silence: no bookmark for
+//! [`watch_idle`](crate::ReflectorOptions::watch_idle). In all cases the reflector sees the failure and decides how to
+//! recover; there is no retry layer below it.
 
 use std::time::Duration;
 
@@ -16,17 +16,16 @@ use kube::client::{Body, ConfigExt};
 use kube::{Client, Config, Error};
 use tower::ServiceBuilder;
 
-/// Options of a client's connections, and of finding out that the peer is gone.
+/// Options of a client's connections, and of the detection of dead peers.
 ///
-/// A watch has no traffic for minutes, and TCP alone reports a lost peer after a quarter of an hour. These are the
-/// times within which it is noticed.
+/// A watch has no traffic for minutes, and TCP alone reports a dead peer after a quarter of an hour. These bounds
+/// detect it earlier.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct TransportOptions {
     /// Share one connection by HTTP/2 if the server offers it. Default true.
     pub http2: bool,
-    /// After this long without a byte, a peer is asked whether it is there: by an HTTP/2 ping, or a TCP keep-alive.
-    /// Default 30 s.
+    /// The idle time after which a peer is probed, by an HTTP/2 ping or a TCP keep-alive. Default 30 s.
     pub idle: Duration,
     /// The time it may take to answer before the connection is given up. Default 15 s, so that a dead peer is found
     /// within 45 s, as in client-go.
@@ -62,8 +61,8 @@ pub fn client(config: Config) -> Result<Client, Error> {
     client_with(config, TransportOptions::default())
 }
 
-/// Returns a client without retries of its own and without a read timeout: the reflector has a deadline for every request
-/// and stream, honours `Retry-After`, keeps its place, and reports.
+/// Returns a client without retries and without a read timeout: the reflector has a deadline for every request and
+/// stream, honours `Retry-After`, resumes, and reports.
 ///
 /// A configuration that names a proxy gets `kube`'s own transport.
 ///
@@ -105,8 +104,8 @@ fn connector(config: &Config, options: TransportOptions) -> Result<HttpsConnecto
     Ok(if options.http2 { tls.enable_http2().wrap_connector(tcp) } else { tls.wrap_connector(tcp) })
 }
 
-/// Returns a connector whose sockets notice a peer that is gone, by keep-alives while idle and by a timeout while
-/// data is on its way.
+/// Returns a connector whose sockets detect a dead peer, by keep-alives while idle and by the user timeout while data
+/// is in flight.
 fn tcp(config: &Config, options: TransportOptions) -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -115,7 +114,7 @@ fn tcp(config: &Config, options: TransportOptions) -> HttpConnector {
     tcp.set_keepalive(Some(options.idle));
     tcp.set_keepalive_interval(Some(options.answer_within / PROBES));
     tcp.set_keepalive_retries(Some(PROBES));
-    // Keep-alives are sent only while nothing is on its way. Without this, a request to a peer that is gone is sent again for a
+    // Keep-alives are sent only while no data is in flight. Without this, a request to a dead peer is retransmitted for a
     // quarter of an hour. Other systems have no such option; there, the reflector's own deadlines end the request.
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
     tcp.set_tcp_user_timeout(Some(options.idle + options.answer_within));
@@ -132,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// The longest that a peer may be gone without being noticed.
+    /// The time within which a dead peer is detected.
     const NOTICED_WITHIN: Duration = Duration::from_secs(45);
 
     async fn listen() -> (TcpListener, Config) {

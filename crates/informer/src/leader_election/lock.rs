@@ -19,8 +19,8 @@ use crate::sync::Mutex;
 
 /// The record of an election: the `spec` of a Lease.
 ///
-/// Times are kept as the text that they were written as. Nobody reads them: clocks of different machines do not agree,
-/// so all that counts is whether the record has changed.
+/// Times are kept as text and are never interpreted: clocks of different machines do not agree, so it only matters
+/// whether the record has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[doc(alias = "LeaderElectionRecord")]
@@ -108,6 +108,7 @@ impl<L: LeaseLock + ?Sized> LeaseLock for Arc<L> {
 
 /// The record in a Lease of `coordination.k8s.io/v1`. Needs the verbs `get`, `create` and `update` on it.
 #[derive(Clone)]
+#[doc(alias = "LeaseLock")]
 pub struct KubeLease {
     api: Api<DynamicObject>,
     name: String,
@@ -142,7 +143,7 @@ fn failed(error: impl fmt::Display) -> LockError {
 /// Sorts a failed write: a record that changed is read again, everything else is tried again.
 fn refused(error: kube::Error) -> LockError {
     match error {
-        // Gone counts as changed: reading again finds nothing, and then it is created.
+        // A deleted Lease counts as changed: the next read finds nothing, and then it is created.
         kube::Error::Api(status) if matches!(status.code, 404 | 409) => LockError::Conflict,
         other => failed(other),
     }

@@ -1,5 +1,5 @@
-//! [`ElectionMachine`]: one candidate of an election, as a pure state machine. What it asks for is done by
-//! [`LeaderElection`](super::LeaderElection); time and answers are passed in.
+//! [`ElectionMachine`]: one candidate of an election, as a pure state machine.
+//! [`LeaderElection`](super::LeaderElection) performs its actions; time and results are passed in.
 //!
 //! Two clocks, two purposes: the monotonic one decides everything, the wall clock is only written down for people.
 //! A wall clock that jumps therefore changes nothing.
@@ -43,7 +43,7 @@ fn text(time: Timestamp) -> String {
 /// at `renew_until`, which is earlier, so that work has the difference to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// Grows with every term of any candidate: what a storage can tell a leader of the past by.
+    /// Grows with every term of any candidate, so that a storage can reject writes of a former leader.
     pub fencing_token: u32,
     /// Before this moment no other candidate can lead.
     pub valid_until: Instant,
@@ -82,7 +82,7 @@ struct SeenRecord {
     since: Instant,
 }
 
-/// One candidate of an election. It asks for reads and writes and never performs them.
+/// One candidate of an election. It requests reads and writes and never performs them.
 ///
 /// The safety of the election rests on two rules. A candidate takes over only after it has seen one version of the
 /// record, by its own clock, for the whole lease. A leader counts its lease from before it sent the renewal. Clocks
@@ -93,14 +93,14 @@ pub struct ElectionMachine {
     pause: Backoff,
     phase: ElectionPhase,
     seen: Option<SeenRecord>,
-    /// True if `seen` is the latest version for all we know, so that it can be written over without reading.
+    /// True if `seen` is the latest known version, so that it can be overwritten without reading.
     current: bool,
     term: Option<Term>,
     lost: Option<Term>,
     /// The number of the next term, however often the record is deleted or edited back.
     next_token: i32,
-    /// The last renewal as it was written. Each is later than the one before, by a microsecond at least: to others, a
-    /// record that does not change is a leader that does not live, even if it is only the wall clock that stands still.
+    /// The last renewal as it was written. Each is later than the one before, by a microsecond at least: other
+    /// candidates take an unchanged record for a dead leader, even if only the wall clock has stopped.
     renewal: Timestamp,
     /// When the request under way was sent. A lease is counted from here, not from the answer: the others may have
     /// seen the renewal as soon as it was sent.
@@ -233,7 +233,7 @@ impl ElectionMachine {
         ours.then(|| (released, version.clone()))
     }
 
-    /// After a read on the way to a [`release`](Self::release).
+    /// Records a read before a [`release`](Self::release).
     pub(super) fn note(&mut self, observed: Observed, now: Instant) {
         self.see(observed, now);
     }
@@ -274,8 +274,9 @@ impl ElectionMachine {
         seconds.filter(|seconds| *seconds > 0).map_or(self.options.lease_duration, Duration::from_secs)
     }
 
-    /// The record that says that we lead. A term that begins counts as a transition even after ourselves: what a
-    /// former process of the same name, or we before we lost touch, sent on its way must be told from what comes now.
+    /// The record with this candidate as the leader. A new term counts as a transition even if the previous leader had
+    /// the same identity: requests of a former process of the same name, or from before a lost term, must be
+    /// distinguishable by the fencing token.
     fn claim(&mut self, now: Now) -> LeaseRecord {
         let tick = SignedDuration::from_micros(1);
         self.renewal = self.renewal.checked_add(tick).map_or(now.wall, |next| next.max(now.wall));

@@ -1,14 +1,15 @@
 //! Leader election on a Lease: of several copies of a program, one works.
 //!
-//! [`LeaderElection::run`] stands for election, runs a future while it leads, and says how it ended. Compared with
+//! [`LeaderElection::run`] acquires the lease, runs a future while it holds it, and returns why it ended. Compared with
 //! client-go's:
 //!
-//! - The work has ended before the lease is given back or runs out: it is told to end when leadership is lost or the
-//!   program shall stop, and is aborted if it has not when somebody else may lead.
-//! - [`ElectionEvent::Started`] and [`ElectionEvent::Stopped`] come in pairs, and only to those who led.
-//! - Each term has a [fencing token](Leadership::fencing_token) that grows with every term. No election can keep a
-//!   process that was frozen in the middle of a request from finishing it later; a storage that refuses tokens of the
-//!   past can.
+//! - The work has ended before the lease is released or expires: it is cancelled when leadership is lost or the program
+//!   stops, and aborted if it still runs when another candidate may take over.
+//! - [`ElectionEvent::Started`] and [`ElectionEvent::Stopped`] come in pairs, and only for a candidate that was the
+//!   leader.
+//! - Each term has a [fencing token](Leadership::fencing_token) that grows with every term. No election can prevent a
+//!   process that was suspended in the middle of a request from finishing it later; a storage that rejects older tokens
+//!   can.
 //!
 //! Reading order: [`ElectionOptions`] for the times, [`ElectionMachine`] for the rules, [`LeaseLock`] for where the record is
 //! kept, this file for the tasks and requests around them. Not here: coordinated election by LeaseCandidates.
@@ -35,7 +36,7 @@ pub use machine::{ElectionAction, ElectionMachine, Now, Term};
 pub use monitor::{ElectionMonitor, ElectionStatus};
 pub use options::{ElectionOptions, OptionsError};
 
-/// The number of times a release is tried against others who edit the record.
+/// The number of times a release is tried when the record changes concurrently.
 const RELEASE_TRIES: usize = 3;
 
 /// The events of an election, for logs and metrics. They come from the task of the election and must be handled without
@@ -59,7 +60,7 @@ pub enum ElectionEvent<'a> {
     Problem(&'a LockError),
 }
 
-/// Told of every change of leadership, and of problems.
+/// Called for every change of leadership, and for problems.
 type ElectionHook = dyn Fn(&ElectionEvent<'_>) + Send + Sync;
 
 /// The result of [`LeaderElection::run`].
@@ -174,10 +175,10 @@ impl<L: LeaseLock> LeaderElection<L> {
         self
     }
 
-    /// Stands for election until it leads or `stop` is cancelled; then works, as a task of its own, for one term.
+    /// Waits until it acquires the lease or `stop` is cancelled; then runs `work` in a separate task for one term.
     ///
-    /// Call it again to stand again, or end the program: after a lost term nobody knows better what is half done.
-    /// Dropping the future aborts the work and leaves the lease to run out.
+    /// Call it again to take part again, or end the program, which is safer if work may be half done after a lost term.
+    /// Dropping the future aborts the work and lets the lease expire.
     pub async fn run<W, F, T>(&self, stop: &CancellationToken, work: W) -> ElectionOutcome<T>
     where
         W: FnOnce(Leadership) -> F,
@@ -207,7 +208,8 @@ impl<L: LeaseLock> LeaderElection<L> {
                 ElectionAction::Read => {
                     stop.run_until_cancelled(self.perform(machine, ElectionAction::Read)).await;
                 }
-                // Not cut short: a lease that was taken without our knowing would keep everybody waiting.
+                // Not cancelled: a lease acquired by an aborted request would make all candidates wait until it
+                // expires.
                 write => self.perform(machine, write).await,
             }
             if stop.is_cancelled() {
@@ -294,7 +296,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         }
     }
 
-    /// Does what the machine asked for.
+    /// Performs an action of the machine.
     async fn perform(&self, machine: &mut ElectionMachine, action: ElectionAction) {
         let before = machine.leader().map(str::to_owned);
         let patience = machine.patience(Instant::now());

@@ -1,8 +1,8 @@
 //! [`ElectionMonitor`]: the state of a candidate, for metrics and health checks.
 //!
-//! It is a handle of its own because a candidate gives itself up to the run of the election: nothing else could be
-//! asked while it waits or leads. `leading` is reset when the term is dropped, so an election whose future is dropped
-//! does not report itself as the leader for ever.
+//! It is a cloneable handle, so that other parts of a program can read the state while
+//! [`LeaderElection::run`](super::LeaderElection::run) is in progress. `leading` is reset when the term is dropped, so
+//! an election whose future is dropped does not report itself as the leader for ever.
 //!
 //! It reports and decides nothing; a program that must stop work at the end of a term uses the token of
 //! [`Leadership`](super::Leadership).
@@ -28,7 +28,7 @@ pub struct ElectionStatus {
     pub problems: u64,
 }
 
-/// A hold on what a [`LeaderElection`](super::LeaderElection) knows of itself. Cheap to clone.
+/// A handle to the status of a [`LeaderElection`](super::LeaderElection). Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ElectionMonitor(Arc<Mutex<ElectionStatus>>);
 

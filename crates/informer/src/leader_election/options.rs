@@ -34,19 +34,31 @@ pub enum OptionsError {
 }
 
 /// The candidate and its times.
+///
+/// The times must leave room for the leader to stop before another candidate takes over ([`validate`](Self::validate)):
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch::leader_election::{ElectionOptions, OptionsError};
+///
+/// let mut options = ElectionOptions::new("pod-1");
+/// assert_eq!(options.validate(), Ok(()));
+/// options.renew_deadline = Duration::from_secs(20);
+/// assert_eq!(options.validate(), Err(OptionsError::LeaseTooShort));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(alias = "LeaderElectionConfig")]
 pub struct ElectionOptions {
     /// The identity of this candidate; no two candidates may have the same. The name of the pod and something random will do.
     pub identity: String,
-    /// The time others wait after the last renewal that they have seen before they take over. Default 15 s.
+    /// The time that other candidates wait after the last renewal they have seen before they take over. Default 15 s.
     pub lease_duration: Duration,
     /// The time after its last renewal at which the leader gives up. The rest of the lease is for the work to end. Default 10 s.
     pub renew_deadline: Duration,
     /// The period in which the leader renews and candidates look. Default 2 s.
     pub retry_period: Duration,
-    /// The time the work may go on after the stop was requested; then it is aborted. Default 30 s, the time that a pod
-    /// has.
+    /// The time that the work may take after the stop was requested; then it is aborted. Default 30 s, the default
+    /// grace period of a Pod.
     pub stop_grace: Duration,
     /// True if a leader that ends gives the lease back, so that the next need not wait for it to run out. Default
     /// true: here the work has always ended before.

@@ -37,7 +37,7 @@ fn candidate(now: Instant) -> ElectionMachine {
     ElectionMachine::new(ElectionOptions::new("me"), now, 1)
 }
 
-/// Lets a candidate read, and tells whether it then wants to write.
+/// Lets a candidate read; returns whether it then wants to write.
 fn reads(machine: &mut ElectionMachine, now: Now, observed: Observed) -> bool {
     machine.on_read(now, &Ok(Some(observed)));
     matches!(machine.step(now), ElectionAction::Write(..))
@@ -72,7 +72,7 @@ fn a_wall_clock_that_jumps_changes_nothing() {
     }
 }
 
-/// A virtual machine's wall clock stands still. Renewals that all look alike would not look like renewals.
+/// The wall clock of a virtual machine may stop. Renewals with equal times would not be seen as renewals.
 #[test]
 fn every_renewal_changes_the_record_even_if_the_wall_clock_does_not_move() {
     let (mut now, lock) = (Instant::now(), InMemoryLease::default());
@@ -180,7 +180,7 @@ fn fault() -> impl Strategy<Value = Fault> {
 }
 
 proptest! {
-    /// One leader at a time, and a token for each term, whatever messages are lost and however long anybody sleeps.
+    /// One leader at a time, and a new token for each term, despite lost messages and suspended candidates.
     #[test]
     fn never_two_leaders(moves in prop::collection::vec((0..3_usize, 0..4_000_u64, fault()), 1..200)) {
         let (start, lock) = (Instant::now(), InMemoryLease::default());

@@ -1,8 +1,8 @@
-//! [`SourceError`]: failures of a list or a watch, sorted by the reaction that they call for.
+//! [`SourceError`]: failures of a list or a watch, classified by how the reflector reacts.
 //!
-//! The reflector asks the predicates and never matches on codes: expired (410) relists, a too large resourceVersion
+//! The reflector uses the predicates and never matches on codes: expired (410) relists, a too large resourceVersion
 //! waits for the replica, 429 waits as long as the server asks, a refusal falls back from a streaming list to a list. A
-//! source of another protocol needs to produce no more than these.
+//! source with another protocol only has to produce these.
 //!
 //! [`Problem`](crate::Problem) is what is reported to the user, with the reaction.
 
@@ -30,7 +30,7 @@ pub enum SourceError {
     /// No answer within the time allowed.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    /// A change that came as a patch does not fit what is held. The same change is asked for as a whole object.
+    /// A patch does not fit the cached object. The next watch asks for whole objects.
     #[error("{0}")]
     Delta(DeltaError),
     /// The source panicked, with this message.
@@ -85,7 +85,7 @@ impl SourceError {
         self.status_is(|s| s.reason == StatusReason::StoreReadError)
     }
 
-    /// True if the server does not know or does not allow the request, so that repeating it does not help. A
+    /// True if the server does not support or does not allow the request, so that repeating it does not help. A
     /// streaming list falls back to an ordinary one.
     #[must_use]
     pub fn is_refusal(&self) -> bool {

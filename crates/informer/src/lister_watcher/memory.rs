@@ -58,7 +58,7 @@ pub struct InMemory {
 }
 
 impl InMemory {
-    /// An empty collection that remembers `history` events.
+    /// An empty collection that keeps the last `history` events.
     #[must_use]
     pub fn new(history: usize) -> Self {
         let collection = MemoryCollection {
@@ -73,7 +73,7 @@ impl InMemory {
         Self { collection: Arc::new(Mutex::new(collection)), changed, history, identity }
     }
 
-    /// Sets its identity, which is else one of its own: for tests with a [saved cache](crate::warm) of another process.
+    /// Sets its identity, which is otherwise unique: for tests with a [saved cache](crate::warm) of another process.
     #[must_use]
     pub fn identity(mut self, identity: &str) -> Self {
         self.identity = identity.into();

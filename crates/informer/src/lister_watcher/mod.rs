@@ -1,8 +1,8 @@
-//! [`ListerWatcher`]: where objects come from. List a page, open a watch, nothing else.
+//! [`ListerWatcher`]: the source of an informer's objects. It lists a page and opens a watch.
 //!
-//! The reflector knows its source only through this trait, so a test, a proxy or a database can stand in for a
-//! Kubernetes API server. The standard implementation over a `kube::Client` is in [`kube`](crate::kube); for tests
-//! there are [`Scripted`], which returns scripted answers, and [`InMemory`], which behaves like a server.
+//! The reflector uses its source only through this trait, so a test, a proxy or a database can replace the Kubernetes
+//! API server. The standard implementation over a `kube::Client` is in [`kube`](crate::kube); for tests there are
+//! [`Scripted`], which returns scripted answers, and [`InMemory`], which behaves like a server.
 //!
 //! It neither retries nor decides anything: every rule about what to do next is in [`reflector`](crate::reflector).
 
@@ -160,8 +160,8 @@ impl fmt::Debug for HeldObjects {
 
 /// The freshness that a list must have: the meaning of `resourceVersion` in a list request.
 ///
-/// The choice decides who does the work. `Any` and `NotOlderThan` are answered from the server's watch cache;
-/// `MostRecent` makes the server confirm its state with its database first.
+/// The choice decides the cost for the server. `Any` and `NotOlderThan` are answered from its watch cache; `MostRecent`
+/// makes the server confirm its state with its database first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListVersion {
     /// Any state that the server has at hand: `resourceVersion=0`. The cheapest one, and possibly one that is older
@@ -169,8 +169,8 @@ pub enum ListVersion {
     Any,
     /// The latest state: `resourceVersion` left out.
     MostRecent,
-    /// This state or a later one. A server that has not reached it waits for a few seconds and then answers with 504,
-    /// as [`SourceError::is_too_large_resource_version`] tells.
+    /// This state or a later one. A server that has not reached it waits for a few seconds and then answers with 504;
+    /// see [`SourceError::is_too_large_resource_version`].
     NotOlderThan(Revision),
 }
 
@@ -229,12 +229,13 @@ pub struct SourcePage {
 
 /// One event of a watch, as the server sent it, or as the transformation left it.
 #[derive(Clone, Debug)]
+#[doc(alias = "watch.Event")]
 pub enum WatchEvent<K = Raw> {
     /// The object appeared.
     Added(Object<K>),
     /// The object changed.
     Modified(Object<K>),
-    /// The object is gone; this was its last state.
+    /// The object was deleted; this was its last state.
     Deleted(Object<K>),
     /// Nothing of this collection changed up to here.
     Bookmark {
@@ -287,9 +288,8 @@ impl Stream for WatchStream {
 
 /// The sources that an informer reads: one, or one per namespace.
 ///
-/// A `ListerWatcher` converts into one by itself, so [`SharedInformer::new`](crate::SharedInformer::new) takes
-/// either. Several sources share one cache and one sequence of events; each has a reflector, a position and a backoff
-/// of its own.
+/// A `ListerWatcher` converts into one by itself, so [`SharedInformer::new`](crate::SharedInformer::new) takes either.
+/// Several sources share one cache and one sequence of events; each has its own reflector, position and backoff.
 #[derive(Clone)]
 pub struct Sources {
     pub(crate) partitions: Vec<Partition>,

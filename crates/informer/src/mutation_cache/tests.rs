@@ -53,7 +53,7 @@ fn own_writes_are_shown_until_the_watch_catches_up() {
     assert_eq!(world.get(), Some(10));
 }
 
-/// As text, "9" stands behind "10".
+/// As text, "9" sorts after "10".
 #[test]
 fn versions_compare_as_numbers() {
     let mut world = World::new(MutationOptions::default());
@@ -65,7 +65,7 @@ fn versions_compare_as_numbers() {
     assert_eq!(world.get(), Some(100));
 }
 
-/// A controller updates an object; somebody deletes it; the watch tells; the controller's call comes last.
+/// A controller updates an object; it is deleted; the watch delivers the deletion; the controller's call comes last.
 #[test]
 fn a_late_write_does_not_bring_a_deleted_object_back() {
     let mut world = World::new(MutationOptions::default());
@@ -76,7 +76,7 @@ fn a_late_write_does_not_bring_a_deleted_object_back() {
     assert_eq!(world.get(), None);
 }
 
-/// Two namespaces, two watches: the store as a whole is at 3, but this object's watch has told its end at 8.
+/// Two namespaces, two watches: the store as a whole is at 3, but this object's watch has delivered its deletion at 8.
 #[test]
 fn a_deletion_heard_of_refuses_writes_that_the_store_cannot_judge_yet() {
     let world = World::new(MutationOptions::default());
@@ -90,8 +90,8 @@ fn a_deletion_heard_of_refuses_writes_that_the_store_cannot_judge_yet() {
     assert_eq!(world.get(), Some(10));
 }
 
-/// A controller updates an object; somebody deletes and creates it anew; the watch has told both when the controller's
-/// call comes. What it wrote is of another object.
+/// A controller updates an object; it is deleted and created again; the watch has delivered both when the controller's
+/// call comes. Its write is of another uid.
 #[test]
 fn a_late_write_does_not_hide_the_object_that_was_created_anew() {
     let mut world = World::new(MutationOptions::default());
@@ -107,7 +107,7 @@ fn a_late_write_does_not_hide_the_object_that_was_created_anew() {
     assert_eq!(world.cache.stats(), MutationStats { held: 1, shown: 1, refused: 2 });
 }
 
-/// The write was there first; then the watch tells that the object is gone.
+/// The write was recorded first; then the watch delivers the deletion.
 #[test]
 fn a_deletion_heard_of_clears_an_own_write() {
     let mut world = World::new(MutationOptions::default());
@@ -118,7 +118,7 @@ fn a_deletion_heard_of_clears_an_own_write() {
     let gone = Deleted { object: object("u", 8), final_state_unknown: false };
     world.cache.observe(&Event::Deleted(gone), world.now);
     assert_eq!(world.get(), None);
-    // The same without anybody who observes: the store has got past the write.
+    // The same without an observer: the store is newer than the write.
     let mut world = World::new(MutationOptions::default());
     world.watched(object("u", 5));
     assert!(world.written("u", 7));

@@ -1,6 +1,6 @@
-//! Metadata that controllers ask for often, read from the encoded object without decoding the rest.
+//! Metadata that controllers read often, read from the encoded object without decoding the rest.
 //!
-//! Each getter scans the metadata anew: it costs less than a decode, but a loop over many fields of one object is
+//! Each getter scans the metadata again: it costs less than a decode, but a loop over many fields of one object is
 //! cheaper with [`Object::get`]. Name, namespace, labels and resourceVersion are found once, when the object enters the
 //! cache, and are not here but in `scan`. Malformed entries are left out rather than reported, as in an untyped Go
 //! client.
@@ -111,13 +111,13 @@ impl<K> Object<K> {
         self.finalizers().iter().any(|finalizer| finalizer == name)
     }
 
-    /// When its deletion was asked for, as RFC 3339 has it.
+    /// The time at which its deletion was requested, in RFC 3339.
     #[must_use]
     pub fn deletion_timestamp(&self) -> Option<Cow<'_, str>> {
         self.text(&["metadata", "deletionTimestamp"])
     }
 
-    /// True if its deletion was asked for, and it is there only until its finalizers are gone.
+    /// True if its deletion was requested and it waits for its finalizers.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
         self.deletion_timestamp().is_some()

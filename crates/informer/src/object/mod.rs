@@ -1,10 +1,11 @@
 //! [`Object`]: an object of the cluster as the cache keeps it: its bytes, and the few fields that every cache needs.
 //!
-//! A typed Kubernetes object takes eight times the memory of its JSON. So the JSON is what is kept, and shared by
-//! everyone who holds the object; [`Object::get`] decodes it on first use. Key, resource version, identity and labels
-//! are read without decoding.
+//! A typed Kubernetes object takes eight times the memory of its JSON. So the JSON is kept and shared by all holders of
+//! the object; [`Object::get`] decodes it on first use. Key, resource version, identity and labels are read without
+//! decoding.
 //!
-//! `K` is what it decodes to: a type of `k8s-openapi`, your own, `serde_json::Value`, or [`Raw`] for no matter.
+//! `K` is the type it decodes to: a type of `k8s-openapi`, your own, `serde_json::Value`, or [`Raw`] if it is not
+//! decoded.
 
 mod metadata;
 pub(crate) mod saved;
@@ -45,15 +46,15 @@ pub enum ObjectError {
     /// A resource version that is no decimal number: it cannot be put in order.
     #[error("object {0} with the resource version {1:?}, which is not a number")]
     BadVersion(ObjectKey, String),
-    /// It does not decode to the type that was asked for.
+    /// It does not decode to the requested type.
     #[error("cannot decode {0}: {1}")]
     Decode(ObjectKey, String),
 }
 
 /// Shared by all handles on one version of an object.
 struct ObjectInner {
-    /// Set when somebody asks, or by the cache, which gives every version of an object the key of its first: a key is
-    /// built once, however often the object changes.
+    /// Set on first use, or by the cache, which gives every version of an object the key of its first: a key is built
+    /// once, however often the object changes.
     key: OnceLock<ObjectKey>,
     revision: Revision,
     /// A hash of the uid: enough to see that an object was deleted and created again. Zero without a uid.
@@ -286,7 +287,7 @@ impl<K> Object<K> {
 }
 
 impl<K: DeserializeOwned + Send + Sync + 'static> Object<K> {
-    /// The object, decoded once: the result is kept and shared. Without [`Keep::decoded`] each call decodes anew and the
+    /// The object, decoded once: the result is kept and shared. Without [`Keep::decoded`] each call decodes again and the
     /// result is the caller's alone.
     ///
     /// # Errors
@@ -300,7 +301,7 @@ impl<K: DeserializeOwned + Send + Sync + 'static> Object<K> {
             .map_err(|error| ObjectError::Decode(self.key().clone(), error.to_string()))?;
         let decoded = Arc::new(decoded);
         if self.inner.offsets.keep_decoded {
-            // Two who decode at the same time both have a good copy; one of them is kept.
+            // Of two concurrent decodes, one result is kept.
             let _ = self.inner.decoded.set(Box::new(Arc::clone(&decoded) as _));
         }
         Ok(decoded)

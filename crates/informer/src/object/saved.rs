@@ -1,7 +1,7 @@
 //! Objects as records of a saved cache.
 //!
-//! A record carries what the cache knows of an object beside its JSON, because a transformation may have removed the
-//! metadata from it: key, resource version, identity, and where the labels begin. Reading one back parses nothing.
+//! A record carries the object's header beside its JSON, because a transformation may have removed the metadata from
+//! it: key, resource version, uid, and the offset of the labels. Reading one back parses nothing.
 
 use std::sync::{Arc, OnceLock};
 

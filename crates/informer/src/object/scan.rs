@@ -22,10 +22,10 @@ use super::ObjectError;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Keep {
-    /// The record of who set which field.
+    /// Keeps or drops `metadata.managedFields`.
     pub managed_fields: ManagedFields,
-    /// Keep an object that somebody has decoded, so that it is decoded once per version. Default true. It takes several
-    /// times the memory of its JSON, so turn it off where every object is decoded once and rarely again.
+    /// Keep the decoded object, so that it is decoded once per version. Default true. It takes several times the memory
+    /// of its JSON, so turn it off where every object is decoded once and rarely again.
     pub decoded: bool,
 }
 
@@ -63,7 +63,7 @@ impl Keep {
 
 /// The metadata that the cache needs, found by one scan of the bytes.
 pub(super) struct ObjectHeader {
-    /// Only if it cannot be read where it stands, because it is escaped or too long.
+    /// Only if it cannot be read in place, because it is escaped or too long.
     pub(super) key: Option<ObjectKey>,
     pub(super) revision: Revision,
     pub(super) identity: u64,
@@ -74,8 +74,8 @@ pub(super) struct ObjectHeader {
     managed_fields: Range<usize>,
 }
 
-/// Where the fields that every cache needs stand in the bytes that are kept. Objects end long before 4 GiB; names that are longer
-/// than the lengths here can say are read at once ([`ObjectHeader::key`]).
+/// The offsets of the fields that every cache needs, in the bytes that are kept. Objects are far smaller than 4 GiB; names whose
+/// length does not fit here are copied ([`ObjectHeader::key`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FieldOffsets {
     name: u32,
@@ -179,7 +179,7 @@ fn find(json: &[u8]) -> Option<ScanFound> {
     let mut found = ScanFound::default();
     let mut metadata = raw::fields(json, start)?;
     for field in &mut metadata {
-        // Only text has an inside: `null` is the same as nothing, and anything else names nobody.
+        // Only strings count: `null` is the same as absent, and anything else is no name.
         let is_text = json.get(field.value.start) == Some(&b'"');
         let inside = || if is_text { field.value.start + 1..field.value.end.saturating_sub(1) } else { 0..0 };
         match json.get(field.key.clone())? {

@@ -1,8 +1,8 @@
-//! Versions that are made from another version: by a patch, a transformation or a deletion, and the paths in which they
-//! differ.
+//! Versions of an object derived from another version by a patch, a transformation or a deletion, and the paths in
+//! which they differ.
 //!
-//! Key and identity never change between versions of an object and are taken over rather than read again. A version that a
-//! patch made remembers which paths the patch names, so that a predicate over a field costs no comparison.
+//! Key and identity never change between versions of an object and are copied rather than read again. A version made by a
+//! patch keeps the paths of the patch, so that a predicate over a field needs no comparison.
 
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
@@ -94,8 +94,8 @@ impl<K> Object<K> {
         Some(lines.filter_map(|line| str::from_utf8(line).ok()))
     }
 
-    /// True if the value at a dotted path, such as `spec.replicas`, is not what it was in `old`. Costs next to nothing if this
-    /// version came as a patch of `old`; else the two values are compared.
+    /// True if the value at a dotted path, such as `spec.replicas`, differs from that in `old`. This is cheap if this version
+    /// was made by a patch of `old`; otherwise the two values are compared.
     #[must_use]
     pub fn changed_since(&self, old: &Self, path: &str) -> bool {
         match &self.inner.changes {

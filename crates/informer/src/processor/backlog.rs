@@ -1,7 +1,7 @@
-//! [`Backlog`]: what one handler has yet to read.
+//! [`Backlog`]: the events that one handler has not read yet.
 //!
-//! In order: the snapshots of what was there when it joined, then changes that were folded because it fell behind, then
-//! shared batches. Publishing takes one short lock and never waits; only the handler itself waits here.
+//! In order: the snapshots of the objects present when it joined, then changes that were folded because it fell behind,
+//! then shared batches. Publishing takes one short lock and never waits; only the handler itself waits here.
 //!
 //! client-go gives each listener a buffer that grows without bound (`processorListener`); here it is bounded by
 //! folding, which `coalesce` does. The task that reads is `runner`.
@@ -16,7 +16,7 @@ use super::event::Event;
 use crate::store::Snapshot;
 use crate::sync::Mutex;
 
-/// The number of folded keys that are handed out at a time: few enough that later changes still fold with the rest.
+/// The number of folded keys that are delivered at a time: few enough that later changes still fold with the rest.
 const FOLDED_AT_ONCE: usize = 64;
 
 /// Objects that were there before, delivered as initial additions.
@@ -32,7 +32,7 @@ pub(crate) struct Replay<K> {
 pub(crate) enum HandlerWork<K> {
     Replay(Replay<K>),
     Events(Arc<Vec<Event<K>>>),
-    /// Everything initial has been handed out.
+    /// All initial objects have been delivered.
     Synced,
 }
 
@@ -72,7 +72,7 @@ enum InHand<K> {
 }
 
 impl<K> HandlerWork<K> {
-    /// The part of the work to remember while the handler has it.
+    /// The part of the work to keep while the handler has it.
     fn in_hand(&self) -> InHand<K> {
         match self {
             Self::Replay(_) => InHand::Replay,
@@ -97,11 +97,11 @@ struct BacklogState<K> {
     /// Events in `batches`.
     queued: usize,
     in_hand: InHand<K>,
-    /// The initial state is complete once so many batches more have been handed out; none if it is not.
+    /// The number of batches until the initial state is complete; `None` if that is unknown.
     initial_complete: Option<usize>,
     /// The batches before that were folded: what is folded comes first.
     folded_initial: bool,
-    /// That it is complete has been handed out.
+    /// True if `Synced` was delivered.
     synced_told: bool,
     end: Option<RemovalEnd>,
     waker: Option<Waker>,
@@ -110,14 +110,14 @@ struct BacklogState<K> {
 
 /// The events that wait for one handler.
 ///
-/// Bounded: beyond `max` events, those that wait are folded to one per key, so that a handler that stands still holds
-/// at most one state per object. Publishing never waits for a handler, and never fails.
+/// Bounded: beyond `max` events, those that wait are folded to one per key, so that a blocked handler holds at most one
+/// state per object. Publishing never waits for a handler, and never fails.
 pub(crate) struct Backlog<K> {
     state: Mutex<BacklogState<K>>,
     max: usize,
     /// Keeps what is in hand, because [`unread`](Self::unread) may be read.
     remembers: bool,
-    /// Events that were handed out and not yet delivered. Written by the one reader only.
+    /// Events that were taken by the handler's task and not yet delivered. Written by the one reader only.
     handed: AtomicUsize,
 }
 
@@ -267,7 +267,7 @@ impl<K> BacklogState<K> {
         self.batches.clear();
         self.folded = Folded::default();
         self.queued = 0;
-        // It has not been told everything, and never will be.
+        // Not everything was delivered, and it never will be.
         self.synced_told = true;
     }
 

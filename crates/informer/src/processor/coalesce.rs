@@ -1,9 +1,9 @@
-//! [`Folded`]: many changes of a key delivered as one.
+//! [`Folded`]: several changes of a key, delivered as one event.
 //!
-//! The event that a handler needs for a key depends on three things only: what it received last, whether that object is
-//! gone, and what is there now. So that is all that is kept, whatever happened in between. An object that came and went
-//! while the handler was busy is not delivered at all; one that was deleted and created again is delivered as a
-//! deletion and an addition, because its identity changed.
+//! The event that a handler needs for a key depends on three things only: the object it received last, whether that
+//! object was deleted, and the current object. Only these are kept. An object that was created and deleted while the
+//! handler was busy is not delivered at all; one that was deleted and created again is delivered as a deletion and an
+//! addition, because its identity changed.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
@@ -15,7 +15,7 @@ use crate::object::Object;
 
 /// The unread changes of one key.
 struct PendingChange<K> {
-    /// The state that was delivered last, if the handler knows the object.
+    /// The state that was delivered last, if there was one.
     told: Option<Object<K>>,
     /// The deletion of that object, if it was deleted.
     gone: Option<Deleted<K>>,
@@ -24,7 +24,7 @@ struct PendingChange<K> {
 }
 
 impl<K> PendingChange<K> {
-    /// Begins with the first event that the handler has not seen. It tells what the handler knows of the object.
+    /// Starts with the first event that the handler has not received. Its old state is the one that was delivered last.
     fn new(event: Event<K>) -> Option<Self> {
         Some(match event {
             Event::Added { object, is_initial } => {
@@ -48,8 +48,8 @@ impl<K> PendingChange<K> {
             }
             Event::Deleted(deleted) => {
                 self.now = None;
-                // The first deletion is the one of the object that the handler knows; what came and went after it,
-                // it has never heard of.
+                // The first deletion is that of the object that was delivered; objects that were created and deleted
+                // after it were not.
                 if self.told.is_some() && self.gone.is_none() {
                     self.gone = Some(deleted);
                 }
@@ -69,7 +69,7 @@ impl<K> PendingChange<K> {
         self.told.is_none() && self.now.is_none()
     }
 
-    /// Writes the events that lead from what the handler knows to the present: an update, or a deletion and an
+    /// Writes the events that lead from the state delivered last to the present one: an update, or a deletion and an
     /// addition if the object was replaced in between.
     fn emit(self, out: &mut Vec<Event<K>>) {
         match (self.told, self.gone, self.now) {

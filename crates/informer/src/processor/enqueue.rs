@@ -17,9 +17,9 @@ use listwatch_workqueue::{AddError, Priority, Queue};
 use super::event::Event;
 use super::handler::EventHandler;
 
-/// A handler that queues the key of every object that appears, changes or goes: what stands between an informer and
-/// the workers of a controller. The queue holds a key once, so workers read the object from the cache and need not
-/// know what happened to it.
+/// A handler that queues the key of every object that is added, updated or deleted, between an informer and the workers
+/// of a controller. The queue holds a key once, and workers read the object from the cache, so the kind of event does
+/// not matter.
 ///
 /// ```
 /// use listwatch::processor::enqueue_keys;
@@ -45,7 +45,8 @@ use super::handler::EventHandler;
 /// ```
 ///
 /// Initial objects and resyncs are added with [`Priority::Background`], live changes with [`Priority::Normal`]. A queue
-/// that is full makes the handler wait for room, so no key is lost; meanwhile its backlog is folded by key.
+/// that is full makes the handler wait for room, so no key is lost; in that time its backlog is folded by key.
+#[doc(alias = "EnqueueRequestForObject")]
 pub fn enqueue_keys<K: 'static>(queue: Queue<ObjectKey>) -> impl EventHandler<K> {
     EnqueueKeys { queue, waiting: None }
 }
@@ -63,7 +64,7 @@ struct EnqueueKeys {
 }
 
 impl EnqueueKeys {
-    /// Waits until the bounded queue has room. The handler takes no further event meanwhile, which is the
+    /// Waits until the bounded queue has room. The handler takes no further event in that time, which is the
     /// back-pressure.
     fn wait_for_room(&mut self, key: ObjectKey, priority: Priority) {
         let queue = self.queue.clone();

@@ -29,8 +29,8 @@ pub enum Event<K = Raw> {
         /// The new state.
         new: Object<K>,
     },
-    /// The object is gone. An object that was deleted and created again under its name is delivered as a deletion and
-    /// an addition, however the informer learnt of it.
+    /// The object was deleted. An object that was deleted and created again under its name is delivered as a deletion
+    /// and an addition, even if the informer only saw the result.
     Deleted(Deleted<K>),
     /// Everything that was there at the start has been delivered. Comes exactly once.
     Synced,
@@ -70,7 +70,7 @@ impl<K> Event<K> {
         matches!(self, Self::Updated { old, new } if old.same_content(new))
     }
 
-    /// True unless this is an update in which the value at a dotted path, such as `spec.replicas`, stayed what it was.
+    /// True unless this is an update in which the value at a dotted path, such as `spec.replicas`, did not change.
     #[must_use]
     pub fn changed(&self, path: &str) -> bool {
         match self {

@@ -1,7 +1,7 @@
 //! The traits that users implement: [`EventHandler`], [`AsyncEventHandler`], and how a handler is run ([`HandlerOptions`]).
 //!
-//! A closure over `&Event<K>` is a handler. Those who think in client-go's terms take [`HandlerFuncs`]; those who
-//! care for a part of the objects only put a [`FilteringHandler`] around it.
+//! A closure over `&Event<K>` is a handler. [`HandlerFuncs`] is client-go's `ResourceEventHandlerFuncs`;
+//! [`FilteringHandler`] limits a handler to some of the objects.
 
 use std::fmt;
 use std::future::Future;
@@ -13,10 +13,10 @@ use crate::object::Object;
 
 /// Receives every change of the cache, in order, one at a time: client-go's `ResourceEventHandler`.
 ///
-/// It runs on its own: taking long, or panicking, delays this handler and no other. If it blocks its thread for
-/// long (synchronous IO, heavy computing), register it with [`RunOn::Thread`].
+/// It runs in its own task: a slow or panicking handler delays no other. If it blocks its thread for long (synchronous
+/// IO, heavy computing), register it with [`RunOn::Thread`].
 ///
-/// A closure is a handler, and most need no more. A type of one's own keeps state between events:
+/// A closure is a handler, which suffices for most. A type can keep state between events:
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -58,8 +58,8 @@ pub trait EventHandler<K>: Send + 'static {
     /// [`HandlerOptions::panic_pause`].
     fn on_event(&mut self, event: &Event<K>);
 
-    /// Called before each event: a handler that hands on to something bounded returns `Pending` while there is no room,
-    /// and is called again when the waker of `cx` is woken. Until then its events wait in its backlog.
+    /// Called before each event: a handler in front of a bounded queue returns `Pending` while there is no room, and is
+    /// called again when the waker of `cx` is woken. Until then its events wait in its backlog.
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let _ = cx;
         Poll::Ready(())
@@ -72,7 +72,7 @@ impl<K, F: FnMut(&Event<K>) + Send + 'static> EventHandler<K> for F {
     }
 }
 
-/// An [`EventHandler`] that awaits. The next event is not handed over before the future is done.
+/// An [`EventHandler`] that awaits. The next event is not delivered before the future is done.
 pub trait AsyncEventHandler<K>: Send + 'static {
     /// Called for each event.
     fn on_event(&mut self, event: Event<K>) -> impl Future<Output = ()> + Send;
@@ -95,7 +95,7 @@ pub enum RunOn {
     /// In a task of the runtime: right for handlers that only look and enqueue.
     #[default]
     Task,
-    /// On a thread of its own: right for handlers that block.
+    /// On a separate thread, for handlers that block.
     Thread,
 }
 
@@ -128,16 +128,16 @@ pub struct HandlerOptions {
     pub panic_pause: Duration,
     /// The place to run it, if it is synchronous.
     pub run_on: RunOn,
-    /// The time a call may go on after the handler was removed or the informer stopped. Then an asynchronous call is
-    /// dropped at its next await, and a synchronous one is no longer waited for. Default 5 s: long enough to finish a
-    /// request, and a sixth of what a pod has to end.
+    /// The time that a call may take after the handler was removed or the informer stopped. Then an asynchronous call
+    /// is dropped at its next await, and a synchronous one is no longer waited for. Default 5 s: long enough to finish
+    /// a request, and a sixth of a Pod's default grace period.
     pub stop_grace: Duration,
-    /// Deliver only what changed since it last ran, if the informer has a [warm cache](crate::warm) in which a handler
-    /// of this name left its mark. Default false. An object that was created or changed is delivered as added or
-    /// updated, one that is gone as deleted; what it may have received before the program ended is delivered again. It
-    /// must have a name and be added before the informer starts, or it receives everything, as any other. If the
-    /// program was killed, the deletion of an object that it was told of only after the last save may not be told when
-    /// the server has no history from then on.
+    /// Deliver only changes since the last run, if the informer has a [warm cache](crate::warm) with the position of a
+    /// handler of this name. Default false. An object that was created or changed is delivered as added or updated, one
+    /// that no longer exists as deleted; events that it may have received before the program ended are delivered again.
+    /// The handler must have a name and be added before the informer starts, or it receives everything, like any other.
+    /// If the program was killed, one deletion may be missed: that of an object which the handler received only after
+    /// the last save, if the server's history no longer covers the time.
     pub since_last_run: bool,
 }
 
@@ -215,7 +215,7 @@ type OnAdd<K> = Box<dyn FnMut(&Object<K>, bool) + Send>;
 type OnUpdate<K> = Box<dyn FnMut(&Object<K>, &Object<K>) + Send>;
 type OnDelete<K> = Box<dyn FnMut(&Deleted<K>) + Send>;
 
-/// A handler made of functions, each optional, under the names that client-go gives them.
+/// A handler made of optional functions, client-go's `ResourceEventHandlerFuncs`.
 ///
 /// ```
 /// use listwatch::processor::HandlerFuncs;

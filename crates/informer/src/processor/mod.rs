@@ -1,10 +1,10 @@
-//! From changes of the store to calls of handlers, each handler at its own pace.
+//! Delivery of store changes to handlers, each at its own pace.
 //!
 //! The informer loop publishes batches of [`Event`]s; every handler has a backlog of them, which is a cursor and not a
 //! copy: the batches are shared. A handler that keeps up reads them in order. One that falls behind by more than
-//! [`HandlerOptions::max_backlog`] has its unread batches folded by key (see `coalesce`), so that what it still has to
-//! read is bounded by the number of objects and never by the number of changes. Nobody else waits for it, and no event
-//! is lost: a key that changed is always delivered, with its latest state.
+//! [`HandlerOptions::max_backlog`] has its unread batches folded by key (see `coalesce`), so that its backlog is
+//! bounded by the number of objects and not by the number of changes. No other handler waits for it, and no key is
+//! lost: a key that changed is always delivered, with its latest state.
 //!
 //! This is not where the store is changed; that is [`informer`](crate::informer). In reading order: [`event`],
 //! [`handler`], `coalesce`, `backlog`, `runner`, `resync`, [`stream`].

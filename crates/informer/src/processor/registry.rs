@@ -26,6 +26,7 @@ use crate::object::{Object, Raw};
 use crate::store::{Snapshot, Store};
 
 /// One handler as the informer sees it.
+#[doc(alias = "processorListener")]
 pub(crate) struct Listener<K> {
     pub(crate) name: String,
     pub(crate) options: HandlerOptions,
@@ -268,6 +269,7 @@ impl<K> Registration<K> {
 
 /// All handlers of an informer. The informer loop keeps it locked from changing the store to publishing the change,
 /// which makes "snapshot, then every later change" exact for a handler that joins.
+#[doc(alias = "sharedProcessor")]
 pub(crate) struct Processor<K> {
     members: Vec<RegistryMember<K>>,
     pub(crate) next_id: u64,
@@ -280,7 +282,7 @@ impl<K> Default for Processor<K> {
     }
 }
 
-/// A listener and when it is next told of everything again, if it asked for that.
+/// A listener and its resync, if it has a resync period.
 struct RegistryMember<K> {
     listener: Arc<Listener<K>>,
     resync: Option<Resync>,
@@ -312,7 +314,7 @@ impl<K> Processor<K> {
         self.members.iter().map(|member| &member.listener)
     }
 
-    /// Shares one batch among all listeners. Nobody is waited for.
+    /// Shares one batch among all listeners without waiting for any.
     pub(crate) fn publish(&self, events: Vec<Event<K>>) {
         if events.is_empty() || self.members.is_empty() {
             return;

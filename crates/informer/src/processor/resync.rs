@@ -1,8 +1,8 @@
-//! [`Resync`]: telling every object again, a few at a time.
+//! [`Resync`]: delivers every cached object again, a few at a time.
 //!
 //! A resync of N objects at once is a burst of N calls, and of as much work behind them. So a pass is spread evenly
-//! over its period: what is left of the objects is spread over what is left of the time, whatever comes and goes
-//! meanwhile. The pass follows the keys in order and survives every watch failure, since it has no part in it.
+//! over its period: the remaining objects are spread over the remaining time, even if objects are added or deleted
+//! during the pass. The pass follows the keys in order and is independent of watch failures.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ impl Resync {
     pub(crate) fn step<K>(&mut self, snapshot: &Snapshot<K>, now: Duration) -> Vec<Event<K>> {
         self.size = snapshot.len();
         let Some(pass) = &mut self.pass else {
-            // A pass begins when there is something to tell again. The time before does not count.
+            // A pass begins when there are objects to deliver. The time before does not count.
             self.pass = (self.size > 0).then(|| ResyncPass::new(now));
             return Vec::new();
         };

@@ -197,7 +197,7 @@ async fn tell_replay<K: Send + Sync + 'static>(
     }
 }
 
-/// Delivers the events, unless the handler is removed meanwhile.
+/// Delivers the events, until the handler is removed.
 async fn deliver<K: Send + Sync + 'static>(
     listener: &Listener<K>,
     callee: &mut Callee<K>,

@@ -24,10 +24,29 @@ use crate::object::Raw;
 /// The number of objects of the initial state that are taken from their snapshot at a time.
 const REPLAY_AT_ONCE: usize = 256;
 
-/// The events of an informer as a stream: first what is there, then [`Event::Synced`], then every change.
+/// The events of an informer as a stream: first the initial objects, then [`Event::Synced`], then every change.
 ///
 /// A stream that is not polled costs others nothing; its backlog is folded by key like that of a slow handler.
 /// Dropping it removes it. It keeps the informer alive, and ends when the informer is stopped.
+///
+/// ```
+/// use futures::StreamExt;
+/// use listwatch::lister_watcher::InMemory;
+/// use listwatch::{Event, SharedInformer};
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let source = InMemory::new(10);
+/// source.put(&json!({"metadata": {"namespace": "default", "name": "web"}}))?;
+/// let informer = SharedInformer::<Value>::new(source);
+/// let mut events = informer.events()?;
+/// informer.start()?;
+/// assert!(matches!(events.next().await, Some(Event::Added { .. })));
+/// assert!(matches!(events.next().await, Some(Event::Synced)));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropping it removes the handler"]
 pub struct EventStream<K = Raw> {
     listener: Arc<Listener<K>>,

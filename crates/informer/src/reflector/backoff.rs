@@ -9,6 +9,7 @@ use std::time::Duration;
 
 /// The first delay, the growth, the bound and the jitter of a [`Backoff`].
 #[derive(Clone, Copy, Debug)]
+#[doc(alias = "wait.Backoff")]
 pub struct BackoffOptions {
     /// The first delay. Default 800 ms.
     pub initial: Duration,
@@ -27,7 +28,7 @@ impl Default for BackoffOptions {
     }
 }
 
-/// A sequence of growing delays. It starts anew only by a reset.
+/// A sequence of growing delays. It starts over only by a reset.
 ///
 /// ```
 /// use listwatch::reflector::{Backoff, BackoffOptions};

@@ -49,6 +49,7 @@ pub(crate) type Apply<K> = dyn FnMut(Vec<Delta<K>>) + Send + Sync;
 /// Lists and watches one source and feeds a delta queue, until it is stopped.
 ///
 /// Most users want a [`SharedInformer`](crate::SharedInformer), which contains one.
+#[doc(alias = "ListAndWatch")]
 pub struct Reflector<K = Raw> {
     source: Arc<dyn ListerWatcher>,
     queue: Arc<DeltaQueue<K>>,

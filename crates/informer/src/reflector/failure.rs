@@ -3,12 +3,12 @@
 //! | failure | reaction |
 //! |---|---|
 //! | version not available (410, too large) of a list | a consistent list, at once |
-//! | version expired (410) of a watch, store cannot read an object | the state anew, after the backoff |
+//! | version expired (410) of a watch, server cannot read an object | a relist, after the backoff |
 //! | streaming list refused | an ordinary list, and no streaming for a while |
-//! | anything else | the same again, after the backoff, but not before the server's `Retry-After` |
+//! | anything else | the same request, after the backoff, but not before the server's `Retry-After` |
 //!
-//! A failed watch is resumed where it broke. Relisting costs the server a whole collection, and a server that fails is the
-//! last one to ask for that.
+//! A failed watch is resumed where it broke. Relisting makes the server send a whole collection, which would add load to a
+//! server that already fails.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use super::step::{Action, Output};
 use crate::lister_watcher::{ListVersion, SourceError};
 
 impl<K> Machine<K> {
-    /// Lists again: at once and consistently if the server does not have the version that was asked for (410, or a
-    /// version from the future), after the backoff otherwise.
+    /// Lists again: at once and consistently if the server does not have the requested version (410, or too large),
+    /// after the backoff otherwise.
     pub(super) fn list_failed(
         &mut self,
         error: SourceError,
@@ -57,7 +57,7 @@ impl<K> Machine<K> {
         }
     }
 
-    /// Remembers that the server refuses streaming lists, for a while: it may be upgraded.
+    /// Disables streaming lists for a while, because the server refuses them; it may be upgraded later.
     pub(super) fn spare_streaming(&mut self, now: ReflectorTime) {
         self.streaming_refused_until = Some(now + self.options.streaming_refusal);
     }

@@ -3,8 +3,8 @@
 //! Feed it an [`Input`] and the time; it answers with deltas for the queue, [`Action`]s for the driver and problems
 //! for the user. Between inputs it must be woken at [`Machine::deadline`].
 //!
-//! This file has the way of success: obtaining the state, opening a watch, deadlines. The states themselves are in
-//! [`phase`](super::phase), reading one stream in [`stream`](super::stream), and what follows a failure in
+//! This file has the path without failures: listing, opening a watch, deadlines. The states themselves are in
+//! [`phase`](super::phase), reading one stream in [`stream`](super::stream), and reactions to failures in
 //! [`failure`](super::failure).
 
 use std::fmt;
@@ -59,8 +59,8 @@ pub struct Machine<K = Raw> {
     pub(super) seen: Option<Revision>,
     /// The server could not serve `seen`: ask for the latest state instead.
     pub(super) unavailable: bool,
-    /// The first list came in pages although any state was asked for: this server lists from its database, and
-    /// asking it for everything at once would hurt it.
+    /// The first list came in pages although any version was allowed: this server lists from its database, and an
+    /// unpaged list would overload it.
     paginated: bool,
     pub(super) backoff: Backoff,
     pub(super) streaming_refused_until: Option<ReflectorTime>,
@@ -68,8 +68,8 @@ pub struct Machine<K = Raw> {
     pub(super) early_ends: u32,
     /// Watch failures in a row without an event.
     pub(super) failures: u32,
-    /// The last watch did not end at its time. The server may have been restored from a backup meanwhile, and would then
-    /// stay silent: what it has to tell is older than what was seen.
+    /// The last watch did not end at its timeout. The server may have been restored from a backup since, and would then
+    /// be silent, because its revisions are older than the last one seen.
     pub(super) interrupted: bool,
     /// The resource version at which the watch expired last. If that happens twice at one version, the lists in between
     /// were no newer.
@@ -122,7 +122,7 @@ impl<K> Machine<K> {
         self.seen
     }
 
-    /// Returns the phase in a word, for the status and the debug page.
+    /// Returns the name of the phase, for the status and the debug page.
     #[must_use]
     pub fn phase_name(&self) -> &'static str {
         match self.phase {
@@ -237,8 +237,8 @@ impl<K> Machine<K> {
         self.phase = Phase::Listing { version, until: now + self.options.list_timeout };
     }
 
-    /// A list not older than something is answered from the server's cache, which knows no pages: asking for pages
-    /// would send it to its database.
+    /// A list not older than a version is answered from the server's cache, without pages: a limit would make the
+    /// server read its database.
     fn page_size(&self, version: ListVersion) -> Option<u32> {
         let from_cache = matches!(version, ListVersion::NotOlderThan(_)) && !self.paginated;
         self.options.page_size.or((!from_cache).then_some(PAGE))
@@ -275,7 +275,7 @@ impl<K> Machine<K> {
         true
     }
 
-    /// Replaces the state. What is not in it was deleted while nobody watched.
+    /// Replaces the state. Objects that are not in it were deleted while no watch was open.
     pub(super) fn replace(&mut self, objects: Vec<Object<K>>, revision: Revision, out: &mut Output<K>) {
         // A history that went back reuses its revisions: the same version of an object may be another.
         let restarted = self.seen.is_some_and(|seen| revision < seen);

@@ -31,7 +31,7 @@ pub struct ReflectorOptions {
     pub watch_timeout: Duration,
     /// The time after its end at which a stream that has not ended is taken for dead. Default 30 s.
     pub watch_grace: Duration,
-    /// A watch without an event for this long is opened anew. Default 90 s: Kubernetes API servers send a bookmark every
+    /// A watch without an event for this long is reopened. Default 90 s: Kubernetes API servers send a bookmark every
     /// 60 to 75 s, so a longer silence means that the peer or the connection is dead.
     pub watch_idle: Duration,
     /// A watch that was resumed after an interruption and has been silent for this long is checked against the latest
@@ -44,7 +44,7 @@ pub struct ReflectorOptions {
     pub list_timeout: Duration,
     /// A stream that ends sooner than this is not reopened before this has passed since it was opened. Default 1 s.
     pub min_watch: Duration,
-    /// A watch that stayed open for this long shows that all is well: the backoff starts anew. Default 10 s.
+    /// A watch that stayed open for this long shows that all is well: the backoff starts over. Default 10 s.
     pub healthy_after: Duration,
     /// After this many failures of the watch in a row without an event in between, the collection is listed again:
     /// the resource version itself may be what the server stumbles over. Default 5.

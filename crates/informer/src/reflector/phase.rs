@@ -27,7 +27,7 @@ pub(super) enum Phase<K> {
 /// The step that follows a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
-    /// Obtain the state anew, streaming if possible.
+    /// Obtain the state again, streaming if possible.
     Cycle,
     /// Resume the watch.
     Watch,

@@ -14,7 +14,7 @@ use crate::lister_watcher::SourceError;
 use crate::store::IndexError;
 use crate::warm::WarmError;
 
-/// Something that a user may want to know. The reflector has dealt with it already, as [`ProblemResponse`] says.
+/// A problem to report to the user. The reflector has reacted to it already ([`ProblemResponse`]).
 ///
 /// The variants are stable names for metrics and alerts: most of them are ordinary in a cluster that is upgraded or
 /// scaled, and only their rate is of interest.

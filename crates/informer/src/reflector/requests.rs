@@ -36,8 +36,8 @@ pub(super) enum ReflectorConnection<K> {
     Ending(Input<K>),
 }
 
-/// Events that are ready are taken together, up to about this many: what has to be done per batch (locks, wake-ups,
-/// clocks) is then shared by them. Nobody waits for a batch to fill.
+/// Events that are ready are taken together, up to about this many: the cost per batch (locks, wake-ups, clocks) is
+/// then shared by them. No event waits for a batch to fill.
 const EVENTS_AT_ONCE: usize = 128;
 
 /// The events that are ready, at least one unless the stream ends; and its end, if it is there already.

@@ -11,17 +11,17 @@ use crate::delta::Delta;
 use crate::lister_watcher::{ListRequest, SourceError, WatchEvent, WatchRequest};
 use crate::object::{Object, Raw};
 
-/// An input of the machine: a result of an action, or the passing of time. The driver adds nothing of its own, so a
-/// test that sends inputs covers every rule.
+/// An input of the machine: a result of an action, or the passing of time. The driver adds no inputs, so a test that
+/// sends inputs covers every rule.
 #[derive(Debug)]
 pub enum Input<K = Raw> {
     /// Begin.
     Start,
-    /// The list that was asked for is complete.
+    /// The requested list is complete.
     Listed(Listing<K>),
     /// It failed.
     ListFailed(SourceError),
-    /// The watch that was asked for is open.
+    /// The requested watch is open.
     Opened,
     /// It could not be opened.
     OpenFailed(SourceError),
@@ -57,7 +57,7 @@ pub enum Action {
     List(ListRequest),
     /// Open this watch.
     Watch(WatchRequest),
-    /// Read the revision of the latest state, while the watch goes on.
+    /// Read the revision of the latest state, while the watch continues.
     Probe,
     /// End the list or watch in progress.
     HangUp,

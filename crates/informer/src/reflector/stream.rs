@@ -85,7 +85,7 @@ impl<K> Machine<K> {
         true
     }
 
-    /// The initial state is complete; the same stream goes on with changes.
+    /// The initial state is complete; the same stream continues with changes.
     fn initial_end(&mut self, revision: Revision, now: ReflectorTime, out: &mut Output<K>) -> bool {
         self.bookmarks = true;
         let consistent = self.unavailable;
@@ -181,7 +181,8 @@ impl<K> Machine<K> {
         }
     }
 
-    /// The server stands at `at`. A consistent read that is older than what was seen shows that its history restarted.
+    /// The server is at revision `at`. A consistent read that is older than the last seen revision shows that its
+    /// history restarted.
     pub(super) fn probed(&mut self, at: Revision, now: ReflectorTime, out: &mut Output<K>) {
         self.interrupted = false;
         if let Some(seen) = self.seen.filter(|seen| at < *seen) {
@@ -257,7 +258,7 @@ impl<K> Machine<K> {
     }
 
     /// The watch should have ended by itself, or has been silent for too long: the connection is dead. The silence of a
-    /// server that has never sent a bookmark may be ordinary; the watch is opened anew all the same.
+    /// server that has never sent a bookmark may be ordinary; the watch is reopened all the same.
     pub(super) fn hung(&mut self, now: ReflectorTime, out: &mut Output<K>) {
         self.note_health(now);
         let Phase::Watching(live) = &self.phase else { return };

@@ -1,8 +1,8 @@
-//! Indexes: from a value that an object has to the keys of the objects that have it.
+//! Indexes: map a value computed from an object to the keys of all objects with that value.
 //!
 //! An index keeps keys, not objects, so an update that leaves the value alone does not touch it. Values are typed:
-//! [`Index`] is the handle that [`Store::add_index`](super::Store::add_index) returns and reads are asked with.
-//! Inside the store indexes of different value types stand side by side behind one trait.
+//! [`Index`] is the handle that [`Store::add_index`](super::Store::add_index) returns and that reads take. Inside the
+//! store, indexes of different value types are behind one trait.
 
 use std::any::Any;
 use std::borrow::Borrow;
@@ -57,7 +57,7 @@ impl IndexError {
         Self::Extract { index: String::new(), key: object.key().to_string(), reason: reason.to_string() }
     }
 
-    /// The error with the name of its index, which the function of the user does not know.
+    /// The error with the name of its index, which the user's index function does not have.
     fn named(self, name: &str) -> Self {
         match self {
             Self::Extract { key, reason, .. } => Self::Extract { index: name.to_owned(), key, reason },
@@ -146,7 +146,7 @@ pub(super) trait AnyIndex<K>: Send + Sync {
     fn remove(&mut self, key: &ObjectKey, values: &Values);
     /// A copy that shares its maps, for a snapshot that is still read while the index changes.
     fn copy(&self) -> Arc<dyn AnyIndex<K>>;
-    /// For the typed handle, which knows the type of the values.
+    /// For the typed handle, which downcasts to the type of the values.
     fn as_any(&self) -> &dyn Any;
 }
 

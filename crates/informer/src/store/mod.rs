@@ -1,11 +1,11 @@
 //! The indexed cache: [`Store`] to read, [`StoreWriter`] to write, [`Snapshot`] to read many things at one moment.
 //!
-//! Objects live in a persistent ordered map. A reader that wants more than one object takes a [`Snapshot`], which
-//! costs a few reference counts whatever the size, and walks it for as long as it likes: the writer copies the few
+//! Objects live in a persistent ordered map. A reader that wants more than one object takes a [`Snapshot`], which costs
+//! a few reference counts whatever the size, and can iterate over it for any length of time: the writer copies the few
 //! tree nodes it changes instead of waiting. No reader ever holds a lock while it iterates, filters or decodes.
 //!
-//! It is not a queue and wakes only [`Store::wait_for`]; handlers are the business of [`processor`](crate::processor).
-//! Go on with [`index`] for indexes and [`snapshot`] for reads.
+//! It is not a queue and wakes only [`Store::wait_for`]; handlers are in [`processor`](crate::processor). Next:
+//! [`index`] for indexes and [`snapshot`] for reads.
 
 pub mod index;
 mod places;
@@ -35,8 +35,8 @@ use state::StoreState;
 pub(crate) struct StoreShared<K> {
     /// Held for as long as it takes to clone a few roots or to insert a few dozen objects, never for user code.
     state: Mutex<StoreState<K>>,
-    /// Serialises those who change the state (the writer and [`Store::add_index`]), so that they can prepare their
-    /// change, index functions included, without keeping readers out. Holds what only they need.
+    /// Serialises changes of the state (by the writer and [`Store::add_index`]), so that they can be prepared, index
+    /// functions included, without blocking readers. Holds the data that only changes need.
     writing: Mutex<Places>,
     /// Wakes [`Store::wait_for`]; a channel because any number of tasks may wait for any revision.
     revision: watch::Sender<Revision>,
@@ -89,7 +89,7 @@ impl<K> fmt::Debug for Store<K> {
 pub struct Stopped {
     /// The revision that was waited for.
     pub wanted: Revision,
-    /// The revision at which the store stands for ever.
+    /// The revision at which the store has stopped.
     pub at: Revision,
 }
 
@@ -153,7 +153,7 @@ impl<K> Store<K> {
     /// this is read-your-writes.
     ///
     /// # Errors
-    /// [`Stopped`] when the writer is gone before that. Waits for ever for a revision that never comes: a quiet
+    /// [`Stopped`] when the writer has ended before that. Waits for ever for a revision that never comes: an idle
     /// collection only advances with the server's bookmarks, so combine it with a timeout.
     pub async fn wait_for(&self, revision: Revision) -> Result<(), Stopped> {
         let mut changes = self.shared.revision.subscribe();

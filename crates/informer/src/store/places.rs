@@ -1,4 +1,4 @@
-//! [`Places`]: where each object stands, and under which values the indexes have it.
+//! [`Places`]: the slot of each object, and its values in the indexes.
 //!
 //! For the writer alone: readers never see it and snapshots never share it, so it is plain memory that is changed in
 //! place. It also holds the one key that all versions of an object share.
@@ -143,7 +143,7 @@ impl Places {
 mod tests {
     use super::*;
 
-    /// Without it, a collection whose objects come and go would grow for ever.
+    /// Without it, a collection whose objects are created and deleted would grow for ever.
     #[test]
     fn places_of_deleted_objects_are_used_again() {
         let mut places = Places::default();

@@ -1,7 +1,7 @@
-//! [`WritePlan`]: a change that has been thought through and has only to be carried out.
+//! [`WritePlan`]: a prepared change of the store.
 //!
-//! Looking for the object's place and asking the index functions happens here, while readers read. What is left to do
-//! under the lock that keeps them out for a moment is moving pointers.
+//! Finding the object's slot and calling the index functions happens here, without blocking readers. Applying the plan
+//! under the readers' lock only moves pointers.
 
 use listwatch_wire::ObjectKey;
 

@@ -1,8 +1,8 @@
 //! [`Slots`]: a persistent vector. Cloning it costs a reference count; a change after that copies one path.
 //!
-//! It differs from a general one in how little a change copies. Copying a node means touching the
-//! reference count of everything in it, and in a leaf those are objects scattered over all of memory: a leaf of 16
-//! costs the writer a quarter of what one of 64 does whenever a reader holds a snapshot, which is always.
+//! Compared with a general one, a change copies less. Copying a node means touching the reference count of everything
+//! in it, and in a leaf those are objects scattered over all of memory: a leaf of 16 costs the writer a quarter of what
+//! one of 64 does whenever a reader holds a snapshot, which is always.
 
 use std::sync::Arc;
 
@@ -118,7 +118,8 @@ impl<T: Clone> Slots<T> {
     }
 }
 
-/// Remembers the leaf it read last: most neighbours in a list were listed together first, and stand together.
+/// Keeps the leaf it read last: objects that are neighbours in a list were usually added together and are in the same
+/// leaf.
 pub(super) struct LeafReader<'a, T> {
     slots: &'a Slots<T>,
     number: usize,

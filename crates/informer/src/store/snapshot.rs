@@ -104,8 +104,8 @@ impl<K> Snapshot<K> {
         self.state.namespace(namespace)
     }
 
-    /// Up to `limit` objects that stand after `key` (from the start without one): a page. The key of the last one
-    /// asks for the next page.
+    /// A page: up to `limit` objects after the key `after` (from the start without one). Pass the key of the last one
+    /// for the next page.
     #[must_use]
     pub fn page(&self, after: Option<&ObjectKey>, limit: usize) -> Vec<Object<K>> {
         let from = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);

@@ -1,9 +1,9 @@
-//! [`StoreState`]: the objects, the indexes over them and nothing else. Cloning it is what a snapshot is.
+//! [`StoreState`]: the objects and their indexes. A snapshot is a clone of it.
 //!
-//! Objects stand in a persistent vector, each at a place that it keeps as long as it lives; a persistent ordered map
-//! leads from keys to places. An update, which is what nearly every change is, touches only the vector: the writer
-//! knows the place from a hash map of its own ([`Places`]). Lists follow the ordered map, so
-//! they are sorted, pages resume after a key, and a namespace is a range.
+//! Objects are in a persistent vector, each in a slot that it keeps until it is deleted; a persistent ordered map leads
+//! from keys to slots. An update, by far the most frequent change, touches only the vector: the writer finds the slot
+//! in its own hash map ([`Places`]). Lists follow the ordered map, so they are sorted, pages resume after a key, and a
+//! namespace is a range.
 
 use std::marker::PhantomData;
 use std::ops::Bound;

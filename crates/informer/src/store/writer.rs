@@ -25,7 +25,7 @@ use crate::object::{Object, Raw};
 /// Readers wait at most for this many insertions, some tens of microseconds.
 const CHANGES_PER_LOCK: usize = 64;
 
-/// Said through the revision channel when the writer is gone; no server ever gets there.
+/// Sent through the revision channel when the writer has ended; no server reaches this revision.
 pub(super) const ENDED: Revision = Revision(u64::MAX);
 
 /// A change to make to one key.
@@ -49,7 +49,7 @@ pub struct StoreChange<K = Raw> {
 /// The effect of replacing the collection, or one namespace of it.
 #[derive(Debug)]
 pub struct Replacement<K = Raw> {
-    /// The objects that are gone, then every object that is there now, both in key order.
+    /// The removed objects, then every present object, both in key order.
     pub changes: Vec<StoreChange<K>>,
     /// Objects that an index could not place.
     pub problems: Vec<IndexError>,

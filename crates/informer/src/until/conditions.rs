@@ -27,7 +27,7 @@ pub fn deleted<K>(object: Option<&Object<K>>) -> bool {
     object.is_none()
 }
 
-/// Met if the object with this uid is gone, even if there is another of its name.
+/// Met if the object with this uid does not exist, even if there is another of its name.
 pub fn deleted_uid<K>(uid: impl Into<String>) -> impl FnMut(Option<&Object<K>>) -> bool {
     let uid = uid.into();
     move |object| object.is_none_or(|object| object.uid() != uid)

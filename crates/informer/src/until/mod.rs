@@ -1,5 +1,5 @@
-//! Waiting for something to become true: [`until`] over any stream of events, [`wait_for`] over a cache; [`conditions`]
-//! has the usual conditions.
+//! Waiting for a condition: [`until`] over any stream of events, [`wait_for`] over a cache; [`conditions`] has the
+//! usual conditions.
 //!
 //! These are `Until` and `UntilWithSync` of client-go's `tools/watch`, and what `kubectl wait` does. [`wait_for`] looks
 //! at the cached object first, so that a condition that already holds does not wait for another event. There is no
@@ -88,6 +88,7 @@ pub async fn until(
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "UntilWithSync")]
 pub async fn wait_for<K: Send + Sync + 'static>(
     informer: &SharedInformer<K>,
     key: &ObjectKey,

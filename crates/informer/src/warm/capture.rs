@@ -62,7 +62,7 @@ impl<K> HandlerMark<K> {
         Self { name, unread: Some(UnreadKeys { changed, deleted }) }
     }
 
-    /// Adds objects of namespaces that are no longer cached: to the handler, they are gone.
+    /// Adds objects of namespaces that are no longer cached, as deletions for the handler.
     pub(crate) fn forget(&mut self, objects: &[Object<K>]) {
         if let Some(unread) = &mut self.unread {
             unread.deleted.extend(objects.iter().cloned());

@@ -1,9 +1,9 @@
-//! The files of a saved cache: a head, and the objects.
+//! The files of a saved cache: a header, and the objects.
 //!
-//! `NAME.head` says what was saved, up to which revision, and the events that handlers have not received yet.
-//! `NAME.N.objects` has the objects in key order, in blocks with a checksum each, so that several threads read it and
-//! none copies it twice. The head names its file of objects and is replaced by a rename, so that at any moment there is
-//! one whole cache. When only the revision changed, only the head is written.
+//! `NAME.head` has the identity of the saved collection, its revision, and the events that handlers have not received
+//! yet. `NAME.N.objects` has the objects in key order, in blocks with a checksum each, so that several threads read it
+//! and none copies it twice. The head names its file of objects and is replaced by a rename, so that there is always
+//! one complete cache. When only the revision changed, only the head is written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -1,8 +1,7 @@
 //! Warm caches: an informer saves its cache to a directory and resumes from there after a restart.
 //!
 //! A program that starts has its objects at once, read from disk, then receives the changes it missed, and lists only if
-//! the server's history no longer reaches back to what was saved. [`WarmOptions`] turns it on;
-//! [`Freshness`] says how far an informer has got.
+//! the saved resourceVersion has expired. [`WarmOptions`] turns it on; [`Freshness`] says how far an informer has got.
 //!
 //! ```text
 //!            read, same server             everything missed was received
@@ -10,11 +9,11 @@
 //!    └──── no cache, or one that cannot be used: an ordinary list ─────────────▲
 //! ```
 //!
-//! A saved cache is used only if it is whole (checksums), of the same server (the uid of its `kube-system` namespace), of
+//! A saved cache is used only if it is intact (checksums), of the same server (the uid of its `kube-system` namespace), of
 //! the same collection with the same selectors, and written by a compatible version of this library. If not, the problem
 //! hook is given a [`Problem::SavedCache`](crate::Problem::SavedCache) with a [`WarmError`], and the collection is listed.
 //!
-//! `file` is the format, `capture` the moment that is saved, `restore` the way back.
+//! `file` is the format, `capture` takes the state to save, `saver` writes it, `restore` reads it.
 //!
 //! ```
 //! use listwatch::lister_watcher::InMemory;
@@ -128,13 +127,13 @@ pub enum Freshness {
     Empty,
     /// The state that was saved when the program last ran. It is complete and was true then.
     Stale,
-    /// The state of the server when it was last heard of. It stays current while changes are received; how old they are is
-    /// in [`InformerStatus::last_event_age`](crate::InformerStatus::last_event_age).
+    /// The state of the server as of the last event. It stays current while changes are received; their age is in
+    /// [`InformerStatus::last_event_age`](crate::InformerStatus::last_event_age).
     Current,
 }
 
 impl Freshness {
-    /// The word for metrics and the debug page.
+    /// The name for metrics and the debug page.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

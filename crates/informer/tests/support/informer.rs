@@ -1,4 +1,4 @@
-//! Informers over sources that do as they are told, and a log of what handlers hear.
+//! Informers over scripted sources, and a log of the events that handlers receive.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub(crate) fn pod(name: &str) -> Value {
     json!({"metadata": {"namespace": "x", "name": name, "uid": name}})
 }
 
-/// An informer that has just been started, and what its handler hears.
+/// An informer that has just been started, and the log of its handler.
 pub(crate) async fn started(source: impl Into<listwatch::Sources>) -> (Informer, Log) {
     let informer = Informer::new(source);
     let log = Log::default();

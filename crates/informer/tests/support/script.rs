@@ -1,6 +1,6 @@
 //! Script files: commands, `----`, what they print, a blank line; and again.
 //!
-//! Lines that begin with `#` are prose. With `REWRITE=1` in the environment the expected output is written anew from
+//! Lines that begin with `#` are prose. With `REWRITE=1` in the environment the expected output is written again from
 //! what the commands printed; read the difference before you commit it.
 
 use std::fmt::Write as _;

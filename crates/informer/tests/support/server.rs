@@ -1,4 +1,4 @@
-//! A `kube::Client` whose server is a function, and has nothing beyond Kubernetes.
+//! A `kube::Client` whose server is a function without any of listwatch's extensions.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -17,13 +17,13 @@ use super::Value;
 pub struct List(Arc<Vec<Value>>);
 
 impl List {
-    /// The elements; copied only if somebody else has them, too.
+    /// The elements; copied only if they are shared.
     #[must_use]
     pub fn into_vec(self) -> Vec<Value> {
         Arc::unwrap_or_clone(self.0)
     }
 
-    /// The address of its elements, to tell it from other lists while both exist.
+    /// The address of its elements, to identify the list as long as it exists.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }

@@ -19,7 +19,8 @@ use super::{Text, Value, steps};
 /// much: a hostile object with a million fields must not cost a million times a million.
 const FEW: usize = 32;
 
-/// Room for fields at the first one. Most objects have more than four, and growing costs more than the room.
+/// The capacity allocated for the first field. Most objects have more than four fields, and growing costs more than
+/// unused capacity.
 const ROOM: usize = 8;
 
 /// The fields of an object by name, in the order of names. A copy shares them until one of the two is changed.
@@ -57,7 +58,7 @@ impl Map {
         Self(None)
     }
 
-    /// No fields, with room for so many, to fill a map without growing it.
+    /// An empty map with capacity for this many fields.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         match capacity {
@@ -78,7 +79,7 @@ impl Map {
         }
     }
 
-    /// The address of its fields, to tell it from other maps while both exist.
+    /// The address of its fields, to identify the map as long as it exists.
     pub(crate) fn address(&self) -> usize {
         self.0.as_ref().map_or(0, |fields| Arc::as_ptr(fields).addr())
     }
@@ -232,7 +233,7 @@ impl Map {
         self.iter_mut().map(|(_, value)| value)
     }
 
-    /// The fields, held by nobody else.
+    /// The fields, not shared; copied first if they are.
     ///
     /// Every method that changes something comes through here or through `Arc::make_mut`, so a shared map is never
     /// changed.

@@ -1,18 +1,18 @@
-//! The tree of a JSON document: what writes are made of.
+//! The tree of a JSON document, on which writes work.
 //!
-//! A tree that shares. Copying a [`Value`] copies no more than a pointer, and changing the copy copies the containers on
-//! the way to the change, nothing beside it. An update is made from the stored object, compared with it and validated
-//! against it; with shared trees each of these costs what was changed, not what is there. Comparison looks at
-//! pointers first for the same reason.
+//! Copies share their containers. Cloning a [`Value`] copies a pointer, and changing the clone copies only the
+//! containers on the path to the change. An update is made from the stored object, compared with it and validated
+//! against it; with shared trees the cost of each step depends on the change and not on the size of the object.
+//! Comparison looks at pointers first for the same reason.
 //!
-//! Strings of up to 24 bytes, which nearly all keys and most values are, lie in the tree itself.
+//! Strings of up to 24 bytes, which nearly all keys and most values are, are stored inline.
 //!
 //! The names and meanings of methods are those of `serde_json::Value`, with which it converts both ways
 //! (the conversions and serde's traits are in `serde.rs`). It is not a general document type: numbers are
 //! `serde_json::Number`, and keys are sorted.
 //!
-//! The invariant that all users rely on: a container is changed only while nobody else holds it. `Arc::make_mut` sees
-//! to that, so there is no way to change a tree under a reader, and no lock.
+//! The invariant that all users rely on: a shared container is never changed in place. `Arc::make_mut` ensures it, so a
+//! tree cannot change under a reader, and no lock is needed.
 
 mod convert;
 mod list;

@@ -1,4 +1,4 @@
-//! Counting how often trees are looked at, for tests of what something costs.
+//! Counts of accesses to trees, for tests of the cost of an operation.
 //!
 //! Time says little on a busy machine; the number of fields looked up and values compared is the same in every run. Only
 //! builds with debug assertions count.

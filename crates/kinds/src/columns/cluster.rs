@@ -107,7 +107,7 @@ pub(crate) const PRIORITY_CLASS: KindColumns = KindColumns {
     },
 };
 
-/// The handler is the name that the container runtime knows.
+/// The handler is the name in the configuration of the container runtime.
 pub(crate) const RUNTIME_CLASS: KindColumns = KindColumns {
     columns: &[NAME, text("Handler"), AGE],
     cells: |object, now| vec![name(object), object.text("handler").into(), age_of(object, now)],

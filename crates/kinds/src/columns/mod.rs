@@ -1,7 +1,7 @@
 //! The columns `kubectl get` shows: their definitions and the cells of one object.
 //!
-//! The row of a kind in [`crate::table`] names its columns. Headings and cells belong together: there are as many of the one as of the
-//! other. Cells are text or numbers as kube-apiserver sends them; ages are relative to the time passed in.
+//! The row of a kind in [`crate::table`] names its columns. Every column has a heading and a cell. Cells are text or numbers as
+//! kube-apiserver sends them; ages are relative to the time passed in.
 
 pub(crate) mod cluster;
 pub(crate) mod network;
@@ -64,7 +64,7 @@ pub(crate) struct KindColumns {
     cells: RowCells,
 }
 
-/// The columns of a kind that has none of its own.
+/// The columns of a kind without specific ones.
 pub(crate) const DEFAULT: KindColumns =
     KindColumns { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
 

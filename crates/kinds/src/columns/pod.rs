@@ -64,7 +64,7 @@ fn row(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// An init container that goes on beside the containers.
+/// An init container that keeps running beside the containers.
 fn is_sidecar(container: &Value) -> bool {
     container.text("restartPolicy") == "Always"
 }
@@ -122,7 +122,7 @@ impl<'a> PodSummary<'a> {
         summary
     }
 
-    /// Goes on to the first init container that is not done, which gives the state. Returns true if there is one, and
+    /// Continues to the first init container that is not done, which gives the state. Returns true if there is one, and
     /// the restarts of sidecars, which count for the whole life of a Pod.
     fn add_init_containers(&mut self, pod: &'a Value) -> (bool, Restarts<'a>) {
         let specs = pod.at("spec").list("initContainers");

@@ -134,7 +134,7 @@ fn tail(object: &Value) -> (Value, Value, Value) {
     (names, images, selector(object.at("spec").at("selector")).into())
 }
 
-/// Desired Pods are those of the spec, so that a Deployment nobody works on shows `0/3`.
+/// Desired Pods are those of the spec, so that a Deployment without a controller shows `0/3`.
 fn deployment(object: &Value, now: Timestamp) -> Vec<Value> {
     let (names, images, chosen) = tail(object);
     let (updated, available) = (

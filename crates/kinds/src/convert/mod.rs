@@ -1,8 +1,8 @@
-//! Two endpoints, one set of objects: conversion from the version of a request to the version that is stored, and back.
+//! Conversion of built-in kinds between the version of a request and the version that is stored.
 //!
-//! Only two built-in kinds are served in more than one form: events (core and `events.k8s.io`) and horizontal pod autoscalers
-//! (`v1` and `v2`). [`field@crate::Kind::stored_as`] says which form is stored, and the strategy of the row has the function. Nothing is lost on the way: what the older form has
-//! no field for travels in annotations, as clients of kube-apiserver know it.
+//! Only two built-in kinds are served in more than one form: events (core and `events.k8s.io`) and horizontal pod autoscalers (`v1` and
+//! `v2`). [`field@crate::Kind::stored_as`] says which form is stored, and the strategy of the row has the function. The conversion is
+//! lossless: fields that the older form lacks are kept in annotations, as in kube-apiserver.
 
 mod autoscaler;
 

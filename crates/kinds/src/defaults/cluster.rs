@@ -97,7 +97,7 @@ fn inherit(limit: &mut Map, to: &str, from: &str) {
     }
 }
 
-/// Precedence 1000: after the bootstrap schemas of the system, before those for everybody.
+/// Precedence 1000: after the bootstrap schemas of the system, before those for all users.
 pub(crate) fn flow_schema(object: &mut Map) {
     if let Some(spec) = object.inner_or_new("spec")
         && spec.int("matchingPrecedence").unwrap_or(0) == 0
@@ -106,7 +106,7 @@ pub(crate) fn flow_schema(object: &mut Map) {
     }
 }
 
-/// Thirty shares are kube-apiserver's default. A level with zero shares must say so.
+/// Thirty shares are kube-apiserver's default. Zero shares must be explicit.
 pub(crate) fn priority_level(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
     if let Some(exempt) = spec.inner("exempt") {

@@ -134,7 +134,7 @@ fn pull_policy(image: &str) -> &'static str {
     if fixed || !is_reference(whole) { "IfNotPresent" } else { "Always" }
 }
 
-/// True for the name of an image as registries know it. Any other text has no tag.
+/// True for a valid image reference. Any other text has no tag.
 fn is_reference(image: &str) -> bool {
     let (path, tag) = match image.rsplit_once(':') {
         Some((path, tag)) if !tag.contains('/') => (path, tag),

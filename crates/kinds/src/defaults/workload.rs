@@ -57,7 +57,7 @@ pub(crate) fn stateful_set(object: &mut Map) {
             strategy.put("type", "RollingUpdate");
             strategy.fill("rollingUpdate", empty());
         }
-        // Who names the type and no numbers gets none.
+        // A strategy with a type and no numbers gets no defaults for them.
         if strategy.has("rollingUpdate") {
             rolling(strategy, &[("partition", json!(0)), ("maxUnavailable", json!(1))]);
         }
@@ -78,7 +78,8 @@ pub(crate) fn stateful_set(object: &mut Map) {
 
 /// Defaults of a DaemonSet: one node at a time, without a second Pod beside the old one.
 pub(crate) fn daemon_set(object: &mut Map) {
-    // Counted when the object is prepared; whoever leaves it out becomes its owner nevertheless.
+    // The template generation is set when the object is prepared; the writer becomes its owner even if it leaves it
+    // out.
     if let Some(annotations) =
         object.inner_or_new("metadata").and_then(|meta| meta.inner_or_new("annotations"))
     {
@@ -125,7 +126,7 @@ pub(crate) fn autoscaler_v2(object: &mut Map) {
     autoscaler(object, "v2");
 }
 
-/// An annotation with metrics, from an object written in `v2`, stands for the default target.
+/// An annotation with metrics, from an object written in `v2`, replaces the default target.
 fn autoscaler(object: &mut Map, version: &str) {
     const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
     let annotated = object.at("metadata").at("annotations").has(METRICS);

@@ -20,7 +20,7 @@ pub(super) struct Components {
     structs: HashSet<StructId>,
     /// Types that are no structs, by definition.
     special: BTreeSet<&'static str>,
-    /// Types that only the overlay knows.
+    /// Types that only the overlay has.
     described: BTreeSet<String>,
     /// Schemas that the caller brings along.
     own: BTreeMap<String, Value>,
@@ -29,7 +29,7 @@ pub(super) struct Components {
     version: Option<(String, String)>,
 }
 
-/// Kinds that exist in every group, so that a document says that they are of its own.
+/// Kinds that exist in every group; each document lists them under its own.
 const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
 
 /// The body of a patch: anything.
@@ -125,7 +125,7 @@ impl Components {
         }
     }
 
-    /// Hands out every schema with its name.
+    /// Calls `put` with every schema and its name.
     ///
     /// Texts are unpacked for the duration of the call: they take more memory than the document.
     pub(super) fn each(&self, dialect: Dialect, mut put: impl FnMut(&str, &Value)) {
@@ -188,11 +188,10 @@ fn object(id: StructId, docs: &Docs, dialect: Dialect) -> Value {
     object.into()
 }
 
-/// The schema of a field: its type with everything that the table knows about merging it. kubectl reads the patch
-/// strategy from here.
+/// The schema of a field: its type with the merge rules of the table. kubectl reads the patch strategy from here.
 fn property(field: &Field, docs: &Docs, dialect: Dialect) -> Value {
     let mut property = match of_type(field.ty, dialect) {
-        // Nothing may stand beside a reference in v3, so it goes one level down.
+        // A reference may not have siblings in v3, so it is wrapped.
         Value::Object(map) if dialect == Dialect::V3 && map.contains_key("$ref") => {
             Map::from_iter([("allOf".to_owned(), json!([map]))])
         }
@@ -230,7 +229,7 @@ fn property(field: &Field, docs: &Docs, dialect: Dialect) -> Value {
     alone(property)
 }
 
-/// A reference that nothing stands beside needs no `allOf`.
+/// A reference without siblings needs no `allOf`.
 fn alone(property: Map) -> Value {
     match property.get("allOf") {
         Some(Value::Array(all)) if property.len() == 1 => all.first().cloned().unwrap_or_default(),

@@ -23,7 +23,7 @@ const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
 pub struct CustomResource<'a> {
     /// The API group, which every custom resource has; it is part of the definition's name.
     pub group: &'a str,
-    /// The version that this schema is of; each served version is a resource of its own here.
+    /// The version of this schema; each served version is a separate resource here.
     pub version: &'a str,
     /// The `kind` of its objects, which names the definition in the document.
     pub kind: &'a str,

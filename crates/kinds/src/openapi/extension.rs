@@ -1,10 +1,9 @@
-//! The v2 documents of extension API servers as a part of the document of everything.
+//! Merges the v2 documents of extension API servers into the server's v2 document.
 //!
-//! [`extension_v2`] keeps what describes one group and version; [`DocumentMerge`] brings it together with the server's own paths and
-//! definitions by the rules of kube-aggregator: the server's own paths win; a definition that both have and that is the same
-//! but for its kinds is shared, with the kinds of both; one that differs is renamed (`NAME_v2`, `NAME_v3`), with all references
-//! to it. The documents come from strangers: what is not of the expected form is left out, and nothing here depends on
-//! references leading anywhere.
+//! [`extension_v2`] extracts the part about one group and version; [`DocumentMerge`] merges it with the server's own paths and
+//! definitions by the rules of kube-aggregator: the server's own paths win; a definition that both have and that is the same but for
+//! its kinds is shared, with the kinds of both; one that differs is renamed (`NAME_v2`, `NAME_v3`), with all references to it. The
+//! documents are untrusted: parts of unexpected form are left out, and dangling references are tolerated.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -122,9 +121,9 @@ fn rename(value: &mut Value, renames: &BTreeMap<String, String>) {
     }
 }
 
-/// The merge of extension documents into the document that the server writes about itself.
+/// The merge of extension documents into the server's own document.
 ///
-/// The server's own parts are shown to it first, in any order; [`DocumentMerge::finish`] then hands out what the extensions add.
+/// The server's own parts are passed to it first, in any order; [`DocumentMerge::finish`] then returns what the extensions add.
 pub(super) struct DocumentMerge {
     extensions: Vec<Extension>,
     own_paths: HashSet<String>,
@@ -161,7 +160,7 @@ impl DocumentMerge {
         }
     }
 
-    /// Hands out the parts that extensions add.
+    /// Calls `put` with the parts that extensions add.
     pub(super) fn finish(mut self, mut put: impl FnMut(Section, &str, &Value)) {
         for (at, extension) in std::mem::take(&mut self.extensions).into_iter().enumerate() {
             let own = &self.own_paths;

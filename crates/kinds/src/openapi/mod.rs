@@ -1,11 +1,11 @@
 //! OpenAPI documents, written from the schema table on request.
 //!
-//! kubectl, Helm and code generators read them; nothing in the server does. So they are kept as what they are made from, the
-//! table and its compressed texts, and written into one buffer on request: [`v3`] for one group version, [`v2`] and
+//! kubectl, Helm and code generators read them; nothing in the server does. So only their sources are kept, the table and
+//! its compressed texts, and a document is written into one buffer on request: [`v3`] for one group version, [`v2`] and
 //! [`v2_protobuf`] for everything. [`hash`] names a document's content without making it, for the links of `/openapi/v3`.
 //!
 //! Operations are made once for both dialects ([`paths`], [`custom`], [`discovery`]) and written by [`operation`]; schemas come
-//! from [`components`]. [`gnostic`] is the protobuf form of v2. [`extension`] adds what extension API servers say in v2.
+//! from [`components`]. [`gnostic`] is the protobuf form of v2. [`extension`] merges the v2 documents of extension API servers.
 
 mod components;
 mod custom;
@@ -35,7 +35,7 @@ use operation::{DELETE_OPTIONS, PATCH, PathItem};
 pub use custom::CustomResource;
 pub use extension::extension_v2;
 
-/// The two languages; they differ in where things stand and how references are written.
+/// The two dialects; they differ in the structure of a document and in the form of references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dialect {
     V2,
@@ -194,7 +194,7 @@ enum Section {
     Parameters,
 }
 
-/// Hands out the parts of the v2 document one by one, so that only one of them is in memory as a tree.
+/// Calls `put` with the parts of the v2 document one by one, so that only one of them is in memory as a tree.
 fn each_v2(
     custom: &[CustomResource<'_>],
     extensions: &[&[u8]],
@@ -205,7 +205,7 @@ fn each_v2(
     merge.finish(write);
 }
 
-/// Hands out the parts that describe what the server serves itself.
+/// Calls `put` with the parts about the server's own resources.
 fn each_own(custom: &[CustomResource<'_>], mut put: impl FnMut(Section, &str, &Value)) {
     let mut components = Components::new();
     let mut write = |path: &PathItem| {
@@ -223,7 +223,7 @@ fn each_own(custom: &[CustomResource<'_>], mut put: impl FnMut(Section, &str, &V
     }
 }
 
-/// Hands out the paths of all built-in kinds and of discovery, one group version at a time.
+/// Calls `put` with the paths of all built-in kinds and of discovery, one group version at a time.
 fn each_path(mut put: impl FnMut(&PathItem)) {
     let singles = [
         discovery::core(),

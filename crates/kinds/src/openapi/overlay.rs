@@ -28,7 +28,7 @@ impl Overlay {
         self.0.get(part)?.get(name)
     }
 
-    /// A definition that only the overlay knows.
+    /// A definition that only the overlay has.
     pub(super) fn whole(&self, name: &str) -> Option<Value> {
         self.part("all", name).cloned()
     }

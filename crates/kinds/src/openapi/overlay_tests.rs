@@ -1,4 +1,4 @@
-//! Makes the overlay from the documents of kube-apiserver, and holds the committed one against it.
+//! Makes the overlay from the documents of kube-apiserver, and compares the committed one with it.
 //!
 //! `LISTWATCH_KUBERNETES_DOCUMENTS` names a folder with the documents that kube-apiserver of the pinned release serves: `v3/*.json`, one for
 //! each path of `/openapi/v3`, and `swagger.json`, which is `/openapi/v2`. Those in Kubernetes' sources will not do: they have no

@@ -1,6 +1,7 @@
-//! Fields of features that are off by default: they are dropped before anybody looks at them, as kube-apiserver does.
+//! Fields of features that are off by default: they are dropped before defaulting and validation, as in kube-apiserver.
 //!
-//! A path is names with dots between them; `*` stands for every element of a list. What is stored already stays.
+//! A path is names with dots between them; `*` stands for every element of a list. Fields that the stored object has
+//! are kept.
 
 use listwatch_wire::json::{Map, Value};
 

@@ -326,7 +326,7 @@ fn keep_metadata(kind: &Kind, meta: &mut Value, old: &Value) {
     }
 }
 
-/// Fields of a request that do not count at an endpoint, and are therefore owned by nobody who names them.
+/// Fields of a request that an endpoint ignores, and that a request therefore does not own.
 ///
 /// Server-side apply must not give ownership of fields that the endpoint ignores.
 #[must_use]
@@ -338,7 +338,7 @@ pub fn reset_fields(kind: &Kind, subresource: &str) -> &'static [&'static [&'sta
     }
 }
 
-/// Takes over a field as another object has it, or its absence.
+/// Copies a field, or its absence, from another object.
 pub fn keep(new: &mut Value, old: &Value, key: &str) {
     keep_field(new, old, key);
 }

@@ -28,7 +28,7 @@ pub(crate) fn initial_status(pod: &Value) -> Value {
     status
 }
 
-/// Keeps fields of the status that a writer left out because it does not know of them.
+/// Keeps fields of the status that an older client left out because it does not know them.
 pub(crate) fn status_update(new: &mut Value, old: &Value) {
     const KEPT: [&str; 4] = [
         "resourceClaimStatuses",
@@ -105,7 +105,7 @@ fn class_of(resources: &Value) -> &'static str {
 /// Places a Pod on a node.
 ///
 /// # Errors
-/// Why it cannot be placed, in the words of kube-apiserver.
+/// The reason why it cannot be bound, with kube-apiserver's message.
 ///
 /// The caller writes the Pod under the condition that it has not changed since, so two schedulers cannot place it
 /// twice.

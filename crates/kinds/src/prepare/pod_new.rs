@@ -1,4 +1,4 @@
-//! A new Pod: fields that follow from other fields of its own.
+//! Preparation of a new Pod: fields that are derived from its other fields.
 //!
 //! None of this is a default, because templates of Pods do not have it, and because admission has changed the Pod before.
 
@@ -45,7 +45,7 @@ fn profiles(spec: &mut Map, annotations: &Value) {
     }
 }
 
-/// The field that the annotation of a container stands for, if it can be one.
+/// The field that corresponds to the annotation of a container, if it is valid.
 pub(crate) fn profile_of(annotations: &Value, container: &str) -> Option<Value> {
     let text = annotations.at(&format!("{APPARMOR}{container}")).as_str()?;
     let local = |name: &&str| !name.is_empty() && name.trim() == *name && name.len() <= 4095;
@@ -94,8 +94,8 @@ fn select_labels(term: &mut Map, labels: &Value) {
     }
 }
 
-/// Completes what a Pod as a whole asks for, if it asks for something: with limits of its own it asks for what its containers ask
-/// for, or for its limits where they ask for nothing.
+/// Completes pod-level requests, if the Pod has pod-level resources: each defaults to the sum of the containers' requests, or to
+/// the pod-level limit if they have none.
 ///
 /// Huge pages cannot be overcommitted: their limit is that of the containers, and the request follows the limit.
 fn pod_amounts(spec: &mut Map) {

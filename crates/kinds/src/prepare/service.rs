@@ -24,7 +24,7 @@ pub struct Needs {
     pub ports: Vec<usize>,
     /// Node ports it asks for by itself.
     pub wanted_ports: Vec<i64>,
-    /// The port at which its health is asked for, zero if any will do; `None` if there is no such port.
+    /// The health check node port: zero to allocate any, `None` if the Service has none.
     pub health: Option<i64>,
 }
 
@@ -96,7 +96,7 @@ pub fn assign(spec: &mut Value, address: Option<&str>, node_ports: &[(usize, i64
 
 /// Fills in the address families of a Service, its own first.
 ///
-/// One without addresses and without Pods of its choosing is up to whoever writes its endpoints, and may have both.
+/// A headless Service without a selector may have both families, because its endpoints are written by others.
 fn assign_families(spec: &mut Value, [own, other]: [&str; 2]) {
     let open = spec.text("clusterIP") == "None" && spec.count("selector") == 0;
     spec.fill("ipFamilyPolicy", if open { "RequireDualStack" } else { "SingleStack" });
@@ -134,7 +134,7 @@ pub(crate) fn status_update(service: &mut Value, _: &Value) {
     }
 }
 
-/// The list of addresses follows its first one for clients that know only that.
+/// Updates `clusterIPs` from `clusterIP` for clients that only know the latter.
 fn match_addresses(spec: &mut Map, before: &Value) {
     let (now, was) = (spec.text("clusterIP").to_owned(), before.text("clusterIP"));
     let same = spec.at("clusterIPs") == before.at("clusterIPs");
@@ -197,7 +197,7 @@ fn drop_unused(spec: &mut Map, before: &Value) {
         let same = ["clusterIP", "clusterIPs"].iter().all(|key| spec.at(key) == before.at(key));
         dropped.extend(["clusterIP", "clusterIPs"].iter().filter(|_| same));
         dropped.extend(["ipFamilies", "ipFamilyPolicy"].iter().filter(|key| spec.at(key) == before.at(key)));
-        // A mere name has no traffic; who wrote nothing about it means nothing by it.
+        // An ExternalName Service has no traffic; an unchanged value is dropped.
         dropped.extend(["internalTrafficPolicy"].iter().filter(|key| spec.at(key) == before.at(key)));
     }
     if may_have_node_ports(before) && !may_have_node_ports(spec) {
@@ -238,7 +238,7 @@ fn gets_node_ports(spec: &impl Tree) -> bool {
         || (is_balanced(spec) && spec.at("allocateLoadBalancerNodePorts") != &json!(false))
 }
 
-/// True for a Service whose health is asked for at a port of its own.
+/// True for a Service with a health check node port.
 fn is_checked(spec: &impl Tree) -> bool {
     is_balanced(spec) && spec.text("externalTrafficPolicy") == "Local"
 }

@@ -8,7 +8,7 @@
 use listwatch_wire::json::{List, Map, Value};
 
 use super::wire::WireReader;
-use super::{Error, MAX_DEPTH, special};
+use super::{MAX_DEPTH, ProtoError, special};
 use crate::schema::{Field, StructId, Type, schema};
 
 /// The place of a value: the field's name for messages, and its depth.
@@ -20,8 +20,8 @@ pub(super) struct FieldSlot {
 }
 
 impl FieldSlot {
-    pub(super) fn invalid(self, reason: String) -> Error {
-        Error::Value { field: self.name, reason }
+    pub(super) fn invalid(self, reason: String) -> ProtoError {
+        ProtoError::Value { field: self.name, reason }
     }
 }
 
@@ -30,7 +30,7 @@ impl FieldSlot {
 /// # Errors
 ///
 /// Bytes that are no message, values that cannot be read, or nesting beyond the limit.
-pub(super) fn message(id: StructId, bytes: &[u8], depth: u32) -> Result<Value, Error> {
+pub(super) fn message(id: StructId, bytes: &[u8], depth: u32) -> Result<Value, ProtoError> {
     let mut map = Map::new();
     MessageDecoder { fields: schema().fields(id), depth }.read(bytes, [0; 3], 0, &mut map)?;
     Ok(Value::Object(map))
@@ -47,9 +47,9 @@ struct MessageDecoder {
 
 impl MessageDecoder {
     /// `prefix` holds the numbers of the inlined messages around these bytes, `level` how many there are.
-    fn read(&self, bytes: &[u8], prefix: [u8; 3], level: usize, map: &mut Map) -> Result<(), Error> {
+    fn read(&self, bytes: &[u8], prefix: [u8; 3], level: usize, map: &mut Map) -> Result<(), ProtoError> {
         if self.depth > MAX_DEPTH {
-            return Err(Error::TooDeep);
+            return Err(ProtoError::TooDeep);
         }
         let mut reader = WireReader::new(bytes);
         while let Some((number, wire)) = reader.tag()? {
@@ -84,7 +84,7 @@ impl MessageDecoder {
         reader: &mut WireReader<'_>,
         wire: u8,
         map: &mut Map,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ProtoError> {
         let slot = FieldSlot { name: field.name, depth: self.depth };
         match field.ty {
             Type::List(item) => {
@@ -137,7 +137,7 @@ fn repeated(
     wire: u8,
     items: &mut Vec<Value>,
     slot: FieldSlot,
-) -> Result<(), Error> {
+) -> Result<(), ProtoError> {
     if wire == 2 && matches!(item, Type::Int32 | Type::Int64 | Type::Bool) {
         let mut packed = WireReader::new(reader.bytes()?);
         while !packed.is_empty() {
@@ -150,7 +150,7 @@ fn repeated(
 }
 
 /// One entry of a map: a message of key and value.
-fn entry(item: Type, bytes: &[u8], slot: FieldSlot) -> Result<(String, Value), Error> {
+fn entry(item: Type, bytes: &[u8], slot: FieldSlot) -> Result<(String, Value), ProtoError> {
     let (mut reader, mut key, mut value) = (WireReader::new(bytes), "", None);
     while let Some((number, wire)) = reader.tag()? {
         match (number, wire) {
@@ -168,13 +168,13 @@ fn entry(item: Type, bytes: &[u8], slot: FieldSlot) -> Result<(String, Value), E
     Ok((key.to_owned(), value))
 }
 
-/// A map cannot hold lists, so each stands in a message of its own (`ExtraValue`).
+/// A protobuf map cannot hold lists, so each is wrapped in a message (`ExtraValue`).
 fn map_value(
     item: Type,
     reader: &mut WireReader<'_>,
     wire: u8,
     slot: FieldSlot,
-) -> Result<Option<Value>, Error> {
+) -> Result<Option<Value>, ProtoError> {
     let Type::List(inner) = item else { return single(item, reader, wire, slot) };
     let (mut list, mut items) = (WireReader::new(expect(reader, wire, slot)?), Vec::new());
     while let Some((number, wire)) = list.tag()? {
@@ -192,7 +192,12 @@ fn is_varint(ty: Type) -> bool {
 }
 
 /// One value; `None` for a message that stands for "absent".
-fn single(ty: Type, reader: &mut WireReader<'_>, wire: u8, slot: FieldSlot) -> Result<Option<Value>, Error> {
+fn single(
+    ty: Type,
+    reader: &mut WireReader<'_>,
+    wire: u8,
+    slot: FieldSlot,
+) -> Result<Option<Value>, ProtoError> {
     Ok(Some(match (ty, wire) {
         (Type::Bool, 0) => (reader.varint()? != 0).into(),
         // Negative numbers come as 64 bits; what does not fit is cut off, as every decoder does.
@@ -215,10 +220,10 @@ fn single(ty: Type, reader: &mut WireReader<'_>, wire: u8, slot: FieldSlot) -> R
 /// # Errors
 ///
 /// Another wire type than bytes: the sender has another schema.
-fn expect<'a>(reader: &mut WireReader<'a>, wire: u8, slot: FieldSlot) -> Result<&'a [u8], Error> {
+fn expect<'a>(reader: &mut WireReader<'a>, wire: u8, slot: FieldSlot) -> Result<&'a [u8], ProtoError> {
     if wire == 2 { reader.bytes() } else { Err(wrong(wire, slot)) }
 }
 
-fn wrong(wire: u8, slot: FieldSlot) -> Error {
-    Error::WireType { field: slot.name, found: wire }
+fn wrong(wire: u8, slot: FieldSlot) -> ProtoError {
+    ProtoError::WireType { field: slot.name, found: wire }
 }

@@ -8,13 +8,13 @@ use listwatch_wire::json::{Map, Value};
 
 use super::decode::FieldSlot;
 use super::wire::{put_bytes, put_nested, put_number, put_string, put_tag, put_varint};
-use super::{ENVELOPE_END, Error, MAX_DEPTH, encode_message, envelope_head, node_of, special};
+use super::{ENVELOPE_END, MAX_DEPTH, ProtoError, encode_message, envelope_head, node_of, special};
 use crate::schema::{Field, Node, StructId, Type, schema};
 
 /// Writes the message of a struct. Fields the type does not have are not written: they have no number.
-pub(super) fn message(id: StructId, map: &Map, out: &mut Vec<u8>, depth: u32) -> Result<(), Error> {
+pub(super) fn message(id: StructId, map: &Map, out: &mut Vec<u8>, depth: u32) -> Result<(), ProtoError> {
     if depth > MAX_DEPTH {
-        return Err(Error::TooDeep);
+        return Err(ProtoError::TooDeep);
     }
     MessageEncoder { fields: schema().fields(id), map, depth }.write([0; 3], 0, out)
 }
@@ -27,8 +27,8 @@ struct MessageEncoder<'a> {
 }
 
 impl MessageEncoder<'_> {
-    /// Writes the fields that stand `level` inlined messages deep, behind the numbers of `prefix`.
-    fn write(&self, prefix: [u8; 3], level: usize, out: &mut Vec<u8>) -> Result<(), Error> {
+    /// Writes the fields inside `level` inlined messages, whose field numbers are in `prefix`.
+    fn write(&self, prefix: [u8; 3], level: usize, out: &mut Vec<u8>) -> Result<(), ProtoError> {
         let mut inlined = [0; 3];
         for field in self.fields.iter().filter(|f| f.numbers.get(..level) == prefix.get(..level)) {
             let number = field.numbers.get(level).copied().unwrap_or(0);
@@ -38,7 +38,7 @@ impl MessageEncoder<'_> {
             }
             match self.map.get(field.name) {
                 Some(value) if is_leaf => write_field(field, number, value, out, self.depth)?,
-                // The first of its fields that is there stands for the whole inlined message.
+                // The first present field represents the whole inlined message.
                 Some(_) => {
                     if let Some(slot) = inlined.iter_mut().find(|n| **n == 0) {
                         *slot = number;
@@ -63,11 +63,11 @@ fn write_field(
     value: &Value,
     out: &mut Vec<u8>,
     depth: u32,
-) -> Result<(), Error> {
+) -> Result<(), ProtoError> {
     let slot = FieldSlot { name: field.name, depth };
     match (field.ty, value) {
         (_, Value::Null) => Ok(()),
-        // A list with a type of its own in Go is a message of its own.
+        // A list with a named type in Go is a separate message.
         (Type::List(item), Value::Array(items)) if field.go_type == Some(VERBS) => {
             let item = schema().element(item);
             put_nested(out, number, |out| items.iter().try_for_each(|v| single(item, 1, v, out, slot)))
@@ -90,7 +90,7 @@ fn write_field(
 }
 
 /// Writes the value of a map entry, which has the number 2 in its message.
-fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
+fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), ProtoError> {
     match (item, value) {
         (Type::List(inner), Value::Array(items)) => put_nested(out, 2, |out| {
             let inner = schema().element(inner);
@@ -102,7 +102,7 @@ fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> R
 
 /// Writes a value that is not repeated. A value of another type than the schema's is an error: the object was
 /// type-checked before, so it is a damaged one.
-fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
+fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), ProtoError> {
     match (ty, value) {
         (Type::Bool, Value::Bool(on)) => put_number(out, number, i64::from(*on)),
         (Type::Int32 | Type::Int64, Value::Number(n)) => {
@@ -137,8 +137,8 @@ fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: FieldSlo
     Ok(())
 }
 
-/// Writes a list in pieces, so that neither its objects nor its bytes ever stand in memory together. The envelope says how
-/// long all items are before the first of them.
+/// Writes a list in pieces, so that neither its objects nor its bytes are ever in memory as a whole. The envelope has the
+/// length of all items before the first of them.
 ///
 /// A list is encoded twice, once to measure and once to send, in exchange for never being in memory as a whole.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ pub struct ListWriter {
     item: Node,
     /// The envelope up to the length of the list.
     envelope: Vec<u8>,
-    /// The list's own metadata: what stands before the items.
+    /// The list's own metadata, which precedes the items.
     head: Vec<u8>,
 }
 
@@ -155,7 +155,7 @@ impl ListWriter {
     ///
     /// # Errors
     /// When the kind is not built in or the metadata is no `ListMeta`.
-    pub fn new(api_version: &str, kind: &str, metadata: &Value) -> Result<Self, Error> {
+    pub fn new(api_version: &str, kind: &str, metadata: &Value) -> Result<Self, ProtoError> {
         let item = node_of(api_version, kind)?;
         let kind = format!("{kind}List");
         let list = Value::Object([("metadata".to_owned(), metadata.clone())].into_iter().collect());
@@ -178,11 +178,11 @@ impl ListWriter {
         out
     }
 
-    /// Appends one object. Its kind and apiVersion are not written: in protobuf they stand in the envelope only.
+    /// Appends one object. Its kind and apiVersion are not written: in protobuf they are in the envelope only.
     ///
     /// # Errors
     /// When the object is not of the kind.
-    pub fn item(&self, object: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn item(&self, object: &Value, out: &mut Vec<u8>) -> Result<(), ProtoError> {
         put_nested(out, 2, |out| encode_message(self.item, object, out))
     }
 

@@ -22,7 +22,7 @@ use wire::{WireReader, put_bytes, put_string};
 
 pub use encode::ListWriter;
 
-/// The prefix of every object, `k8s\0`. Readers tell protobuf from JSON by it, since no JSON begins with these
+/// The prefix of every object, `k8s\0`. Readers distinguish protobuf from JSON by it, since no JSON begins with these
 /// bytes.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
@@ -32,7 +32,7 @@ pub const MAX_DEPTH: u32 = 128;
 /// An error of decoding or encoding. The texts of malformed messages are those of Go's protobuf, which clients see in
 /// 400 responses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum ProtoError {
     /// The body does not start with the magic bytes: it is something else, whatever its content type says.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoMagic,
@@ -105,8 +105,8 @@ impl<'a> Envelope<'a> {
     ///
     /// # Errors
     /// When the bytes are no envelope of protobuf.
-    pub fn open(body: &'a [u8]) -> Result<Self, Error> {
-        let mut reader = WireReader::new(body.strip_prefix(&MAGIC).ok_or(Error::NoMagic)?);
+    pub fn open(body: &'a [u8]) -> Result<Self, ProtoError> {
+        let mut reader = WireReader::new(body.strip_prefix(&MAGIC).ok_or(ProtoError::NoMagic)?);
         let mut envelope = Self { api_version: "", kind: "", raw: &[] };
         while let Some((number, wire)) = reader.tag()? {
             match (number, wire) {
@@ -115,7 +115,7 @@ impl<'a> Envelope<'a> {
                 (3 | 4, 2) => {
                     let text = reader.text("contentType")?;
                     if !text.is_empty() && text != "application/vnd.kubernetes.protobuf" {
-                        return Err(Error::Content(text.chars().take(64).collect()));
+                        return Err(ProtoError::Content(text.chars().take(64).collect()));
                     }
                 }
                 _ => reader.skip(wire)?,
@@ -125,7 +125,7 @@ impl<'a> Envelope<'a> {
     }
 
     /// Reads `apiVersion` and `kind` of the envelope; unknown fields are skipped, as protobuf requires.
-    fn type_meta(&mut self, bytes: &'a [u8]) -> Result<(), Error> {
+    fn type_meta(&mut self, bytes: &'a [u8]) -> Result<(), ProtoError> {
         let mut reader = WireReader::new(bytes);
         while let Some((number, wire)) = reader.tag()? {
             match (number, wire) {
@@ -152,13 +152,13 @@ impl<'a> Envelope<'a> {
 ///
 /// The result has been through no type check: values that protobuf cannot get wrong are right, the rest is
 /// [`crate::typecheck`]'s.
-pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, Error> {
+pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, ProtoError> {
     decode_at(body, expected, 0)
 }
 
-/// Decodes an object that stands in another one, `depth` levels down: envelopes in envelopes count towards
-/// [`MAX_DEPTH`] as messages do.
-fn decode_at(body: &[u8], expected: (&str, &str), depth: u32) -> Result<Value, Error> {
+/// Decodes an object inside another one, `depth` levels down: envelopes in envelopes count towards [`MAX_DEPTH`] as
+/// messages do.
+fn decode_at(body: &[u8], expected: (&str, &str), depth: u32) -> Result<Value, ProtoError> {
     let envelope = Envelope::open(body)?;
     let api_version = if envelope.api_version.is_empty() { expected.0 } else { envelope.api_version };
     let kind = if envelope.kind.is_empty() { expected.1 } else { envelope.kind };
@@ -175,12 +175,12 @@ fn decode_at(body: &[u8], expected: (&str, &str), depth: u32) -> Result<Value, E
 ///
 /// # Errors
 /// When the bytes are no such message.
-pub fn decode_message(node: Node, bytes: &[u8]) -> Result<Value, Error> {
+pub fn decode_message(node: Node, bytes: &[u8]) -> Result<Value, ProtoError> {
     message_at(node, bytes, 0)
 }
 
 /// Decodes a message of a type that the schema describes; `null` for kinds without one.
-fn message_at(node: Node, bytes: &[u8], depth: u32) -> Result<Value, Error> {
+fn message_at(node: Node, bytes: &[u8], depth: u32) -> Result<Value, ProtoError> {
     match node.ty() {
         Type::Struct(id) => decode::message(id, bytes, depth),
         _ => Ok(Value::Null),
@@ -194,7 +194,7 @@ fn message_at(node: Node, bytes: &[u8], depth: u32) -> Result<Value, Error> {
 ///
 /// Fields come in the order of their names, not of their numbers, which readers accept. The message is built in one
 /// buffer.
-pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Vec<u8>, Error> {
+pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Vec<u8>, ProtoError> {
     let mut message = Vec::with_capacity(512);
     encode_message(node_of(api_version, kind)?, object, &mut message)?;
     Ok(envelope(api_version, kind, &message))
@@ -204,14 +204,14 @@ pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Vec<u8>, 
 ///
 /// # Errors
 /// When the object is not of that type.
-pub fn encode_message(node: Node, object: &Value, out: &mut Vec<u8>) -> Result<(), Error> {
+pub fn encode_message(node: Node, object: &Value, out: &mut Vec<u8>) -> Result<(), ProtoError> {
     match (node.ty(), object) {
         (Type::Struct(id), Value::Object(map)) => encode::message(id, map, out, 0),
-        _ => Err(Error::Value { field: "", reason: "not an object".to_owned() }),
+        _ => Err(ProtoError::Value { field: "", reason: "not an object".to_owned() }),
     }
 }
 
-/// Puts a message into an envelope with the magic bytes. The message is copied once, since its length stands before it.
+/// Puts a message into an envelope with the magic bytes. The message is copied once, since its length precedes it.
 #[must_use]
 pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let mut out = envelope_head(api_version, kind);
@@ -254,13 +254,13 @@ pub fn watch_frame(event_type: &str, object: &[u8]) -> Vec<u8> {
 }
 
 /// The type of an apiVersion and kind. Options of requests are the same in every group.
-fn node_of(api_version: &str, kind: &str) -> Result<Node, Error> {
+fn node_of(api_version: &str, kind: &str) -> Result<Node, ProtoError> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let found = match kind {
         "DeleteOptions" | "Status" => schema::node("", "v1", kind),
         _ => schema::node(group, version, kind),
     };
-    found.ok_or_else(|| Error::UnknownKind {
+    found.ok_or_else(|| ProtoError::UnknownKind {
         api_version: api_version.chars().take(128).collect(),
         kind: kind.chars().take(128).collect(),
     })

@@ -9,13 +9,13 @@ use listwatch_wire::json::{Map, Value};
 
 use super::decode::FieldSlot;
 use super::wire::{WireReader, put_bytes, put_nested, put_number, put_string};
-use super::{Error, MAGIC, decode, encode};
+use super::{MAGIC, ProtoError, decode, encode};
 use crate::schema::{Type, schema};
 use crate::typecheck::BASE64;
 use crate::{quantity, time};
 
 /// Reads the message of a special type; `None` if it is empty and stands for "absent".
-pub(super) fn read(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, Error> {
+pub(super) fn read(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, ProtoError> {
     match ty {
         Type::Quantity => amount(bytes, slot).map(Some),
         Type::IntOrString => int_or_string(bytes, slot).map(Some),
@@ -26,7 +26,7 @@ pub(super) fn read(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Option<Val
 }
 
 /// Writes the content of a special type's message.
-pub(super) fn write(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
+pub(super) fn write(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), ProtoError> {
     match (ty, value) {
         (Type::Quantity, Value::String(text)) => put_string(out, 1, text),
         (Type::IntOrString, Value::String(text)) => {
@@ -55,7 +55,7 @@ pub(super) fn write(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot)
 }
 
 /// Decodes a quantity into its canonical text. An empty message is zero.
-fn amount(bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
+fn amount(bytes: &[u8], slot: FieldSlot) -> Result<Value, ProtoError> {
     let text = last_text(bytes, 1, slot)?;
     if text.is_empty() {
         return Ok("0".into());
@@ -63,8 +63,8 @@ fn amount(bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
     quantity::canonical(text).map(Value::from).map_err(|e| slot.invalid(e.to_string()))
 }
 
-/// Decodes an `IntOrString`, whose first field tells which of the other two counts.
-fn int_or_string(bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
+/// Decodes an `IntOrString`, whose first field selects one of the other two.
+fn int_or_string(bytes: &[u8], slot: FieldSlot) -> Result<Value, ProtoError> {
     let (mut reader, mut is_text, mut number, mut text) = (WireReader::new(bytes), false, 0, "");
     while let Some((field, wire)) = reader.tag()? {
         match (field, wire) {
@@ -78,7 +78,7 @@ fn int_or_string(bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
 }
 
 /// An empty message is no time at all; the epoch is written out.
-fn point_in_time(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, Error> {
+fn point_in_time(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, ProtoError> {
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -99,20 +99,20 @@ fn point_in_time(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value
 }
 
 /// Bytes that hold JSON, or in a raw extension an object in its own envelope.
-fn json(raw: &[u8], slot: FieldSlot) -> Result<Option<Value>, Error> {
+fn json(raw: &[u8], slot: FieldSlot) -> Result<Option<Value>, ProtoError> {
     if raw.is_empty() {
         return Ok(None);
     }
     if raw.starts_with(&MAGIC) {
         return super::decode_at(raw, ("", ""), slot.depth + 1).map(Some);
     }
-    serde_json::from_slice(raw).map_err(|e| Error::Json { field: slot.name, reason: e.to_string() })
+    serde_json::from_slice(raw).map_err(|e| ProtoError::Json { field: slot.name, reason: e.to_string() })
 }
 
 /// The bytes in a message that is only a wrapper of bytes.
 ///
 /// The last occurrence counts, as for every field.
-fn raw_bytes(bytes: &[u8]) -> Result<&[u8], Error> {
+fn raw_bytes(bytes: &[u8]) -> Result<&[u8], ProtoError> {
     let (mut reader, mut raw): (_, &[u8]) = (WireReader::new(bytes), &[]);
     while let Some((field, wire)) = reader.tag()? {
         match (field, wire) {
@@ -124,7 +124,7 @@ fn raw_bytes(bytes: &[u8]) -> Result<&[u8], Error> {
 }
 
 /// The last occurrence of a text field, which counts in protobuf.
-fn last_text(bytes: &[u8], number: u32, slot: FieldSlot) -> Result<&str, Error> {
+fn last_text(bytes: &[u8], number: u32, slot: FieldSlot) -> Result<&str, ProtoError> {
     let (mut reader, mut text) = (WireReader::new(bytes), "");
     while let Some((field, wire)) = reader.tag()? {
         if (field, wire) == (number, 2) {
@@ -137,7 +137,7 @@ fn last_text(bytes: &[u8], number: u32, slot: FieldSlot) -> Result<&str, Error> 
 }
 
 /// A schema or something else. The schema is field 2 beside a bool and field 1 beside a list.
-fn schema_or(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
+fn schema_or(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Value, ProtoError> {
     let (schema_at, other_at) = if ty == Type::SchemaOrBool { (2, 1) } else { (1, 2) };
     let props = schema().schema_props();
     let (mut reader, mut found, mut allowed, mut items) = (WireReader::new(bytes), None, false, Vec::new());
@@ -161,8 +161,8 @@ fn schema_or(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Value, Error> {
     })
 }
 
-/// Writes a schema or what stands in its place. Beside a schema, `SchemaOrBool` has its flag set.
-fn write_schema_or(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), Error> {
+/// Writes a schema or its alternative. With a schema, `SchemaOrBool` has its flag set.
+fn write_schema_or(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), ProtoError> {
     let props = schema().schema_props();
     let nested = |map: &Map, number, out: &mut Vec<u8>| {
         put_nested(out, number, |out| encode::message(props, map, out, slot.depth + 1))
@@ -198,6 +198,6 @@ pub(super) fn bytes_to_text(bytes: &[u8]) -> Value {
 /// # Errors
 ///
 /// Text that is no base64. The type check has refused it before for objects that were stored.
-pub(super) fn text_to_bytes(text: &str, slot: FieldSlot) -> Result<Vec<u8>, Error> {
+pub(super) fn text_to_bytes(text: &str, slot: FieldSlot) -> Result<Vec<u8>, ProtoError> {
     BASE64.decode(text).map_err(|e| slot.invalid(e.to_string()))
 }

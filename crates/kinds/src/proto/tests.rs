@@ -130,7 +130,7 @@ fn an_envelope_without_a_kind_takes_the_expected_one() {
     let body = envelope("", "", &core::ConfigMap::default().encode_to_vec());
     assert_eq!(decode(&body, ("v1", "ConfigMap")).unwrap()["kind"], "ConfigMap");
     let error = decode(&envelope("a/v1", "B", &[]), ("v1", "ConfigMap")).unwrap_err();
-    assert_eq!(error, Error::UnknownKind { api_version: "a/v1".into(), kind: "B".into() });
+    assert_eq!(error, ProtoError::UnknownKind { api_version: "a/v1".into(), kind: "B".into() });
 }
 
 #[test]
@@ -169,10 +169,10 @@ fn nesting_is_bounded() {
         }
     }
     let id = crate::schema::schema().schema_props();
-    assert_eq!(decode::message(id, &bytes, 0), Err(Error::TooDeep));
+    assert_eq!(decode::message(id, &bytes, 0), Err(ProtoError::TooDeep));
 }
 
-/// Each envelope in a raw extension began to count depth anew: a ControllerRevision nested 20,000 times in its own data
+/// Each envelope in a raw extension began to count depth again: a ControllerRevision nested 20,000 times in its own data
 /// overflowed the stack and ended the server.
 #[test]
 fn objects_inside_objects_count_towards_the_depth() {
@@ -190,18 +190,18 @@ fn objects_inside_objects_count_towards_the_depth() {
     for _ in 0..500 {
         data = nest(&data);
     }
-    assert_eq!(decode(&data, ("", "")), Err(Error::TooDeep));
+    assert_eq!(decode(&data, ("", "")), Err(ProtoError::TooDeep));
 }
 
 #[test]
 fn broken_bytes_are_refused_with_a_reason() {
-    assert_eq!(decode(b"{}", ("v1", "Pod")), Err(Error::NoMagic));
-    assert_eq!(decode(b"k8s\0\x0a\xff", ("v1", "Pod")), Err(Error::Truncated));
-    assert_eq!(decode(b"k8s\0\x07", ("v1", "Pod")), Err(Error::IllegalTag(7)));
+    assert_eq!(decode(b"{}", ("v1", "Pod")), Err(ProtoError::NoMagic));
+    assert_eq!(decode(b"k8s\0\x0a\xff", ("v1", "Pod")), Err(ProtoError::Truncated));
+    assert_eq!(decode(b"k8s\0\x07", ("v1", "Pod")), Err(ProtoError::IllegalTag(7)));
     let invalid = envelope("v1", "ConfigMap", &[0x0a, 3, 0x0a, 1, 0xff]);
-    assert_eq!(decode(&invalid, ("", "")), Err(Error::InvalidUtf8("name")));
+    assert_eq!(decode(&invalid, ("", "")), Err(ProtoError::InvalidUtf8("name")));
     let wire_type = envelope("v1", "ConfigMap", &[0x0a, 2, 0x08, 1]);
-    assert_eq!(decode(&wire_type, ("", "")), Err(Error::WireType { field: "name", found: 0 }));
+    assert_eq!(decode(&wire_type, ("", "")), Err(ProtoError::WireType { field: "name", found: 0 }));
 }
 
 proptest::proptest! {

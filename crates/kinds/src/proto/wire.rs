@@ -5,7 +5,7 @@
 //! remaining bytes, so a hostile message can allocate nothing. Nested messages are written in place, with the length
 //! inserted afterwards.
 
-use super::Error;
+use super::ProtoError;
 
 /// Reads from the front of a message.
 ///
@@ -22,7 +22,7 @@ impl<'a> WireReader<'a> {
     }
 
     /// The next field number and wire type; `None` at the end.
-    pub(crate) fn tag(&mut self) -> Result<Option<(u32, u8)>, Error> {
+    pub(crate) fn tag(&mut self) -> Result<Option<(u32, u8)>, ProtoError> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -30,12 +30,12 @@ impl<'a> WireReader<'a> {
         let wire = (tag & 7) as u8;
         match u32::try_from(tag >> 3) {
             Ok(number) if number > 0 && matches!(wire, 0 | 1 | 2 | 5) => Ok(Some((number, wire))),
-            _ => Err(Error::IllegalTag(tag)),
+            _ => Err(ProtoError::IllegalTag(tag)),
         }
     }
 
     /// At most ten bytes; more are an error.
-    pub(crate) fn varint(&mut self) -> Result<u64, Error> {
+    pub(crate) fn varint(&mut self) -> Result<u64, ProtoError> {
         let mut value = 0;
         for (at, &byte) in self.0.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f).checked_shl(at as u32 * 7).unwrap_or(0);
@@ -44,37 +44,37 @@ impl<'a> WireReader<'a> {
                 return Ok(value);
             }
         }
-        Err(if self.0.len() < 10 { Error::Truncated } else { Error::Overflow })
+        Err(if self.0.len() < 10 { ProtoError::Truncated } else { ProtoError::Overflow })
     }
 
     /// A length and so many bytes, which are borrowed.
-    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Error> {
-        let length = usize::try_from(self.varint()?).map_err(|_| Error::Truncated)?;
-        let (bytes, rest) = self.0.split_at_checked(length).ok_or(Error::Truncated)?;
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], ProtoError> {
+        let length = usize::try_from(self.varint()?).map_err(|_| ProtoError::Truncated)?;
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(ProtoError::Truncated)?;
         self.0 = rest;
         Ok(bytes)
     }
 
     /// The field is for the error.
-    pub(crate) fn text(&mut self, field: &'static str) -> Result<&'a str, Error> {
-        std::str::from_utf8(self.bytes()?).map_err(|_| Error::InvalidUtf8(field))
+    pub(crate) fn text(&mut self, field: &'static str) -> Result<&'a str, ProtoError> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| ProtoError::InvalidUtf8(field))
     }
 
     /// Little-endian; doubles are written so.
-    pub(crate) fn fixed64(&mut self) -> Result<u64, Error> {
-        let (bytes, rest) = self.0.split_first_chunk::<8>().ok_or(Error::Truncated)?;
+    pub(crate) fn fixed64(&mut self) -> Result<u64, ProtoError> {
+        let (bytes, rest) = self.0.split_first_chunk::<8>().ok_or(ProtoError::Truncated)?;
         self.0 = rest;
         Ok(u64::from_le_bytes(*bytes))
     }
 
     /// Steps over a field that is not known.
-    pub(crate) fn skip(&mut self, wire: u8) -> Result<(), Error> {
+    pub(crate) fn skip(&mut self, wire: u8) -> Result<(), ProtoError> {
         match wire {
             0 => self.varint().map(drop),
             1 => self.fixed64().map(drop),
             2 => self.bytes().map(drop),
             _ => {
-                self.0 = self.0.get(4..).ok_or(Error::Truncated)?;
+                self.0 = self.0.get(4..).ok_or(ProtoError::Truncated)?;
                 Ok(())
             }
         }

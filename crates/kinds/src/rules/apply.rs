@@ -18,9 +18,9 @@ use crate::field::Errors;
 use crate::schema::{Field, Type};
 use crate::tree::Tree;
 
-/// Applies a rule; false if the value is missing and there is nothing more to say about it.
+/// Applies a rule; false if the value is missing and no further rule applies.
 ///
-/// `field` is what the schema knows about the place; elements and keys have none, and are never absent.
+/// `field` is the schema of the field; elements and keys have none, and are never absent.
 ///
 /// Proportional to the value for uniqueness and forms, constant otherwise. Errors are added in the order of the
 /// table, which is the order clients see.

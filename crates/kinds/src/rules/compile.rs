@@ -1,9 +1,9 @@
-//! Joins rows of the tables with the schema: for each struct, which fields to look at and where to go from there.
+//! Joins the rows of the tables with the schema into rule sets: for each struct, its fields with rules and the sets of
+//! the structs below.
 //!
-//! A rule set belongs to a struct, or to a struct in a certain place (`core.v1.Container@init`). Only what has rules, or something
-//! below it that has, is part of a set, so that a walk never enters what nobody asks about. What leads to rules is
-//! known only when everything below a set is: [`compile`] joins a set and all that are reachable from it. [`super::sets`]
-//! keeps what comes out.
+//! A rule set belongs to a struct, or to a struct in a certain place (`core.v1.Container@init`). Only fields with rules at or
+//! below them are part of a set, so that a walk never enters the rest. That is known only once everything below a set is compiled:
+//! [`compile`] joins a set and all that are reachable from it. [`super::sets`] keeps the results.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -42,7 +42,7 @@ pub(super) struct RouteStop {
     /// The field at the end of the route; none for an element or an entry.
     pub(super) field: Option<&'static Field>,
     pub(super) lines: Vec<RuleLine>,
-    /// The way to the field in errors.
+    /// The path of the field in errors.
     pub(super) shown: Route,
 }
 
@@ -63,8 +63,8 @@ pub(super) struct FieldStop {
 /// A set and all that are reachable from it, apart from those that are compiled already.
 pub(super) struct Compiled {
     pub(super) sets: BTreeMap<SetId, Vec<RuleStop>>,
-    /// Rows about structs or fields that the schema does not have, and words that mean nothing. Empty in every build
-    /// that passed its tests; a release passes over them.
+    /// Rows about unknown structs or fields, and unknown words. Tests fail unless it is empty; a release build ignores
+    /// such rows.
     #[cfg_attr(not(test), expect(dead_code, reason = "the tests of the tables read it"))]
     pub(super) problems: Vec<String>,
 }
@@ -185,7 +185,7 @@ impl Compiler<'_> {
         rows
     }
 
-    /// The set that the walk goes on with; a variant (`@init`) replaces that of the plain struct.
+    /// The set that the walk continues with; a variant (`@init`) replaces that of the plain struct.
     fn below(
         &mut self,
         set: &'static str,
@@ -249,7 +249,7 @@ impl Compiler<'_> {
 }
 
 impl RuleStop {
-    /// True if the stop has rules of its own, or goes on to a set for which `below` says so.
+    /// True if the stop has rules itself, or leads to a set for which `below` is true.
     fn leads(&self, below: impl Fn((FieldShape, SetId)) -> bool) -> bool {
         match self {
             Self::Own(lines) => !lines.is_empty(),

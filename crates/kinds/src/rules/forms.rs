@@ -152,7 +152,7 @@ struct PatternForms {
     problems: Vec<&'static str>,
 }
 
-/// Read at first use: about a hundred lines, and the patterns in them are compiled one by one when they are asked.
+/// Read at first use: about a hundred lines, and each pattern is compiled at its first use.
 static PATTERNS: LazyLock<PatternForms> = LazyLock::new(|| {
     let mut read = PatternForms { forms: HashMap::new(), problems: Vec::new() };
     let mut current = "";

@@ -8,14 +8,14 @@ use listwatch_wire::json::Value;
 use super::route::Route;
 use super::walk::At;
 
-/// The words of an error.
+/// The text of an error.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     text: String,
     parts: Vec<Part>,
 }
 
-/// A piece of a message: words, or a value to put in.
+/// A piece of a message: text, or a value to insert.
 #[derive(Clone, Debug)]
 enum Part {
     Words(String),
@@ -42,7 +42,7 @@ impl Message {
         Self { text: unquoted(text), parts }
     }
 
-    /// The text as it stands in the table.
+    /// The text as it is in the table.
     pub(super) fn plain(&self) -> &str {
         &self.text
     }
@@ -65,7 +65,7 @@ fn unquoted(text: &str) -> String {
     text.replace("''", "\"")
 }
 
-/// The text before the first placeholder, what stands in it, and the text after it.
+/// The text before the first placeholder, its content, and the text after it.
 fn placeholder(text: &'static str) -> Option<(&'static str, &'static str, &'static str)> {
     let start = ["{=", "{@}"].iter().filter_map(|mark| text.find(mark)).min()?;
     let (before, rest) = text.split_at(start);
@@ -73,7 +73,7 @@ fn placeholder(text: &'static str) -> Option<(&'static str, &'static str, &'stat
     Some((before, name, after))
 }
 
-/// A value as it reads in a sentence.
+/// A value as it is printed in a message.
 fn text(value: &Value, absent: &str) -> String {
     match value {
         Value::String(text) => text.to_string(),

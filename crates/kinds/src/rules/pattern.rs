@@ -1,4 +1,7 @@
-//! Regular expressions of the tables, compiled at their first use.
+//! [`LazyPattern`]: a regular expression of the tables, compiled at its first use.
+//!
+//! The patterns are part of the program, so one that does not compile is a defect that the tests find. Patterns of
+//! users (custom resources, expressions) have limits on their size and are compiled elsewhere.
 
 use std::sync::OnceLock;
 

@@ -1,6 +1,6 @@
-//! The rows of the rule tables, as [`super::parse`] reads them: rules, and the values, conditions and words that go with them.
+//! The rows of the rule tables, as [`super::parse`] reads them: rules, with their values, conditions and messages.
 //!
-//! Data only. `compile` joins the rows with the schema, `walk` finds the places, and `apply` holds a value against a
+//! Data only. `compile` joins the rows with the schema, `walk` finds the places, and `apply` checks a value against a
 //! rule. A new word of the tables needs a variant of [`FieldRule`], its reading in `parse` and its error in `apply`.
 
 use listwatch_wire::status::FieldErrorKind;
@@ -81,7 +81,7 @@ pub(super) enum DuplicateReport {
 /// The treatment of empty text by a rule. A text that is a pointer in Go can be given and empty; any other is then absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Empty {
-    /// As Go tells it: absent unless it is a pointer.
+    /// As in Go: empty means absent unless the field is a pointer.
     AsTyped,
     /// As any other text, even where the field is absent (`!`).
     Checked,
@@ -98,8 +98,8 @@ pub(super) enum RuleTarget {
     Keys { indexed: bool },
 }
 
-/// One rule of a line with what it is about. Several on one line run in order, and stop at the first value that is
-/// missing.
+/// One rule of a line with its values and message. Several on one line run in order, and stop at the first value that
+/// is missing.
 #[derive(Clone, Debug)]
 pub(super) struct PathStep {
     pub(super) target: RuleTarget,

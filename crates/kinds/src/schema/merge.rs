@@ -1,14 +1,14 @@
-//! The schema table as server-side apply and strategic merge patch see it: the [`Schema`] of built-in kinds.
+//! The schema table as server-side apply and strategic merge patch see it: the [`MergeSchema`] of built-in kinds.
 //!
 //! List types, map types and merge keys come from the OpenAPI extensions of Kubernetes' own types. The key defaults are
 //! the exceptions that structured-merge-diff needs: a port without a protocol is TCP, so `80` and `80/TCP` are one
 //! element. Types with several spellings (quantities, times) are `Any` here and checked by `typecheck`.
 
-use listwatch_merge::patch::{ListKind, MapKind, PatchStrategy, Schema, Shape};
+use listwatch_merge::patch::{ListKind, MapKind, MergeSchema, PatchStrategy, Shape};
 
 use super::{Node, Type, schema};
 
-impl Schema for Node {
+impl MergeSchema for Node {
     fn field(self, name: &str) -> Option<Self> {
         match self.ty {
             Type::Struct(id) => {

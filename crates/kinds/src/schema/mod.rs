@@ -1,11 +1,11 @@
 //! The fields of every built-in type: one flat table, read-only and shared by everything that walks objects.
 //!
 //! The table is text, `table.txt`, made by `cargo xtask kinds` from published sources and committed; `load` reads it on
-//! first use into a few arrays (about 200 KB) whose strings are slices of that text. Nothing else in this crate knows field
-//! names: type checks, protobuf, patches and OpenAPI are walks over this table.
+//! first use into a few arrays (about 200 KB) whose strings are slices of that text. Type checks, protobuf, patches and
+//! OpenAPI are walks over this table; they name no fields themselves.
 //!
-//! [`Node`] is how others see it: a small copyable handle on "the type at this place", and a
-//! [`listwatch_merge::patch::Schema`].
+//! [`Node`] is the handle to it: small, copyable, it stands for the type at one place of an object, and implements
+//! [`listwatch_merge::patch::MergeSchema`].
 
 mod load;
 mod merge;
@@ -168,7 +168,7 @@ pub fn schema() -> &'static Schema {
 /// The node of a kind's object.
 ///
 /// ```
-/// use listwatch_merge::patch::{ListKind, Schema};
+/// use listwatch_merge::patch::{ListKind, MergeSchema};
 /// let pod = listwatch_kinds::schema::node("", "v1", "Pod").unwrap();
 /// let containers = pod.field("spec").and_then(|spec| spec.field("containers")).unwrap();
 /// assert_eq!(containers.list_kind(), ListKind::Map(&["name"]));
@@ -193,7 +193,7 @@ pub(crate) fn struct_id(group: &str, version: &str, kind: &str) -> Option<Struct
 }
 
 /// The first eight bytes of a name as a number that sorts like it. Every key of every object is looked up, and one number
-/// tells most names apart.
+/// distinguishes most names.
 fn prefix(name: &str) -> u64 {
     let mut first = [0; 8];
     for (slot, byte) in first.iter_mut().zip(name.bytes()) {
@@ -202,7 +202,7 @@ fn prefix(name: &str) -> u64 {
     u64::from_be_bytes(first)
 }
 
-/// Stands in for a struct that is not there, which no id of this table can ask for.
+/// A placeholder for an unknown struct, which no id of this table refers to.
 static NO_STRUCT: Struct = Struct { name: "", atomic: false, fills: false, first: 0, count: 0, doc: 0 };
 
 impl Schema {
@@ -298,12 +298,6 @@ impl Node {
         self.ty
     }
 
-    /// The field that leads here, if a struct is above.
-    #[must_use]
-    pub fn as_field(self) -> Option<&'static Field> {
-        self.field
-    }
-
     /// The struct here; `None` for scalars, lists and maps.
     #[must_use]
     pub fn as_struct(self) -> Option<&'static Struct> {
@@ -316,7 +310,7 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
-    use listwatch_merge::patch::Schema as _;
+    use listwatch_merge::patch::MergeSchema as _;
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! Every built-in kind of the stable API groups, one entry each.
 //!
-//! The files divide the kinds as their users do: what everybody needs (`core`), what runs (`workloads`), what
-//! restricts (`policy`), and what an operator of a cluster sees (`cluster`). To add a kind, add an entry; its fields
-//! come from the schema table, its rules from the rule tables. The order within a group is that of discovery.
+//! The files group the kinds by use: the core group (`core`), workloads and networking (`workloads`), access control
+//! (`policy`), and cluster infrastructure (`cluster`). To add a kind, add an entry; its fields come from the schema
+//! table, its rules from the rule tables. The order within a group is that of discovery.
 
 mod cluster;
 mod core;

@@ -1,15 +1,15 @@
 //! Typed decoding of a body: one walk of an object against its schema, in place.
 //!
-//! kube-apiserver decodes JSON into Go structs and writes them back. What its users see of that is reproduced here
-//! without the structs: fields that no struct has disappear (and are reported), values of the wrong type are errors in Go's
-//! words, nulls and empty optional values vanish, quantities and times take their canonical form. [`decode`] does all of it
-//! in one pass; [`fill()`] then adds what structs always write (`"status":{}`), and belongs at the end of a write, after
-//! defaults, so that "absent" stays visible to those.
+//! kube-apiserver decodes JSON into Go structs and writes them back. The visible effects are reproduced here without the
+//! structs: fields that no struct has disappear (and are reported), values of the wrong type are errors in Go's words,
+//! nulls and empty optional values vanish, quantities and times take their canonical form. [`decode`] does all of it in one
+//! pass; [`fill()`] then adds what structs always write (`"status":{}`), and belongs at the end of a write, after defaults,
+//! so that defaulting can still see that a field is absent.
 //!
-//! Both walks take the object that stands in the store, if there is one: whatever the new object shares with it has been
-//! through them before and is passed over.
+//! Both walks take the stored object, if there is one, and skip the parts that the new object shares with it, because
+//! those were checked when they were stored.
 //!
-//! Syntax, duplicate keys and nesting depth are the parser's business, rules about values are validation's.
+//! The parser checks syntax, duplicate keys and nesting depth; validation checks values.
 
 mod fill;
 mod go;
@@ -36,7 +36,7 @@ pub struct TypeReport {
     pub unknown: Vec<String>,
     /// The first value of the wrong type, in kube-apiserver's words: the object must be refused.
     ///
-    /// Go's decoder stops there; this walk goes on to report unknown fields, but one error is all that users see.
+    /// Go's decoder stops there; this walk continues to report unknown fields, but users see only this error.
     pub error: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl TypeReport {
 /// ```
 ///
 /// `before` is the stored object in the same version, or `None`. Nulls, unknown fields and empty optional values are
-/// gone afterwards, so a second run changes nothing.
+/// removed, so a second run changes nothing.
 pub fn decode(node: Node, object: &mut Value, before: Option<&Value>) -> TypeReport {
     let mut walk = TypeWalk { schema: schema(), report: TypeReport::default(), unknown_bytes: 0 };
     let Type::Struct(id) = node.ty() else { return walk.report };
@@ -191,8 +191,8 @@ impl TypeWalk {
         }
     }
 
-    /// JSON schemas may stand where a list, a bool or names may stand; what is neither is ignored, as kube-apiserver does,
-    /// and unknown fields in it are dropped without a word: its decoder does not look into these.
+    /// A JSON schema may be used in place of a list, a bool or names. Anything else is ignored, as in kube-apiserver, and
+    /// unknown fields in it are dropped silently, because its decoder does not check these.
     fn schema_or(&mut self, ty: Type, value: &mut Value, place: ValuePlace<'_>) {
         let (props, told) = (self.schema.schema_props(), self.report.unknown.len());
         match (ty, &mut *value) {
@@ -245,11 +245,11 @@ fn left_out(field: &Field, value: &Value) -> bool {
         Value::Null => true,
         _ if field.pointer => false,
         Value::Object(map) if field.omit_zero => map.is_empty(),
-        // Any object is something to whoever it is for.
+        // An empty raw object is still a value.
         Value::Object(_) if matches!(field.ty, Type::Raw) => false,
         Value::Object(map) => field.omit_empty && map.is_empty() && !matches!(field.ty, Type::Struct(_)),
-        // An empty list without `omitempty` is written as null: the store's encoding has no empty lists.
-        // The policies of an autoscaler are told apart: none given, and given none.
+        // An empty list without `omitempty` is written as null: the store's encoding has no empty lists. For the
+        // policies of an autoscaler, absent and empty differ.
         Value::Array(items) => items.is_empty() && field.name != "policies",
         Value::String(text) => field.omit_empty && text.is_empty(),
         Value::Bool(on) => field.omit_empty && !on,

@@ -37,7 +37,7 @@ fn is_within(path: &str, outer: &str) -> bool {
     path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// Reads a body, forgets its values, and remembers when it met each wanted path: the first time and the second.
+/// Parses a body without keeping values, and records the first and second position of each wanted path.
 struct OrderFinder {
     wanted: HashMap<String, Vec<usize>>,
     path: String,

@@ -117,7 +117,7 @@ fn text_of(value: &Value) -> Result<&str, ScalarFault> {
     value.as_str().ok_or_else(|| untyped(json_type(value), "string"))
 }
 
-/// A type with its own decoder does not know which field it is in.
+/// Errors of types with their own decoder do not name the field.
 fn untyped(found: &str, wanted: &str) -> ScalarFault {
     ScalarFault::Text(format!("json: cannot unmarshal {found} into Go value of type {wanted}"))
 }

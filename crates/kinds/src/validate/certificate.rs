@@ -16,7 +16,7 @@ use crate::rules::{At, Check};
 pub(super) const CHECKS: &[(&str, Check)] = checks![request_is_a_certificate_request];
 
 const TYPE: &str = "CERTIFICATE REQUEST";
-/// The bits of RSA keys that kube-apiserver accepts and the library knows no verification for.
+/// The sizes of RSA keys that kube-apiserver accepts and that the library cannot verify.
 const SHORT_RSA_BITS: std::ops::Range<usize> = 1024..2048;
 
 /// The request is immutable, so an update is not checked: an object that was stored before the rule stays writable.

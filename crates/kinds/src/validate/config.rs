@@ -12,7 +12,7 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![config_map_fits, secret_fits
 /// Keys and values of one ConfigMap or Secret together.
 const MAX_SIZE: usize = 1024 * 1024;
 
-/// Text counts as its bytes and binary data as what it stands for, not as base64. A key may be in one of the two maps
+/// Text counts by its bytes and binary data by its decoded bytes, not as base64. A key may be in one of the two maps
 /// only, since both become files of one directory.
 fn config_map_fits(at: &At<'_>, errors: &mut Errors) {
     let mut size = 0;
@@ -32,8 +32,7 @@ fn config_map_fits(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The number of bytes that padded base64 stands for.
-/// The type check has decoded it once, so only the length is needed.
+/// The number of bytes encoded by padded base64. The type check has decoded it once, so only the length is needed.
 fn decoded_len(text: &str) -> usize {
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)

@@ -120,7 +120,7 @@ fn parameters_are_an_object(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A class can stand for a resource of the older kind, which has a domain.
+/// A class can represent an extended resource, whose name has a domain.
 fn resource_is_extended(at: &At<'_>, errors: &mut Errors) {
     let Some(name) = at.value.as_str() else { return };
     if !name.contains('/') {

@@ -26,7 +26,8 @@ fn verbs_are_known(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// The deals of a hand can be told apart by the hash. A hand is no larger than the deck here: its row comes before.
+/// The hash has enough entropy for a hand of this size. That the hand is not larger than the deck is checked by an
+/// earlier row.
 fn hand_fits_the_deck(at: &At<'_>, errors: &mut Errors) {
     let (hand, queues) = (at.parent.int("handSize").unwrap_or(0), at.parent.int("queues").unwrap_or(0));
     let bits: f64 = (0..hand.min(100))

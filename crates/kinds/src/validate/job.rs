@@ -1,8 +1,8 @@
-//! Jobs: the selectors that they are given, changes of their templates, and the Pods that are counted in the status.
+//! Validation of Jobs: generated selectors, changes of the template, and the Pods that the status counts.
 //!
-//! A Job's Pods are found by a selector that the server generates, unless `manualSelector` is set; these checks make
-//! sure that nobody wrote something else in its place, because a selector that matches Pods of another Job would make
-//! two controllers fight. Index lists are in `job_indexes`.
+//! A Job's Pods are found by a selector that the server generates, unless `manualSelector` is set; these checks reject
+//! other values in its place, because a selector that matches Pods of another Job would make two Jobs fight over them.
+//! Index lists are in `job_indexes`.
 
 use std::collections::HashSet;
 

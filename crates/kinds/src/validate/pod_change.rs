@@ -153,7 +153,7 @@ fn changes_what_is_frozen(new: &Value, old: &Value) -> bool {
     }
     if old.count("schedulingGates") > 0 {
         free.push("nodeSelector");
-        // An empty affinity cannot be taken away: kube-apiserver tells it from none.
+        // An empty affinity cannot be removed: kube-apiserver distinguishes it from an absent one.
         free.extend((old.count("affinity") > 0 || new.has("affinity")).then_some("affinity.nodeAffinity"));
     }
     set_back(new, old, &free) != *old

@@ -1,4 +1,4 @@
-//! Validation of the `resize` subresource: what the containers of a Pod, and the Pod as a whole, may use from now on.
+//! Validation of the `resize` subresource: changed resources of the containers of a Pod, and of the Pod as a whole.
 //!
 //! Amounts of CPU and memory may change. Nothing may be added to or taken from the lists of containers, no amount that
 //! was set may be removed, and the Pod keeps its quality of service. Ordinary updates are [`super::pod_change`].

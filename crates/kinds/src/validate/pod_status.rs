@@ -33,7 +33,7 @@ fn status_moves_on(at: &At<'_>, errors: &mut Errors) {
     host_addresses(now, was, &path.child("hostIPs"), errors);
 }
 
-/// The identity that a container runs with is one of its system, and devices in use are those that it asked for.
+/// The user that a container runs as must fit its operating system, and reported devices must be requested in its spec.
 fn users_and_devices_are_known(at: &At<'_>, errors: &mut Errors) {
     let (spec, path) = (at.top.at("spec"), Path::root("status"));
     for (list, containers) in [
@@ -52,7 +52,7 @@ fn users_and_devices_are_known(at: &At<'_>, errors: &mut Errors) {
     }
 }
 
-/// A kubelet reports any user that the system has, and groups as they may be asked for.
+/// A kubelet may report any uid, and group ids in the range that a spec allows.
 fn user(status: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let (linux, path) = (status.at("user").at("linux"), path.child("linux"));
     if linux.is_null() {

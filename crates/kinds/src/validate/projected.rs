@@ -15,7 +15,7 @@ use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![projected_paths_are_unique];
 
-/// Each file has a path of its own, and kube-apiserver reports the path of a token at the volume.
+/// Paths of files must be unique; kube-apiserver reports the path of a token at the volume.
 fn projected_paths_are_unique(at: &At<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     for source in at.value.list("sources") {

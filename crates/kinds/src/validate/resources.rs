@@ -1,4 +1,4 @@
-//! Amounts that containers and Pods ask for and are limited to.
+//! Validation of the requests and limits of containers and Pods.
 //!
 //! Quantities have been parsed and made canonical by the type check; what is checked here is their sign, their unit
 //! and how requests and limits fit together. Huge pages are special: they are counted in pages, cannot be

@@ -1,4 +1,4 @@
-//! Where a Pod may run: affinities and spreading.
+//! Validation of affinities and topology spread constraints.
 //!
 //! Terms, topology keys and operators are rows of the tables in `rules`. The two checks here compare fields with each
 //! other. That an affinity can be satisfied is never checked: it depends on nodes, and is the scheduler's business.

@@ -20,7 +20,7 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![addresses_stay];
 /// One per family.
 const MAX_ADDRESSES: usize = 2;
 
-/// True if the Service has no address of its own.
+/// True if the Service has no cluster IP (`None`).
 fn is_headless(spec: &Value) -> bool {
     spec.list("clusterIPs") == [Value::from("None")]
 }

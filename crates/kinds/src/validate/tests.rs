@@ -256,7 +256,8 @@ fn immutable_fields_are_reported() {
     }
 }
 
-/// Who could write a Pod or its status made it a mirror Pod, and its kubelet lost the rights to what the Pod needs.
+/// A user with permission to write a Pod or its status could turn it into a mirror Pod, and its kubelet lost access to
+/// what the Pod needs.
 #[test]
 fn the_annotations_that_decide_about_a_pod_stay() {
     let kind = by_kind("", "v1", "Pod").unwrap();

@@ -57,7 +57,7 @@ const ANNOTATIONS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Sources of volumes that have gone.
+/// Volume sources that were removed from Kubernetes.
 const SOURCES: [(&str, &str); 9] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -112,7 +112,7 @@ pub(super) fn deprecated_label(key: &str) -> Option<&'static str> {
     NODE_LABELS.iter().find(|(label, _)| *label == key).map(|(_, text)| *text)
 }
 
-/// Warns of sources of a volume that have gone.
+/// Warns of volume sources that were removed from Kubernetes.
 pub(super) fn deprecated_sources(volume: &Value, path: &Path<'_>, found: &mut Vec<String>) {
     for (source, text) in SOURCES.iter().filter(|(source, _)| volume.has(source)) {
         let shown = if *source == "storageos" { "storageOS" } else { source };
@@ -293,7 +293,7 @@ fn shown_port(port: &Value) -> String {
     )
 }
 
-/// The way in which two definitions of one port stand in each other's way.
+/// The kind of overlap between two definitions of one port.
 ///
 /// `None` for definitions that can exist side by side.
 fn overlap(port: &Value, other: &Value) -> Option<&'static str> {

@@ -1,8 +1,8 @@
 //! The difference between two objects, as sets of paths.
 //!
 //! A path is *changed* if it was added or has another value, *removed* if it is no longer there. Where a whole subtree
-//! comes or goes, every path of it counts, the inner ones too. Fields that belong to nobody, such as names and
-//! versions, are left out.
+//! comes or goes, every path of it counts, the inner ones too. Fields without an owner, such as names and versions, are
+//! left out.
 //!
 //! Most of an object is the same before and after. The walk allocates nothing there: it goes through both maps side by
 //! side and makes path elements only for what differs.
@@ -14,7 +14,7 @@ use listwatch_json::{Map, Value};
 use super::element;
 use super::field_set::FieldSet;
 use super::node::FieldSetNode;
-use crate::patch::{ListKind, MapKind, Schema};
+use crate::patch::{ListKind, MapKind, MergeSchema};
 
 /// Fields of the root that no manager owns.
 pub(super) const UNOWNED: [&str; 2] = ["apiVersion", "kind"];
@@ -73,7 +73,7 @@ impl Diff {
 ///
 /// Costs as much as the parts that differ, plus one comparison per section of the object: shared subtrees are equal
 /// by pointer.
-pub(super) fn objects<S: Schema>(old: &Value, new: &Value, schema: S) -> PathChanges {
+pub(super) fn objects<S: MergeSchema>(old: &Value, new: &Value, schema: S) -> PathChanges {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return PathChanges::default() };
     let mut diff = Diff::default();
     let mut visit = |key: &str, old: Option<&Value>, new: Option<&Value>| {
@@ -93,8 +93,8 @@ pub(super) fn objects<S: Schema>(old: &Value, new: &Value, schema: S) -> PathCha
     }
 }
 
-/// Compares the metadata, without the fields that the server writes and nobody owns.
-fn metadata<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
+/// Compares the metadata, without the server's fields, which have no owner.
+fn metadata<S: MergeSchema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
     let mut diff = Diff::default();
     let (old, new) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
     pairs(old, new, &mut |key, old, new| {
@@ -140,7 +140,7 @@ fn is_same_scalar(old: Option<&Value>, new: Option<&Value>) -> bool {
 /// leaves.
 ///
 /// A value that changes its type is one changed leaf: nothing inside of the old one can be owned any more.
-fn values<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
+fn values<S: MergeSchema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
     // Null goes with either shape, so that `null` and `{}` can be told from each other but not from nothing inside.
     let map = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
     let list = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Array(_) | Value::Null));
@@ -170,7 +170,7 @@ fn leaf(old: Option<&Value>, new: Option<&Value>) -> Diff {
 }
 
 /// The changes of a map owned entry by entry; `None` if it is owned as a whole, or empty on both sides.
-fn maps<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Option<Diff> {
+fn maps<S: MergeSchema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Option<Diff> {
     let (old, new) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
     let empty = old.is_none_or(Map::is_empty) && new.is_none_or(Map::is_empty);
     let schema = schema.filter(|s| s.map_kind() != MapKind::Atomic)?;
@@ -188,8 +188,8 @@ fn maps<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) 
 
 /// The changes of a list owned element by element; `None` if it is owned as a whole, or empty on both sides.
 ///
-/// Order is not compared: moving an element changes nobody's ownership.
-fn lists<S: Schema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Option<Diff> {
+/// Order is not compared: moving an element does not change ownership.
+fn lists<S: MergeSchema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Option<Diff> {
     let (old, new) = (items(old), items(new));
     let schema = schema.filter(|s| s.list_kind() != ListKind::Atomic)?;
     if old.is_empty() && new.is_empty() {
@@ -217,7 +217,7 @@ fn items(list: Option<&Value>) -> &[Value] {
 }
 
 /// Several elements under one identity are kept together; only invalid objects have them.
-fn index<S: Schema>(items: &[Value], schema: S) -> Option<HashMap<String, Vec<&Value>>> {
+fn index<S: MergeSchema>(items: &[Value], schema: S) -> Option<HashMap<String, Vec<&Value>>> {
     let mut index: HashMap<String, Vec<&Value>> = HashMap::with_capacity(items.len());
     for item in items {
         index.entry(element::of_item(item, schema).ok()?).or_default().push(item);
@@ -226,7 +226,7 @@ fn index<S: Schema>(items: &[Value], schema: S) -> Option<HashMap<String, Vec<&V
 }
 
 /// Compares what two lists have under one key: mostly one element each; repeated ones count as one.
-fn elements<S: Schema>(old: Option<&[&Value]>, new: Option<&[&Value]>, schema: S) -> Diff {
+fn elements<S: MergeSchema>(old: Option<&[&Value]>, new: Option<&[&Value]>, schema: S) -> Diff {
     match (old, new) {
         (None | Some([_]), None | Some([_])) => {
             values(old.and_then(|i| i.first().copied()), new.and_then(|i| i.first().copied()), schema.items())

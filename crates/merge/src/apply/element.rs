@@ -8,7 +8,7 @@
 
 use listwatch_json::Value;
 
-use crate::patch::{ListKind, Schema};
+use crate::patch::{ListKind, MergeSchema};
 use listwatch_json as json;
 
 pub(super) fn field(name: &str) -> String {
@@ -23,13 +23,13 @@ pub(super) fn field_name(element: &str) -> Option<&str> {
     element.strip_prefix("f:")
 }
 
-/// The element by which a list knows one of its items.
+/// The path element that identifies an item of a list.
 ///
 /// # Errors
-/// Why the item has none, in kube-apiserver's words.
+/// The reason why the item has none, with kube-apiserver's message.
 ///
 /// Allocates a string of some dozen bytes per element; lists are walked once per write.
-pub(super) fn of_item<S: Schema>(item: &Value, list: S) -> Result<String, String> {
+pub(super) fn of_item<S: MergeSchema>(item: &Value, list: S) -> Result<String, String> {
     match list.list_kind() {
         ListKind::Map(keys) => keyed(item, keys, list),
         _ if item.is_null() => {
@@ -43,7 +43,7 @@ pub(super) fn of_item<S: Schema>(item: &Value, list: S) -> Result<String, String
 /// equal identities are equal text.
 ///
 /// Default values of keys count, so that a port without `protocol` is the same element as one with `TCP`.
-fn keyed<S: Schema>(item: &Value, keys: &[&str], list: S) -> Result<String, String> {
+fn keyed<S: MergeSchema>(item: &Value, keys: &[&str], list: S) -> Result<String, String> {
     let Value::Object(map) = item else {
         let problem = if item.is_null() { "a null element" } else { "non-map elements" };
         return Err(format!("associative list with keys may not have {problem}"));
@@ -100,8 +100,8 @@ pub(super) fn show(element: &str) -> String {
     }
 }
 
-/// Returns true if this has the form of an element. The JSON within is not parsed: what the server wrote is sound, and what a
-/// client made up can only fail to name anything.
+/// Returns true if this has the form of an element. The JSON inside is not parsed: the server writes valid elements, and an
+/// invalid one of a client matches nothing.
 pub(super) fn is_valid(element: &str) -> bool {
     match element.split_once(':') {
         Some(("f", _)) => true,

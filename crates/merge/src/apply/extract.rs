@@ -14,14 +14,14 @@ use super::compare::{UNOWNED, UNOWNED_METADATA};
 use super::element;
 use super::field_set::FieldSet;
 use super::node::FieldSetNode;
-use crate::patch::{ListKind, MapKind, Schema, Shape};
+use crate::patch::{ListKind, MapKind, MergeSchema, Shape};
 use listwatch_json as json;
 
 /// The fields a configuration sets.
 ///
 /// # Errors
-/// Every field the schema does not know, repeated list keys, and elements without their keys.
-pub(super) fn field_set<S: Schema>(config: &Value, schema: S) -> Result<FieldSet, Vec<String>> {
+/// Every unknown field, repeated list keys, and elements without their keys.
+pub(super) fn field_set<S: MergeSchema>(config: &Value, schema: S) -> Result<FieldSet, Vec<String>> {
     let Value::Object(map) = config else { return Ok(FieldSet::new()) };
     let mut walk = ExtractWalk { collects: true, errors: Vec::new(), error_bytes: 0 };
     let mut root = walk.entries(map, schema, None);
@@ -32,18 +32,18 @@ pub(super) fn field_set<S: Schema>(config: &Value, schema: S) -> Result<FieldSet
     if walk.errors.is_empty() { Ok(FieldSet::from_trie(root.children)) } else { Err(walk.errors) }
 }
 
-/// Checks a configuration whose fields nobody will own.
+/// Checks a configuration without recording ownership.
 ///
 /// # Errors
 /// As [`field_set`].
-pub(super) fn check<S: Schema>(config: &Value, schema: S) -> Result<(), Vec<String>> {
+pub(super) fn check<S: MergeSchema>(config: &Value, schema: S) -> Result<(), Vec<String>> {
     let Value::Object(map) = config else { return Ok(()) };
     let mut walk = ExtractWalk { collects: false, errors: Vec::new(), error_bytes: 0 };
     walk.entries(map, schema, None);
     if walk.errors.is_empty() { Ok(()) } else { Err(walk.errors) }
 }
 
-/// Takes out the metadata that nobody owns.
+/// Removes the metadata fields that have no owner.
 fn strip_metadata(root: &mut Map) {
     let Some(Value::Object(metadata)) = root.get_mut("f:metadata") else { return };
     for key in UNOWNED_METADATA {
@@ -55,7 +55,7 @@ fn strip_metadata(root: &mut Map) {
     }
 }
 
-/// The most bytes of errors that are told, paths included; a name in a path may be as long as the configuration.
+/// The most bytes of errors that are reported, paths included; a name in a path may be as long as the configuration.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// The place of a value, as a list of steps on the stack: only errors make a text of it.
@@ -106,7 +106,7 @@ impl ExtractWalk {
     }
 
     /// The field set of a value. Atomic values are one leaf, whatever is inside: they have one owner.
-    fn value<S: Schema>(&mut self, value: &Value, schema: S, path: &FieldPath<'_>) -> FieldSetNode {
+    fn value<S: MergeSchema>(&mut self, value: &Value, schema: S, path: &FieldPath<'_>) -> FieldSetNode {
         if let Some(problem) = misfit(value, schema.shape()) {
             self.error(Some(path), &problem);
             return FieldSetNode::default();
@@ -126,7 +126,7 @@ impl ExtractWalk {
 
     /// The leaf of an atomic value, whose inside is checked and not owned. What the schema says nothing about is taken as
     /// it is.
-    fn within<S: Schema>(&mut self, schema: S, check: impl FnOnce(&mut Self)) -> FieldSetNode {
+    fn within<S: MergeSchema>(&mut self, schema: S, check: impl FnOnce(&mut Self)) -> FieldSetNode {
         if schema.shape() != Shape::Any {
             let collects = std::mem::replace(&mut self.collects, false);
             check(self);
@@ -136,7 +136,7 @@ impl ExtractWalk {
     }
 
     /// Checks the elements of an atomic list, which have no identity.
-    fn positions<S: Schema>(&mut self, items: &[Value], list: S, parent: &FieldPath<'_>) {
+    fn positions<S: MergeSchema>(&mut self, items: &[Value], list: S, parent: &FieldPath<'_>) {
         let Some(schema) = list.items() else { return };
         for (index, item) in items.iter().enumerate() {
             let path = FieldPath { parent: Some(parent), step: PathElement::Index(index) };
@@ -144,10 +144,15 @@ impl ExtractWalk {
         }
     }
 
-    /// The field set of an object. Fields that the schema does not declare are errors, because nobody could own them.
+    /// The field set of an object. Fields that the schema does not declare are errors, because they cannot be owned.
     ///
-    /// The empty struct is a leaf too: an applier that sends `{}` owns that it is there.
-    fn entries<S: Schema>(&mut self, map: &Map, schema: S, parent: Option<&FieldPath<'_>>) -> FieldSetNode {
+    /// The empty struct is a leaf too: an applier that sends `{}` owns its presence.
+    fn entries<S: MergeSchema>(
+        &mut self,
+        map: &Map,
+        schema: S,
+        parent: Option<&FieldPath<'_>>,
+    ) -> FieldSetNode {
         let mut node = FieldSetNode::default();
         for (key, value) in map {
             let path = FieldPath { parent, step: PathElement::Field(key) };
@@ -168,7 +173,7 @@ impl ExtractWalk {
     }
 
     /// The field set of a list whose elements have an identity. Elements without one, and repeated ones, are errors.
-    fn items<S: Schema>(&mut self, items: &[Value], list: S, parent: &FieldPath<'_>) -> FieldSetNode {
+    fn items<S: MergeSchema>(&mut self, items: &[Value], list: S, parent: &FieldPath<'_>) -> FieldSetNode {
         let mut node = FieldSetNode::default();
         let mut seen = HashSet::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
@@ -201,7 +206,7 @@ impl ExtractWalk {
 ///
 /// kube-apiserver shows some values through Go's formatting of its own wrapper type; the shape of that is copied.
 ///
-/// Null fits everywhere because it stands for an absent value in structured-merge-diff.
+/// Null fits everywhere because it means an absent value in structured-merge-diff.
 fn misfit(value: &Value, shape: Shape) -> Option<String> {
     let go_type = || match value {
         Value::Bool(_) => "bool",

@@ -242,7 +242,7 @@ fn subtract_recursive(a: &mut Trie, b: &Trie) {
         let mut emptied = is_member(what);
         if !emptied && !from.is_empty() {
             subtract_recursive(from, what);
-            // What has only itself left is a leaf; what was no member and has nothing left is gone.
+            // A member without children becomes a leaf; a node that is no member and has no children is removed.
             if member && from.len() == 1 {
                 from.clear();
             }

@@ -1,7 +1,8 @@
-//! From `kubectl apply` as it was, which kept its last configuration in an annotation, to applying on the server.
+//! Migration from client-side `kubectl apply`, which kept its last configuration in an annotation, to server-side
+//! apply.
 //!
-//! A client that applied an object that way and now applies it here meets itself as another manager. kube-apiserver lets it take
-//! what the annotation says it set and nobody has changed since, and keeps the annotation for clients that still read it.
+//! A client that applied an object client-side owns its fields under another manager. kube-apiserver gives it the fields that
+//! the annotation lists and that no other manager has changed since, and keeps the annotation for clients that still read it.
 //!
 //! kube-apiserver does the same in its `lastapplied` managers. Other clients' annotations are ignored.
 
@@ -12,14 +13,15 @@ use super::conflict::{ApplyError, Conflict};
 use super::extract;
 use super::field_set::FieldSet;
 use super::manager::{Applied, FieldManager};
-use crate::patch::Schema;
+use crate::patch::MergeSchema;
 
 /// Only this manager is known to have applied in the old way under another name.
 const KUBECTL: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-impl<S: Schema> FieldManager<'_, S> {
-    /// Applies a configuration: sets what it says, takes away what the manager said before and nobody owns.
+impl<S: MergeSchema> FieldManager<'_, S> {
+    /// Applies a configuration: sets its fields, and removes the fields that the manager applied before and that no
+    /// manager owns now.
     ///
     /// `live` is the object before, or `None` if there is none yet.
     ///
@@ -134,7 +136,7 @@ mod tests {
         let apply =
             |name: &str, data: Value| manager(name, &zero, &ignored).apply(Some(&live), &config(data), false);
         assert!(apply("other", json!({"a": "9"})).is_err());
-        // Somebody has changed it since, so it is no longer kubectl's to change.
+        // It was changed since, so kubectl no longer owns it.
         assert!(apply("kubectl", json!({"b": "9"})).is_err());
         let applied = apply("kubectl", json!({"a": "9"})).unwrap().object;
         assert_eq!(applied["data"], json!({"a": "9", "b": "2"}));

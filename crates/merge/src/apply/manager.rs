@@ -1,12 +1,12 @@
 //! [`FieldManager`]: one write by one manager, and what it does to the ownership of fields.
 //!
-//! An update takes ownership of what it changed away from everyone else. An apply owns what it sends, removes what it
-//! sent last time and nobody else owns, and conflicts where another manager owns a field that it would change; with
-//! `force` it takes it. An object that has no record yet is owned by `before-first-apply`, so that a first apply cannot
-//! remove what it never set.
+//! An update becomes the only owner of the fields it changed. An apply owns what it sends, removes what it sent last
+//! time unless another manager owns it, and conflicts where another manager owns a field that it would change; with
+//! `force` it takes ownership. An object that has no record yet is owned by `before-first-apply`, so that a first apply
+//! cannot remove what it never set.
 //!
-//! It compares trees that share, so an update costs what it changed. Upgrading from client-side apply is
-//! `last_applied`; the entries themselves are `record`.
+//! It compares trees with shared containers, so the cost of an update depends on what it changed. Upgrading from
+//! client-side apply is `last_applied`; the entries themselves are `record`.
 
 use listwatch_json::{Text, Value};
 
@@ -17,7 +17,7 @@ use super::field_set::FieldSet;
 use super::merge::merge;
 use super::prune;
 use super::record::{self, Given, ManagerEntry, ManagerOperation};
-use crate::patch::Schema;
+use crate::patch::MergeSchema;
 use listwatch_wire::gvk::GroupVersion;
 
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -31,17 +31,16 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 pub struct FieldManager<'a, S> {
     /// The schema of the kind.
     pub schema: S,
-    /// The object of this kind with nothing set: what a new object is compared with. Structs that are always there
-    /// are in it, empty, so that nobody owns their being there. `{}` for kinds without such.
+    /// The object of this kind with nothing set: what a new object is compared with. Structs that are always present
+    /// are in it, empty, so that their presence has no owner. `{}` for kinds without such.
     pub zero: &'a Value,
-    /// The fields this endpoint resets whatever is sent, such as `status` on the main one; nobody comes to own them
-    /// here.
+    /// The fields that this endpoint resets, such as `status` on the main resource; writes to it do not own them.
     pub ignored: &'a FieldSet,
     /// The name of the manager.
     ///
     /// From `fieldManager`, or [`manager_from_user_agent`](super::manager_from_user_agent) where that is absent.
     pub manager: &'a str,
-    /// The version the write speaks.
+    /// The API version of the write.
     ///
     /// Entries of plain writers are kept apart by it, those of appliers are not.
     pub api_version: &'a str,
@@ -51,8 +50,8 @@ pub struct FieldManager<'a, S> {
     pub now: &'a str,
 }
 
-/// The result of applying a configuration, before defaults and validation. Ownership is decided on the object as it
-/// was applied; what defaults add belongs to nobody.
+/// The result of applying a configuration, before defaults and validation. Ownership is decided on the object as it was
+/// applied; defaulted fields have no owner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
     /// The object with its new record; defaults are not set yet.
@@ -61,8 +60,8 @@ pub struct Applied {
     pub changed: bool,
 }
 
-impl<S: Schema> FieldManager<'_, S> {
-    /// Records a plain write: what it changed belongs to its manager now, and to nobody else.
+impl<S: MergeSchema> FieldManager<'_, S> {
+    /// Records a plain write: its manager becomes the only owner of the changed fields.
     ///
     /// `live` is the object before, or `None` if it is being created. `new` is the object as it will be; its
     /// `managedFields` are rewritten. An object without a record stays without one, until something is applied to it.
@@ -246,21 +245,21 @@ fn differs(before: &Value, after: &Value) -> bool {
         || !after.iter().all(|(key, b)| before.get(key).is_some_and(|a| is_same(key, a, b)))
 }
 
-/// Merges a configuration into an object by the merge keys of its schema, without a record of who set what.
+/// Merges a configuration into an object by the merge keys of its schema, without recording ownership.
 ///
 /// For mutations of admission policies, which own nothing: the `managedFields` of the object stay. Costs as much as the
 /// configuration is large, however large the object is.
 ///
 /// # Errors
 /// [`ApplyError`] for a configuration that does not fit the schema or brings `managedFields`.
-pub fn merge_unowned<S: Schema>(live: &Value, config: &Value, schema: S) -> Result<Value, ApplyError> {
+pub fn merge_unowned<S: MergeSchema>(live: &Value, config: &Value, schema: S) -> Result<Value, ApplyError> {
     refuse_managed_fields(config)?;
     extract::check(config, schema).map_err(|errors| untypable(config, errors))?;
     Ok(merge(Some(live.clone()), config, Some(schema)))
 }
 
 /// The fields that a configuration sets, if it is one.
-fn fields_of<S: Schema>(config: &Value, schema: S) -> Result<FieldSet, ApplyError> {
+fn fields_of<S: MergeSchema>(config: &Value, schema: S) -> Result<FieldSet, ApplyError> {
     refuse_managed_fields(config)?;
     extract::field_set(config, schema).map_err(|errors| untypable(config, errors))
 }

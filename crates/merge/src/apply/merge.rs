@@ -10,12 +10,12 @@ use std::collections::{HashMap, HashSet};
 use listwatch_json::{List, Map, Value};
 
 use super::element;
-use crate::patch::{ListKind, MapKind, Schema};
+use crate::patch::{ListKind, MapKind, MergeSchema};
 
 /// Sets everything the configuration says; leaves alone what it does not mention.
 ///
 /// Recursion follows the configuration; parts of the object that it does not mention are moved, not walked.
-pub(super) fn merge<S: Schema>(live: Option<Value>, config: &Value, schema: Option<S>) -> Value {
+pub(super) fn merge<S: MergeSchema>(live: Option<Value>, config: &Value, schema: Option<S>) -> Value {
     let Some(schema) = schema else { return config.clone() };
     match (live, config) {
         (Some(Value::Object(live)), Value::Object(config)) if schema.map_kind() != MapKind::Atomic => {
@@ -32,7 +32,7 @@ pub(super) fn merge<S: Schema>(live: Option<Value>, config: &Value, schema: Opti
 }
 
 /// Merges the entries of a configuration into those of the live map, which keeps all others.
-fn merge_maps<S: Schema>(mut live: Map, config: &Map, schema: S) -> Map {
+fn merge_maps<S: MergeSchema>(mut live: Map, config: &Map, schema: S) -> Map {
     for (key, value) in config {
         let merged = merge(live.remove(key), value, schema.field(key));
         live.insert(key.clone(), merged);
@@ -44,7 +44,7 @@ fn merge_maps<S: Schema>(mut live: Map, config: &Map, schema: S) -> Map {
 ///
 /// Elements of the configuration keep its order. Elements only the object has keep their places before the configured
 /// ones they preceded.
-fn merge_lists<S: Schema>(live: List, config: &[Value], list: S) -> Vec<Value> {
+fn merge_lists<S: MergeSchema>(live: List, config: &[Value], list: S) -> Vec<Value> {
     let ids =
         |items: &[Value]| items.iter().map(|i| element::of_item(i, list)).collect::<Result<Vec<_>, _>>();
     let (Ok(live_ids), Ok(config_ids)) = (ids(&live), ids(config)) else { return config.to_vec() };

@@ -1,17 +1,18 @@
-//! Server-side apply, and the record of who owns which field.
+//! Server-side apply, and the record of field owners in `managedFields`.
 //!
-//! Every write leaves a trace in `metadata.managedFields`: per manager, the set of fields it set. A plain write takes
-//! over what it changes. An applied configuration says all a manager wants: what it no longer says goes, unless
-//! somebody else owns it, and what it says differently from another owner is a conflict unless forced.
+//! Every write is recorded in `metadata.managedFields`: per manager, the set of fields it set. A plain write takes
+//! ownership of the fields it changes. An applied configuration is the complete intent of a manager: a field that it no
+//! longer contains is removed, unless another manager owns it, and a field whose value differs from another owner's is
+//! a conflict unless forced.
 //!
 //! [`FieldManager`] does both. Its parts, in reading order:
 //! 1. [`FieldSet`]: a set of paths, kept in the shape it has on the wire.
 //! 2. `element`: the steps of a path, such as `f:spec` or `k:{"name":"web"}`.
-//! 3. `compare`: what changed between two objects. `extract`: what a configuration sets.
+//! 3. `compare`: the difference of two objects. `extract`: the fields of a configuration.
 //! 4. `merge` a configuration into an object, `prune` what it no longer sets.
-//! 5. `record`: the entries of `managedFields`. `conflict`: how a refusal reads.
+//! 5. `record`: the entries of `managedFields`. `conflict`: the errors.
 //!
-//! Not here: defaults, validation, and which fields a strategy resets; the caller brings those
+//! Not here: defaults, validation, and which fields a strategy resets; the caller passes those in
 //! ([`FieldManager::ignored`]).
 //!
 //! ```

@@ -9,15 +9,15 @@ use listwatch_json::{Map, Value};
 use super::element;
 use super::field_set::FieldSet;
 use super::node::{SELF, is_member};
-use crate::patch::{ListKind, MapKind, Schema};
+use crate::patch::{ListKind, MapKind, MergeSchema};
 
-/// The fields to remove: everything the manager applied last time that nobody owns now.
+/// The fields to remove: everything the manager applied last time that no manager owns now.
 ///
 /// `owned` are the sets of all managers as they will be, with the one that applies.
 ///
 /// Costs as much as all sets have paths: struct fields must be made members in each of them before they can be
 /// compared.
-pub(super) fn abandoned<'a, S: Schema>(
+pub(super) fn abandoned<'a, S: MergeSchema>(
     last: &FieldSet,
     owned: impl Iterator<Item = &'a FieldSet>,
     schema: S,
@@ -38,7 +38,7 @@ pub(super) fn abandoned<'a, S: Schema>(
 }
 
 /// The set with the struct fields that hold any of its paths: a struct whose fields all go, goes itself.
-fn with_named_parents<S: Schema>(set: &FieldSet, schema: S) -> FieldSet {
+fn with_named_parents<S: MergeSchema>(set: &FieldSet, schema: S) -> FieldSet {
     let mut trie = set.trie().clone();
     name_parents(&mut trie, schema);
     FieldSet::from_trie(trie)
@@ -46,7 +46,7 @@ fn with_named_parents<S: Schema>(set: &FieldSet, schema: S) -> FieldSet {
 
 /// Makes each struct field with members below it a member, so that an emptied struct is removed instead of left as
 /// `{}`.
-fn name_parents<S: Schema>(trie: &mut Map, schema: S) {
+fn name_parents<S: MergeSchema>(trie: &mut Map, schema: S) {
     let is_struct = schema.map_kind() == MapKind::Struct;
     for (key, node) in trie.iter_mut() {
         let Value::Object(node) = node else { continue };
@@ -64,15 +64,15 @@ fn name_parents<S: Schema>(trie: &mut Map, schema: S) {
     }
 }
 
-/// Takes a set of paths out of a value.
+/// Removes a set of paths from a value.
 ///
 /// Costs as much as `gone` has paths, and the elements of lists that it enters.
-pub(super) fn remove<S: Schema>(value: &mut Value, gone: &FieldSet, schema: S) {
+pub(super) fn remove<S: MergeSchema>(value: &mut Value, gone: &FieldSet, schema: S) {
     remove_below(value, gone.trie(), schema);
 }
 
 /// Removes paths from a value. Atomic lists are never entered, since they are owned as a whole.
-fn remove_below<S: Schema>(value: &mut Value, gone: &Map, schema: S) {
+fn remove_below<S: MergeSchema>(value: &mut Value, gone: &Map, schema: S) {
     match value {
         Value::Object(map) => remove_entries(map, gone, schema),
         Value::Array(items) if schema.list_kind() != ListKind::Atomic => {
@@ -92,7 +92,7 @@ fn remove_below<S: Schema>(value: &mut Value, gone: &Map, schema: S) {
 }
 
 /// Removes fields from an object, and containers that this empties. Containers that were empty before stay.
-fn remove_entries<S: Schema>(map: &mut Map, gone: &Map, schema: S) {
+fn remove_entries<S: MergeSchema>(map: &mut Map, gone: &Map, schema: S) {
     for (key, node) in gone {
         let (Some(name), Value::Object(node)) = (element::field_name(key), node) else { continue };
         if is_member(node) {

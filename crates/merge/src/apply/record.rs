@@ -71,7 +71,7 @@ pub(super) struct ManagerEntry {
 }
 
 impl ManagerEntry {
-    /// Returns true if both stand for the same manager. An applier is the same through all versions.
+    /// Returns true if both are of the same manager. An applier is the same through all versions.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.operation == other.operation
             && self.manager == other.manager
@@ -135,7 +135,7 @@ impl ManagerEntry {
 pub(super) enum Given {
     /// Nothing, or nothing that can be read.
     Nothing,
-    /// An empty list, or one with one empty entry: forget everything.
+    /// An empty list, or one with one empty entry: reset all ownership.
     Reset,
     /// Entries.
     Entries(Vec<ManagerEntry>),
@@ -166,7 +166,7 @@ pub(super) fn remove(object: &mut Value) {
     }
 }
 
-/// The record as it stands in an object.
+/// The `managedFields` of an object, unparsed.
 pub(super) fn raw(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get("managedFields")
 }

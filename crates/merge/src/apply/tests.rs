@@ -6,7 +6,7 @@ use listwatch_json::{Value, json};
 use proptest::prelude::*;
 
 use super::*;
-use crate::patch::{ListKind, MapKind, PatchStrategy, Schema, Shape};
+use crate::patch::{ListKind, MapKind, MergeSchema, PatchStrategy, Shape};
 use listwatch_wire::Status;
 
 /// A small kind: `spec` is a struct; `spec.items` a list by `name` and `port` (default 80), `spec.args` atomic,
@@ -14,7 +14,7 @@ use listwatch_wire::Status;
 #[derive(Clone, Copy, Debug)]
 struct Node(&'static str);
 
-impl Schema for Node {
+impl MergeSchema for Node {
     fn field(self, name: &str) -> Option<Self> {
         let field = match (self.0, name) {
             ("", "kind" | "apiVersion") => "scalar",

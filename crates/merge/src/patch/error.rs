@@ -24,7 +24,7 @@ pub enum PatchError {
         /// The number of operations.
         got: usize,
     },
-    /// The patch does not apply to this object: a 422, which tells the caller nothing more.
+    /// The patch does not apply to this object: a 422 without details.
     #[error("{0}")]
     Failed(String),
     /// The `test` operation of a JSON patch found another value at this path: a 422. Kept apart from other failures, because a

@@ -52,7 +52,7 @@ impl Default for JsonPatchLimits {
 /// # Ok::<(), listwatch_merge::patch::PatchError>(())
 /// ```
 ///
-/// Parsed once, and applied again for each attempt if the object changed meanwhile.
+/// Parsed once, and applied again for each attempt if the object has changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
     operations: Vec<JsonPatchOperation>,
@@ -69,7 +69,7 @@ fn failed<T>(text: impl Into<String>) -> PatchResult<T> {
     Err(PatchError::Failed(text.into()))
 }
 
-/// An error of reading: 400, in the words of Go's decoder.
+/// A decoding error: 400, with the message of Go's decoder.
 fn undecodable(found: &Value, place: &str) -> PatchError {
     PatchError::Malformed(format!(
         "error decoding patch: json: cannot unmarshal {} into Go {place}",
@@ -151,7 +151,7 @@ fn unknown_fields(items: &List) -> Vec<String> {
         .collect()
 }
 
-/// The most unknown fields that are told; more would only make the answer large.
+/// The most unknown fields that are reported; more would only make the response large.
 const MAX_STRICT_ERRORS: usize = 100;
 
 /// The number of the operation that an error is about; errors are returned in that order.
@@ -219,7 +219,7 @@ mod tests {
         assert!(patched(json!({"a": {}}), r#"[{"op":"move","from":"/a","path":"/a/b"}]"#).is_err());
     }
 
-    /// Webhooks and policies show these texts to people who know them from kube-apiserver.
+    /// Users of webhooks and policies see these texts and know them from kube-apiserver.
     #[test]
     fn failures_are_in_the_words_of_the_library_of_kube_apiserver() {
         let object = || json!({"m": {"name": "n"}, "l": [1]});

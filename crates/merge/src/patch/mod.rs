@@ -1,11 +1,11 @@
 //! Patches: JSON patch, JSON merge patch, strategic merge patch.
 //!
-//! The first two need nothing but the object; the strategic one asks a [`Schema`] which lists merge by which key.
-//! Server-side apply, which also keeps record of who owns what, has a module of its own: [`crate::apply`].
+//! The first two need nothing but the object; the strategic one asks a [`MergeSchema`] which lists merge by which key.
+//! Server-side apply, which also records field owners, is [`crate::apply`].
 //!
 //! Patches take the object they change as a tree and leave it untouched if they fail.
 //!
-//! The caller decodes the result, defaults and validates it; nothing here knows if a field exists.
+//! The caller decodes, defaults and validates the result; unknown fields are not detected here.
 
 mod error;
 mod json_patch;
@@ -16,5 +16,5 @@ mod strategic;
 pub use error::PatchError;
 pub use json_patch::{JsonPatch, JsonPatchLimits};
 pub use merge::{merge_patch, parse_object_patch};
-pub use schema::{ListKind, MapKind, PatchStrategy, Schema, Schemaless, Shape};
+pub use schema::{ListKind, MapKind, MergeSchema, PatchStrategy, Schemaless, Shape};
 pub use strategic::strategic_merge_patch;

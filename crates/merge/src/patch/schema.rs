@@ -1,4 +1,4 @@
-//! [`Schema`]: the facts about a field that schema-driven patches and server-side apply need.
+//! [`MergeSchema`]: the facts about a field that schema-driven patches and server-side apply need.
 //!
 //! It is a trait so that this crate knows neither built-in kinds (a generated table in `listwatch-kinds`) nor custom
 //! resources (a structural schema in `listwatch-custom`). The facts are the OpenAPI extensions
@@ -62,10 +62,10 @@ pub struct PatchStrategy {
 
 /// The facts about a value that schema-driven patches need: one node of a kind's schema.
 ///
-/// A node is a small copyable handle. Its questions are asked once per field of an object, so they should be lookups.
+/// A node is a small copyable handle. Its methods are called once per field of an object, so they should be lookups.
 ///
 /// Implemented for the table of built-in kinds, for structural schemas and for [`Schemaless`].
-pub trait Schema: Copy {
+pub trait MergeSchema: Copy {
     /// The schema of a field, or of the entries of a map; `None` if there is no such field.
     fn field(self, name: &str) -> Option<Self>;
 
@@ -78,7 +78,7 @@ pub trait Schema: Copy {
     /// The `mapType` of an object.
     fn map_kind(self) -> MapKind;
 
-    /// The field by which a strategic merge patch knows the elements of this list.
+    /// The field by which a strategic merge patch identifies the elements of this list.
     fn merge_key(&self) -> Option<&str>;
 
     /// The strategy of a strategic merge patch for this field.
@@ -98,16 +98,16 @@ pub trait Schema: Copy {
     }
 }
 
-/// The schema of objects nobody described: maps are granular, lists atomic.
+/// The schema of objects without a description: maps are granular, lists atomic.
 ///
 /// ```
-/// use listwatch_merge::patch::{ListKind, Schema, Schemaless};
+/// use listwatch_merge::patch::{ListKind, MergeSchema, Schemaless};
 /// assert_eq!(Schemaless.list_kind(), ListKind::Atomic);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schemaless;
 
-impl Schema for Schemaless {
+impl MergeSchema for Schemaless {
     fn field(self, _name: &str) -> Option<Self> {
         Some(self)
     }

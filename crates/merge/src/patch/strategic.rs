@@ -1,15 +1,15 @@
-//! Strategic merge patch: a merge patch that knows lists.
+//! Strategic merge patch: a merge patch that merges lists by key.
 //!
 //! Directives within the patch:
 //! - `$patch: replace | delete | merge` in a map or list element;
 //! - `$retainKeys: […]` keeps only these keys of a map;
 //! - `$deleteFromPrimitiveList/<list>: […]` takes scalars out of a list;
-//! - `$setElementOrder/<list>: […]` says the order of the merged list.
+//! - `$setElementOrder/<list>: […]` is the order of the merged list.
 //!
 //! The order of merged lists is worked out in [`order`].
 //!
-//! It is not server-side apply: nobody's ownership is looked at, and a list is merged by one key where apply may use
-//! several. Only built-in kinds take it; kubectl sends it for those by default.
+//! It is not server-side apply: ownership does not matter, and a list is merged by one key where apply may use several.
+//! Only built-in kinds take it; kubectl sends it for those by default.
 
 mod list;
 mod order;
@@ -18,7 +18,7 @@ use std::collections::HashSet;
 
 use listwatch_json::{Map, Text, Value};
 
-use super::{PatchError, Schema};
+use super::{MergeSchema, PatchError};
 use listwatch_json::go;
 
 const DIRECTIVE: &str = "$patch";
@@ -46,7 +46,7 @@ type Merged<T> = Result<T, PatchError>;
 /// without their merge key.
 ///
 /// Costs as much as the patch, and the lists that it touches.
-pub fn strategic_merge_patch<S: Schema>(
+pub fn strategic_merge_patch<S: MergeSchema>(
     object: &mut Value,
     patch: Value,
     schema: S,
@@ -65,7 +65,7 @@ pub fn strategic_merge_patch<S: Schema>(
 /// `$setElementOrder` must be carried out before the fields.
 ///
 /// A `$patch: merge` is what a map does anyway, and is refused as kube-apiserver refuses it.
-fn merge_map<S: Schema>(mut original: Map, mut patch: Map, schema: Option<S>) -> Merged<Map> {
+fn merge_map<S: MergeSchema>(mut original: Map, mut patch: Map, schema: Option<S>) -> Merged<Map> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -87,7 +87,7 @@ fn merge_map<S: Schema>(mut original: Map, mut patch: Map, schema: Option<S>) ->
     Ok(original)
 }
 
-/// The words of kube-apiserver, with the patch as Go prints it.
+/// The message of kube-apiserver, with the patch as Go prints it.
 fn bad_directive(directive: &Value, patch: &Map) -> PatchError {
     let patch = go::print(&Value::Object(patch.clone()));
     PatchError::Unforeseen(format!("unknown patch type: {} in map: {patch}", go::print(directive)))
@@ -95,7 +95,7 @@ fn bad_directive(directive: &Value, patch: &Map) -> PatchError {
 
 /// Merges one field: null deletes, objects and lists merge with their own kind, anything else replaces. What replaces
 /// is cleaned of nulls and directives, which have nothing to act on.
-fn merge_field<S: Schema>(original: &mut Map, key: Text, patch: Value, schema: Option<S>) -> Merged<()> {
+fn merge_field<S: MergeSchema>(original: &mut Map, key: Text, patch: Value, schema: Option<S>) -> Merged<()> {
     if patch.is_null() {
         original.remove(&key);
         return Ok(());
@@ -148,7 +148,7 @@ fn delete_from(original: &mut Map, rest: &str, values: Value) -> Merged<()> {
     Ok(())
 }
 
-/// Nulls in what is newly added mean nothing.
+/// Removes nulls from a newly added value, where they have no meaning.
 fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -160,8 +160,8 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// The value to add, without directives. A map with a directive of its own is not added: there is nothing to delete, replace
-/// or merge with.
+/// The value to add, without directives. A map with a directive is not added: there is nothing to delete, replace or merge
+/// with.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) => {

@@ -1,7 +1,7 @@
 //! The cost of the decisions about a request, with the server and its client in one process.
 //!
-//! `cargo xtask bench rights` and `admission`. Times are of the processor, of all threads of this process, the client's among them: on a
-//! shared machine the clock on the wall tells more of the neighbours. Each line that compares is measured in turns with its counterpart.
+//! `cargo xtask bench rights` and `admission`. Times are CPU times of all threads of this process, the client's included: on a shared
+//! machine, wall-clock time mostly shows the other load. Lines that are compared are measured in turns.
 
 #![allow(
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! Rights: a decision with many roles and bindings, and a change of them, alone and as a request.
+//! RBAC: a decision with many roles and bindings, and a change of them, alone and as a request.
 
 use std::hint::black_box;
 
@@ -40,7 +40,7 @@ fn role(number: usize) -> Value {
     ]})
 }
 
-/// Most bindings are for a user, every tenth for the group that everybody is in, of one namespace of a hundred.
+/// Most bindings are for a user, every tenth for a group that all users are in, in one namespace of a hundred.
 fn binding(number: usize) -> Value {
     let subject = match number % 10 {
         0 => json!({"kind": "Group", "apiGroup": GROUP, "name": format!("team{}", number % 200)}),
@@ -97,7 +97,7 @@ async fn server(bindings: usize) -> Handle {
     server
 }
 
-/// A request of each kind of credentials: who it is, and whether they may, as every request asks.
+/// A request with each kind of credentials: authentication and authorization, as for every request.
 async fn decisions(server: &Handle) {
     let mut client = Client::new(server).await;
     let accounts = "/api/v1/namespaces/ns1/serviceaccounts";
@@ -121,7 +121,7 @@ async fn decisions(server: &Handle) {
             Attributes { verb: "list", version: "v1", resource, namespace: "ns1", ..Attributes::default() };
         println!("  {what}: {:.2}", decide(server, &headers, &wanted, allowed));
     }
-    // Everybody in turn, without credentials: what a decision alone costs.
+    // All users in turn, without credentials: the cost of the decision alone.
     let users: Vec<_> = (0..1000)
         .map(|n| listwatch_server::auth::User {
             name: format!("user{n}"),

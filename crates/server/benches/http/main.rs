@@ -1,7 +1,7 @@
-//! HTTP/1.1 of the server's own and by hyper, with the same handler, each in a process of its own, in turns.
+//! The server's own HTTP/1.1 beside hyper's, with the same handler, each in a separate process, in turns.
 //!
-//! `cargo xtask bench http`. Idle: resident memory per connection that has asked once and waits, and per watch that is silent.
-//! Busy: CPU time of the server per request, from clients that ask again as soon as they are answered.
+//! `cargo xtask bench http`. Idle: resident memory per idle connection and per idle watch. Busy: CPU time of the server per
+//! request, from clients in a closed loop.
 
 #![expect(
     clippy::unwrap_used,

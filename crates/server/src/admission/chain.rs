@@ -70,7 +70,7 @@ const fn absent(name: &'static str) -> PluginRow {
     PluginRow { name, on_by_default: false, make: None, named: None }
 }
 
-/// On by default, in a form that leaves more alone than the one that is asked for by name.
+/// On by default in a lenient form; the strict form is used if the plugin is enabled by name.
 const fn careful(name: &'static str, make: Make, named: Make) -> PluginRow {
     PluginRow { name, on_by_default: true, make: Some(make), named: Some(named) }
 }
@@ -169,8 +169,7 @@ impl AdmissionOptions {
         wrong.map_or(Ok(()), |name| Err(UnknownPlugin(name.clone())))
     }
 
-    /// Returns the way to make a plugin; `None` if it is off. Disabling wins over enabling, as in
-    /// kube-apiserver.
+    /// Returns the constructor of a plugin; `None` if it is off. Disabling wins over enabling, as in kube-apiserver.
     fn maker(&self, row: &PluginRow) -> Option<Make> {
         let names = |list: &[String]| list.iter().any(|name| name == row.name);
         if names(&self.disable) {

@@ -160,7 +160,7 @@ fn equivalents(request: &Attributes<'_>) -> Vec<Arc<Resource>> {
     served.resources().iter().filter(same).cloned().collect()
 }
 
-/// One rule: operations, and resources by group, version and name. `*` stands for all in every list but `names`. An
+/// One rule: operations, and resources by group, version and name. `*` matches everything in every list but `names`. An
 /// empty list matches nothing, except for `names`.
 #[derive(Debug)]
 struct MatchRule {

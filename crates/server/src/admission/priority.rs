@@ -1,8 +1,8 @@
 //! Priority: resolves the PriorityClass of new Pods to `priority` and `preemptionPolicy`, and allows one global
 //! default class.
 //!
-//! The numbers are the plugin's to set: a Pod that brings others than its class has is rejected, or anybody could
-//! preempt anything. The two system classes need no object, so that system Pods can start in an empty cluster. Of
+//! Only the plugin sets the numbers: a Pod with values other than those of its class is rejected, or any user could
+//! preempt any Pod. The two system classes need no object, so that system Pods can start in an empty cluster. Of
 //! several default classes the one with the smallest value wins, as in kube-apiserver. Existing Pods keep their
 //! priority when a class changes.
 

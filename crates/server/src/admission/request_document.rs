@@ -1,4 +1,4 @@
-//! An admission request as JSON: what webhooks receive in an AdmissionReview, and what expressions of policies see as `request`.
+//! An admission request as JSON: the `request` of an AdmissionReview, and the variable `request` of policy expressions.
 //!
 //! Both show the same fields, so that a rule can move from one to the other. A webhook also gets the objects and a uid
 //! ([`super::webhook`]); expressions have variables for them ([`super::policy`]).

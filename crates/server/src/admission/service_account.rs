@@ -2,9 +2,9 @@
 //!
 //! On by default in kube-apiserver, where kube-controller-manager makes the accounts and publishes the CA bundle that
 //! the mounted token comes with. Here there need not be a controller manager: without one, as under envtest, no Pod
-//! could be created or every Pod would wait for a volume. So the plugin is idle until somebody else than this
-//! server has published the bundle in `kube-system`, where this server itself writes none. The flag
-//! `--enable-admission-plugins ServiceAccount` switches it on at once, `--disable-admission-plugins` off for good.
+//! could be created or every Pod would wait for a volume. So the plugin is idle until a controller manager has
+//! published the bundle in `kube-system`, where this server itself writes none. The flag `--enable-admission-plugins
+//! ServiceAccount` switches it on at once, `--disable-admission-plugins` off for good.
 
 use std::time::Duration;
 
@@ -34,8 +34,8 @@ const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 const BUNDLE: &str = "kube-root-ca.crt";
 /// The field manager of this server, which wrote the bundle of `kube-system` in early versions.
 const OWN_MANAGER: &str = "listwatch";
-/// Looks for the default account of a namespace, and the time between two of them: whoever makes it may just have
-/// seen the namespace. As in kube-apiserver.
+/// The number of lookups of the default account of a namespace, and the time between two: it may be created a moment
+/// after the namespace. As in kube-apiserver.
 const LOOKS: usize = 10;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(150);
 
@@ -171,7 +171,7 @@ async fn account(request: &Attributes<'_>, pod: &Value) -> Result<Value, Status>
     Err(missing())
 }
 
-/// The Pod's own word counts before that of its account.
+/// The Pod's own setting takes precedence over that of its account.
 fn wants_token(account: &Value, pod: &Value) -> bool {
     let said = |object: &Value| object.at("automountServiceAccountToken").as_bool();
     said(pod.at("spec")).or_else(|| said(account)).unwrap_or(true)
@@ -227,7 +227,7 @@ fn add_pull_secrets(pod: &mut Value, account: &Value) {
     }
 }
 
-/// Containers, each with the word that errors name its kind by.
+/// Containers, each with the name of its list in errors.
 fn containers(spec: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
     let kinds = [
         ("initContainers", "init container"),

@@ -1,11 +1,11 @@
 //! Claims: one key of the store for each address and node port that a Service has.
 //!
-//! A claim is written in the transaction that writes its Service, under the condition that nobody has it, and goes in the
-//! transaction that takes the Service away. So no two Services have the same one, whatever the number of servers, and nothing has
-//! to be tidied up after a crash. The claim of an address is its IPAddress object, as in kube-apiserver; that of a node port is a
-//! key that no resource shows, where kube-apiserver has one bitmap for all.
+//! A claim is written in the transaction that writes its Service, under the condition that it does not exist, and deleted
+//! in the transaction that deletes the Service. So no two Services have the same address or port, on any number of
+//! servers, and nothing has to be cleaned up after a crash. The claim of an address is its IPAddress object, as in
+//! kube-apiserver; that of a node port is a key outside of all resources, where kube-apiserver has one bitmap for all.
 //!
-//! Which ones a Service should have is decided in [`super::services`], by what the cache shows: a claim only says no.
+//! Values are chosen in [`super::services`], from the cache; a claim only detects a conflict.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -92,7 +92,7 @@ impl ServiceClaims {
         }
         for claimed in had.difference(&has) {
             let key = self.key(claimed);
-            // The store is asked, because the cache may not have seen the claim yet, and nobody would look for it later.
+            // The store is read, because the cache may not have the claim yet, and it would not be found later.
             let found = engine.get(&key, None).await?.filter(|found| is_of(&found.value, target));
             writes.extend(found.map(|found| Write {
                 key,

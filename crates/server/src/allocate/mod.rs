@@ -1,4 +1,4 @@
-//! Allocation of what is unique in the cluster: cluster IPs and node ports of Services.
+//! Allocation of cluster IPs and node ports to Services.
 //!
 //! [`services`] chooses values for a Service, [`reservation`] keeps two writes of this server from choosing the same,
 //! [`claims`] makes sure that no two Services have the same one, on any

@@ -1,6 +1,6 @@
-//! Ranges of Service addresses beside the first one: what ServiceCIDR objects say.
+//! Additional ranges of Service addresses, from ServiceCIDR objects.
 //!
-//! They are read from the cache each time, as there are few and they are asked for rarely. [`super::services`] has the first range.
+//! They are read from the cache each time, because they are few and rarely needed. [`super::services`] has the first range.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

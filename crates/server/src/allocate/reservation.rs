@@ -1,7 +1,7 @@
 //! [`Reservation`]: values that a write has chosen and not yet committed.
 //!
-//! Two Services that are created at the same moment must not be given one address. What a write under way has taken is kept here, in
-//! the memory of this server; another server's choice shows at the commit, by its claim.
+//! Two Services that are created at the same moment must not be given one address. The values of writes in progress are kept here,
+//! in the memory of this server; a conflict with another server shows at the commit, by its claim.
 
 use std::collections::HashSet;
 
@@ -64,7 +64,7 @@ impl<'a> Reservation<'a> {
         Self { allocator, claimed: Mutex::default() }
     }
 
-    /// Takes a free value and remembers it, so that it is given back if the write fails.
+    /// Takes a free value and records it, so that it is released if the write fails.
     pub(super) fn take(
         &self,
         taken: impl Fn(&ClaimedValue) -> bool,

@@ -90,7 +90,7 @@ impl RequestOptions<'_> {
     }
 }
 
-/// The options of a deletion as plugins and webhooks see them: an object of its own kind.
+/// The options of a deletion as plugins and webhooks see them: a DeleteOptions object.
 fn delete_options(options: &DeleteOptions) -> Value {
     let text = serde_json::to_vec(options).unwrap_or_default();
     let mut document = Value::read(&text).unwrap_or_default();
@@ -149,7 +149,7 @@ impl<'a> Attributes<'a> {
         let resource = self.api.registry.find(group, version, plural)?;
         let snapshot = resource.collection.snapshot();
         let found = snapshot.get(&resource.key(namespace, name))?;
-        // The same few are asked for by many requests: the namespace, its ServiceAccount, the node.
+        // Many requests read the same few objects: the namespace, its ServiceAccount, the node.
         let mut value = self.api.cache.trees.read(found)?;
         resource.rules.served_form(&mut value);
         Some(value)

@@ -1,11 +1,11 @@
-//! [`BlockingPool`] and [`UserPool`]: work that would hold up the async workers is done on threads of its own.
+//! [`BlockingPool`] and [`UserPool`]: work that would block the async workers runs on separate threads.
 //!
-//! A worker that is busy with one large object answers nobody meanwhile, health checks included. What is small is not worth
-//! the way to another thread; what is large goes there, a bounded number at a time, and the system shares the processors
-//! between those threads and the workers.
+//! A worker that is busy with one large object serves no other request in that time, health checks included. Small work is
+//! not worth a change of threads; large work moves to the pool, a bounded number of pieces at a time, and the kernel
+//! schedules those threads beside the workers.
 //!
-//! A thread is held only while there is something to compute. Work that waits, for a webhook or the store, gives it up, and
-//! so does long work between its steps ([`pause`]): then others have their turn, and work whose requester has gone ends.
+//! A thread is held only while there is something to compute. Work that waits for a webhook or the store releases it, and
+//! so does long work between its steps ([`pause`]): then other work can run, and work whose request was cancelled ends.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -32,8 +32,8 @@ pub(crate) struct BlockingPool {
 }
 
 impl BlockingPool {
-    /// Takes work on more than `above` bytes, at most `threads` pieces at a time, of which one user has all but one: whoever
-    /// comes next waits for the pieces of each other user, not for everything that one of them has asked for.
+    /// Takes work on more than `above` bytes, at most `threads` pieces at a time, of which one user has all but one: the
+    /// next request waits for one piece of each other user, not for all pending work of one of them.
     pub(crate) fn new(above: usize, threads: usize) -> Self {
         let room = Arc::new(Semaphore::new(threads.max(1)));
         let share = threads.saturating_sub(1).max(1);
@@ -58,7 +58,7 @@ pub(crate) struct UserPool {
     above: usize,
     room: Arc<Semaphore>,
     share: Arc<Semaphore>,
-    /// Where work waits that is too short for a thread of its own and too long to be done all at once.
+    /// The queue for work that is too short for a thread and too long to be done in one poll.
     pub(crate) turns: UserTurns,
 }
 
@@ -70,8 +70,8 @@ impl UserPool {
         bytes > self.above
     }
 
-    /// Runs work on threads of its own, whenever there is room. A panic is passed on. If this is dropped, the work ends where
-    /// it next waits or [pauses](pause).
+    /// Runs work in the pool, once there is room. A panic is passed on. If this is dropped, the work ends where it next waits
+    /// or [pauses](pause).
     ///
     /// # Errors
     /// The error of the work; 503 if the server is shutting down.
@@ -149,8 +149,8 @@ fn poll_inside<T>(mut work: BlockingWork<T>, waker: &Waker) -> (BlockingWork<T>,
     (work, polled)
 }
 
-/// A place between two steps of work on a large object where others may have their turn, and where the work ends if nobody
-/// waits for it. Costs nothing for small ones.
+/// Yields between two steps of work on a large object, so that other work can run; the work ends here if its request was
+/// dropped. Free for small objects.
 pub(crate) async fn pause() {
     if INSIDE.get() {
         tokio::task::yield_now().await;
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(tokio::time::timeout(Duration::from_secs(10), inner).await.unwrap().unwrap(), 7);
     }
 
-    /// Tells when it is dropped.
+    /// Notifies when it is dropped.
     struct Ended(Arc<Notify>);
 
     impl Drop for Ended {

@@ -1,8 +1,8 @@
-//! [`Bodies`]: the memory that request bodies may take, from their first byte until their request is answered.
+//! [`Bodies`]: the bound on memory for request bodies, from their first byte until their request is answered.
 //!
-//! A body is read before its request waits for a seat, so that seats do not bound what bodies take: one HTTP/2 connection could
-//! send a thousand. Whoever sends more than fits waits before the first byte is read. BodyReservation is taken for a whole body at once,
-//! so that bodies that are half there never wait for each other.
+//! A body is read before its request waits for a seat, so seats do not bound the memory of bodies: one HTTP/2 connection could
+//! send a thousand. A request that exceeds the bound waits before the first byte is read. Memory is reserved for a whole body
+//! at once ([`BodyReservation`]), so that partly received bodies never wait for each other.
 //!
 //! Users have shares ([`UserShares`]), so that one cannot keep out the others.
 
@@ -21,7 +21,7 @@ pub(crate) struct Bodies {
     shares: UserShares<Arc<Semaphore>>,
 }
 
-/// The room of one body, given back when dropped.
+/// The memory reserved for one body, released when dropped.
 #[derive(Debug)]
 pub(crate) struct BodyReservation {
     _all: OwnedSemaphorePermit,
@@ -38,7 +38,7 @@ impl Bodies {
     /// Waits for room for a body of a user; `None` if it needs none.
     pub(crate) async fn enter(&self, user: &str, bytes: usize) -> Option<BodyReservation> {
         let bytes = u32::try_from(bytes).ok().filter(|bytes| *bytes > 0)?;
-        // The share first: who waits for it must not hold what others could use.
+        // The share first: a request that waits for it must not hold memory that others could use.
         let share = Arc::clone(self.shares.of(user)?).acquire_many_owned(bytes).await.ok()?;
         let all = Arc::clone(&self.all).acquire_many_owned(bytes).await.ok()?;
         Some(BodyReservation { _all: all, _share: share })

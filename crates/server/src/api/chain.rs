@@ -3,8 +3,7 @@
 //! Mutating plugins run first, all of them, and once more if a webhook or policy that ran changed the object after
 //! others had seen it (`reinvocation.rs`); the validating phase is a second call after the strategy has validated. A
 //! write should not ask every plugin about its interest, so each resource keeps a bit per plugin that may act on it.
-//! The first rejection ends the request. Which plugins there are is the table in `admission/chain.rs`, above this
-//! room.
+//! The first rejection ends the request. The table of plugins is `admission/chain.rs`, above this module.
 
 use std::sync::Arc;
 

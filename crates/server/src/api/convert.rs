@@ -85,7 +85,7 @@ async fn call_for_one(
 pub(crate) enum ConversionFreshness {
     /// Objects of lists and watches: a conversion is shared by all of them, as in kube-apiserver's watch cache.
     Shared,
-    /// An object that is read by its name, or was just written, is converted anew.
+    /// An object that is read by its name, or was just written, is converted again.
     Own,
 }
 

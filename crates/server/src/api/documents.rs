@@ -1,8 +1,8 @@
-//! [`OpenApiDocuments`]: OpenAPI documents, made once for all who ask at the same time.
+//! [`OpenApiDocuments`]: OpenAPI documents, written once for concurrent requests.
 //!
-//! They are megabytes, the same for everybody, and written anew when somebody asks. A thousand requests at once would write a
-//! thousand, and a thousand clients that do not read would hold as many. Here the first request writes a document and the others wait for
-//! it; it is kept for a while for those who come next, and by those who are reading it.
+//! They are megabytes large, the same for all clients, and written on request. A thousand requests at once would write a
+//! thousand copies, and a thousand clients that do not read would hold as many. Here the first request writes a document and
+//! the others wait for it; it is kept for a while for later requests, and by the responses that are being sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ const KEPT: Duration = Duration::from_secs(10);
 
 /// A document and its hash.
 pub(crate) type OpenApiDocument = (Arc<str>, Bytes);
-/// Filled once; those who ask meanwhile wait for it.
+/// Filled once; concurrent requests wait for it.
 type Cell = Arc<OnceCell<OpenApiDocument>>;
 
-/// The documents that are being written or were written lately, by name. A document is written once for all who wait
-/// for it.
+/// The documents that are being written or were written lately, by name. A document is written once for all waiting
+/// requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenApiDocuments {
     by_name: Arc<Mutex<HashMap<String, KeptDocument>>>,
 }
 
-/// A document and what it was made of.
+/// A document and the resources that it describes.
 #[derive(Debug)]
 struct KeptDocument {
     /// The resources it describes.
@@ -40,7 +40,8 @@ struct KeptDocument {
 }
 
 impl OpenApiDocuments {
-    /// The document of that name about these resources, and about what has this hash, written on a thread of its own unless it is there; `None` if there is no such document.
+    /// Returns the document of that name about these resources and the extensions with this hash. It is written on a blocking thread unless
+    /// it is cached; `None` if there is no such document.
     pub(crate) async fn get(
         &self,
         name: &str,

@@ -31,7 +31,7 @@ use crate::audit::AuditLog;
 use crate::auth::{Authenticator, Authorizer, Impersonator};
 use crate::cache::Cache;
 use crate::fairness::Fairness;
-use crate::observe::Metrics;
+use crate::observe::ServerMetrics;
 use crate::options::Options;
 use crate::outbound::WebhookClient;
 use crate::outbound::tls::FrontProxyIdentity;
@@ -95,7 +95,7 @@ pub struct Api {
     /// The threads that work on large objects.
     pub(crate) blocking: BlockingPool,
     /// The counters of the server.
-    pub metrics: Metrics,
+    pub metrics: ServerMetrics,
 }
 
 impl Api {

@@ -27,7 +27,7 @@ pub(crate) trait Plugin: Debug + Send + Sync {
     /// Returns true if the plugin handles the operation on this subresource; empty for the resource itself.
     fn handles(&self, operation: Operation, subresource: &str) -> bool;
 
-    /// Returns true if there is nothing configured that the plugin could act on. Asked for every write: must be cheap.
+    /// Returns true if there is nothing configured that the plugin could act on. Called for every write: must be cheap.
     fn is_idle(&self, _api: &Api) -> bool {
         false
     }

@@ -1,7 +1,7 @@
 //! [`AdmissionRecord`]: what admission reports besides its decision: warnings, audit annotations, charges of quotas.
 //!
 //! One per request, shared by all attempts of its write. Entries are kept once, because a write that is retried after
-//! a conflict is admitted again; charges are taken out by each commit (`pipeline/transaction.rs`) and made anew by
+//! a conflict is admitted again; charges are taken out by each commit (`pipeline/transaction.rs`) and made again by
 //! the next attempt. Annotations are bounded in bytes: webhooks may send any number, and each ends up in a line of
 //! the audit log.
 

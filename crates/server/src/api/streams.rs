@@ -1,8 +1,8 @@
 //! [`OpenStreams`]: the open streams of many watches, found by their identifiers when their subscriptions are changed.
 //!
 //! A change comes in a request of its own, on any connection, so the stream must be found by name; the identifier is
-//! unguessable and bound to the user. The streams themselves are `verbs/stream`; this holds a sender to each and
-//! forgets it when the stream ends.
+//! unguessable and bound to the user. The streams themselves are `verbs/stream`; this holds a sender to each until the
+//! stream ends.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) struct StreamTicket {
 }
 
 impl OpenStreams {
-    /// Enters a stream of this user, whose inbox has room for so many messages. Its identifier cannot be guessed.
+    /// Registers a stream of this user, whose inbox holds at most `room` messages. Its identifier cannot be guessed.
     pub(crate) fn open(&self, user: &User, room: usize) -> StreamTicket {
         let inbox = Arc::new(StreamInbox {
             owner: [user.name.clone(), user.uid.clone()],

@@ -1,7 +1,7 @@
 //! [`AuditDraft`]: the audit event of a request while it is served.
 //!
 //! Facts become known at different stages (authentication, impersonation, body, admission, response) and in different
-//! rooms; each is set once, without a lock, in the draft that the request carries. The level is decided after
+//! modules; each is set once, without a lock, in the draft that the request carries. The level is decided after
 //! authentication; before it nothing is recorded, as kube-apiserver's policy needs a user. A body is kept only if the
 //! level asks for it. Writing a stage hands a finished [`AuditEvent`] to the log and never waits.
 

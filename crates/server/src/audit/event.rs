@@ -45,10 +45,10 @@ pub(super) struct AuditEvent {
 }
 
 impl AuditEvent {
-    /// Bytes it holds while it waits, about.
+    /// An estimate of the bytes it holds while it waits.
     ///
-    /// The 512 stand for the fields of fixed size and the user. It must not change while the event waits, since it is
-    /// added and subtracted.
+    /// The 512 cover the fields of fixed size and the user. It must not change while the event waits, since it is added
+    /// and subtracted.
     pub(super) fn weight(&self) -> usize {
         let body = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
         let annotations: usize = self.annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
@@ -111,7 +111,7 @@ fn shown(body: &Bytes) -> Value {
     if body.len() > MAX_BODY { omitted() } else { Value::read(body).unwrap_or_else(|_| omitted()) }
 }
 
-/// Leaves out who owns which fields, of an object or of all objects of a list.
+/// Removes `managedFields` from an object or from all objects of a list.
 fn drop_managed_fields(object: &mut Value) {
     if let Some(metadata) = object.inner("metadata") {
         metadata.drop_field("managedFields");

@@ -2,7 +2,7 @@
 //!
 //! It is rotated here when it has reached its size, so that an audit log never fills the disk that the store is on;
 //! kube-apiserver keeps all rotated files unless told otherwise. Other programs may rotate it as well: it is opened again
-//! when it was renamed, so that logrotate works without a signal. [`super::log`] decides what is written.
+//! when it was renamed, so that logrotate works without a signal. [`super::log`] is the writer.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -78,7 +78,7 @@ impl AuditFile {
         }
     }
 
-    /// Opens the file anew, after it was renamed or rotated.
+    /// Opens the file again, after it was renamed or rotated.
     fn begin(&mut self) {
         match Self::open(&self.path, self.rotation) {
             Ok(file) => *self = file,
@@ -101,7 +101,7 @@ impl AuditFile {
         (text(self.path.file_stem()), extension.unwrap_or_default())
     }
 
-    /// Keeps as many rotated files as was asked for.
+    /// Removes the oldest rotated files beyond the configured number.
     fn remove_oldest(&self) -> std::io::Result<()> {
         let mut rotated = self.rotated()?;
         rotated.sort();

@@ -21,7 +21,7 @@ use crate::options::AuditOptions;
 
 /// Events that wait to be written, as in kube-apiserver's buffer.
 const QUEUE: usize = 10_000;
-/// Bytes they may hold: events carry bodies if the policy says so, and a disk that stalls must not eat the memory.
+/// Bytes they may hold: events contain bodies if the policy says so, and a stalled disk must not exhaust memory.
 const QUEUE_BYTES: usize = 64 << 20;
 
 /// The audit policy, and the queue of the thread that writes the file. The thread ends when the log is dropped and
@@ -81,7 +81,7 @@ impl AuditLog {
         (self.counters.written.load(Ordering::Relaxed), self.counters.dropped.load(Ordering::Relaxed))
     }
 
-    /// Leaves the event to the writer. Nobody waits for it.
+    /// Queues the event for the writer without waiting.
     pub(super) fn write(&self, event: AuditEvent) {
         let weight = event.weight();
         let waiting = self.counters.waiting_bytes.fetch_add(weight, Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl AuditLog {
     }
 }
 
-/// Writes events until all senders are gone. The file is flushed whenever the queue is empty.
+/// Writes events until all senders are dropped. The file is flushed whenever the queue is empty.
 ///
 /// An error of the file loses the event and not the thread: the disk may have room again.
 fn run(events: &Receiver<AuditEvent>, mut file: AuditFile, counters: &AuditCounters) {

@@ -1,8 +1,8 @@
-//! The audit log: who asked for what and how it was answered, as lines of JSON.
+//! The audit log: requests, their users and their responses, as lines of JSON.
 //!
-//! [`policy`] says how much is recorded about which requests, in the format of kube-apiserver's policy file. [`draft`] collects what
-//! is known of a request while it is served. [`event`] is what is written about it, and [`log`] writes it, off the path of
-//! requests: what does not fit into its queue is dropped and counted. [`mod@file`] keeps the log within a size.
+//! [`policy`] says how much is recorded about which requests, in the format of kube-apiserver's policy file. [`draft`] collects the
+//! facts about a request while it is served. [`event`] is the line that is written, and [`log`] writes it in a separate thread:
+//! events that do not fit into its queue are dropped and counted. [`mod@file`] is the file and its rotation.
 
 mod draft;
 mod event;

@@ -21,7 +21,7 @@ use crate::auth::webhook::{TokenVerdict, TokenWebhook};
 use crate::auth::x509::{CertificateUser, ClientCertificates};
 use crate::auth::{ServiceAccounts, Token, User, bearer};
 
-/// Turns credentials into users. Cheap to ask: every source answers from memory, and no method but
+/// Turns credentials into users. Calls are cheap: every source answers from memory, and no method but
 /// [`Authenticator::prepare`] waits.
 ///
 /// ```
@@ -40,10 +40,10 @@ use crate::auth::{ServiceAccounts, Token, User, bearer};
 /// assert_eq!(user(&headers), None);
 /// ```
 ///
-/// The order of sources matters for cost only where two could accept the same token: a static token is a hash lookup,
-/// a token of a service account one verification per process, and the rest may need a call. kube-apiserver wraps the
-/// same union in a cache of ten seconds; here each source remembers what is expensive for it (signatures, answers of
-/// the webhook), so a deleted ServiceAccount ends its tokens at the next request.
+/// The order of sources matters for cost only where two could accept the same token: a static token is a hash lookup, a
+/// token of a service account one verification per process, and the rest may need a call. kube-apiserver wraps the same
+/// union in a cache of ten seconds; here each source caches what is expensive for it (signatures, answers of the
+/// webhook), so a deleted ServiceAccount ends its tokens at the next request.
 #[doc(alias = "AuthenticateRequest")]
 #[doc(alias = "TokenAuthenticator")]
 #[derive(Default)]
@@ -54,7 +54,7 @@ pub struct Authenticator {
     client_certificates: Option<ClientCertificates>,
     /// The user of requests without credentials; `None` if those are refused.
     anonymous: Option<Arc<User>>,
-    /// Issuers, in the order they are asked. The first whose URL a token names decides.
+    /// Issuers, in the order they are tried. The first whose URL a token names decides.
     oidc: Vec<Arc<Oidc>>,
     /// Asked last, about tokens that nothing else accepts.
     webhook: Option<Arc<TokenWebhook>>,
@@ -101,7 +101,7 @@ impl Authenticator {
         self.client_certificates.as_ref().map_or(CertificateUser::None, |known| known.check(chain))
     }
 
-    /// Accepts tokens of OpenID Connect issuers, and asks a webhook about tokens that nothing else knows.
+    /// Accepts tokens of OpenID Connect issuers, and calls a webhook for tokens that no other source accepts.
     #[must_use]
     pub(crate) fn with_others(mut self, oidc: Vec<Arc<Oidc>>, webhook: Option<Arc<TokenWebhook>>) -> Self {
         (self.oidc, self.webhook) = (oidc, webhook);
@@ -252,7 +252,7 @@ impl Authenticator {
     fn own(&self, token: &str, audiences: &[&str]) -> TokenVerdict {
         match (self.tokens.get(token), &self.service_accounts) {
             (Some(user), _) if audiences.contains(&ISSUER) => Ok((Arc::clone(user), vec![ISSUER.to_owned()])),
-            // A token from the file says nothing of audiences, so there is nothing to tell.
+            // A token from the file has no audiences to report.
             (Some(_), _) => Err(crate::auth::UNKNOWN_TOKEN.to_owned()),
             (None, Some(accounts)) => accounts.check(token, audiences, Timestamp::now()),
             (None, None) => Err(crate::auth::UNKNOWN_TOKEN.to_owned()),
@@ -260,7 +260,7 @@ impl Authenticator {
     }
 }
 
-/// Everybody who is known is in `system:authenticated`.
+/// Every authenticated user is in `system:authenticated`.
 fn authenticated(mut user: User) -> User {
     if !user.is_in("system:authenticated") {
         user.groups.push("system:authenticated".to_owned());

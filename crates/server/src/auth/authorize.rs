@@ -74,7 +74,7 @@ impl Attributes<'_> {
         }
     }
 
-    /// The last words of the refusal: a namespace or the whole cluster.
+    /// The end of the 403 message: a namespace or the whole cluster.
     fn place(&self) -> String {
         match self.namespace {
             "" => "at the cluster scope".to_owned(),
@@ -89,7 +89,7 @@ impl Attributes<'_> {
 /// kube-apiserver's third decision, `DecisionDeny`, exists for its webhook authorizer, which is not offered here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The action is allowed; no other authorizer is asked.
+    /// The action is allowed; no other authorizer is called.
     Allow,
     /// Nothing here allows it. The text may say what went wrong on the way, such as a binding of a role that does not
     /// exist; it becomes part of the 403.
@@ -121,7 +121,7 @@ pub trait Authorizer: Send + Sync + Debug {
         None
     }
 
-    /// The rules of a role, for those who grant it; `None` if there is no such role.
+    /// The rules of a role, for privilege-escalation checks; `None` if there is no such role.
     ///
     /// `namespace` is the binding's: a `Role` is looked up there, a `ClusterRole` anywhere.
     fn role(&self, role: &RoleRef, namespace: &str) -> Option<Vec<PolicyRule>>;

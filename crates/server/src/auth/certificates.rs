@@ -1,5 +1,5 @@
-//! Authorization of CertificateSigningRequests beyond RBAC on the resource: `approve` and `sign` on the signer, and
-//! the group that nobody may request.
+//! Authorization of CertificateSigningRequests beyond RBAC on the resource: `approve` and `sign` on the signer, and the
+//! group that must not be requested.
 //!
 //! In kube-apiserver these are the admission plugins CertificateApproval, CertificateSigning and
 //! CertificateSubjectRestriction plus the strategy that fills in the requester. They exist because the right to

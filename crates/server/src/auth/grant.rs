@@ -74,8 +74,8 @@ fn check_role(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Res
     }
     let role: Role = grant.object.to_type().map_err(|error| grant.refuse(&error.to_string()))?;
     grant.check_held(authorizer, user, role.rules())?;
-    // What it gathers can be anything, so whoever sets, keeps or drops it must have everything.
-    // A rule that selects nothing is for validation to refuse.
+    // An aggregation rule can select any role, so a user who sets, keeps or drops one needs all permissions. A rule
+    // that selects nothing is refused by validation.
     let gathers = |role: &Value| role.at("aggregationRule").count("clusterRoleSelectors") > 0;
     let aggregated = gathers(grant.object) || grant.old.is_some_and(gathers);
     if aggregated && grant.check_held(authorizer, user, &all_permissions()).is_err() {

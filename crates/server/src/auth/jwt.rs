@@ -136,7 +136,7 @@ impl VerifyingKey {
 
     /// Returns the claims of a token, if this key signed it.
     ///
-    /// The claims are parsed after the signature was verified, so that nobody without the key reaches that parser.
+    /// The claims are parsed after the signature was verified, so that unsigned input never reaches that parser.
     pub(crate) fn verify<T: DeserializeOwned>(&self, token: &str) -> Option<T> {
         if token.len() > MAX_BYTES {
             return None;
@@ -207,7 +207,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// A token with any byte changed, cut or added is nobody's.
+        /// A token with any byte changed, cut or added is rejected.
         #[test]
         fn a_changed_token_is_not_believed(at in proptest::prelude::any::<proptest::sample::Index>(), byte in 32u8..127) {
             static KEY: std::sync::LazyLock<SigningKey> =

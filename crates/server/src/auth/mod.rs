@@ -61,14 +61,14 @@ pub(crate) const MASTERS: &str = "system:masters";
 /// The key of the node in the extra facts of a service account whose token belongs to a Pod there.
 pub(crate) const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
-/// An authenticated user: what authorization, admission, audit and fairness know of the sender of a request.
+/// An authenticated user, as authorization, admission, audit and fairness see it.
 #[doc(alias = "user.Info")]
 #[doc(alias = "UserInfo")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// The name.
     pub name: String,
-    /// A stable identity, if the authenticator knows one.
+    /// A stable identity, if the authenticator has one.
     ///
     /// Copied into CertificateSigningRequests, admission reviews and audit events. No decision is made by it.
     pub uid: String,

@@ -50,13 +50,13 @@ impl AuthorizationMode {
     }
 }
 
-/// Paths that are allowed to everybody, whatever the modes say: health probes must work without credentials.
+/// Paths that are allowed to every user, whatever the modes say: health probes must work without credentials.
 const OPEN: &[&str] = &["/healthz", "/readyz", "/livez"];
 
 /// A union of authorizers: what one of them allows is allowed.
 ///
 /// Members of `system:masters` may do everything without any object, so that a server whose roles were deleted can still be
-/// mended.
+/// repaired.
 #[doc(alias = "unionAuthzHandler")]
 #[derive(Debug)]
 pub(crate) struct Modes(pub(crate) Vec<Arc<dyn Authorizer>>);
@@ -89,8 +89,8 @@ impl Authorizer for Modes {
         Decision::NoOpinion(reasons)
     }
 
-    /// Decides a second time, since [`Decision::Allow`] carries no text: reasons are asked for by access reviews
-    /// only, and every other request would pay for making them.
+    /// Decides a second time, since [`Decision::Allow`] carries no text: only access reviews need reasons, and every
+    /// other request would pay for them.
     fn reason(&self, user: &User, wanted: &Attributes<'_>) -> Option<String> {
         if user.is_in(MASTERS) {
             return None;

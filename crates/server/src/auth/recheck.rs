@@ -32,12 +32,12 @@ pub(crate) struct Recheck {
     due: Instant,
 }
 
-/// The reason why a watch may no longer go on.
+/// The reason why a watch must end.
 #[derive(Debug)]
 pub(crate) enum Revoked {
-    /// Its token does not hold any more: nothing that began with it may go on.
+    /// Its token is no longer valid: everything that was opened with it ends.
     Credentials,
-    /// Its user may not watch this any more, in the words of the authorizer.
+    /// Its user may no longer watch this, with the message of the authorizer.
     Rights(Box<Status>),
 }
 
@@ -85,7 +85,7 @@ impl Recheck {
     /// Authorizes the request again if it is time.
     ///
     /// # Errors
-    /// [`Revoked`] if it may no longer go on.
+    /// [`Revoked`] if it must end.
     ///
     /// A check that is not due costs a comparison. The next one is counted from now and not from the last due time,
     /// so that a watch which slept is not checked twice.

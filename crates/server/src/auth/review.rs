@@ -107,7 +107,7 @@ impl Reviewer<'_> {
         };
         let (allowed, reason) = match self.authorizer.authorize(user, &attributes) {
             Decision::Allow => match self.authorizer.reason(user, &attributes) {
-                // Paths that are open to every request are not thereby a right of anybody.
+                // Paths that are open to every request do not count as permissions.
                 None if !attributes.path.is_empty() && !user.is_in(MASTERS) => (false, String::new()),
                 reason => (true, reason.unwrap_or_default()),
             },
@@ -156,7 +156,7 @@ impl Reviewer<'_> {
     }
 }
 
-/// The audiences that a token is asked about: this server without any.
+/// The audiences of a token review; this server's if there are none.
 fn audiences(spec: &Value) -> Vec<&str> {
     let audiences: Vec<&str> = spec.list("audiences").iter().filter_map(Value::as_str).collect();
     if audiences.is_empty() { vec![ISSUER] } else { audiences }

@@ -1,4 +1,4 @@
-//! Validation of access reviews: one question, about somebody, without an identity of its own.
+//! Validation of access reviews: exactly one kind of attributes, a user or group, and no metadata.
 //!
 //! All errors of a review are reported together, in the order of kube-apiserver. Token reviews and rules reviews have no fields
 //! that could contradict each other.
@@ -101,7 +101,7 @@ fn requirement_errors(requirement: &Value, is_label: bool, path: &str, errors: &
     }
 }
 
-/// A question about rights has no identity of its own.
+/// An access review must not have metadata of a stored object.
 fn unnamed(metadata: &Value, allowed: &[&str], detail: &str) -> Option<FieldError> {
     let other = metadata.as_object()?.keys().any(|key| !allowed.contains(&key.as_str()));
     other.then(|| FieldError::invalid("metadata", metadata.clone(), detail))

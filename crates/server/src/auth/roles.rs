@@ -76,10 +76,9 @@ impl PolicyPart {
         }
     }
 
-    /// Puts an object into the policy. One that cannot be read grants nothing and is worth a line in the log.
+    /// Puts an object into the policy. One that cannot be read grants nothing and is logged.
     ///
-    /// The old version is removed in that case: keeping it would let a role that was narrowed go on granting the
-    /// rest.
+    /// The old version is removed in that case: keeping it would let a narrowed role keep its old permissions.
     fn put(self, policy: &mut Policy, object: &Object) {
         let put = match self {
             Self::ClusterRole => read(object).map(|role| policy.set_cluster_role(role)),

@@ -1,8 +1,8 @@
-//! [`ServiceAccounts`]: programs as users, with tokens that expire and that end with what they are bound to.
+//! [`ServiceAccounts`]: authentication by service account tokens, which expire and may be bound to an object.
 //!
-//! A token says whose it is, until when, for which audiences, and to which objects it is bound. It is believed as long as
-//! the account, and the object it is bound to, are still the ones they were. `subresources/tokens.rs` issues tokens at the
-//! `token` subresource of an account.
+//! A token names its account, expiry, audiences and the objects it is bound to. It is accepted as long as the account and
+//! the bound object exist with the same uid. `subresources/tokens.rs` issues tokens at the `token` subresource of an
+//! account.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::cache::{Cache, Collection};
 /// The issuer of the tokens, which is also the audience of this server.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// The verdict about a token that nobody knows, and that says nothing about itself.
+/// The message for a token that no authenticator accepts.
 pub(crate) const UNKNOWN_TOKEN: &str = "unknown token";
 
-/// Verified tokens that are remembered. A program sends the same token with each request, and verifying a signature
-/// costs more than most requests. Beyond this number all are forgotten, which costs one verification each.
+/// The number of verified tokens that are cached. A program sends the same token with each request, and verifying a
+/// signature costs more than most requests. Beyond this number the cache is cleared, which costs one verification each.
 const VERIFIED_TOKENS: usize = 4096;
 
 /// Seconds that something may have been deleted before tokens bound to it no longer hold.
@@ -63,7 +63,7 @@ pub struct Ticket {
     pub bound: Option<(Bound, Identity)>,
     /// The node that the Pod it is bound to runs on.
     ///
-    /// Told in the user's `extra` and used by the impersonation mode `associated-node`; the token does not end with
+    /// Shown in the user's `extra` and used by the impersonation mode `associated-node`; the token does not end with
     /// the node.
     pub runs_on: Option<Identity>,
     /// The time from which it is valid, in seconds since 1970.
@@ -89,7 +89,7 @@ struct Claims {
     sub: String,
 }
 
-/// The private claims of a token: what it is bound to.
+/// The private claims of a token: its account and bound objects.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kubernetes {
     namespace: String,
@@ -239,7 +239,7 @@ impl ServiceAccounts {
         let bound = |collection, namespace, to: &Option<Identity>| {
             to.as_ref().is_none_or(|identity| is_there(collection, namespace, identity, now))
         };
-        // Of a Pod's node the token only tells; the Pod is what it is bound to.
+        // The node of a Pod is information only; the token is bound to the Pod.
         let node = if pod.is_some() { &None } else { node };
         is_there(&self.accounts, inside, serviceaccount, now)
             && bound(&self.pods, inside, pod)

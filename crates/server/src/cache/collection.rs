@@ -43,8 +43,8 @@ pub struct Collection {
 /// Keeps derived state (RBAC policy, node graph) in step with a collection. It is called before the new state is
 /// readable and before watchers see the events, in the task that feeds the cache: it must be quick and must not wait.
 pub(crate) trait Follower: Send + Sync + std::fmt::Debug {
-    /// The whole state was loaded, at the start or after a gap in history. `before` is the state that the follower
-    /// knows.
+    /// The whole state was loaded, at the start or after a gap in history. `before` is the previous state of the
+    /// follower.
     fn loaded(&self, collection: &Collection, before: &Snapshot, now: &Snapshot);
 
     /// Applies these events, in revision order.
@@ -99,7 +99,7 @@ impl Collection {
         }
     }
 
-    /// The state now. What revision it stands for is for [`super::Cache::read`] to say.
+    /// The current state. [`super::Cache::read`] also returns its revision.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
@@ -184,7 +184,7 @@ impl Collection {
         log.views.iter().for_each(|view| view.reset(floor));
     }
 
-    /// Ends all watches: the server stops, or the kind is gone.
+    /// Ends all watches: the server stops, or the kind is no longer served.
     pub fn end_watches(&self) {
         let views: Vec<_> = self.log.lock().views.iter().cloned().collect();
         views.iter().for_each(|view| view.close());
@@ -265,7 +265,7 @@ impl Collection {
     pub(crate) fn close(&self, view: &Arc<View>) {
         if view.leave() {
             let mut log = self.log.lock();
-            // Somebody may have entered between leaving and locking.
+            // A watcher may have entered between leaving and locking.
             if view.is_unused() {
                 log.views.remove(view, &self.fields);
             }

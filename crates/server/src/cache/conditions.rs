@@ -1,8 +1,8 @@
-//! [`LabelConditions`] and [`FieldConditions`]: selectors compiled for being held against many objects.
+//! [`LabelConditions`] and [`FieldConditions`]: selectors compiled for matching many objects.
 //!
-//! A selector may have thousands of requirements, and a list holds it against every object, a change against every view. So
-//! all requirements on one key become one condition, conditions are found by their key, and the cost of a match is that of the object's
-//! own labels, or of the few fields that can be selected by, however long the selector is.
+//! A selector may have thousands of requirements; a list matches it with every object, and a change is matched with every
+//! view. So all requirements on one key become one condition, conditions are found by their key, and the cost of a match
+//! depends on the object's own labels, or on the few selectable fields, and not on the length of the selector.
 //!
 //! Parsing and the meaning of one requirement are in `listwatch_wire::selector`.
 
@@ -184,7 +184,7 @@ enum FieldPlace {
 }
 
 impl FieldConditions {
-    /// Compiles a selector; `None` if it selects everything. `known` tells where fields are.
+    /// Compiles a selector; `None` if it selects everything. `known` has the positions of selectable fields.
     pub(super) fn new(selector: &FieldSelector, known: &[FieldLookup]) -> Option<Arc<Self>> {
         let mut terms: Vec<_> = selector.terms().iter().collect();
         terms.sort_by(|a, b| a.field.cmp(&b.field));

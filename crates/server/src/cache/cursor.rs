@@ -16,10 +16,10 @@ use crate::cache::filter::Filter;
 use crate::cache::history::History;
 use crate::cache::view::{FilteredEvents, Portion, View};
 
-/// The reason a watch cannot go on. Clients see `Expired` as 410 and list again; the others end the stream.
+/// The reason why a watch cannot continue. Clients see `Expired` as 410 and list again; the others end the stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// History no longer reaches back to the position: the client must list anew.
+    /// History no longer reaches back to the position: the client must list again.
     #[error("too old resource version: {asked} ({oldest})")]
     Expired {
         /// The position.
@@ -27,7 +27,7 @@ pub enum Lost {
         /// The oldest revision that history reaches back to.
         oldest: Revision,
     },
-    /// The watch is to end in good order: the server stops, or the kind is gone.
+    /// The watch ends normally: the server stops, or the kind is no longer served.
     #[error("the watch has ended")]
     Ended,
     /// The store failed.
@@ -63,7 +63,7 @@ impl Cursor {
         Self { cache, collection, view, position, history: None }
     }
 
-    /// Every event up to here has been handed out or does not concern the watcher.
+    /// Every event up to here has been delivered or does not match the filter.
     #[must_use]
     pub fn position(&self) -> Revision {
         self.position
@@ -112,10 +112,10 @@ impl Cursor {
     /// Returns the events that are there now: from the view, else from the log through the view, else from the
     /// engine. `None` if they have to be waited for; an empty portion if there is more to read.
     pub(super) async fn poll(&mut self, portion: Portion) -> Result<Option<FilteredEvents>, Lost> {
-        // Asked first: what was published before the end is still handed out.
+        // Read first: events that were published before the end are still delivered.
         let closed = self.view.is_closed();
         if self.history.is_none() {
-            // In this order: events up to the position are in the view before the position says so.
+            // In this order: events are in the view before the position covers them.
             let reached = self.cache.position().get();
             match self.view.after(self.position, portion) {
                 Ok(events) => return self.take(events, reached, closed),
@@ -132,8 +132,8 @@ impl Cursor {
         self.read_history(portion).await
     }
 
-    /// Moves the cursor past what it returns. Without events it moves to where the view has looked, so that a quiet
-    /// watcher does not hold on to old events.
+    /// Moves the cursor past what it returns. Without events it moves to the end of the view, so that an idle watcher
+    /// does not hold old events.
     fn take(
         &mut self,
         events: FilteredEvents,
@@ -157,7 +157,7 @@ impl Cursor {
         if history.is_drained() && self.position >= self.view.floor() {
             self.history = None;
         }
-        // Nothing yet is no reason to wait: either there is more history, or the view goes on from here.
+        // Do not wait if this is empty: either there is more history, or the view continues from here.
         Ok(Some(events))
     }
 }

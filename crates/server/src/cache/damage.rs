@@ -2,7 +2,7 @@
 //!
 //! An unreadable object must not look as if it did not exist: an informer would report a deletion and controllers
 //! would act on it. So a read of it, and a list that should contain it, fails with a 500 that names the key, until it
-//! is deleted or written anew. The count is zero on healthy servers and checked without a lock. The feeder records
+//! is deleted or written again. The count is zero on healthy servers and checked without a lock. The feeder records
 //! keys; `/readyz` and a metric report them.
 
 use std::collections::BTreeSet;

@@ -85,7 +85,7 @@ fn head<'a>(event: &Event, before: &'a Object) -> Option<DeltaFrame<'a>> {
     })
 }
 
-/// The uid stands behind `managedFields`, which an outline steps over.
+/// The uid follows `managedFields`, which an outline skips.
 fn uid(object: &Object) -> Option<&[u8]> {
     let path = ["metadata", "uid"];
     match object.known_outline() {

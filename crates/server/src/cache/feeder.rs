@@ -25,7 +25,7 @@ use crate::cache::view::View;
 const ROOT: &str = "/registry/";
 /// The number of objects read at a time when the state is loaded.
 const LOAD_PAGE: usize = 2000;
-/// The delay before a broken engine is asked again.
+/// The delay before a failed engine is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 /// The interval at which views without new events drop old ones.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub(crate) struct Feeder {
     kept: VecDeque<(Arc<Collection>, usize)>,
     /// The sum of the weights in `kept`.
     kept_bytes: usize,
-    /// The last time at which quiet views dropped old events.
+    /// The last time at which idle views dropped old events.
     trimmed: Instant,
 }
 
@@ -73,7 +73,7 @@ impl Feeder {
             if matches!(error, Error::Compacted { .. } | Error::Corrupt(_)) {
                 tracing::warn!(%error, "the cache starts over");
                 error = match self.reload().await {
-                    // At once: while this waits, everybody reads a state that stands still.
+                    // At once: until then all reads see an old state.
                     Ok(()) => continue,
                     Err(error) => error,
                 };
@@ -146,7 +146,7 @@ impl Feeder {
         self.cache.position.advance(revision);
     }
 
-    /// Publishes a batch: states first, then the position that stands for them, then the watchers are woken.
+    /// Publishes a batch: states first, then their position, then the watchers are woken.
     fn publish(&mut self, batch: &Batch) {
         let mut wake: Vec<Arc<View>> = Vec::new();
         let mut works: Vec<CollectionBatch> = Vec::new();
@@ -186,8 +186,8 @@ impl Feeder {
         }
     }
 
-    /// Drops the oldest events until the bound on bytes holds, across all collections: a busy one does not shorten
-    /// the history of its own events only.
+    /// Drops the oldest events of all collections until the bound on bytes holds: a busy collection shortens the
+    /// history of all.
     fn forget(&mut self) {
         while self.kept_bytes + self.cache.frames.get() > self.cache.limits.log_bytes {
             if !self.forget_oldest() {
@@ -219,11 +219,11 @@ impl Feeder {
     }
 }
 
-/// The views whose watchers are woken at a time. Each has something to write, and others are to be served meanwhile.
+/// The number of views whose watchers are woken at a time, so that other requests are served in between.
 const WOKEN: usize = 256;
 
-/// Wakes the watchers of views: of many, some at a time, while the feeder goes on. A view is not added to another such list before its
-/// watchers are woken, so that no more wait here than there are.
+/// Wakes the watchers of views, some at a time if there are many, while the feeder continues. A view is not queued again before its
+/// watchers are woken, so the list is bounded by the number of views.
 fn wake_all(views: Vec<Arc<View>>) {
     if views.len() <= WOKEN {
         return views.iter().for_each(|view| view.wake());

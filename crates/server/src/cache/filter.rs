@@ -71,7 +71,7 @@ impl Filter {
         self
     }
 
-    /// `namespace/name` or `name`, if the filter leaves room for one object only.
+    /// `namespace/name` or `name`, if the filter can match one object only.
     #[must_use]
     pub fn single(&self) -> Option<String> {
         let name = self.name.as_deref()?;

@@ -1,9 +1,9 @@
-//! [`LateFrames`]: bytes that events of the log have taken up since they were weighed.
+//! [`LateFrames`]: bytes that events of the log have gained since their size was counted.
 //!
 //! `CacheLimits::log_bytes` bounds the memory of recent events. Protobuf, delta and compressed frames are made when the first
-//! watcher asks for them, after the event was weighed, so they are added here and the feeder drops older events
-//! sooner. Without it, many watchers with different encodings would grow the log past its bound. The frames
-//! themselves stay in `event.rs`; `feeder.rs` is the reader.
+//! watcher needs them, after the event was counted, so they are added here and the feeder drops older events sooner. Without
+//! it, many watchers with different encodings would grow the log past its bound. The frames themselves stay in `event.rs`;
+//! `feeder.rs` is the reader.
 
 use std::sync::atomic::{AtomicIsize, Ordering};
 

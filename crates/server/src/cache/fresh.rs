@@ -11,7 +11,7 @@ use listwatch_wire::{Revision, Status};
 use super::Cache;
 
 impl Cache {
-    /// Waits until the cache is as new as asked for: the latest without a version, anything for zero, else at least as new.
+    /// Waits until the cache is as new as requested: the latest without a version, any for zero, else at least as new.
     ///
     /// # Errors
     /// 504 if it takes longer than `patience`, 5xx if the store fails.

@@ -1,8 +1,8 @@
 //! [`History`]: events that are older than those in memory, read from the engine's log.
 //!
-//! Each lagging watcher reads for itself: old events are needed rarely, by few, and at different positions, so that
-//! sharing them would keep memory for nothing. Nothing is kept once a watcher has caught up; then its
-//! [`super::Cursor`] goes on with the view.
+//! Each lagging watcher reads separately: old events are needed rarely, by few watchers, and at different positions, so
+//! sharing them would cost memory without a benefit. Nothing is kept once a watcher has caught up; then its
+//! [`super::Cursor`] continues with the view.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::cache::view::{FilteredEvent, FilteredEvents, Portion};
 pub(crate) struct History {
     changes: Box<dyn Changes>,
     collection: Arc<Collection>,
-    /// Read but not yet handed out.
+    /// Read but not yet delivered.
     waiting: VecDeque<FilteredEvent>,
     /// The last revision that was read.
     read: Revision,
@@ -78,7 +78,7 @@ impl History {
         let object = change.value.clone().and_then(|value| version((change.revision, value)));
         let previous = change.previous.clone().and_then(version);
         let event = Event::new(change.revision, object, previous);
-        // It never was in the log of the cache: whoever frames it takes the frame along.
+        // It was never in the log of the cache, so its frames do not count against the log's bound.
         event.leave_log();
         let seen = event.change_for(filter)?;
         Some(FilteredEvent { change: seen, event: Arc::new(event) })

@@ -1,8 +1,8 @@
 //! [`MergedCursors`]: several cursors, read as one in the order of revisions.
 //!
-//! Every cursor knows up to which revision it has looked, whether it found something or not. What all of them have looked at is complete,
-//! so that events up to the least of these revisions can be handed out in order; later ones wait in front of their cursor. A cursor
-//! is asked again once nothing of it waits, so that each holds no more than its part of one [`Portion`].
+//! Every cursor knows the revision up to which it has read, whether it found events or not. Events up to the lowest of these revisions
+//! are complete and can be delivered in order; later ones wait. A cursor is read again once none of its events wait, so that each holds
+//! no more than its part of one [`Portion`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ pub(crate) type SlotEvent = (WatchSlot, FilteredEvent);
 
 /// Several cursors, read as one in the order of revisions.
 ///
-/// Its invariant: nothing is handed out at a revision that some cursor has not looked past. So what a client has
-/// received is always the complete state up to a revision, over all kinds.
+/// Its invariant: no event is delivered at a revision that some cursor has not read past. So a client has always
+/// received the complete state up to a revision, over all kinds.
 #[derive(Debug)]
 pub(crate) struct MergedCursors {
     cache: Arc<Cache>,
@@ -63,7 +63,7 @@ impl MergedCursors {
     /// nothing.
     ///
     /// # Errors
-    /// The first cursor that cannot go on, and why. The others can, once it is removed.
+    /// The first cursor that cannot continue, and why. The others can, once it is removed.
     pub(crate) async fn next(
         &mut self,
         portion: Portion,
@@ -95,8 +95,7 @@ impl MergedCursors {
         }
     }
 
-    /// Takes account of what has happened without concerning anybody. Returns the position of all if nothing is waiting to be
-    /// handed out.
+    /// Advances past changes that match no cursor. Returns the common position if no event is waiting to be delivered.
     pub(crate) fn settle(&mut self) -> Option<Revision> {
         let mut position = self.tracks.is_empty().then(|| self.cache.position().get());
         for track in &mut self.tracks {
@@ -106,7 +105,7 @@ impl MergedCursors {
         position
     }
 
-    /// The events that can be handed out now; `None` if there is something to wait for.
+    /// The events that can be delivered now; `None` if it has to wait.
     async fn poll_events(
         &mut self,
         portion: Portion,

@@ -1,10 +1,10 @@
-//! The current state of everything, its recent history, and those who watch it.
+//! The watch cache: the current state of all resources, their recent events, and the watchers.
 //!
-//! One log, many cursors. The feeder follows the engine's log of changes, the one order of all writes, and
-//! keeps a [`Collection`] per kind: a [`Snapshot`] of its objects in a persistent map, and its recent [`Event`]s. Readers
-//! take snapshots without a lock. A watcher is a [`Cursor`]: a position and a [`View`] it shares with all watchers of
-//! the same filter. A cursor that falls behind what is in memory reads the engine's log instead; only when that has
-//! ended too is it told to start over. Nothing here waits for a watcher, and no watcher can hold up another.
+//! One log, many cursors. The feeder follows the engine's log of changes, the one order of all writes, and keeps a
+//! [`Collection`] per kind: a [`Snapshot`] of its objects in a persistent map, and its recent [`Event`]s. Readers take
+//! snapshots without a lock. A watcher is a [`Cursor`]: a position and a [`View`] it shares with all watchers of the same
+//! filter. A cursor that falls behind the events in memory reads the engine's log instead; only when that is compacted,
+//! too, does its watch end with 410. Nothing here waits for a watcher, and no watcher can delay another.
 //!
 //! The files in reading order: `object`, `snapshot`, `event`, `delta`, `conditions`, `filter`, `view`, `collection`, `feeder`, `cursor`,
 //! `merge`, `trees`.
@@ -87,12 +87,12 @@ use crate::CacheLimits;
 #[doc(alias = "WatchCache")]
 #[derive(Debug)]
 pub struct Cache {
-    /// The store that is followed, and asked for older history.
+    /// The store that is followed, and read for older history.
     engine: Arc<dyn Engine>,
     limits: CacheLimits,
     /// All collections by name. Replaced as a whole when one is added, so that lookups take no lock.
     collections: ArcSwap<Collections>,
-    /// Serialises those who add collections.
+    /// Serialises the creation of collections.
     adding: Mutex<()>,
     /// Advanced by the feeder after the states of a batch are published.
     position: Position,
@@ -100,7 +100,7 @@ pub struct Cache {
     pub(crate) pins: Pins,
     /// Bytes of protobuf and delta frames, which count against the bound on events.
     pub(crate) frames: LateFrames,
-    /// Trees of objects, for those who need more than bytes.
+    /// Parsed trees of recently used objects.
     pub(crate) trees: Arc<RecentTrees>,
     /// The keys whose values cannot be read.
     pub(crate) damage: Damage,
@@ -181,12 +181,12 @@ impl Cache {
         &self.limits
     }
 
-    /// A collection's state and the revision it stands for: all changes of the collection up to that revision are in
-    /// it, and no later one.
+    /// Returns a collection's state and its revision: all changes of the collection up to that revision are in it, and
+    /// no later one.
     #[must_use]
     pub fn read(&self, collection: &Collection) -> (Arc<Snapshot>, Revision) {
         // In this order: whatever the position covers is in the snapshot, because it is published first. The snapshot
-        // may already have more, and then it stands for its own newest change.
+        // may already have more, and then its revision is that of its own newest change.
         let position = self.position.get();
         let snapshot = collection.snapshot();
         let revision = position.max(snapshot.revision());
@@ -194,10 +194,10 @@ impl Cache {
     }
 
     /// Waits until every write that was acknowledged before the call is in the cache; false if that takes longer than
-    /// `patience`. It makes reads from the cache linearizable at the price of one question to the engine.
+    /// `patience`. It makes reads from the cache linearizable at the price of one request to the engine.
     ///
     /// # Errors
-    /// The engine cannot be asked for its current revision.
+    /// The engine's current revision cannot be read.
     pub async fn sync(&self, patience: Duration) -> Result<bool, Error> {
         let current = self.engine.current().await?;
         Ok(self.position.wait_for(current, patience).await)

@@ -26,8 +26,8 @@ pub struct Object {
     key: Arc<str>,
     /// The stored bytes, shared with the store where that keeps them in memory.
     value: Bytes,
-    /// The revision of the write: the resourceVersion, which is not in `value`. Zero for an object that is made up when it
-    /// is asked for; it has none.
+    /// The revision of the write: the resourceVersion, which is not in `value`. Zero for an object that is computed on
+    /// request.
     revision: Revision,
     /// Offset of `namespace/name`, or `name`, in the key.
     path: u16,
@@ -66,7 +66,7 @@ impl Object {
         })
     }
 
-    /// Looks for the values of the indexed fields, once: they are asked for with every change and at its undoing.
+    /// Finds the values of the indexed fields once: every change of an index needs them.
     #[must_use]
     pub(super) fn with_indexed(mut self, fields: &[IndexedField]) -> Self {
         let place = |field: &IndexedField| {

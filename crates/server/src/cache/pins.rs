@@ -36,7 +36,7 @@ struct Pin {
     remaining: VecDeque<(String, u64)>,
 }
 
-/// Pages of how many clients are remembered per snapshot.
+/// The number of clients whose page counts are kept per snapshot.
 const REMEMBERED_PAGES: usize = 64;
 
 impl Pins {
@@ -78,7 +78,7 @@ impl Pins {
         pins.iter().find(|pin| pin.is(collection, revision)).map(|pin| Arc::clone(&pin.snapshot))
     }
 
-    /// Remembers how many objects remain from a key on.
+    /// Stores how many objects remain from a key on.
     pub(crate) fn remember(&self, collection: &Collection, revision: Revision, from: &str, remaining: u64) {
         let mut pins = self.pins.lock();
         let Some(pin) = pins.iter_mut().find(|pin| pin.is(collection, revision)) else { return };
@@ -88,7 +88,7 @@ impl Pins {
         pin.remaining.push_back((from.to_owned(), remaining));
     }
 
-    /// The number of objects from a key on, if it was remembered.
+    /// The number of objects from a key on, if it was stored.
     pub(crate) fn remaining(&self, collection: &Collection, revision: Revision, from: &str) -> Option<u64> {
         let pins = self.pins.lock();
         let pin = pins.iter().find(|pin| pin.is(collection, revision))?;

@@ -1,9 +1,8 @@
 //! [`Position`]: the revision up to which the cache has applied every change, and waiting for it to advance.
 //!
-//! An atomic number with one writer, the feeder, and a notification for those who wait; most readers find it far
-//! enough and touch no lock. It advances after the states of all collections are published, so that a read that has
-//! waited for a revision finds it. Requests with `resourceVersion` wait here, bounded by
-//! `RequestLimits::version_wait`.
+//! An atomic number with one writer, the feeder, and a notification for waiters; most readers find it far enough and
+//! take no lock. It advances after the states of all collections are published, so that a read that has waited for a
+//! revision finds it. Requests with `resourceVersion` wait here, bounded by `RequestLimits::version_wait`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,7 +29,7 @@ impl Position {
         Revision(self.reached.load(Ordering::Acquire))
     }
 
-    /// Advances to a revision and wakes those who wait. A lower revision changes nothing.
+    /// Advances to a revision and wakes waiters. A lower revision changes nothing.
     pub(crate) fn advance(&self, to: Revision) {
         self.reached.fetch_max(to.0, Ordering::AcqRel);
         self.moved.notify_waiters();

@@ -63,8 +63,8 @@ impl Eq for ByKey {}
 /// Objects by the value of a field and the storage key.
 type FieldIndex = OrdMap<(Arc<str>, Arc<str>), Arc<Object>>;
 
-/// A field with an index of its own in each snapshot, so that a list or watch by an exact value (kubelets:
-/// `spec.nodeName`) reads only what matches.
+/// A field with an index in each snapshot, so that a list or watch by an exact value (kubelets: `spec.nodeName`) reads
+/// only what matches.
 #[doc(alias = "IndexerFuncs")]
 #[doc(alias = "TriggerPublisherFuncs")]
 #[derive(Clone, Debug)]
@@ -75,8 +75,8 @@ pub struct IndexedField {
     pub path: Arc<str>,
 }
 
-/// A range of keys, or of an index, that is walked in steps: it remembers where to continue, so that no iterator has
-/// to be held across an await.
+/// A range of keys, or of an index, that is walked in steps: it stores where to continue, so that no iterator has to be
+/// held across an await.
 #[derive(Clone, Debug)]
 pub struct Walk {
     next: Bound<Arc<str>>,
@@ -91,7 +91,8 @@ impl Snapshot {
         Self { indexes: vec![OrdMap::new(); indexes], ..Self::default() }
     }
 
-    /// The revision of the newest change in it. The state may stand for a later revision: see [`super::Cache::read`].
+    /// The revision of the newest change in it. The state may be valid for a later revision: see
+    /// [`super::Cache::read`].
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision

@@ -1,12 +1,12 @@
-//! [`RecentTrees`]: the trees of objects written or read lately.
+//! [`RecentTrees`]: the parsed trees of recently written or read objects.
 //!
-//! An object that was just written is the most likely to be looked at next: its writer gets it back in protobuf, watchers
-//! get it as an event, controllers and followers decide on it, and its status is written again. Others, such as the
-//! default ServiceAccount of a namespace, are read for every write of something else. Keeping their trees saves all of
-//! them from parsing the stored bytes.
+//! An object that was just written is the most likely to be read next: its writer gets it back in protobuf, watchers get
+//! it as an event, controllers and followers decide on it, and its status is written again. Others, such as the default
+//! ServiceAccount of a namespace, are read for every write of something else. Keeping their trees saves all of them from
+//! parsing the stored bytes.
 //!
-//! This is not where objects are looked up: whoever reads one has its bytes, and gets the tree of exactly these bytes; whoever
-//! writes one names the revision that it must have at least, and the engine has the last word.
+//! Objects are not looked up here: a reader has the bytes already and gets the tree of exactly these bytes; a writer states
+//! the minimum revision, and the engine checks the revision at the commit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -137,7 +137,7 @@ impl RecentTrees {
         Some(value)
     }
 
-    /// Keeps the tree of an object that is about to be written, for those who see the write before its writer does.
+    /// Keeps the tree of an object that is about to be written, for readers that see the write before its writer does.
     pub(crate) fn offer(&self, key: &Arc<str>, version: WrittenTree) {
         let weight = weight(&version);
         if weight > self.limit / 2 {
@@ -156,7 +156,7 @@ impl RecentTrees {
         drop(refused);
     }
 
-    /// Keeps the tree of an object that was written. Without a maker nobody writes from it.
+    /// Keeps the tree of an object that was written. Without a maker it is not used for writes.
     pub(crate) fn put(
         &self,
         key: &Arc<str>,
@@ -236,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// As large as something, so that each has an address of its own.
+    /// Not zero-sized, so that each has a distinct address.
     fn rules() -> Arc<dyn TreeMaker> {
         Arc::new(1_u8)
     }

@@ -75,7 +75,7 @@ pub struct View {
     changed: Notify,
     /// The number of watchers of the view; at zero the collection drops it.
     watchers: AtomicUsize,
-    /// Set when its watches are to end: the server stops, or the kind is gone.
+    /// Set when its watches are to end: the server stops, or the kind is no longer served.
     closed: AtomicBool,
     /// Set from the first event that its watchers have not been woken for until they are.
     to_wake: AtomicBool,
@@ -165,7 +165,7 @@ impl View {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends its watches: they return what is left and then end. It cannot be opened again.
+    /// Ends its watches: they return the remaining events and then end. It cannot be opened again.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.wake();

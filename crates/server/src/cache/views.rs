@@ -1,8 +1,8 @@
-//! [`Views`]: all views of one collection, found by what they can possibly see.
+//! [`Views`]: all views of one collection, indexed by the objects that their filters can match.
 //!
-//! Every node's agent watches the pods of its node. With thousands of such views a change must not be held against each
-//! of them, so a view is filed under the narrowest thing its filter fixes, and a change looks only under the things it
-//! touches.
+//! Every node's agent watches the pods of its node. With thousands of such views a change must not be matched with each
+//! of them, so a view is indexed by the narrowest value that its filter fixes (a field, a label, a name or a
+//! namespace), and a change is matched only with the views under its own values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -81,13 +81,13 @@ impl Views {
         self.by_identity.insert(identity, view);
     }
 
-    /// Removes a view. Another one with the same identity, opened meanwhile, stays.
+    /// Removes a view. Another one with the same identity that was opened since stays.
     pub(crate) fn remove(&mut self, view: &Arc<View>, fields: &[IndexedField]) {
         match place(view.filter(), fields) {
             ViewKey::Label(key, value) => self.remove_label(view, &key, value.as_deref()),
             place => take_from(&mut self.by_place, &place, view),
         }
-        // Another view may have taken the name meanwhile.
+        // Another view may have the same identity now.
         let identity = view.filter().identity();
         if self.by_identity.get(&identity).is_some_and(|other| Arc::ptr_eq(other, view)) {
             self.by_identity.remove(&identity);
@@ -134,7 +134,7 @@ impl Views {
         let mut at = |place: &ViewKey| {
             self.by_place.get(place).into_iter().flat_map(ViewSet::values).for_each(&mut visit);
         };
-        // What is left to look under, besides what everything is under.
+        // Without views of one namespace, name or field, the lookups below are skipped.
         if self.by_place.len() == usize::from(self.by_place.contains_key(&ViewKey::Everything)) {
             return;
         }

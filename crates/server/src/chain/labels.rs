@@ -15,7 +15,7 @@ use crate::request::info::{RequestInfo, RequestTarget, ResourceInfo, Verb};
 use crate::request::stream::StreamRequest;
 
 /// Paths beside the resources that are counted by name; the others are counted as one.
-const PATHS: [&str; 11] = [
+const PATHS: &[&str] = &[
     "/healthz",
     "/livez",
     "/readyz",
@@ -45,7 +45,7 @@ pub(crate) fn labels(request: &RequestInfo) -> Labels<'_> {
             scope: scope(info),
         },
         RequestTarget::Stream(_) | RequestTarget::NonResource => {
-            let path = PATHS.into_iter().find(|path| *path == request.http.path);
+            let path = PATHS.iter().copied().find(|path| *path == request.http.path);
             Labels { verb, subresource: path.unwrap_or_default().into(), ..Labels::default() }
         }
     }
@@ -76,7 +76,7 @@ fn verb(request: &RequestInfo) -> &'static str {
     }
 }
 
-/// Apply is a verb of its own in metrics, although it is a PATCH.
+/// Apply is a separate verb in metrics, although it is a PATCH.
 fn is_apply(request: &RequestInfo) -> bool {
     request.http.header(CONTENT_TYPE).is_some_and(|kind| kind.starts_with("application/apply-patch"))
 }

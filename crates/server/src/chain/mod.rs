@@ -1,8 +1,9 @@
-//! The handler chain: what happens to every request before and after its verb.
+//! The handler chain: the steps of every request before and after its verb.
 //!
 //! [`service`] authenticates, authorizes, limits and counts a request; [`route`] looks up the resource and calls the
 //! verb (`verbs/`) or the endpoint (`endpoints/`), or [`proxy`] forwards it to an extension API server. A panic of
-//! either is contained ([`panic_recovery`]), and answers that a client does not read are bounded ([`unread`]).
+//! either is contained ([`panic_recovery`]), and memory for responses that a client does not read is bounded
+//! ([`unread`]).
 
 mod labels;
 mod panic_recovery;

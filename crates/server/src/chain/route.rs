@@ -62,8 +62,8 @@ pub(crate) fn waits_for_body(request: &RequestInfo) -> bool {
     }
 }
 
-/// Health checks answer any method; other endpoints exist before the method is looked at, so that a POST to one is a
-/// 405 and to a stranger a 404.
+/// Health checks answer any method; other endpoints check the path before the method, so that a POST to one is a 405
+/// and to an unknown path a 404.
 async fn other(service: &Service, request: &Request) -> Result<Response, Status> {
     let path = request.path.trim_end_matches('/');
     if health::serves(path) {
@@ -180,7 +180,7 @@ fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Resp
         (false, Some(namespace), name) => !of_namespaces || name.as_ref() != Some(namespace),
         _ => false,
     };
-    // What is behind a proxy has paths of its own.
+    // The path after `proxy` is not interpreted.
     let proxied = info.subresource.as_deref() == Some("proxy");
     if wrong_scope || (info.too_deep && !proxied) {
         return Some(Err(Status::no_such_path()));

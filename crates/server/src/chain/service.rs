@@ -1,11 +1,11 @@
-//! [`Service`]: the handler chain: what happens to every request before and after its handler.
+//! [`Service`]: the handler chain, with the steps of every request before and after its handler.
 //!
 //! In order: read ([`crate::request::info`]), authenticate, impersonate, classify for API priority and fairness,
 //! authorize, take seats, route ([`super::route`]), count, report, audit. The order is kube-apiserver's and visible:
 //! an unauthenticated request gets 401 whatever it asks for, and seats are taken after authorization, so that
 //! forbidden requests cost none. Requests with a body take their seats after it was read.
 //!
-//! It is one function instead of nested filters, because later steps need what earlier ones found out
+//! It is one function instead of nested filters, because later steps need the results of earlier ones
 //! ([`RequestFacts`]). Everything after authorization is under the deadline of the request, except for watches and
 //! connections.
 
@@ -49,8 +49,8 @@ use crate::respond;
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// Facts about a request that its answer and its report need, known at different times.
-/// Filled on the way in, so that a request which fails early is still counted and audited with what is known.
+/// Facts about a request for its response, metrics and audit event. They become known one after the other, so that a
+/// request that fails early is still counted and audited with the known ones.
 #[derive(Debug, Default)]
 struct RequestFacts {
     user: Option<Arc<User>>,
@@ -257,8 +257,8 @@ impl Service {
             })
     }
 
-    /// True from the first signal on. `readyz` fails and connections close after their request, while requests under
-    /// way go on.
+    /// True from the first signal on. `readyz` fails and connections close after their request, while requests in
+    /// progress continue.
     pub(super) fn is_stopping(&self) -> bool {
         self.stop.is_cancelled()
     }
@@ -338,14 +338,14 @@ impl Handler for ServiceConnection {
     }
 }
 
-/// Returns true for a request about streams of many watches by somebody who is known: what the stream shows is authorized
-/// subscription by subscription. Others need the right to the path, so that strangers hold no connections.
+/// Returns true for a request about streams of many watches by an authenticated user: each subscription is authorized
+/// separately. Anonymous users need permission for the path, so that they cannot hold connections.
 fn conveys_no_rights(request: &RequestInfo, user: &User) -> bool {
     matches!(request.target, RequestTarget::Stream(_)) && user.is_in("system:authenticated")
 }
 
-/// Metric labels with the names of served resources only, for authenticated requests only: other names would let strangers
-/// create as many series as they like.
+/// Metric labels with the names of served resources only, for authenticated requests only: other names would let any
+/// client create series without bound.
 ///
 /// Every label value must come from a finite set, because each new combination is a series that is kept for ever.
 fn served_labels(request: &RequestInfo, code: StatusCode) -> Labels<'_> {

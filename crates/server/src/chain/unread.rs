@@ -1,10 +1,11 @@
-//! [`UnreadAnswers`]: the memory that answers may take until their clients have read them.
+//! [`UnreadAnswers`]: the bound on memory for responses that clients have not read yet.
 //!
-//! An answer is held until it is written, and a client decides when that is: one HTTP/2 connection can ask a thousand times for
-//! an object of a megabyte and read nothing. So what a user has not read is counted, and further requests of a user who has left too much
-//! unread wait until some of it is gone: it is read, or given up after [`crate::http::body::STALL`]. Others do not notice.
+//! A response is held until it is written, which depends on the client: one HTTP/2 connection can request an object of a
+//! megabyte a thousand times and read nothing. So the unread bytes of each user are counted, and further requests of a user
+//! with too many unread bytes wait until some are read, or given up after [`crate::http::body::STALL`]. Other users are not
+//! affected.
 //!
-//! The size of an answer is known only when it is there. Those that are being made at the same time may exceed the bound together; seats
+//! The size of a response is known only once it is made. Responses that are made at the same time may exceed the bound together; seats
 //! bound their number.
 
 use std::sync::Arc;
@@ -79,7 +80,7 @@ impl UnreadAnswers {
         Self { share, piece, shares: UserShares::new(Arc::default) }
     }
 
-    /// Waits until the user has read enough of what it asked for before.
+    /// Waits until the user has read enough of its earlier responses.
     pub(crate) async fn wait(&self, user: &str) {
         let Some(share) = self.shares.of(user) else { return };
         if share.unread.load(Ordering::Acquire) <= self.share {

@@ -1,7 +1,7 @@
 //! The files of the web console under `/console/`.
 //!
-//! They are the same for everybody and tell nothing about the server, so they need no credentials; the page asks for a
-//! token and then uses the API like any other client. The files themselves are in the crate `listwatch-console`.
+//! They are static and contain nothing about the server, so they need no credentials; the page asks for a token and
+//! then uses the API like any other client. The files themselves are in the crate `listwatch-console`.
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, LOCATION, REFERRER_POLICY};

@@ -1,8 +1,8 @@
 //! Debug pages under `/debug/listwatch`: every open watch, every collection of the watch cache, recent errors.
 //!
 //! JSON for people and for `listwatch top`; the same authorization as other non-resource URLs applies, so only users
-//! with that permission see other users' watches. The pages compute their content when asked and hold no state.
-//! Counters for monitoring belong into [`super::metrics`].
+//! with that permission see other users' watches. The pages are computed on request and hold no state. Counters for
+//! monitoring belong in [`super::metrics`].
 
 use http::StatusCode;
 use listwatch_wire::json;

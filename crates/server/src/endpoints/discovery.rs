@@ -123,7 +123,7 @@ struct GroupVersionForDiscovery {
 #[serde(rename_all = "camelCase")]
 struct ApiResourceList {
     kind: &'static str,
-    /// The core group's list does not have it, and clients know it that way.
+    /// Absent in the core group's list, as in kube-apiserver.
     #[serde(skip_serializing_if = "Option::is_none")]
     api_version: Option<&'static str>,
     group_version: String,
@@ -153,13 +153,13 @@ struct ApiResource {
     storage_version_hash: Option<String>,
 }
 
-/// Tells whether objects are still stored in the version they were, without saying which that is.
+/// A hash of the storage version, by which clients notice that it changed.
 fn storage_version_hash((group, version): &(Arc<str>, Arc<str>), kind: &str) -> String {
     let hash = Sha256::digest(format!("{group}/{version}/{kind}"));
     STANDARD.encode(hash.get(..8).unwrap_or_default())
 }
 
-/// All paths that can be asked for, in order.
+/// All paths that are served, in order.
 fn paths(api: &Api, known: Known<'_>) -> Vec<String> {
     let own = [
         openid::CONFIGURATION,

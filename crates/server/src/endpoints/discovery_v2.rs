@@ -174,7 +174,7 @@ fn remote_entry(remote: &ExtensionServer, resource: &Value, listed: &[Value]) ->
     }
 }
 
-/// A resource as it stands in the document.
+/// The entry of a resource in the document.
 fn entry(resource: &Resource) -> ApiResourceDiscovery {
     ApiResourceDiscovery {
         resource: Arc::clone(&resource.plural),
@@ -188,7 +188,7 @@ fn entry(resource: &Resource) -> ApiResourceDiscovery {
     }
 }
 
-/// Without a version of its own, a subresource is of the kind of its resource.
+/// A subresource without a version has the kind of its resource.
 fn sub_entry(resource: &Resource, sub: &SubresourceInfo) -> SubEntry {
     let (group, version, kind) = (Arc::clone(&sub.group), Arc::clone(&sub.version), Arc::clone(&sub.kind));
     let response_kind =

@@ -1,4 +1,4 @@
-//! `/listwatch/v1`: what this server offers beyond Kubernetes, for clients that can make use of it.
+//! `/listwatch/v1`: the list of features beyond Kubernetes, for clients that can use them.
 //!
 //! Clients ask before they use a feature and fall back to plain Kubernetes if it is missing, so one is added here
 //! when clients may rely on it and not before. Resources and verbs are not listed: discovery ([`super::discovery`])

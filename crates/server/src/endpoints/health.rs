@@ -78,7 +78,7 @@ pub(crate) fn paths(api: &Api) -> Vec<String> {
     ENDPOINTS.iter().flat_map(of).collect()
 }
 
-/// Answers `/metrics/slis`: the result of every check, for those who count how long the server has been well.
+/// Answers `/metrics/slis`: the result of every check, for availability monitoring.
 pub(crate) fn indicators(api: &Api, stopping: bool) -> Response {
     let (mut text, name) = (String::new(), "kubernetes_healthcheck");
     family(&mut text, name, "gauge", "The result of a single health check: 1 if it passes.");
@@ -107,7 +107,7 @@ pub(crate) fn answer(api: &Api, stopping: bool, request: &Request) -> Response {
 fn checks(api: &Api, stopping: bool, endpoint: &str) -> Vec<HealthCheck> {
     let store = match api.engine.health() {
         Health::Ready => None,
-        // Reads go on, and a restart would not give the disk more room: alive, but not ready for work.
+        // Reads continue, and a restart would not free disk space: alive, but not ready.
         Health::ReadOnly(why) | Health::Damaged(why) => (endpoint == "readyz").then_some(why),
         Health::Unavailable(why) => Some(why),
     };
@@ -154,8 +154,7 @@ fn single(checks: &[HealthCheck], name: &str) -> Response {
     }
 }
 
-/// Every check of the endpoint, as a list if `verbose` is asked for or one fails. A check that is excluded counts as
-/// passed.
+/// Every check of the endpoint, as a list if `verbose` is set or one fails. A check that is excluded counts as passed.
 fn all(checks: &[HealthCheck], endpoint: &str, request: &Request) -> Response {
     let query = &request.query;
     let excluded: Vec<&str> = query.all("exclude").collect();

@@ -52,7 +52,7 @@ pub(crate) async fn answer(api: &Arc<Api>, request: &Request, path: &str) -> Opt
     Some(response)
 }
 
-/// Tells caches that the document of everything comes in two types, and compressed.
+/// Sets `Vary`, because the v2 document has two media types and may be compressed.
 fn varies(headers: &mut HeaderMap) {
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     headers.append(VARY, HeaderValue::from_static("Accept"));
@@ -75,8 +75,8 @@ pub(super) fn accepted(request: &Request, offered: &[&'static str]) -> Option<&'
 
 /// The v2 document.
 ///
-/// Several megabytes and the most expensive document there is, so requests that come at the same time share one
-/// (`api.documents`), which is forgotten soon afterwards.
+/// Several megabytes and the most expensive document there is, so concurrent requests share one (`api.documents`),
+/// which is dropped soon afterwards.
 async fn everything(api: Arc<Api>, request: &Request) -> Option<Response> {
     let Some(ty) = accepted(request, &[JSON, PROTOBUF, PROTOBUF_OLD]) else {
         return Some(respond::empty(StatusCode::NOT_ACCEPTABLE));
@@ -147,7 +147,7 @@ fn tagged(mut response: Response, hash: &str) -> Option<Response> {
     Some(response)
 }
 
-/// The index of v3: a URL with the hash of each document. Hashes of groups that are gone are dropped here.
+/// The index of v3: a URL with the hash of each document. Hashes of groups that are no longer served are dropped here.
 ///
 /// Custom documents are hashed here and not written out: the hash of each is kept until its definitions change.
 fn index(api: &Api) -> Vec<u8> {

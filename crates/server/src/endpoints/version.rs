@@ -92,7 +92,7 @@ fn git_version() -> String {
     format!("v1.{MINOR}.0+listwatch-{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// System and architecture under the names that clients know.
+/// Operating system and architecture under Go's names.
 fn platform() -> String {
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -16,7 +16,7 @@ pub(super) const EXEMPT: &str = "exempt";
 pub(super) const CATCH_ALL: &str = "catch-all";
 
 /// The levels of the components of a cluster, in kube-apiserver's suggested configuration: nodes, controllers, the scheduler and
-/// their leases. Their schemas name users and groups that nobody else has.
+/// their leases. Their schemas name users and groups of these components only.
 const COMPONENTS: [&str; 4] = ["system", "node-high", "leader-election", "workload-high"];
 
 /// Name and uid; the uid is in a response header of every request.
@@ -94,8 +94,8 @@ impl PriorityLevel {
         self.spec.kind == "Exempt"
     }
 
-    /// Returns true if users of the level have a share of the processors while others are there. The components of the cluster may
-    /// use all of them: everybody waits for what they do.
+    /// Returns true if users of the level have a share of the CPU time while others are active. The components of the cluster may
+    /// use all of it, because all users depend on them.
     pub(super) fn is_paced(&self) -> bool {
         !self.is_exempt() && !COMPONENTS.contains(&self.metadata.name.as_str())
     }

@@ -1,4 +1,4 @@
-//! [`Fairness`]: where requests get their seats, or wait for them.
+//! [`Fairness`]: gives requests their seats, or makes them wait.
 //!
 //! The configuration is compiled from the objects in the cache when those have changed; classification then reads it
 //! without a lock. A level keeps its queues, and the requests in them, as long as its queue settings stay the same;
@@ -41,7 +41,7 @@ const TURNS_PER_PROCESSOR: usize = 2;
 /// The `Retry-After` of a 429, in seconds.
 const RETRY_AFTER: u32 = 1;
 
-/// The seats of the server and who gets them.
+/// The seats of the server and their assignment to requests.
 #[doc(alias = "APF")]
 #[doc(alias = "configController")]
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct Fairness {
     pub(crate) pieces: Arc<Turns>,
     /// The processor time of users.
     pub(crate) pacing: Arc<Pacing>,
-    /// Hashes user names with a random key, so that nobody can choose to share the turns of another user.
+    /// Hashes user names with a random key, so that no user can choose a name that shares the turns of another.
     keys: foldhash::fast::RandomState,
     /// Held while the configuration is compiled and while seats are dealt out.
     changing: Mutex<()>,
@@ -147,11 +147,11 @@ impl Fairness {
     }
 
     /// Returns the flow of a request: that of the first FlowSchema by precedence that matches. Never fails: the
-    /// mandatory schemas match everybody.
+    /// mandatory schemas match every user.
     pub(crate) fn classify(&self, user: &User, request: &Attributes<'_>) -> Flow {
         let compiled = self.compiled();
         let taken = compiled.schemas.iter().find(|schema| schema.schema.takes(user, request));
-        // The last one is for everybody; only a user in no group at all is not named by it.
+        // The last one matches all users; only a user without any group does not match it.
         let Some(found) = taken.or(compiled.schemas.last()) else { return Flow::unlimited() };
         let exempt = found.level.config.is_exempt();
         Flow {
@@ -262,7 +262,8 @@ impl Fairness {
     }
 }
 
-/// The schemas that hold behind all others without any object, so that a server whose objects were deleted can be mended.
+/// The schemas that hold behind all others without any object, so that a server whose objects were deleted can be
+/// repaired.
 fn standing() -> Vec<FlowSchema> {
     let mandatory = super::bootstrap::flow_schemas();
     let mandatory = mandatory.iter().filter_map(|object| object.to_type::<FlowSchema>().ok());
@@ -271,7 +272,7 @@ fn standing() -> Vec<FlowSchema> {
     for schema in &mut standing {
         schema.spec.matching_precedence = i32::MAX;
     }
-    // Administrators first: the other one takes everybody.
+    // `exempt` first, because `catch-all` matches all users.
     standing.sort_by_key(|schema| schema.metadata.name != EXEMPT);
     if let Some(first) = standing.first_mut() {
         first.spec.matching_precedence -= 1;
@@ -355,7 +356,7 @@ impl PriorityLevelState {
     }
 }
 
-/// Wakes the requests whose turn has come. One that was dropped meanwhile frees its seats when its wait is dropped.
+/// Wakes the requests whose turn has come. One that was dropped since frees its seats when its wait is dropped.
 fn call(turns: Vec<(oneshot::Sender<()>, SeatPlace)>) {
     for (waiting, _) in turns {
         let _ = waiting.send(());
@@ -389,7 +390,7 @@ impl Flow {
         }
     }
 
-    /// Waits for the user's share of the processors and for a turn, and takes seats, waiting for them if need be.
+    /// Waits for the user's share of CPU time and for a turn, then takes seats, waiting for them if needed.
     ///
     /// # Errors
     /// 429 if there is no room, or none in time.

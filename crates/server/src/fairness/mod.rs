@@ -1,11 +1,11 @@
-//! API priority and fairness: who waits for whom when there is more to do than can be done at once.
+//! API priority and fairness: the order in which requests are served when the server is overloaded.
 //!
-//! Every request belongs to a flow: the first FlowSchema that [`classify`] finds for it, and who or what
-//! distinguishes it there. A schema belongs to a priority level, and levels do not get in each other's way: each has
-//! its seats ([`shares`]), lends those it does not need, and lets its flows take turns in [`queues`] (fair queuing
-//! over shuffle-sharded queues). Large lists take several seats ([`width`]). Before all that users take [`turns`]:
-//! most requests are over before a seat of theirs is seen by anybody; and one user does not use all of the processors while others
-//! are there ([`pacing`]). [`gate`] is the edge where requests wait.
+//! Every request belongs to a flow: the first FlowSchema that matches it ([`classify`]), and its flow distinguisher. A
+//! schema belongs to a priority level, and levels are isolated from each other: each has its seats ([`shares`]), lends
+//! those it does not need, and serves its flows by fair queuing over shuffle-sharded queues ([`queues`]). Large lists
+//! take several seats ([`width`]). Before that, users take [`turns`], because most requests end so quickly that seats
+//! alone do not order them, and one user cannot use all CPU time while others are active ([`pacing`]). Requests wait in
+//! [`gate`].
 //!
 //! Names, numbers and objects are those of kube-apiserver ([`bootstrap`]). All but the gate is pure, with time passed in. It is
 //! not a rate limit per client, and watches are not limited once they run.

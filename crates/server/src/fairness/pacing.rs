@@ -1,17 +1,17 @@
-//! [`Pacing`]: the processor time that one user may use while others are there.
+//! [`Pacing`]: the share of CPU time that one user may use while others are active.
 //!
-//! [`super::turns`] gives everybody a turn. But a user with two hundred connections in a closed loop keeps all processors busy
-//! with its own turns, and those of its clients if they run on the same machine: whoever else wakes up then waits for the time
-//! slices of the system, which are milliseconds. So while somebody else has been there in the last moment, a user has a share of
-//! the processors, and what goes beyond it waits for some milliseconds. Its clients wait for their answers meanwhile, and the
-//! processors are free when somebody else has something to do. Nobody is refused. A user who is alone is neither measured nor
-//! delayed.
+//! [`super::turns`] makes users take turns. But a user with two hundred connections in a closed loop keeps all processors busy
+//! between the turns of others, on the clients' side too if they run on the same machine: another user's request then waits
+//! for the kernel's time slices, which are milliseconds long. So while another user has been active recently, each user has a
+//! share of the CPU time, and requests beyond it wait for some milliseconds. The clients of that user wait for their responses
+//! in that time, and the processors are free for other users. No request is rejected. A user without competition is neither
+//! measured nor delayed.
 //!
 //! The time of the threads that work for the connections of a user is counted ([`crate::http::metered`]), encryption and system
 //! calls included, and that of the threads that work on large objects. The components of a cluster are not paced
-//! ([`super::config`] has their levels): everybody waits for them.
+//! ([`super::config`] has their levels), because all users depend on them.
 //!
-//! [`Paces`] is the state machine; [`Pacing`] lets requests wait for what it decides.
+//! [`Paces`] is the state machine; [`Pacing`] makes requests wait accordingly.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use tokio::time::Instant;
 /// The time after which a user counts as alone when no request of another one has come.
 const ALONE: Duration = Duration::from_secs(1);
 
-/// The time between two looks at those who wait: what a user may use in it is worked on at once, and is the longest that others
-/// wait for it. It is the precision of the runtime's clock.
+/// The interval at which waiting requests are released: a user's share of it runs at once, and is the longest that others wait
+/// for it. It is the precision of the runtime's clock.
 const TICK: Duration = Duration::from_millis(1);
 
 /// The time that a user may be ahead of its share before its requests wait, so that few requests, however close together, never do.
@@ -35,8 +35,8 @@ const AHEAD: Duration = Duration::from_millis(2);
 /// The users that are counted at a time, about 100 bytes each. Further ones are not paced.
 const MAX_USERS: usize = 4096;
 
-/// The time between two looks for users whose shares are even, when there is no room for another one: each costs as much as there are
-/// users.
+/// The least time between two searches for users without debt when there is no room for another one: each search is linear in the
+/// number of users.
 const SWEEP: Duration = Duration::from_millis(10);
 
 /// The requests that an estimate of their cost is made from, and its weight among the estimates before it.
@@ -58,7 +58,7 @@ struct UserPace<T> {
     measured: f64,
     begun: f64,
     waiting: VecDeque<T>,
-    /// Waiting requests whose clients have gone.
+    /// Waiting requests whose clients have disconnected.
     gone: usize,
 }
 
@@ -101,7 +101,7 @@ impl<T> UserPace<T> {
     }
 }
 
-/// The shares of users and those who wait for theirs.
+/// The shares of users and the requests that wait.
 #[derive(Debug)]
 struct Paces<T> {
     /// Seconds of processor time per second that are the share of a user.
@@ -132,7 +132,8 @@ impl<T> Paces<T> {
         now < self.shared_until
     }
 
-    /// Notes a request, and returns true if it may go on at once. `paced` is `None` for the next piece of an answer.
+    /// Records a request, and returns true if it may continue at once. `paced` is `None` for the next piece of an
+    /// answer.
     fn enter(&mut self, user: u64, paced: Option<bool>, now: Instant) -> bool {
         if self.last.replace(user).is_some_and(|last| last != user) {
             self.shared_until = now + ALONE;
@@ -162,7 +163,7 @@ impl<T> Paces<T> {
         pace.waiting.push_back(waiting);
     }
 
-    /// Notes that a waiting request has gone. All that have are removed once they are the majority.
+    /// Records that a waiting request was dropped. Dropped requests are removed once they are the majority.
     fn leave(&mut self, user: u64, is_gone: impl Fn(&T) -> bool) {
         let Some(pace) = self.users.get_mut(&user) else { return };
         pace.gone += 1;
@@ -183,8 +184,8 @@ impl<T> Paces<T> {
         }
     }
 
-    /// Returns the requests that may go on now: of each user what its share of one tick allows, and all if nobody else is there
-    /// any more.
+    /// Returns the requests that may continue now: of each user as its share of one tick allows, and all if no other user is
+    /// active any more.
     fn release(&mut self, now: Instant) -> Vec<T> {
         let (alone, tick) = (!self.is_shared(now), self.rate * TICK.as_secs_f64());
         let mut released = Vec::new();
@@ -216,7 +217,7 @@ impl<T> Paces<T> {
         Some(self.users.entry(user).or_insert_with(|| UserPace::new(now)))
     }
 
-    /// Forgets the users whose shares are even, unless that was done a moment ago.
+    /// Removes the users without debt, unless that was done recently.
     fn sweep(&mut self, now: Instant) {
         if now < self.next_sweep {
             return;
@@ -242,7 +243,7 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
-    /// Gives each user this part of so many processors; from 100 percent on nobody is paced.
+    /// Gives each user this part of the CPU time of so many processors; from 100 percent on no user is paced.
     pub(crate) fn new(percent: u32, processors: usize) -> Self {
         let rate = f64::from(percent) / 100.0 * processors as f64;
         let paces = (percent < 100).then(|| Mutex::new(Paces::new(rate, Instant::now())));
@@ -265,7 +266,7 @@ impl Pacing {
     /// `None` for the next piece of an answer, which is treated as the last request of its user was.
     pub(crate) async fn enter(&self, user: u64, paced: Option<bool>) -> Option<Duration> {
         let paces = self.paces.as_ref()?;
-        // Whoever is alone takes no lock.
+        // Without competition no lock is taken.
         if !self.is_shared() && self.last.load(Ordering::Relaxed) == user {
             return None;
         }
@@ -299,7 +300,7 @@ impl Pacing {
                 tokio::time::sleep(TICK).await;
                 let released = paces.lock().release(Instant::now());
                 for waiting in released {
-                    // Whoever has gone meanwhile leaves its share unused.
+                    // The share of a dropped request stays unused.
                     let _ = waiting.send(());
                 }
             }
@@ -307,7 +308,7 @@ impl Pacing {
     }
 }
 
-/// A request that waits. Dropped before it may go on, it leaves its place.
+/// A waiting request. Dropping it removes it from the queue.
 struct HeldRequest<'a> {
     paces: &'a Mutex<Paces<oneshot::Sender<()>>>,
     user: u64,
@@ -323,113 +324,4 @@ impl Drop for HeldRequest<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Half of one processor.
-    const RATE: f64 = 0.5;
-    const MS: Duration = Duration::from_millis(1);
-
-    /// A user whose requests take 100 µs each and come as fast as they are answered, for so long beside another one.
-    fn flood(paces: &mut Paces<u32>, from: Instant, time: Duration) -> u32 {
-        let (mut now, mut answered) = (from, 0);
-        paces.enter(2, Some(true), now);
-        while now < from + time {
-            for _ in 0..20 {
-                match paces.enter(1, Some(true), now) {
-                    true => {
-                        answered += 1;
-                        paces.charge(1, Duration::from_micros(100), now);
-                    }
-                    false => paces.wait(1, 0),
-                }
-            }
-            now += MS;
-            assert!(paces.enter(2, Some(true), now), "the other one never waits");
-            for _ in paces.release(now) {
-                answered += 1;
-                paces.charge(1, Duration::from_micros(100), now);
-            }
-        }
-        answered
-    }
-
-    #[test]
-    fn a_flood_has_its_share_and_the_other_user_never_waits() {
-        let now = Instant::now();
-        let answered = flood(&mut Paces::new(RATE, now), now, Duration::from_secs(1));
-        // Half a second of a second, and what it may be ahead.
-        assert!((4500..5300).contains(&answered), "{answered} requests of 100 µs");
-    }
-
-    #[test]
-    fn whoever_is_alone_has_all_there_is() {
-        let now = Instant::now();
-        let mut paces = Paces::new(RATE, now);
-        for _ in 0..1000 {
-            assert!(paces.enter(1, Some(true), now));
-            paces.charge(1, MS, now);
-        }
-        assert!(paces.users.is_empty(), "nothing is counted");
-        assert!(paces.enter(2, Some(true), now) && paces.enter(1, Some(true), now));
-        paces.charge(1, 100 * MS, now);
-        assert!(!paces.enter(1, Some(true), now));
-        paces.wait(1, "a");
-        paces.wait(1, "b");
-        assert!(paces.release(now + MS).is_empty());
-        assert_eq!(paces.release(now + ALONE), ["a", "b"], "the other one has been quiet for long enough");
-        assert!(paces.enter(1, Some(true), now + ALONE) && paces.users.is_empty());
-    }
-
-    #[test]
-    fn components_of_the_cluster_do_not_wait() {
-        let now = Instant::now();
-        let mut paces = Paces::<()>::new(RATE, now);
-        assert!(paces.enter(2, Some(true), now) && paces.enter(1, Some(false), now));
-        paces.charge(1, 100 * MS, now);
-        assert!(
-            paces.enter(1, Some(false), now) && paces.enter(1, None, now),
-            "nor do pieces of their answers"
-        );
-        assert!(!paces.enter(1, Some(true), now), "their requests of another level do");
-    }
-
-    #[test]
-    fn users_and_requests_that_have_gone_are_forgotten() {
-        let now = Instant::now();
-        let mut paces = Paces::new(RATE, now);
-        for user in 0..10 * MAX_USERS as u64 {
-            paces.enter(user, Some(true), now);
-            paces.charge(user, Duration::from_nanos(1), now);
-            assert!(paces.users.len() <= MAX_USERS);
-        }
-        let later = now + SWEEP;
-        assert!(paces.enter(u64::MAX, Some(true), later) && paces.users.len() < 10, "their shares are even");
-        paces.charge(u64::MAX, 100 * MS, later);
-        assert!(!paces.enter(u64::MAX, Some(true), later));
-        (0..100).for_each(|n| paces.wait(u64::MAX, n));
-        (0..99).for_each(|_| paces.leave(u64::MAX, |n| *n != 7));
-        assert_eq!(paces.users[&u64::MAX].waiting, [7]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_request_beyond_the_share_waits_until_the_share_has_caught_up() {
-        let pacing = Arc::new(Pacing::new(50, 1));
-        let run = tokio::spawn(Arc::clone(&pacing).run());
-        assert_eq!(pacing.enter(2, Some(true)).await, None);
-        assert_eq!(pacing.enter(1, Some(true)).await, None);
-        assert!(pacing.is_shared());
-        pacing.charge(1, 20 * MS);
-        let (waited, other) = tokio::join!(pacing.enter(1, Some(true)), pacing.enter(2, Some(true)));
-        assert!((38 * MS..42 * MS).contains(&waited.unwrap()), "{waited:?} for 20 ms at a half");
-        assert_eq!(other, None);
-        pacing.charge(1, 20 * MS);
-        let gone = tokio::time::timeout(MS, pacing.enter(1, Some(true))).await;
-        assert!(gone.is_err());
-        assert!(pacing.paces.as_ref().unwrap().lock().users[&1].waiting.is_empty(), "it has left its place");
-        tokio::time::sleep(ALONE).await;
-        assert_eq!(pacing.enter(1, Some(true)).await, None);
-        assert!(!pacing.is_shared(), "nobody else is there");
-        run.abort();
-    }
-}
+mod tests;

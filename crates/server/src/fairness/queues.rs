@@ -1,9 +1,9 @@
 //! [`Queues`]: the seats of one priority level, and the flows that take turns in them.
 //!
 //! Fair queuing: the level has a virtual time that runs as fast as each busy queue is served, and each queue knows the
-//! virtual time at which its next request would start if all had been served equally. The queue whose request would be
-//! done first comes next. How long a request takes is known only afterwards; it is guessed, and the guess set right when it
-//! is over. Pure: time is passed in, and whoever waits is an opaque token.
+//! virtual time at which its next request would start if all had been served equally. The queue whose request would be done
+//! first comes next. The duration of a request is known only afterwards; it is estimated, and the estimate is corrected
+//! when the request ends. Pure: time is passed in, and a waiting request is an opaque token.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -145,7 +145,7 @@ impl<T> Queues<T> {
         self.limit
     }
 
-    /// A request that wants some seats. More than the level has are given as what it has.
+    /// Adds a request for some seats. If it needs more than the level has, it gets all of them.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
@@ -182,7 +182,7 @@ impl<T> Queues<T> {
         Arrival::Waits(place, id)
     }
 
-    /// A request is over; those whose turn has come.
+    /// Ends a request; returns those whose turn has come.
     pub(super) fn leave(&mut self, now: Instant, place: SeatPlace, took: Duration) -> Vec<(T, SeatPlace)> {
         self.advance(now);
         let seats = f64::from(place.seats);
@@ -211,7 +211,7 @@ impl<T> Queues<T> {
         true
     }
 
-    /// The level has another number of seats; those whose turn has come.
+    /// Changes the number of seats; returns those whose turn has come.
     pub(super) fn set_limit(&mut self, now: Instant, limit: u32) -> Vec<(T, SeatPlace)> {
         self.advance(now);
         self.limit = limit;
@@ -288,7 +288,7 @@ impl<T> Queues<T> {
             self.waiting_seats -= first.seats.min(self.waiting_seats);
             self.begin(place);
             if let Some(chosen) = self.queues.get_mut(queue) {
-                // The queue was served all the time: it does not start anew.
+                // The queue was served all the time: it does not start over.
                 chosen.next_start = start + GUESS * f64::from(first.seats);
             }
             self.robin = queue + 1;
@@ -333,7 +333,7 @@ impl DemandMeter {
         self.high = self.high.max(demand);
     }
 
-    /// Returns the demand since the last call and begins anew. Average and deviation are weighted by time.
+    /// Returns the demand since the last call and starts over. Average and deviation are weighted by time.
     fn take(&mut self, now: f64) -> Demand {
         let seconds = self.seconds.max(f64::MIN_POSITIVE);
         let average = self.sum / seconds;

@@ -7,8 +7,8 @@
 
 use super::queues::Demand;
 
-/// The decay of the smoothed demand of a level; kube-apiserver's. At one adjustment in ten seconds half of it is forgotten after
-/// five minutes.
+/// The decay of the smoothed demand of a level; kube-apiserver's. At one adjustment in ten seconds its half-life is five
+/// minutes.
 const MEMORY: f64 = 0.977;
 
 /// The shares in the configuration of a level.

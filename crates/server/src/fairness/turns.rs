@@ -1,13 +1,13 @@
-//! [`Turns`]: the order in which requests of different users are worked on.
+//! [`Turns`]: round-robin between the requests of different users.
 //!
-//! Seats bound how many requests are under way. Most are answered in one go, without ever waiting for anything, so
-//! that they hold no seat by the time the next one comes: then the run queue of the async workers decides who is
-//! next, and there a user with two hundred connections has two hundred places. So a request whose user already had
-//! some in the present round waits for its turn here. Rounds follow each other as fast as the workers get through
-//! what is ready to run; in each, users have their turns one after the other. Nobody is refused, and a user who is
-//! alone takes no turns, because each costs a wake-up.
+//! Seats bound how many requests are in progress. Most are served in one poll, without waiting, so that they hold no
+//! seat by the time the next one arrives: then the run queue of the async workers decides the order, and there a user
+//! with two hundred connections has two hundred entries. So a request whose user was already served in the present
+//! round waits here for the next one. Rounds follow each other as fast as the workers process what is ready to run; in
+//! each, users are served one after the other. No request is rejected, and a user without competition takes no turns,
+//! because each costs a wake-up.
 //!
-//! [`Order`] is the state machine; [`Turns`] hands out what it decides.
+//! [`Order`] is the state machine; [`Turns`] wakes requests accordingly.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -29,9 +29,9 @@ const ALONE: Duration = Duration::from_secs(1);
 /// The work that turns are for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum TurnWork {
-    /// Requests, which take microseconds: a round ends by itself, and a user who is alone takes no turns.
+    /// Requests, which take microseconds: a round ends by itself, and a user without competition takes no turns.
     Requests,
-    /// Pieces of about a millisecond: a round ends when the workers have got through what is ready, and everybody takes turns.
+    /// Pieces of about a millisecond: a round ends when the workers have processed what is ready, and all users take turns.
     Pieces,
 }
 
@@ -65,7 +65,7 @@ impl<T> Order<T> {
         }
     }
 
-    /// Returns true if a request may go on at once.
+    /// Returns true if a request may continue at once.
     fn enter(&mut self, user: u64, now: Instant) -> bool {
         if self.last.replace(user).is_some_and(|last| last != user) {
             self.shared_until = now + ALONE;
@@ -95,7 +95,8 @@ impl<T> Order<T> {
         queue.push_back(waiting);
     }
 
-    /// Begins the next round and returns those whose turn has come: of each user one, as long as there are turns.
+    /// Begins the next round and returns the requests whose turn has come: one of each user, as long as there are
+    /// turns.
     fn next_round(&mut self, now: Instant) -> Vec<T> {
         (self.taken, self.since) = (0, now);
         let mut called = Vec::with_capacity(self.turns);
@@ -134,7 +135,8 @@ impl Turns {
     }
 
     /// Rounds for work that takes about a millisecond, such as a piece of a list or of the state that a watch begins with.
-    /// A user who is alone takes turns as well, because health checks and the next user would wait for all of it.
+    /// A user without competition takes turns as well, because health checks and the next user would wait for all of its
+    /// work.
     pub(crate) fn of_pieces(turns: usize) -> Self {
         Self::new(turns, TurnWork::Pieces)
     }
@@ -160,11 +162,11 @@ impl Turns {
             turn
         };
         self.begun.notify_one();
-        // It cannot fail while the rounds go on; and if they end, so does the server.
+        // It cannot fail while the rounds run; they end with the server.
         let _ = turn.await;
     }
 
-    /// Begins rounds for as long as anybody waits, for ever.
+    /// Begins rounds while requests wait. Never returns.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             self.begun.notified().await;
@@ -173,7 +175,7 @@ impl Turns {
                 tokio::task::yield_now().await;
                 let called = self.order.lock().next_round(Instant::now());
                 for waiting in called {
-                    // Whoever has gone meanwhile leaves its turn unused.
+                    // The turn of a dropped request stays unused.
                     let _ = waiting.send(());
                 }
             }
@@ -190,7 +192,7 @@ pub(crate) struct UserTurns {
 }
 
 impl UserTurns {
-    /// Turns that nobody else takes.
+    /// Turns of a single user, without waiting.
     #[cfg(test)]
     pub(crate) fn unlimited() -> Self {
         Self { turns: Arc::new(Turns::new(1000, TurnWork::Pieces)), pacing: None, user: 0 }
@@ -271,7 +273,7 @@ mod tests {
         assert!(order.enter(1, now));
     }
 
-    /// The run queue is the same for all: whoever comes next finds a round before it, not the work of a thousand streams.
+    /// The run queue is shared: the next request waits for one round, not for the work of a thousand streams.
     #[tokio::test]
     async fn long_work_of_many_streams_is_done_a_round_at_a_time() {
         let turns = Arc::new(Turns::of_pieces(2));

@@ -8,7 +8,7 @@ use listwatch_wire::options::Query;
 
 use crate::cache::Collection;
 
-/// The bytes of a list that one seat stands for; kube-apiserver's.
+/// The bytes of a list per seat; kube-apiserver's.
 const BYTES_PER_SEAT: u64 = 100_000;
 /// A list is streamed, so that it holds no more than this at once.
 const STREAMED_BYTES: u64 = 1_000_000;

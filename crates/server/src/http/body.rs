@@ -1,9 +1,9 @@
-//! Response bodies: bytes at hand, a stream of pieces, a watch, or a connection that is handed over.
+//! Response bodies: bytes in memory, a stream of pieces, a watch, or an upgraded connection.
 //!
-//! [`Body`] is what both HTTP versions write ([`super::h1`], [`super::h2`]); the variants exist because each needs
-//! another treatment of length, compression and deadlines. A watch is an object ([`WatchBody`]) rather than a stream
-//! of bytes, so that a connection drops its read buffer and its handler's future before hours of events begin.
-//! [`STALL`] and [`WRITE_GRACE`] bound the memory that a client holds by not reading.
+//! [`Body`] is what both HTTP versions write ([`super::h1`], [`super::h2`]); the variants differ in how length,
+//! compression and deadlines are handled. A watch is an object ([`WatchBody`]) rather than a stream of bytes, so that a
+//! connection drops its read buffer and its handler's future before hours of events begin. [`STALL`] and
+//! [`WRITE_GRACE`] bound the memory that a client holds by not reading.
 //!
 //! The contents are made elsewhere: lists by [`crate::verbs::list`], watches by [`crate::verbs::watch`], statuses by
 //! [`crate::respond`].

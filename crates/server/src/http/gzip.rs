@@ -228,7 +228,8 @@ mod tests {
         }
     }
 
-    /// Go clients hung on their first list: each batch was a member of its own, and Go waits for the next one's header.
+    /// Go clients hung on their first list: each batch was a separate gzip member, and Go waits for the header of the
+    /// next one.
     #[test]
     fn a_reader_like_gos_gets_each_batch_when_it_arrives() {
         let (mut member, mut reader) = (GzipMember::default(), GoReader::default());

@@ -1,8 +1,9 @@
 //! [`Handler`]: the interface between HTTP and the handler chain.
 //!
-//! It keeps the direction of the rooms: `http` is generic over it and knows no Kubernetes; [`crate::chain::service`]
-//! implements it, one value per connection, with the peer's address and certificate inside. Shutdown is part of it
-//! because an idle connection must end when the server stops, and one that is serving must finish first.
+//! It keeps the direction of dependencies: `http` is generic over it and independent of Kubernetes;
+//! [`crate::chain::service`] implements it, one value per connection, with the peer's address and certificate inside.
+//! Shutdown is part of it because an idle connection must end when the server stops, and one that is serving must
+//! finish first.
 
 use std::future::Future;
 
@@ -11,7 +12,7 @@ use crate::http::body::Response;
 use crate::http::metered::ProcessorMeter;
 use crate::http::request::{BodySource, Request};
 
-/// Answers requests. Connections are generic over it, so that HTTP knows nothing of what is served.
+/// Answers requests. Connections are generic over it, so that HTTP is independent of what is served.
 pub(crate) trait Handler: ProcessorMeter {
     /// Returns the response to one request. The body is read only if the handler reads it, after authentication and
     /// authorization. Never fails: errors are responses.

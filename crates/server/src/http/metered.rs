@@ -1,4 +1,4 @@
-//! [`metered`]: the processor time that the work for a connection takes.
+//! [`metered`]: measures the CPU time of the work for a connection.
 //!
 //! A poll of a connection's task is all the work that is done for it in one go: reading, the handler, encryption, system calls.
 //! Nothing is measured unless the [`ProcessorMeter`] is on.

@@ -3,7 +3,7 @@
 //! Path and query are decoded here once. The body stays on the connection until a handler asks for it, because its
 //! sender must be authenticated and authorized, and its size bounded, before memory is spent on it.
 //!
-//! There is nothing of Kubernetes in it yet: [`crate::request::info`] makes verb, resource and name of it.
+//! It is independent of Kubernetes: [`crate::request::info`] derives verb, resource and name from it.
 
 use std::sync::Arc;
 

@@ -50,7 +50,7 @@ fn own_addresses() -> Vec<IpAddr> {
     ipv4(&read("/proc/net/fib_trie")).chain(ipv6(&read("/proc/net/if_inet6"))).collect()
 }
 
-/// Local addresses are those with a line that says so behind them.
+/// Local addresses are those followed by a line that marks them as local.
 fn ipv4(table: &str) -> impl Iterator<Item = IpAddr> {
     let lines: Vec<&str> = table.lines().map(str::trim).collect();
     let local = |pair: &[&str]| match pair {
@@ -67,7 +67,7 @@ fn ipv6(table: &str) -> impl Iterator<Item = IpAddr> + '_ {
     addresses.filter(|ip| !ip.is_unicast_link_local()).map(IpAddr::from)
 }
 
-/// The name of the machine, if it can stand in a certificate.
+/// The host name, if it is valid in a certificate.
 fn host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     let name = name.trim().to_ascii_lowercase();

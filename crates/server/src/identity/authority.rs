@@ -18,7 +18,7 @@ use crate::Error;
 use crate::identity::secrets::SecretStore;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// The validity of the CA. It is renewed by hand, since everybody who trusts it must learn of the new one.
+/// The validity of the CA. It is renewed by hand, because every client that trusts it needs the new one.
 const CA_VALIDITY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// The validity of the certificates it issues, as in kubeadm.
 pub(crate) const VALIDITY: Duration = Duration::from_secs(365 * 24 * 3600);

@@ -19,7 +19,7 @@ const PREFIX: &str = "/bootstrap/";
 /// it, once, even if several servers try.
 #[derive(Debug)]
 pub(crate) enum SecretStore {
-    /// In memory: gone with the process.
+    /// In memory: lost with the process.
     Process,
     /// One file each, which only its owner may read.
     Directory(PathBuf),
@@ -42,7 +42,7 @@ impl SecretStore {
     /// Returns the secret with this name. The first call makes and stores it.
     ///
     /// # Errors
-    /// If it cannot be made, kept or read. An empty one is an error: a secret that everybody knows is none.
+    /// If it cannot be made, kept or read. An empty one is an error, because it would be no secret.
     pub(crate) async fn secret(
         &self,
         name: &str,

@@ -1,9 +1,9 @@
 //! Repair of IPAddress objects: one for each cluster IP of a Service.
 //!
 //! IPAddresses are written and deleted with their Services, in one transaction (`allocate/claims.rs`). This task
-//! handles what that cannot: Services from before there were claims, claims that somebody deleted, and claims left
-//! behind. It compares both sides in the cache after waiting for it, so that a repeated task is harmless. In
-//! kube-apiserver this is the Service IP repair controller.
+//! handles the rest: Services from before claims existed, deleted claims, and leftover claims. It compares both sides
+//! in the cache after waiting for it, so that a repeated task is harmless. In kube-apiserver this is the Service IP
+//! repair controller.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -22,12 +22,12 @@ use crate::registry::extension::{Documents, ExtensionServer};
 
 /// Time between two checks of an extension API server that is available.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
-/// Time before one that is not available is asked again.
+/// The interval at which an unavailable server is checked again.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// Changes are looked at together.
 const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 
-/// Follows APIServices and asks the servers behind them.
+/// Follows APIServices and checks the servers behind them.
 ///
 /// Follows three collections of the cache rather than the log, because it only needs to know that something changed.
 #[doc(alias = "kube-aggregator")]
@@ -69,8 +69,8 @@ impl ApiServices {
 
     /// Checks all; returns the time after which they should be checked again, if there are any.
     ///
-    /// Servers that are unchanged keep their connections and documents. A server that answers slowly delays nobody
-    /// else: all are asked at the same time, each for five seconds at most.
+    /// Servers that are unchanged keep their connections and documents. A slow server does not delay the others: all
+    /// are checked concurrently, each for five seconds at most.
     async fn check_all(&self, stop: &CancellationToken) -> Option<Duration> {
         let known = self.api.registry.remotes.all();
         let [collection, ..] = &self.collections;

@@ -75,7 +75,7 @@ async fn first(
     amend(api, &resource, None, name, |stored| first_objects::with_condition(stored, &condition, &now)).await
 }
 
-/// Tells extension API servers whose certificates to trust.
+/// Publishes the CAs that extension API servers trust.
 async fn publish(api: &Api, trusted: &Authorities) -> Result<(), Status> {
     let wanted = first_objects::authentication(trusted);
     put(api, "", "configmaps", wanted.clone()).await?;
@@ -115,8 +115,8 @@ fn kubernetes(port: u16) -> Value {
 }
 
 /// Creates the `default` ServiceAccount of a namespace and the `kube-root-ca.crt` ConfigMap, with which Pods verify the
-/// server. The one of `kube-system` is left to kube-controller-manager: by it the plugin ServiceAccount knows that there
-/// is one.
+/// server. The ConfigMap of `kube-system` is left to kube-controller-manager: its presence tells the ServiceAccount
+/// plugin that one runs.
 ///
 /// # Errors
 /// If the store fails or the namespace is being deleted.
@@ -135,7 +135,7 @@ pub(super) async fn bootstrap_namespace(
     put(api, "", "configmaps", bundle).await
 }
 
-/// Creates an object unless it exists: somebody may have changed it.
+/// Creates an object unless it exists; an existing one may have been changed on purpose.
 async fn put(api: &Api, group: &str, plural: &str, object: Value) -> Result<(), Status> {
     let resource = api.registry.find(group, "v1", plural).ok_or_else(Status::no_such_path)?;
     ensure(api, resource, &object).await

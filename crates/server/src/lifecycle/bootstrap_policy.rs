@@ -1,8 +1,8 @@
 //! The roles and bindings every cluster has, as data: the bootstrap policy of kube-apiserver 1.37.
 //!
-//! At each start, what is missing is created, and what is there and not declared to be left alone
-//! (`rbac.authorization.kubernetes.io/autoupdate: "false"`) is given back what it lacks: labels, rules, selectors, subjects. What
-//! others added stays.
+//! At each start, missing objects are created, and missing labels, rules, selectors and subjects are added to existing
+//! ones, unless they have the annotation `rbac.authorization.kubernetes.io/autoupdate: "false"`. Additions by others
+//! are kept.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value, json};
@@ -24,7 +24,7 @@ pub(super) fn objects() -> Vec<(&'static str, Value)> {
         .collect()
 }
 
-/// With the label and annotation by which kube-apiserver knows its own objects.
+/// The object with the label and annotation that mark kube-apiserver's own objects.
 fn marked(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(meta) = object.inner("metadata") {
@@ -69,7 +69,7 @@ pub(super) fn repaired(stored: &Value, wanted: &Value) -> Option<Value> {
     (object != *stored).then_some(object)
 }
 
-/// Adds the rules that the stored role does not cover. What somebody added stays.
+/// Adds the rules that the stored role does not cover. Additions by others are kept.
 fn add_rules(object: &mut Value, wanted: &Value) {
     let rules = |value: &Value| {
         value.at("rules").to_type::<Option<Vec<PolicyRule>>>().ok().flatten().unwrap_or_default()

@@ -1,5 +1,5 @@
 //! The controller of CustomResourceDefinitions: accepts names, publishes resources in the registry, and deletes the
-//! objects of a definition that goes.
+//! objects of a definition that is deleted.
 //!
 //! kube-apiserver has one controller each for names, establishing and finalizing; here one loop does all three from
 //! one snapshot, because they depend on each other. It follows the cache rather than the log, since it must decide on
@@ -142,8 +142,8 @@ impl Definitions {
     /// Deletes the objects of a definition that is being deleted, then removes its finalizer. Returns true if nothing
     /// is left.
     ///
-    /// Deletes one after the other, without admission, as kube-apiserver's finalizer does. Objects with finalizers of
-    /// their own keep the definition until those are gone.
+    /// Deletes one after the other, without admission, as kube-apiserver's finalizer does. Objects with finalizers keep
+    /// the definition until those are removed.
     async fn finish(&self, stored: &StoredDefinition) -> bool {
         let collection = self.api.cache.collection(&stored.definition.name, &[]);
         let walk = collection.walk(&Filter::default(), None);
@@ -187,7 +187,7 @@ impl Definitions {
     /// Deletes an object of a kind whose definition is deleted, or marks it if it has finalizers.
     async fn remove(&self, object: &Arc<Object>) {
         let Ok(mut value) = Value::read(object.stored()) else {
-            // Nobody could mark it or let it go.
+            // It could be neither updated nor deleted otherwise.
             self.write(object, None).await;
             return;
         };
@@ -205,10 +205,10 @@ impl Definitions {
         }
     }
 
-    /// Writes if nothing changed meanwhile; a lost race is no loss, because the change that won brings us here again.
-    /// Returns whether there was anything to write.
+    /// Writes if the object has not changed. A lost race is harmless, because the winning change triggers another
+    /// round. Returns whether there was anything to write.
     ///
-    /// Goes to the engine directly: a definition must be able to go even if admission would refuse the write.
+    /// Goes to the engine directly: a definition must be removable even if admission would refuse the write.
     async fn write(&self, stored: &Object, value: Option<Value>) -> bool {
         let value = value.map(|value| json::encode_stored(&value).into());
         if value.as_ref() == Some(stored.stored()) {
@@ -247,7 +247,7 @@ impl Definitions {
         self.api.registry.replace(|resource| belongs(resource, name), Vec::new());
     }
 
-    /// Stops serving kinds whose definition is gone without having been seen to go.
+    /// Stops serving kinds whose definition was deleted unnoticed.
     fn stop_serving_unknown(&self, all: &[Arc<Definition>]) {
         let known: HashSet<&str> = all.iter().map(|definition| &*definition.name).collect();
         let unknown =

@@ -214,7 +214,7 @@ impl Driver {
         }
     }
 
-    /// Usage is counted anew when a quota changes its limits or a Pod gives something back.
+    /// Usage is counted again when a quota changes its limits or a Pod gives something back.
     fn note_quotas(&mut self, collection: &str, path: &str, value: &[u8]) {
         match collection {
             // The cache may not have the quota yet.
@@ -246,7 +246,7 @@ impl Driver {
         }
     }
 
-    /// An object is gone: those that named it are looked at, and those it named may go on.
+    /// Handles a deleted object: its dependents are checked, and its owners may be released.
     fn gone(&mut self, key: &Arc<str>, last: Option<&[u8]>) {
         if let Some(("namespaces", name)) = split(key) {
             self.bootstrapped.remove(name);
@@ -304,7 +304,7 @@ impl Driver {
             }
             LifecycleTask::BootstrapNamespace(namespace) => {
                 match bootstrap::bootstrap_namespace(&self.api, namespace, self.ca_pem.as_deref()).await {
-                    // A namespace that is going, or gone, needs nothing.
+                    // A namespace that is terminating or deleted needs nothing.
                     Err(status) if matches!(status.code, 403 | 404) => return Ok(()),
                     other => other?,
                 }
@@ -329,7 +329,7 @@ impl Driver {
     }
 
     /// Carries out the finalizer of an owner. If dependents block it, they are checked first and the owner again when
-    /// one of them is gone.
+    /// one of them is deleted.
     async fn release(&mut self, key: &Arc<str>) -> Result<(), Status> {
         let garbage::OwnerProgress::WaitFor(dependents) =
             garbage::release_owner(&self.api, &self.graph, key).await?

@@ -1,8 +1,8 @@
-//! OpenAPI documents of extension API servers: asked for in the background, one download at a time per server.
+//! OpenAPI documents of extension API servers, downloaded in the background, one at a time per server.
 //!
 //! Availability (`api_services.rs`) does not wait for them. A v3 document is fetched when the server's index names another
-//! hash; the v2 document is asked for once a minute with the tag of the known one, and only the part about the group and
-//! version is kept. A document that cannot be had, is too large or cannot be read leaves the last good one in place.
+//! hash; the v2 document is requested once a minute with the ETag of the known one, and only the part about the group and
+//! version is kept. A document that cannot be fetched or parsed, or is too large, leaves the last good one in place.
 //! [`crate::registry::extension`] has them, `endpoints/openapi.rs` serves them.
 
 use std::sync::Arc;

@@ -25,7 +25,7 @@ pub(crate) struct Authorities {
 /// The `extension-apiserver-authentication` ConfigMap: which CAs extension API servers trust, for clients and for the
 /// front proxy.
 ///
-/// Kept up to date at each start: the CAs may have been replaced meanwhile.
+/// Updated at each start, because the CAs may have been replaced.
 pub(super) fn authentication(trusted: &Authorities) -> Value {
     json!({
         "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
@@ -91,7 +91,7 @@ pub(super) fn objects() -> Vec<(&'static str, &'static str, Value, Option<Value>
         .collect()
 }
 
-/// The two classes of the system's own Pods, which nobody may delete.
+/// The two priority classes of system Pods, which cannot be deleted.
 fn priority_classes() -> impl Iterator<Item = Value> {
     let classes = [
         (

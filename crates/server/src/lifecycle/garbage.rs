@@ -1,10 +1,10 @@
-//! Garbage collection: deletes dependents whose owners are gone, and carries out foreground and orphan deletion.
+//! Garbage collection: deletes dependents whose owners no longer exist, and performs foreground and orphan deletion.
 //!
-//! *Background*: when an owner is gone, objects that name it and have no other owner are deleted. *Foreground*: the
-//! owner waits, held by a finalizer, until its blocking dependents are gone. *Orphan*: the owner waits until its
-//! dependents no longer name it. Owners are matched by uid, and looked up in the store, never in the cache: a
-//! deletion must not follow from stale data. An owner of a kind that is not served counts as existing, since its
-//! definition may come back.
+//! *Background*: when an owner is deleted, objects that name it and have no other owner are deleted. *Foreground*: the
+//! owner is kept by a finalizer until its blocking dependents are deleted. *Orphan*: the owner is kept until its
+//! dependents no longer name it. Owners are matched by uid, and looked up in the store, never in the cache: a deletion
+//! must not follow from stale data. An owner of a kind that is not served counts as existing, since its definition may
+//! come back.
 //!
 //! Dependents are found in [`super::graph`]; tasks are queued by [`super::driver`].
 
@@ -58,9 +58,8 @@ impl ReadOwner {
     }
 }
 
-/// Returns true if an object waits for the collector, by its bytes.
-/// A search for words and no parse, because every change of every object passes here. A false match costs a task that
-/// finds nothing to do.
+/// Returns true if an object waits for the collector, by its bytes. A text search and no parse, because every change of
+/// every object passes here. A false match costs a task that finds nothing to do.
 pub(super) fn waits(value: &[u8]) -> bool {
     let mentions = |word| super::graph::mentions(value, word);
     mentions("\"deletionTimestamp\"") && (mentions("\"orphan\"") || mentions("\"foregroundDeletion\""))
@@ -68,12 +67,12 @@ pub(super) fn waits(value: &[u8]) -> bool {
 
 /// Decides about an object that names owners.
 ///
-/// Costs one read of the store per owner, after each of which other tasks of the server have their turn. With another owner that stays, the object only loses the references to
-/// those that are gone; otherwise it is deleted. Its uid and its revision are conditions of that: neither another
-/// object of the same name goes, nor one that was given another owner meanwhile.
+/// Costs one read of the store per owner, with a yield after each. If another owner exists, only the references to missing owners are
+/// removed; otherwise the object is deleted. The deletion is conditional on uid and revision, so that neither another object of the same
+/// name is deleted, nor one that has got another owner since.
 ///
 /// # Errors
-/// If the store fails, or the object changed meanwhile: try again.
+/// If the store fails, or the object has changed: try again.
 #[doc(alias = "GarbageCollector")]
 #[doc(alias = "attemptToDeleteItem")]
 pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) -> Result<(), Status> {
@@ -137,7 +136,8 @@ async fn read(api: &Api, key: &str) -> Result<Option<(Value, Revision)>, Status>
     Ok(found.map(|found| (metadata(&found.value, &WANTED), found.revision)))
 }
 
-/// Looks an owner up in the store, by name and uid. An owner of another uid is gone, even if its name exists.
+/// Looks an owner up in the store, by name and uid. An owner with another uid counts as deleted, even if its name
+/// exists.
 async fn owner_state(
     api: &Api,
     dependent: &ObjectPlace,
@@ -172,8 +172,7 @@ async fn owner_state(
     })
 }
 
-/// Removes owner references from an object.
-/// Does nothing if the object is gone or has none of them.
+/// Removes owner references from an object. Does nothing if the object does not exist or has none of them.
 async fn forget_owners(api: &Api, place: &ObjectPlace, uids: &[&str]) -> Result<(), Status> {
     amend(api, &place.resource, place.namespace(), &place.name, |object| {
         let mut new = object.clone();
@@ -200,12 +199,12 @@ pub(super) enum OwnerProgress {
     WaitFor(Vec<std::sync::Arc<str>>),
 }
 
-/// Carries out the `orphan` or `foregroundDeletion` finalizer of an owner.
+/// Processes the `orphan` or `foregroundDeletion` finalizer of an owner.
 ///
 /// # Errors
 /// The store fails: try again.
 ///
-/// For `foregroundDeletion` the caller queues the blocking dependents and comes back when the last is gone. For
+/// For `foregroundDeletion` the caller queues the blocking dependents and calls again when the last is deleted. For
 /// `orphan` all dependents are changed in one pass; a failure in the middle is repeated from the start, which is
 /// harmless since each step does nothing the second time.
 pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> Result<OwnerProgress, Status> {

@@ -67,7 +67,7 @@ impl OwnerGraph {
     }
 }
 
-/// Returns true if the bytes of an object have this word as a key or value somewhere.
+/// Returns true if the bytes of an object contain this string as a key or value.
 pub(super) fn mentions(value: &[u8], word: &str) -> bool {
     memmem::find(value, word.as_bytes()).is_some()
 }

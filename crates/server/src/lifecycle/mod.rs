@@ -1,19 +1,17 @@
 //! Controllers inside the server: bootstrap objects, deletion of namespaces, garbage collection, expiry of events.
 //!
-//! In a cluster most of this is the work of a controller manager; a server without one would keep terminating namespaces and
-//! orphans for ever. Everything here can be switched off ([`LifecycleOptions`](crate::LifecycleOptions)), and then the server is
-//! only the API.
+//! In a cluster, kube-controller-manager does most of this; a server without it would keep terminating namespaces and
+//! orphans for ever. Almost all of it can be disabled ([`LifecycleOptions`](crate::LifecycleOptions)).
 //!
 //! * [`bootstrap`] writes the bootstrap objects, once, before the server listens. [`flow_control`] maintains those of
 //!   API priority and fairness.
-//! * [`driver`] follows the engine's log and keeps a queue of what is to be done when ([`queue`]); one task, one piece of work at
-//!   a time.
-//! * [`definitions`] serves custom kinds as their definitions come and go; it is no option. [`known`] is what it has
-//!   read of them.
-//! * [`api_services`] looks after extension API servers; it is no option either.
+//! * [`driver`] follows the engine's log and runs queued tasks ([`queue`]), one at a time.
+//! * [`definitions`] serves custom kinds as their definitions are created and deleted; it always runs. [`known`] caches
+//!   compiled definitions.
+//! * [`api_services`] checks extension API servers; it always runs, too.
 //! * [`policies`] checks the types in policies.
-//! * [`quotas`] counts what resource quotas limit. [`addresses`] writes the IPAddress objects of Services.
-//! * [`graph`] knows who depends on whom; [`garbage`] acts on it. [`namespaces`] empties namespaces.
+//! * [`quotas`] recalculates the usage of ResourceQuotas. [`addresses`] writes the IPAddress objects of Services.
+//! * [`graph`] has dependents by owner; [`garbage`] deletes them. [`namespaces`] empties namespaces.
 
 mod addresses;
 pub(crate) mod api_services;

@@ -47,13 +47,13 @@ pub(super) async fn empty(api: &Api, name: &str) -> Result<bool, Status> {
     let (pods, others): (Vec<_>, Vec<_>) =
         namespaced(api).into_iter().partition(|resource| is_pods(resource));
     for resource in pods.iter().chain(&others) {
-        // What Pods need while they end stays until they are gone.
+        // Other objects stay until all Pods are deleted, because Pods may need them while they terminate.
         if left && !is_pods(resource) && pods.iter().any(|pods| !inside(pods, name).is_empty()) {
             break;
         }
         for object in inside(resource, name) {
             left = true;
-            // There is no kubelet to wait for in a namespace that nobody needs any more.
+            // A namespace that is deleted need not wait for kubelets.
             let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
             // One that cannot be removed now does not keep the others.
             failed = remove(api, resource, Some(name), object.name(), &options).await.err().or(failed);

@@ -97,8 +97,8 @@ async fn is_mounted(api: &Api, namespace: &str, claim: &str) -> bool {
 
 /// Returns true if one of the objects of a core resource that have a name somewhere passes the test.
 ///
-/// Only those are parsed, and others have their turn after each object: an object that is in use is asked about again and
-/// again, and those that could use it may be many and large.
+/// Only those are parsed, with a yield after each object: an object in use is checked repeatedly, and its possible users
+/// may be many and large.
 async fn any_with(
     api: &Api,
     plural: &str,

@@ -1,4 +1,4 @@
-//! The status of ResourceQuotas: `hard` as the spec has it, and usage counted anew.
+//! The status of ResourceQuotas: `hard` as the spec has it, and usage counted again.
 //!
 //! Admission only ever adds to usage, in the transaction of a write (`admission/resource_quota`). Deletions and Pods
 //! that end are noticed here, after a delay that gathers many of them. Counting is optimistic: a quota that is
@@ -23,7 +23,7 @@ use crate::registry::Resource;
 
 /// Returns true if a namespace has quotas.
 ///
-/// Asked for each deletion in the log, so it stops at the first quota.
+/// Called for each deletion in the log, so it stops at the first quota.
 pub(super) fn limits(api: &Api, namespace: &str) -> bool {
     let (group, version, plural) = QUOTAS;
     let Some(resource) = api.registry.find(group, version, plural) else { return false };
@@ -32,9 +32,9 @@ pub(super) fn limits(api: &Api, namespace: &str) -> bool {
         && snapshot.range(&resource.collection.walk(&within(namespace), None)).next().is_some()
 }
 
-/// Returns true if an object changed in a way that gives something back: a Pod that has ended or is being deleted.
+/// Returns true if a Pod no longer counts: it has ended or is being deleted.
 ///
-/// Asked for each change of a Pod, so it looks at the bytes and parses nothing.
+/// Called for each change of a Pod, so it searches the bytes and parses nothing.
 pub(super) fn gives_back(pod: &[u8]) -> bool {
     let field = |path: &[&str]| raw::lookup(pod, path);
     matches!(field(&["status", "phase"]).and_then(raw::scalar), Some("Succeeded" | "Failed"))
@@ -42,7 +42,7 @@ pub(super) fn gives_back(pod: &[u8]) -> bool {
 }
 
 /// Returns true if the status of a quota does not repeat its spec, or lacks the usage of something that the spec limits: other
-/// controllers leave out what they do not know yet, as a custom kind.
+/// controllers leave out resources that they do not know yet, such as a custom kind.
 pub(super) fn is_outdated(quota: &[u8]) -> bool {
     let Ok(quota) = Value::read(quota) else { return false };
     let (spec, status) = (quota.at("spec"), quota.at("status"));

@@ -33,7 +33,7 @@ use crate::listen::tls::Tls;
 /// immediate retry would spin until one is closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Makes the handler of each new connection. It is what the listener knows of the server above it.
+/// Makes the handler of each new connection: the interface between the listener and the server above it.
 pub(crate) trait Connect: Send + Sync + 'static {
     /// Answers the requests of one connection.
     type Handler: Handler;
@@ -50,8 +50,8 @@ pub(crate) trait Connect: Send + Sync + 'static {
     fn limits(&self) -> &HttpLimits;
 }
 
-/// Accepts connections until `stop` is cancelled. Connections that are open then go on in `connections`: each ends by
-/// itself once its handler reports that the server stops.
+/// Accepts connections until `stop` is cancelled. Open connections continue in `connections`: each ends once its
+/// handler reports that the server stops.
 pub(crate) async fn accept(
     listener: TcpListener,
     tls: Option<Tls>,

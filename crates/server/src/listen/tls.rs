@@ -40,7 +40,7 @@ pub(crate) struct Tls {
     shown: Arc<CurrentCertificate>,
 }
 
-/// The source of the serving certificate. It is asked again by [`Tls::renew`]: on age for issued ones, every
+/// The source of the serving certificate. It is read again by [`Tls::renew`]: on age for issued ones, every
 /// [`LOOK_EVERY`] for files.
 #[derive(Debug)]
 pub(crate) enum CertificateSource {

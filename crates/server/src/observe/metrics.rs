@@ -1,4 +1,4 @@
-//! [`Metrics`]: the counters of a server, and their Prometheus text form.
+//! [`ServerMetrics`]: the counters of a server, and their Prometheus text form.
 //!
 //! The text is written by hand instead of by a client library: the samples live as atomics where the work is counted,
 //! and kube-apiserver's names and labels are needed exactly. [`family`] and [`line()`] are used by the
@@ -18,7 +18,7 @@ use crate::observe::watches::{OpenWatch, WatchLag, Watches};
 
 /// The counters of one server. Each is updated where the work is done, without a lock on hot paths.
 #[derive(Debug, Default)]
-pub struct Metrics {
+pub struct ServerMetrics {
     /// Every open watch.
     pub watches: Watches,
     /// The background tasks.
@@ -29,8 +29,8 @@ pub struct Metrics {
     pub(crate) errors: RecentErrors,
 }
 
-/// Returns the metrics of requests, watches and tasks in Prometheus text form. Other rooms append theirs.
-pub(crate) fn prometheus(metrics: &Metrics) -> String {
+/// Returns the metrics of requests, watches and tasks in Prometheus text form. Other modules append theirs.
+pub(crate) fn prometheus(metrics: &ServerMetrics) -> String {
     let mut out = String::new();
     requests(&metrics.requests, &mut out);
     in_flight(&metrics.requests, &mut out);
@@ -40,7 +40,7 @@ pub(crate) fn prometheus(metrics: &Metrics) -> String {
 }
 
 /// Both should be constant: a panic is a defect, and a task that is down needs a restart.
-fn faults(metrics: &Metrics, out: &mut String) {
+fn faults(metrics: &ServerMetrics, out: &mut String) {
     let name = "listwatch_request_panics_total";
     family(out, name, "counter", "Requests whose handler panicked.");
     let _ = writeln!(out, "{name} {}", metrics.panics.load(Ordering::Relaxed));

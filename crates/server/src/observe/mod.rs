@@ -1,7 +1,7 @@
 //! Metrics under the names that existing dashboards know, the list of open watches, background tasks and recent
 //! errors.
 //!
-//! This room takes plain labels and values and knows no requests or objects, so that every other room may use it.
+//! It takes plain labels and values and depends on no requests or objects, so that every other module may use it.
 //! Counters are atomics next to the work and the text form is written on each scrape; nothing is sampled in between.
 //! Names and labels of kube-apiserver are used where the meaning is the same, those of this server begin with
 //! `listwatch_`. Served by `endpoints/metrics.rs` and `endpoints/debug.rs`.
@@ -17,7 +17,7 @@ mod tasks;
 mod watches;
 
 pub(crate) use labels::{Labels, escape};
-pub use metrics::Metrics;
+pub use metrics::ServerMetrics;
 pub(crate) use metrics::{family, line, prometheus};
 pub(crate) use process::write as write_process;
 pub(crate) use processor_time::timed;

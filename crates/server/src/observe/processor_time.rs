@@ -1,10 +1,13 @@
-//! [`timed`]: the processor time of a piece of work.
+//! [`timed`]: measures the CPU time of a piece of work.
+//!
+//! It reads the clock of the calling thread, which costs a system call; the caller decides whether to measure at all.
+//! The time of a whole connection is measured in `http/metered.rs`, shares of users are kept in `fairness/pacing.rs`.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Does work, and returns the processor time of this thread that it took. What others do with the processor meanwhile does not count.
+/// Does work, and returns the CPU time of this thread that it took. Other threads do not count.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let begin = thread_time();
     let worked = work();

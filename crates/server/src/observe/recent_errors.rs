@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 /// Requests kept of each sort: enough to see what goes wrong, at most some hundred KiB.
 const KEPT: usize = 100;
-/// Characters kept of a path or message: both come from clients, who may send long ones.
+/// Characters kept of a path or message: both come from clients and may be long.
 const MAX_TEXT: usize = 512;
 
 /// The last requests that failed. Failures of the server are kept apart from rejections, of which a client can cause any
@@ -33,7 +33,7 @@ pub(crate) struct RequestError {
     pub(crate) code: StatusCode,
     pub(crate) method: String,
     pub(crate) path: String,
-    /// Empty for those who are not known.
+    /// Empty for unauthenticated requests.
     pub(crate) user: String,
     pub(crate) message: String,
     pub(crate) took: Duration,

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use crate::observe::histogram::LatencyHistogram;
 use crate::observe::labels::Labels;
 
-/// Resources come from paths, and anybody can make those up: beyond this many combinations the rest is counted as one.
+/// Resources come from paths, which any client can invent: beyond this many combinations the rest is counted as one.
 const MAX_SERIES: usize = 2000;
 
 /// The bounds of kube-apiserver, in microseconds.
@@ -42,7 +42,7 @@ const CODES: [u16; 23] = [
 pub(crate) struct RequestMetrics {
     /// All series by the hash of their labels. Replaced as a whole when one is added.
     table: ArcSwap<Table>,
-    /// Serialises those who add to the table.
+    /// Serialises additions to the table.
     adding: Mutex<()>,
     hasher: RandomState,
     pub(crate) in_flight: InFlight,
@@ -70,8 +70,8 @@ pub(crate) struct InFlight {
 impl RequestMetrics {
     /// Returns the series of these labels. Beyond the bound on series it is that of the verb alone.
     ///
-    /// A hash, a load and a comparison of labels. Two labels with one hash are told apart, and the second is counted
-    /// with its verb alone.
+    /// A hash, a load and a comparison of labels. Of two sets of labels with one hash, the second is counted with its
+    /// verb alone.
     pub(crate) fn series(&self, labels: &Labels<'_>) -> Arc<RequestSeries> {
         let key = self.hasher.hash_one(labels);
         match self.table.load().get(&key) {

@@ -1,8 +1,9 @@
-//! [`Tasks`]: whether what runs in the background still does.
+//! [`Tasks`]: supervision of the background tasks.
 //!
 //! Without the feeder the cache would show the same state for ever, without the lifecycle nothing would be deleted, and every
-//! request would look fine. A task that ends before the server does is logged, fails a health check of its name, and is told
-//! to whoever waits for it: none of them can be started again on what it left behind, so the process should end.
+//! request would look fine. A task that ends before the server does is logged, fails the health check of its name, and is
+//! reported by [`Handle::failed`](crate::Handle::failed): its state is lost and it cannot be restarted, so the process should
+//! end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +28,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Returns true if it ended while the server goes on.
+    /// Returns true if it ended while the server runs.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }

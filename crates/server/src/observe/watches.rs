@@ -30,7 +30,7 @@ pub(crate) trait WatchBacklog: std::fmt::Debug + Send + Sync {
     fn pending(&self, position: Revision) -> Option<(usize, Option<Instant>)>;
 }
 
-/// The identity of a watch: who watches what, and where its lag can be read.
+/// The identity of a watch: its user, its selection, and the source of its lag.
 #[derive(Debug)]
 pub(crate) struct WatchInfo {
     pub(crate) user: Box<str>,
@@ -43,7 +43,7 @@ pub(crate) struct WatchInfo {
     pub(crate) backlog: Arc<dyn WatchBacklog>,
 }
 
-/// One open watch, as metrics and debug pages see it. Updated by its ticket, read by anybody.
+/// One open watch, as metrics and debug pages see it. Updated by its ticket.
 #[derive(Debug)]
 pub struct OpenWatch {
     info: WatchInfo,
@@ -76,7 +76,7 @@ impl OpenWatch {
         let position = self.position.load(Ordering::Relaxed);
         let quiet =
             (self.opened.elapsed().as_millis() as u64).saturating_sub(self.last.load(Ordering::Relaxed));
-        // A position stands still while nothing concerns the watcher; it lags only if something waits for it.
+        // A position does not move while no event matches; the watch lags only if an event waits for it.
         let WatchLag { waiting, seconds } = self.lag();
         let lag = if waiting == Some(0) { 0 } else { now.0.saturating_sub(position) };
         let [group, version, resource] = self.resource();
@@ -234,7 +234,7 @@ impl WatchTicket {
         self.series.sizes.observe(bytes as u64);
     }
 
-    /// Changes, each a frame of its own, so many of them as patches.
+    /// Counts changes, one per frame, `deltas` of them as patches.
     pub(crate) fn events(&self, frames: &[Bytes], deltas: u64) {
         let events = frames.len() as u64;
         self.watch.events.fetch_add(events, Ordering::Relaxed);

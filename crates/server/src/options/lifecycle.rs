@@ -1,8 +1,8 @@
 //! [`LifecycleOptions`]: the controllers that run inside the server.
 //!
-//! They do the part of kube-controller-manager's work without which an API server alone is of little use: namespaces that can be
-//! deleted, owners that take their dependents along, events that expire. Every one of them can be off, and all are when
-//! kube-controller-manager runs beside the server.
+//! They do the part of kube-controller-manager's work without which an API server alone is of little use: deletion of
+//! namespaces, garbage collection, expiry of events. Each can be disabled; disable all when kube-controller-manager runs beside
+//! the server.
 
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LifecycleOptions {
     /// Writes the bootstrap objects at the start: namespaces, RBAC roles, the `kubernetes` Service. Default true:
-    /// without them nobody but an administrator is allowed anything.
+    /// without them only administrators have permissions.
     pub first_objects: bool,
     /// The time at which namespaces get their default ServiceAccount and `kube-root-ca.crt`.
     pub namespace_objects: NamespaceObjects,
     /// Empties deleted namespaces and removes their finalizer.
     pub empty_namespaces: bool,
-    /// Collects garbage: deletes dependents whose owners are gone.
+    /// Collects garbage: deletes dependents whose owners no longer exist.
     pub collect_garbage: bool,
     /// Removes the protection finalizer of deleted claims and volumes that are not in use.
     pub storage_protection: bool,

@@ -1,11 +1,11 @@
 //! Bounds: what a request, a connection or a watch may take, and what the cache keeps.
 //!
-//! Each has a name, a unit, a default and the reason for it. There is no "unlimited": a bound that nobody should reach is
-//! still a bound on what a mistake, or an attack, can cost.
+//! Each has a name, a unit, a default and the reason for it. There is no "unlimited": a bound that is never reached in
+//! normal operation still limits the cost of a mistake or an attack.
 
 use std::time::Duration;
 
-/// Bounds on connections and on requests before they are authenticated: what any stranger can make the server spend.
+/// Bounds on connections and on requests before they are authenticated, which any client can open.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpLimits {
     /// Connections at one time. Beyond it new ones wait in the listen queue rather than take memory. Default 50,000, more
@@ -54,7 +54,7 @@ pub struct RequestLimits {
     /// Bytes of all request bodies that are being read, wait or are worked on. Default 256 MiB. More wait to be read:
     /// a body is read before its request has a seat, so that seats bound nothing here.
     pub bodies_bytes: usize,
-    /// The part of it that one user has at most, so that others find room. Default 48 MiB, sixteen of the largest
+    /// The part of it that one user may have, so that there is room for others. Default 48 MiB, sixteen of the largest
     /// bodies.
     pub user_bodies_bytes: usize,
     /// Bytes of answers that one user may leave unread before its further requests wait: what a client does not read
@@ -63,35 +63,35 @@ pub struct RequestLimits {
     /// Bytes of a stored object; larger ones are refused. Default 1.5 MiB, etcd's default limit of a request, which
     /// clients of kube-apiserver rely on: everything that handles objects handles ones of this size.
     pub object_bytes: usize,
-    /// Bytes of a body or object above which it is worked on by blocking threads, because an async worker answers no
-    /// other request meanwhile. Default 16 KiB: below it the work takes less time than the switch.
+    /// Bytes of a body or object above which it is worked on by blocking threads, because an async worker serves no
+    /// other request in that time. Default 16 KiB: below it the work takes less time than the switch.
     pub heavy_above: usize,
     /// The longest time for an ordinary request (504 after it). Default 60 s, kube-apiserver's `--request-timeout`.
     pub timeout: Duration,
     /// Requests that take longer are logged. Default 1 s, far above what any request needs on a healthy machine.
     pub slow: Duration,
     /// The longest wait of a read for a resourceVersion that has not come yet (504 "Too large resource version" after
-    /// it). Default 3 s, as in kube-apiserver: a replica that is further behind had better say so.
+    /// it). Default 3 s, as in kube-apiserver: a replica that is further behind should report it.
     pub version_wait: Duration,
     /// Seats of ordinary requests, which priority levels share: `--max-requests-inflight` and
     /// `--max-mutating-requests-inflight` of kube-apiserver together. Default 600, the sum of its 400 and 200. More
     /// requests wait, or are answered 429.
     pub in_flight: usize,
-    /// Percent of the processors that the requests of one user may use while another user is there. Default 20: on two processors
-    /// that is 0.4 ms of work in a millisecond, the most that somebody else's request waits for, and far above client-go's own limits of
-    /// 50 or 100 requests a second. What goes beyond it waits for milliseconds; 100 lets everybody use all of them.
+    /// Percent of the CPU time that the requests of one user may use while another user is active. Default 20: on two processors
+    /// that is 0.4 ms of work in a millisecond, the most that another user's request waits for, and far above client-go's own
+    /// limits of 50 or 100 requests a second. Requests beyond it wait for milliseconds; 100 disables the limit.
     pub user_processor_percent: u32,
     /// Answers above this are compressed for clients that allow it. Default 128 KiB, as in kube-apiserver: below it
     /// the gain is not worth the time.
     pub gzip_above: usize,
-    /// Bytes of all compressors together, about 256 KiB each. Default 32 MiB: a client that does not read keeps its compressor for as long
-    /// as it likes. Answers that find no room are sent as they are.
+    /// Bytes of all compressors together, about 256 KiB each. Default 32 MiB: a client that does not read keeps its compressor. Responses
+    /// beyond the bound are sent uncompressed.
     pub gzip_bytes: usize,
     /// Bytes of a protobuf list that are kept while its length, which precedes it, is computed. Default 4 MiB, above
     /// the lists of most clusters: longer lists are encoded twice.
     pub protobuf_bytes: usize,
-    /// The same for all lists together, so that hundreds of clients that do not read hold no more than this. Default
-    /// 64 MiB. A list that finds no room is encoded twice.
+    /// The same for all lists together, so that hundreds of clients that do not read hold no more than this. Default 64
+    /// MiB. A list beyond the bound is encoded twice.
     pub protobuf_lists_bytes: usize,
     /// The size of one piece of a streamed answer. Default 64 KiB: big enough to fill TLS records, small enough to
     /// stay in the CPU's second-level cache.
@@ -132,8 +132,8 @@ pub struct CacheLimits {
     /// The longest time such a snapshot is kept: it holds on to every object that has changed since. Default 5 min,
     /// as long as kube-apiserver keeps history in etcd; clients ask for the next page within seconds.
     pub pinned_for: Duration,
-    /// Bytes of objects, as they are stored, whose trees are kept after a write, for those who look at it and for the next one, or
-    /// because others are decided by them. Default 768 KiB. A tree takes about three times as much.
+    /// Bytes of stored objects whose parsed trees are kept: of recent writes, for their readers and the next write, and of objects
+    /// that decide about others. Default 768 KiB. A tree takes about three times as much memory.
     pub recent_bytes: usize,
     /// Objects per page when an old state is read from the engine. Default 500, client-go's page.
     pub engine_page: usize,
@@ -159,8 +159,8 @@ pub struct WatchLimits {
     /// A watch without `timeoutSeconds` ends after a random time between this and twice this, so that clients spread.
     /// Default 30 min, kube-apiserver's `--min-request-timeout`.
     pub min_timeout: Duration,
-    /// The interval of bookmarks, for watches that asked for them. Default 60 s, as in kube-apiserver: reflectors
-    /// take a longer silence for a dead connection.
+    /// The interval of bookmarks, for watches that request them. Default 60 s, as in kube-apiserver: reflectors treat a
+    /// longer silence as a dead connection.
     pub bookmark_every: Duration,
     /// The time before the deadline of a watch at which its last bookmark is sent. Default 2 s, so that it arrives
     /// before the end and the next watch begins there.
@@ -191,8 +191,8 @@ impl Default for WatchLimits {
 /// Bounds of streams that carry many watches. What holds for one watch holds for each of them ([`WatchLimits`]).
 #[derive(Clone, Copy, Debug)]
 pub struct StreamLimits {
-    /// Watches in one stream. Default 256. A subscription counts once per namespace that it names. Programs watch a
-    /// few dozen kinds; whoever watches more opens another stream.
+    /// Watches in one stream. Default 256. A subscription counts once per namespace that it names. Programs watch a few
+    /// dozen kinds; a program with more opens another stream.
     pub watches: usize,
     /// Bytes of a message of the client. Default 128 KiB, enough to begin as many watches as a stream carries.
     pub message_bytes: usize,

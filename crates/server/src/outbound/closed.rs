@@ -1,8 +1,8 @@
-//! [`ClosedByEof`]: a TLS stream whose end counts as its end, with or without a closing alert.
+//! [`ClosedByEof`]: a TLS stream that accepts the end of the connection without a `close_notify` alert.
 //!
-//! Servers in Python and others close the connection without that alert (`close_notify`), and Go's client accepts it; a
-//! webhook that answers without `Content-Length` would fail here and work with kube-apiserver. What an attacker could cut
-//! off that way is the end of an answer without a length: a JSON document that is cut off cannot be read.
+//! Servers in Python and others close the connection without that alert, and Go's client accepts it; a webhook that
+//! answers without `Content-Length` would fail here and work with kube-apiserver. An attacker could truncate a response
+//! without a length that way, but truncated JSON does not parse.
 
 use std::io;
 use std::pin::Pin;

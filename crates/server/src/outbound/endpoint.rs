@@ -1,9 +1,9 @@
 //! [`Endpoint`]: the webhook that a `clientConfig` names, by URL or by Service.
 //!
 //! Read once when a configuration changes; only the address behind a Service is resolved per call, by a function that
-//! the caller passes in, because this room knows no objects. The certificate must be valid for
-//! `<name>.<namespace>.svc` or the host of the URL. An unusable configuration is an error that is kept and reported
-//! at the call, where the failure policy applies. Connections are [`super::WebhookClient`]'s.
+//! the caller passes in, because this module does not read objects. The certificate must be valid for
+//! `<name>.<namespace>.svc` or the host of the URL. An unusable configuration is an error that is kept and reported at
+//! the call, where the failure policy applies. Connections are [`super::WebhookClient`]'s.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,10 +64,9 @@ impl Endpoint {
     /// Posts a body; returns the body of the answer. `locate` finds the address behind a port of a Service.
     ///
     /// # Errors
-    /// Why that was not possible, in the words of Go's HTTP client.
+    /// The reason of the failure, with the message of Go's HTTP client.
     ///
-    /// The timeout is also told to the webhook as a parameter, as kube-apiserver does, so that it can give up in
-    /// time.
+    /// The timeout is also sent to the webhook as a parameter, as kube-apiserver does, so that it can give up in time.
     pub(crate) async fn post(
         &self,
         client: &WebhookClient,

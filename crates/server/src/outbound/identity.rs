@@ -1,7 +1,7 @@
-//! The headers by which an extension API server learns who makes a request (`X-Remote-User` and its like).
+//! The headers that tell an extension API server the user of a request (`X-Remote-User` and the others).
 //!
-//! It trusts them because the connection has the front proxy's client certificate. So whatever a client sent under these names is
-//! removed first, or any client could claim any identity.
+//! It trusts them because the connection has the front proxy's client certificate. So headers of these names in a client's
+//! request are removed first, or any client could claim any identity.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,6 @@
 //! [`WebhookLimits`]: bounds on calls to other servers.
 //!
-//! A webhook is another program, often one that nobody maintains any more. It must not be able to fill this server's memory or to
-//! hold its connections.
+//! A webhook is another program, of unknown quality. It must not be able to fill this server's memory or to hold its connections.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ pub struct WebhookLimits {
     pub response_bytes: usize,
     /// Connections kept per webhook between calls. More may be open while they are used.
     pub idle_connections: usize,
-    /// Time after which a connection that nobody has used is closed, as in Go's client: its target may be gone for ever.
+    /// Time after which an unused connection is closed, as in Go's client: its target may never be called again.
     pub idle_timeout: Duration,
     /// Objects in one review of a conversion webhook, and how many bytes of them: one that does not fit goes alone.
     pub conversion_objects: usize,

@@ -7,7 +7,7 @@
 //! any answer is sent once more on a new one, since the other end may just have closed it; nothing else is retried
 //! here.
 //!
-//! Redirects are not followed, unlike by kube-apiserver: whoever serves a webhook could make this server ask any address
+//! Unlike in kube-apiserver, redirects are not followed: a webhook could make this server send requests to any address
 //! that it reaches.
 //!
 //! [`Endpoint`] is the webhook of an object's client configuration, [`Remote`] a service at a fixed URL, [`tls`] the
@@ -81,7 +81,7 @@ pub(crate) struct OutboundCall<'a> {
     pub(crate) path: &'a str,
     pub(crate) body: Bytes,
     pub(crate) authorization: Option<&'a HeaderValue>,
-    /// The time by which the answer must have been read, if it is not the caller who watches it.
+    /// The time by which the response must have been read, unless the caller enforces it.
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -144,7 +144,7 @@ impl WebhookClient {
     ) -> Result<Bytes, CallError> {
         let kept = self.idle.take(&target.key());
         if let Some(connection) = kept {
-            // The other end may have closed it meanwhile; nothing was read from a request that failed this early.
+            // The peer may have closed the connection; it has read nothing of a request that failed this early.
             match self.exchange(target, connection, call).await {
                 Err(ExchangeError::Unsent(_)) => {}
                 Err(ExchangeError::Failed(why)) => return Err(why),
@@ -179,7 +179,7 @@ impl WebhookClient {
                     let (key, idle) = (target.key(), Arc::clone(&self.idle));
                     return Ok((answer, BusyConnection { connection, key, idle }));
                 }
-                // The other end may have closed it meanwhile.
+                // The peer may have closed the connection.
                 Err(error) if !fresh && is_unsent(&error) => {}
                 Err(error) => return Err(describe(&error)),
             }
@@ -265,7 +265,7 @@ impl ExchangeError {
     }
 }
 
-/// The words of Go for a deadline that has passed.
+/// Go's message for an expired deadline.
 const LATE: &str = "context deadline exceeded";
 
 fn too_late() -> CallError {
@@ -302,7 +302,7 @@ fn describe(error: &hyper::Error) -> String {
 
 /// Connects and does the TLS handshake. Errors are worded as Go's, since they end up in Status messages.
 ///
-/// No timeout of its own: every caller has one around the whole call.
+/// It has no timeout: every caller has one around the whole call.
 async fn connect(target: &WebhookAddress) -> Result<WebhookConnection, String> {
     let WebhookAddress { address, port, .. } = target;
     let stream = TcpStream::connect((address.as_str(), *port)).await;
@@ -313,7 +313,7 @@ async fn connect(target: &WebhookAddress) -> Result<WebhookConnection, String> {
     let tls = tls.map_err(|error| words::unverified(&error))?;
     let (sender, connection) =
         http1::handshake(TokioIo::new(ClosedByEof(tls))).await.map_err(|error| error.to_string())?;
-    // Ends when the other end closes, or when nobody holds the sender any more.
+    // Ends when the peer closes, or when the last sender is dropped.
     tokio::spawn(async move {
         if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "a connection to a webhook ended");

@@ -36,7 +36,7 @@ impl Remote {
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let credentials = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
         if uri.scheme_str() != Some("https") || host.is_empty() || credentials {
-            // The URL itself is not told: a password may be in it.
+            // The message does not contain the URL, which may have a password.
             return Err("the URL must begin with https:// and have no credentials in it".to_owned());
         }
         let certificate = identity.certificate.as_ref().map(|(chain, key)| (chain.as_str(), key.as_str()));

@@ -42,8 +42,8 @@ pub(crate) fn client_config_as(
     config(verified(bundle)?, identity.as_ref())
 }
 
-/// The certificate and key that this server shows to extension API servers. They trust the `X-Remote-*` headers of
-/// whoever shows it.
+/// The certificate and key that this server shows to extension API servers. They trust the `X-Remote-*` headers of its
+/// holder.
 #[derive(Debug)]
 pub(crate) struct FrontProxyIdentity {
     chain: Vec<CertificateDer<'static>>,
@@ -221,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    /// A certificate for 127.0.0.1, signed by a CA that nobody shows.
+    /// A certificate for 127.0.0.1, signed by a CA that is in no bundle.
     fn signed(until: i32) -> rcgen::Certificate {
         let mut ca = CertificateParams::default();
         ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,7 +1,7 @@
 //! Failures of outgoing requests in the words of Go's HTTP and Kubernetes clients.
 //!
-//! They end up in Status messages, conditions and logs that people know from kube-apiserver and search for. [`CallError`]
-//! separates failures to get an answer, which name the request (`Post "URL": …`), from answers that are of no use.
+//! They appear in Status messages, conditions and logs that users know from kube-apiserver and search for. [`CallError`]
+//! separates failed requests, whose messages name the request (`Post "URL": …`), from unusable responses.
 
 use std::io;
 
@@ -92,7 +92,7 @@ fn generic(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> String {
 pub(super) fn unconnected(error: &io::Error, host: &str, port: u16) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => format!("dial tcp {host}:{port}: connect: connection refused"),
-        // What a resolver says has no kind and no code of its own.
+        // Errors of the resolver have no kind and no code.
         _ if error.raw_os_error().is_none() && error.to_string().contains("lookup") => {
             format!("dial tcp: lookup {host}: no such host")
         }

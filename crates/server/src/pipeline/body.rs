@@ -24,9 +24,9 @@ pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The bytes of an unreadable body that its error message shows.
 const SHOWN_BYTES: usize = 30;
 
-/// The most values of a body that defaults may be added to: objects, lists, and the nulls that stand for them. `{}` is 3 bytes in a body and
-/// hundreds once its defaults are in it, so that the size of a body alone bounds little. An object of the largest size that can be
-/// stored has fewer: each has a name or contents.
+/// The most values of a body that defaults may be added to: objects, lists, and nulls in their place. `{}` is 3 bytes in a body and
+/// hundreds once its defaults are in it, so that the size of a body alone bounds little. An object of the largest size that can be stored
+/// has fewer: each has a name or contents.
 const MOST_PARTS: usize = 200_000;
 
 /// Refuses a body of too many parts.
@@ -142,7 +142,7 @@ pub(crate) fn decode(
     Ok(Decoded { object, warnings })
 }
 
-/// Words for fields that the text has twice.
+/// The messages for duplicate fields.
 pub(crate) fn duplicate(paths: &[String]) -> impl Iterator<Item = String> {
     paths.iter().map(|path| format!("duplicate field {path:?}"))
 }
@@ -323,7 +323,7 @@ fn mismatch(
 
 /// The beginning of a body: text if it looks like an object, else hexadecimal.
 ///
-/// Bounded, because the body is echoed to whoever reads the error, and may be a Secret.
+/// Bounded, because the error shows it, and the body may be a Secret.
 fn summary(bytes: &[u8]) -> String {
     let shown = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
     let more = if bytes.len() > SHOWN_BYTES { " ..." } else { "" };

@@ -1,10 +1,9 @@
 //! [`ObjectChange`]: the steps of one write, top to bottom.
 //!
-//! A verb decodes its request, fills in defaults and says what the object should become; then it drives
-//! [`ObjectChange::create`] or [`ObjectChange::update`], whose bodies are the rest of the way: field ownership,
-//! mutating admission, the strategy's `prepare`, allocation, the strategy's validation, validating admission.
-//! `transaction` checks size and depth and commits, and comes back here with the newer object if another writer was
-//! faster.
+//! A verb decodes its request and fills in defaults; then it calls [`ObjectChange::create`] or
+//! [`ObjectChange::update`], which perform the remaining steps: field ownership, mutating admission, the strategy's
+//! `prepare`, allocation, the strategy's validation, validating admission. `transaction` checks size and depth and
+//! commits, and repeats these steps with the newer object if another writer was faster.
 //!
 //! Work on a large object pauses between the steps ([`blocking::pause`]), so that it ends if its request has timed out.
 //!
@@ -234,11 +233,11 @@ impl ObjectChange<'_> {
     }
 }
 
-/// Puts what admission made of the object that was sent back into the namespace of the request, carries over from the
-/// stored object what it may not change, and drops owners that it repeated.
+/// After admission: sets the namespace of the request, restores immutable metadata from the stored object, and removes
+/// duplicate owner references.
 ///
 /// # Errors
-/// 400 if it is in another namespace now: the object would be stored where nobody finds it.
+/// 400 if it is in another namespace now: the object would be stored under the wrong key.
 fn settle(
     object: &mut Value,
     sent: Value,

@@ -1,12 +1,12 @@
-//! Rights that writes of device claims need besides those of their verb (dynamic resource allocation).
+//! Permissions that writes of ResourceClaims need besides those of their verb (dynamic resource allocation).
 //!
-//! - Admin access to devices is for namespaces that carry a label: whoever may create claims there must not give it to
-//!   themselves elsewhere.
+//! - Admin access to devices is allowed only in namespaces with a label, so that a user who may create claims cannot
+//!   obtain it elsewhere.
 //! - In the status, allocations are the scheduler's (`resourceclaims/binding`) and the devices are those of each driver
 //!   (`resourceclaims/driver`, by the name of the driver, with a verb for the same node and one for any node).
 //!
-//! A missing right is a field error and is reported with the others, as in kube-apiserver. Validation that needs no
-//! rights is the strategy's (`registry/strategy.rs`).
+//! A missing permission is a field error and is reported with the others, as in kube-apiserver. Validation without
+//! permissions is the strategy's (`registry/strategy.rs`).
 
 use std::collections::BTreeSet;
 
@@ -97,7 +97,8 @@ fn granted(status: &Value) -> Option<usize> {
     results.iter().position(|result| result.at("adminAccess") == &Value::Bool(true))
 }
 
-/// The error at `path` unless the namespace has the label. The store has the last word, since the label may be new.
+/// The error at `path` unless the namespace has the label. The store is read before an error, since the label may be
+/// new.
 async fn admin_access(api: &Api, namespace: Option<&str>, path: String) -> Result<Vec<FieldError>, Status> {
     let Some(namespaces) = api.registry.find("", "v1", "namespaces") else { return Ok(Vec::new()) };
     let home = Target::new(&namespaces, None, namespace.unwrap_or_default());
@@ -113,7 +114,7 @@ async fn admin_access(api: &Api, namespace: Option<&str>, path: String) -> Resul
     Ok(vec![FieldError::forbidden(path, why)])
 }
 
-/// The rights to parts of a claim's status, asked for as subresources that no path has.
+/// Permissions for parts of a claim's status, checked as virtual subresources.
 struct ClaimRights<'a> {
     api: &'a Api,
     user: &'a User,

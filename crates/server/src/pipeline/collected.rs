@@ -1,7 +1,7 @@
 //! [`CollectedPage`]: the objects of a list in memory, as the deletion of a collection returns them.
 //!
-//! It is in this room because an [`super::AnswerBody`] may hold one, while `verbs/list/mod.rs` makes and writes it:
-//! uses between rooms go one way.
+//! It is in this module because an [`super::AnswerBody`] may hold one, while `verbs/list/mod.rs` makes and writes it:
+//! dependencies between modules go one way.
 
 use std::sync::Arc;
 

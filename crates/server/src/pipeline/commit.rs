@@ -1,8 +1,8 @@
-//! The commit of a decision: the object is encoded, held to the bounds on size and depth, and written under the condition that the
-//! stored one is still the one that was read.
+//! The commit of a write: the object is encoded, checked against the bounds on size and depth, and written under the condition
+//! that the stored object is still the one that was read.
 //!
-//! Quotas and claims on addresses are written in the same transaction, so that an object is never stored without what it was
-//! charged. A condition that fails is no error: [`CommitConflict`] carries the newer object back to
+//! Quotas and claims on addresses are written in the same transaction, so that an object is never stored without its charges
+//! and claims. A condition that fails is no error: [`CommitConflict`] carries the newer object back to
 //! [`transaction`](super::transaction), which decides again.
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) struct Commit<'a> {
 /// A conflict about the object comes with its newer state, so that the next attempt needs no read.
 #[derive(Debug)]
 pub(crate) enum CommitConflict<T> {
-    /// The object is at another revision: this is it, or `None` if it is gone.
+    /// The object is at another revision: this is the newer one, or `None` if it was deleted.
     Object(Option<T>),
     /// A quota or claim that was to be written in the same transaction has changed.
     Charge,
@@ -125,8 +125,8 @@ pub(crate) async fn insert(
 
 /// Stores an object if the conditions hold.
 ///
-/// The tree is kept beside the bytes only if reading the bytes would give the same tree: before the commit for those who see the
-/// change before this task goes on, after it for the next writer.
+/// The tree is kept beside the bytes only if reading the bytes would give the same tree: before the commit for readers that see
+/// the change before this task continues, after it for the next writer.
 pub(super) async fn store(
     api: &Api,
     target: &Target<'_>,
@@ -170,7 +170,7 @@ async fn claims(
 /// kube-apiserver, an object that does not fit is tried once more without `managedFields`, which repeat all field names
 /// and are nested deeper than the fields.
 ///
-/// The limit is etcd's default request size in kube-apiserver, hence the words of its error.
+/// The limit is etcd's default request size in kube-apiserver, hence the message of its error.
 fn encode_within(room: usize, object: &mut Value, before: Option<&Stored>) -> Result<Encoded, Status> {
     let fits = |encoded: &Encoded| encoded.bytes.len() <= room && encoded.depth <= json::MAX_DEPTH;
     let mut encoded = json::encode_after(object, before.and_then(Stored::written));
@@ -183,7 +183,7 @@ fn encode_within(room: usize, object: &mut Value, before: Option<&Stored>) -> Re
     match encoded {
         encoded if fits(&encoded) => Ok(encoded),
         Encoded { depth, .. } if depth > json::MAX_DEPTH => Err(Status::bad_request("exceeded max depth")),
-        // The text that clients know, which comes from the store of kube-apiserver.
+        // The message of etcd, which clients know from kube-apiserver.
         _ => Err(Status::unknown_reason("etcdserver: request is too large")),
     }
 }

@@ -1,4 +1,4 @@
-//! Create: the way of a POST through the pipeline, from its body to the commit, under its own name or a generated one.
+//! Create: the steps of a POST, from its body to the commit, with a given or a generated name.
 //!
 //! A generated name that is taken is generated again, a few times, as in kube-apiserver. A name that was given and is
 //! taken is a 409.
@@ -61,7 +61,7 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, 
     match admit_and_create(&change, options.is_dry_run(), object, &mut warnings).await {
         Ok(done) => Ok(done.answer().with_warnings(warnings)),
         Err(status) => {
-            // What was odd about the body is told although the write failed for another reason.
+            // Warnings about the body are returned although the write failed for another reason.
             warnings.into_iter().for_each(|warning| request.record.warn(warning));
             Err(status)
         }
@@ -136,8 +136,8 @@ fn is_taken(status: &Status) -> bool {
     status.reason == StatusReason::AlreadyExists
 }
 
-/// Creates an object under a name. Preparation and validating admission are repeated if a quota or claim changed
-/// meanwhile, because the decision depends on them.
+/// Creates an object under a name. Preparation and validating admission are repeated if a quota or claim has changed,
+/// because the decision depends on them.
 async fn create_named(
     change: &ObjectChange<'_>,
     dry_run: bool,
@@ -180,7 +180,7 @@ async fn create_named(
                 return Ok(done);
             }
             Err(CommitConflict::Object(there)) => return Err(taken(&target, there.as_ref())),
-            // Somebody else was charged or given the same meanwhile, and there may be no room left.
+            // Another write was charged or got the same value, and there may be no quota left.
             Err(CommitConflict::Charge) => api.wait_for(None).await?,
         }
     }

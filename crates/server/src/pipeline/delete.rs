@@ -1,4 +1,4 @@
-//! Deletion of one object: removed at once, or marked and removed when nothing holds it any more.
+//! Deletion of one object: it is removed at once, or marked and removed once finalizers and grace period allow it.
 //!
 //! An object with finalizers is only marked; removing the last finalizer removes the object (`change.rs`, `is_done`).
 //! A Pod on a node is marked with its grace period and removed by its kubelet. Namespaces and
@@ -51,7 +51,7 @@ impl Decide for Deleting<'_> {
         check_preconditions(target, options, &stored.value, stored.revision)?;
         self.admit(stored).await?;
         Ok(match decide(graceful, target.resource.rules.held_by(), options, &stored.value, self.now) {
-            // Watchers of a Pod see it marked before it is gone, even when there is no time in between.
+            // Watchers of a Pod see it marked before it is removed, even without a grace period.
             Verdict::Remove(object) if graceful && !options.is_dry_run() && object != stored.value => {
                 Verdict::Mark(object)
             }
@@ -97,7 +97,7 @@ impl Deleting<'_> {
     }
 }
 
-/// The way in which admission is asked about a deletion.
+/// The admission request of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeletionAdmission {
     /// By the name of the object.
@@ -186,7 +186,7 @@ pub(crate) fn check_preconditions(
     Ok(())
 }
 
-/// Namespaces have words of their own for preconditions.
+/// Namespaces have a different message for preconditions.
 fn check_namespace(
     target: &Target<'_>,
     conditions: &Preconditions,

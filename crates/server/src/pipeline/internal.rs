@@ -64,7 +64,7 @@ pub(crate) async fn ensure(api: &Api, resource: Arc<Resource>, object: &Value) -
     }
 }
 
-/// Deletes an object; whether it is gone now. One that is not there is gone.
+/// Deletes an object; returns true if it no longer exists.
 ///
 /// # Errors
 /// 409 if the preconditions do not hold, 5xx if the store fails.
@@ -99,7 +99,7 @@ fn stored_version(api: &Api, resource: &Resource) -> Option<Arc<Resource>> {
 /// # Errors
 /// 5xx if the store fails.
 ///
-/// Called again with the newer object after a conflict, so `decide` must not have effects of its own.
+/// Called again with the newer object after a conflict, so `decide` must not have side effects.
 pub(crate) async fn amend(
     api: &Api,
     resource: &Resource,

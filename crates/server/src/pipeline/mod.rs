@@ -1,4 +1,4 @@
-//! The write pipeline: what every write verb does, from the body of a request to the commit in the store.
+//! The write pipeline: the steps of every write verb, from the body of a request to the commit in the store.
 //!
 //! Each verb (`verbs/`) takes a [`WriteRequest`], whose sender is authenticated and authorized, and returns an [`Answer`],
 //! which `verbs/write.rs` encodes in the negotiated form. The steps of a write, in order:
@@ -7,15 +7,17 @@
 //! 2. fill in defaults, by the strategy of the resource (`registry/strategy.rs`);
 //! 3. [`mod@change`]: field ownership ([`managed`]), mutating admission, `prepare`, allocation, validation with the rights of [`claims`], validating
 //!    admission;
-//! 4. [`transaction`] and [`commit`]: size and depth, canonical encoding, and the write under the condition that the stored
-//!    object is still the one that was read; otherwise again from 3 with the newer one. The [`origin`] of the change goes with it.
+//! 4. [`transaction`] and [`commit`]: size and depth, canonical encoding, and the write under the condition that the stored object
+//!    is still the one that was read; on a conflict, step 3 is repeated with the newer object. The [`origin`] of the change is
+//!    stored with it.
 //!
-//! [`mod@create`] is the whole way of a POST, [`mod@delete`] that of a deletion ([`unreadable`] if the object is damaged), [`internal`]
-//! that of the server's own writes. The watch cache learns of a write from the log of the engine.
+//! [`mod@create`] has all steps of a POST, [`mod@delete`] those of a deletion ([`unreadable`] if the object is damaged), [`internal`]
+//! those of the server's own writes. The watch cache receives a write through the log of the engine.
 //!
-//! Large objects are worked on beside the async workers (`api/blocking.rs`).
+//! Large objects are processed on blocking threads (`api/blocking.rs`).
 //!
-//! It is not where resources differ: that is `registry/`, and `subresources/` for those with kinds of their own.
+//! The pipeline is the same for all resources. Their differences are in `registry/`, and in `subresources/` for
+//! subresources with kinds of their own.
 
 pub(crate) mod body;
 pub(crate) mod change;

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 
 use crate::registry::target::OWN_USER;
 
-/// Bytes of a user name that are kept with a version. Names of service accounts have up to 342; a name that somebody made up
-/// must not be stored with every change in full.
+/// Bytes of a user name that are kept with a version. Names of service accounts have up to 342; a longer, invented name must
+/// not be stored with every change.
 const MAX_USER: usize = 400;
 
 /// The text that is stored: the seconds since 1970, a space, and the name of the user.

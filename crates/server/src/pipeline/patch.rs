@@ -117,12 +117,13 @@ pub(crate) fn check_patched(
     .map_err(refused)
 }
 
-/// Words a type error as kube-apiserver does for a strategic merge patch, whose result it converts instead of parsing.
+/// Rewrites a type error to kube-apiserver's message for a strategic merge patch, whose result it converts instead of
+/// parsing.
 pub(crate) fn as_converted(why: &str) -> String {
     converted(why).unwrap_or_else(|| why.to_owned())
 }
 
-/// The words of apimachinery's converter of unstructured objects for a type error that Go's decoder words in another way.
+/// The message of apimachinery's converter of unstructured objects for a type error; Go's decoder has another one.
 fn converted(why: &str) -> Option<String> {
     let (found, rest) = why.strip_prefix("json: cannot unmarshal ")?.split_once(" into Go ")?;
     let (_, wanted) = rest.rsplit_once(" of type ")?;
@@ -153,7 +154,7 @@ pub(crate) fn refused(why: String) -> Status {
 mod tests {
     use super::*;
 
-    /// kubectl's own tests look for these words.
+    /// kubectl's own tests look for this message.
     #[test]
     fn type_errors_of_a_strategic_patch_are_those_of_a_conversion() {
         let of = |found: &str, wanted: &str| {

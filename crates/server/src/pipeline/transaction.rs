@@ -5,8 +5,8 @@
 //! it returns the newer one and the verb decides again. Before an error or "nothing to do" becomes the response, the
 //! engine is asked if the cached object was current, so that no client sees its own earlier write ignored.
 //!
-//! Deciding is `change.rs` and `delete.rs`; encoding, the bounds on size and depth and the write itself are in `commit.rs`. Nothing
-//! here knows what a verb does: it asks again until an answer holds.
+//! Deciding is `change.rs` and `delete.rs`; encoding, the bounds on size and depth and the write itself are in `commit.rs`. This
+//! loop is independent of the verb: it repeats the verb's decision until the commit succeeds.
 
 use std::sync::Arc;
 
@@ -62,9 +62,9 @@ impl Done {
     }
 }
 
-/// Decides from the stored object what should be stored. Asked again whenever the object has changed meanwhile.
+/// Decides from the stored object what should be stored. Called again whenever the object has changed.
 ///
-/// Closures are decisions too, for those that wait for nothing.
+/// Closures implement it, for decisions that do not wait.
 pub(crate) trait Decide: Send {
     fn decide(
         &mut self,

@@ -18,7 +18,7 @@ use crate::pipeline::transaction::Done;
 /// can be read or does not exist.
 ///
 /// # Errors
-/// Those of `check`, 409 if the object changed meanwhile, 5xx.
+/// Those of `check`, 409 if the object has changed, 5xx.
 pub(crate) async fn remove_unreadable(
     api: &Api,
     target: &Target<'_>,

@@ -99,7 +99,7 @@ fn repeated(text: &str) -> Result<Vec<String>, Error> {
     Ok(found.into_inner())
 }
 
-/// Reads a document, forgets its values, and notes the keys that stand in a mapping twice.
+/// Parses a document without keeping values, and records duplicate keys.
 #[derive(Clone, Copy)]
 struct DuplicateKeyFinder<'a>(&'a RefCell<Vec<String>>);
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever a stranger sends is read or refused, within the bounds of the reader.
+        /// Any input is parsed or refused, within the bounds of the parser.
         #[test]
         fn any_text_is_read_or_refused(parts in proptest::collection::vec(proptest::sample::select(vec![
             "a", "b:", "- ", "\n", "  ", "&x ", "*x", "<<: *x", "{", "}", "[", "]", ",", ": ", "'", "\"", "|\n", ">-\n", "---\n", "...\n", "#", "!!binary ",

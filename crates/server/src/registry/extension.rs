@@ -44,7 +44,7 @@ pub(crate) struct ExtensionServer {
     /// The last discovery document; `None` while it is not available.
     documents: ArcSwapOption<Documents>,
     openapi: ArcSwap<ExtensionOpenApi>,
-    /// Held by whoever fetches its OpenAPI documents.
+    /// Held while its OpenAPI documents are fetched.
     pub(crate) refreshing: tokio::sync::Mutex<()>,
 }
 

@@ -1,8 +1,8 @@
 //! The cost of a write grows with the size of the object, not with its square.
 //!
-//! Every list and map of every built-in kind is filled with n elements and with four times as many, and the steps that the
-//! whole way of a write takes are counted: decoding, defaults, validation, warnings, owners of fields, patches. Each
-//! list is tried with elements that differ and with elements that are all the same.
+//! Every list and map of every built-in kind is filled with n elements and with four times as many, and the steps of a
+//! whole write are counted: decoding, defaults, validation, warnings, field ownership, patches. Each list is tried with
+//! elements that differ and with elements that are all the same.
 
 use std::collections::HashSet;
 

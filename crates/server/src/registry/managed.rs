@@ -1,10 +1,10 @@
 //! [`Tracking`]: the part of a request that `metadata.managedFields` records: manager, version, subresource, time.
 //!
-//! It is in this room because strategies take it; `pipeline/managed.rs` makes one from a request. The sets of fields,
+//! It is in this module because strategies take it; `pipeline/managed.rs` makes one from a request. The sets of fields,
 //! and what server-side apply does with them, are in [`listwatch_merge::apply`].
 
 use listwatch_merge::apply::{FieldManager, FieldSet};
-use listwatch_merge::patch::Schema;
+use listwatch_merge::patch::MergeSchema;
 use listwatch_wire::json::Value;
 
 /// The part of a request that `metadata.managedFields` records.
@@ -24,7 +24,7 @@ pub(crate) struct Tracking<'a> {
 
 impl Tracking<'_> {
     /// The manager of this write, for a kind of that schema.
-    pub(crate) fn manager<'s, S: Schema>(
+    pub(crate) fn manager<'s, S: MergeSchema>(
         &'s self,
         schema: S,
         zero: &'s Value,

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use listwatch_custom::Version;
+use listwatch_custom::DefinitionVersion;
 use listwatch_kinds::Kind;
 use listwatch_wire::Revision;
 
@@ -58,7 +58,7 @@ pub struct Resource {
     /// The table entry, for built-in kinds; `None` for custom ones.
     pub builtin: Option<&'static Kind>,
     /// The version in its definition, for custom kinds; `None` for built-in ones.
-    pub custom: Option<Arc<Version>>,
+    pub custom: Option<Arc<DefinitionVersion>>,
     /// The strategy of its writes.
     pub(crate) rules: Arc<dyn Strategy>,
     /// Group and version its objects are stored in.

@@ -20,7 +20,7 @@ use crate::cache::{Cache, IndexedField};
 use crate::registry::extension::ExtensionServers;
 use crate::registry::resource::Resource;
 
-/// All resources served now. Reading takes no lock; custom resources come and go by publishing another map.
+/// All resources served now. Reading takes no lock; custom resources are added and removed by publishing another map.
 ///
 /// kube-apiserver builds a mux of handlers per group and version; here a path is looked up as data.
 #[doc(alias = "APIGroupInfo")]
@@ -36,7 +36,7 @@ pub struct Registry {
 }
 
 /// One state of the registry: immutable, shared by the requests that began with it. A request that has begun is
-/// answered by the definition that it began with, even if that is deleted meanwhile.
+/// answered by the definition that it began with, even if that is deleted in the meantime.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     resources: HashMap<ResourcePath, Arc<Resource>, RandomState>,
@@ -179,8 +179,8 @@ fn storage_name(kind: &Kind) -> String {
     if group.is_empty() { kind.plural.to_owned() } else { format!("{}.{group}", kind.plural) }
 }
 
-/// The fields that are asked for all the time: every kubelet watches the pods of its node, and a new Service may not have
-/// what another has. An index costs memory for each object, so the rest are matched by looking.
+/// The fields that are selected most often: every kubelet watches the Pods of its node, and addresses of Services must be
+/// unique. An index costs memory for each object, so other fields are matched by a scan.
 const INDEXED: &[(&str, &str, &str)] =
     &[("", "pods", "spec.nodeName"), ("", "services", "spec.clusterIP"), ("", "services", "spec.type")];
 

@@ -77,7 +77,7 @@ pub(crate) trait Strategy: TreeMaker {
 
     /// Returns true if a PUT without a resourceVersion overwrites unconditionally.
     ///
-    /// If false, a PUT needs a resourceVersion: overwriting somebody else's change by accident would do harm.
+    /// If false, a PUT needs a resourceVersion: accidentally overwriting another user's change would do harm.
     fn unconditional_update(&self) -> bool;
 
     /// Returns true if a PUT to a free name creates.
@@ -92,7 +92,7 @@ pub(crate) trait Strategy: TreeMaker {
 
     /// The finalizers that an object of this kind gets when it is deleted, besides its own.
     ///
-    /// They are added by the deletion itself: the definition of a custom kind must stay until its objects are gone.
+    /// They are added by the deletion itself: the definition of a custom kind must stay until its objects are deleted.
     fn held_by(&self) -> Option<&'static str> {
         None
     }
@@ -123,7 +123,7 @@ pub(crate) trait Strategy: TreeMaker {
         force: bool,
     ) -> Result<Applied, Status>;
 
-    /// Merges a configuration that nobody owns into an object.
+    /// Merges a configuration into an object without recording ownership.
     ///
     /// # Errors
     /// 500 if the configuration does not fit the schema.

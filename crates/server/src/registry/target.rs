@@ -1,8 +1,8 @@
 //! [`Target`]: one object of a resource by namespace and name, its storage key, and the errors about it.
 //!
 //! Every error about an object names group, resource and name the way kube-apiserver does, so they are made in one
-//! place; the exceptions are commented where they occur. Preconditions on uid and resourceVersion are checked here
-//! for all verbs. Checks of a body against its path are added in `pipeline/target.rs`, since this room knows no
+//! place; the exceptions are commented where they occur. Preconditions on uid and resourceVersion are checked here for
+//! all verbs. Checks of a body against its path are added in `pipeline/target.rs`, since this module does not depend on
 //! requests.
 
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl<'a> Target<'a> {
     /// Checks that the uid in a request, if it has one, is that of the stored object.
     ///
     /// # Errors
-    /// 409 in the words of kube-apiserver's storage layer.
+    /// 409 with the message of kube-apiserver's storage layer.
     pub(crate) fn check_uid(&self, asked: &str, stored: &Value) -> Result<(), Status> {
         let found = stored.at("metadata").text("uid");
         if asked.is_empty() || asked == found {

@@ -22,7 +22,7 @@ pub(crate) fn allowed(query: &Query<'_>, limit: Duration) -> Result<Duration, St
     if text.is_empty() {
         return Ok(limit);
     }
-    // No time at all, or less, is what everybody gets.
+    // Zero or less means the default timeout.
     let text = text.strip_prefix('-').filter(|rest| parse(rest).is_some()).map_or(text, |_| "0");
     match parse(text) {
         Some(Duration::ZERO) => Ok(limit),

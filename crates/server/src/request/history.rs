@@ -1,8 +1,8 @@
 //! Requests for the history of an object: `/listwatch/v1/history` and `/listwatch/v1/history/diff`. Pure.
 //!
 //! The query names the object as its path would. The result is a GET of that object, so that authorization, audit,
-//! fairness and metrics treat it as one: who may read an object may read its history, and nobody else. The answer is
-//! [`crate::verbs::history`].
+//! fairness and metrics treat it as one: permission to read an object is permission to read its history. The response
+//! is [`crate::verbs::history`].
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const VERSIONS: &str = "/listwatch/v1/history";
 /// The difference of two of them.
 const DIFFERENCE: &str = "/listwatch/v1/history/diff";
 
-/// The part of the history of an object that is asked for.
+/// The requested part of the history of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HistoryPart {
     Versions,

@@ -1,8 +1,8 @@
 //! [`RequestInfo`]: a request as Kubernetes sees it.
 //!
 //! It is made once, when a request arrives, and passed along: its path is split, its query decoded, its resource looked up and
-//! its field selector parsed here and nowhere else. The form of the response is negotiated by the verb, which alone knows
-//! what is on offer ([`super::negotiate`]). Pure, apart from the look-up in the registry.
+//! its field selector parsed here and nowhere else. The encoding of the response is negotiated by the verb, because it depends
+//! on the result ([`super::negotiate`]). Pure, apart from the lookup in the registry.
 
 use std::sync::Arc;
 
@@ -166,9 +166,9 @@ pub(crate) struct ResourceInfo {
     pub(crate) legacy_watch: bool,
     /// More path than any resource has.
     pub(crate) too_deep: bool,
-    /// Only the head of the answer is asked for.
+    /// True for HEAD requests.
     pub(crate) head: bool,
-    /// The history of the object is asked for rather than the object.
+    /// Set if the history of the object is requested rather than the object.
     pub(crate) history: Option<HistoryPart>,
 }
 
@@ -184,7 +184,7 @@ pub(crate) enum Verb {
     Patch,
     Delete,
     DeleteCollection,
-    /// A method that no resource knows.
+    /// A method that no resource supports.
     Unknown,
 }
 

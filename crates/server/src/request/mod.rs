@@ -21,11 +21,11 @@ use crate::request::info::{RequestInfo, ResourceInfo};
 /// The user of a request, and the flow in which it waits for seats.
 pub(crate) type UserFlow = (Arc<User>, Flow);
 
-/// An authorized request for a resource that is served. Whoever makes one has authenticated and authorized it: the handler chain,
-/// and `verbs/stream` for each watch of a stream.
+/// An authorized request for a resource that is served. It is made after authentication and authorization: by the handler chain,
+/// and by `verbs/stream` for each watch of a stream.
 #[derive(Debug)]
 pub(crate) struct ResourceRequest {
-    /// The resource, looked up once: it stays the same if the definition changes meanwhile.
+    /// The resource, looked up once: it stays the same if the definition changes during the request.
     pub(crate) resource: Arc<Resource>,
     pub(crate) info: Arc<ResourceInfo>,
     /// The rest of what was read of it: headers, query, audit event.

@@ -1,7 +1,7 @@
 //! Requests for streams of many watches: `/listwatch/v1/watch`, and the list of features at `/listwatch/v1`. Pure.
 //!
-//! A stream conveys no rights: each of its subscriptions is authorized as the watch that it is, when it is added and again while it
-//! lasts. So whoever is authenticated may open one.
+//! A stream itself grants nothing: each of its subscriptions is authorized as a watch, when it is added and again while it lasts.
+//! So every authenticated user may open one.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) enum StreamRequest {
 }
 
 impl StreamRequest {
-    /// The request that a path stands for; `None` for other paths.
+    /// The request of a path; `None` for other paths.
     pub(super) fn read(path: &str) -> Option<Self> {
         match path.trim_end_matches('/') {
             FEATURES_PATH => Some(Self::Features),
@@ -49,8 +49,7 @@ impl StreamRequest {
     }
 }
 
-/// The ordinary watch that a subscription stands for, in one of its namespaces. It is audited like one: what a stream shows is told
-/// like what a watch shows.
+/// The ordinary watch that is equivalent to a subscription, in one of its namespaces. It is audited like one.
 pub(crate) fn watch_of(
     stream: &RequestInfo,
     asked: &Subscription,
@@ -84,7 +83,7 @@ pub(crate) fn watch_of(
     watch
 }
 
-/// Tells the audit log how a subscription was answered.
+/// Records the response to a subscription in the audit log.
 pub(crate) fn audit_answer(watch: &RequestInfo, refused: Option<&Status>) {
     let Some(audit) = &watch.audit else { return };
     match refused {

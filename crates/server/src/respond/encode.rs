@@ -16,12 +16,12 @@ use crate::registry::Resource;
 use crate::request::negotiate::{Encoding, MetaVersion, ResponseForm};
 use crate::respond::protobuf;
 
-/// Compact JSON in the encoding of a form. Compact JSON ends with a newline, JSON for people without.
+/// Compact JSON in the encoding of a form. Compact JSON ends with a newline, indented JSON does not.
 ///
 /// # Errors
 /// 500 for a document that does not have the type it says, which protobuf cannot express.
 ///
-/// YAML and protobuf parse the document, which is the cost of forms that are asked for rarely.
+/// YAML and protobuf parse the document, which is acceptable for rarely requested encodings.
 pub(crate) fn document(json: Bytes, form: ResponseForm) -> Result<Bytes, Status> {
     Ok(match form.encoding {
         Encoding::Json if form.pretty => pretty(json.trim_ascii_end()).into(),

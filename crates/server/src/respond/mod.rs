@@ -85,9 +85,8 @@ const ALL_WARNINGS: usize = 4096;
 /// Characters of each warning, if all together exceed [`ALL_WARNINGS`].
 const ONE_WARNING: usize = 256;
 
-/// Warnings, each once, cut as kube-apiserver cuts them: headers are for programs, and their room is limited.
-/// If all together are too long, each is cut to [`ONE_WARNING`] characters, and the rest after [`ALL_WARNINGS`] is
-/// dropped.
+/// Warnings, each once, cut as kube-apiserver cuts them: the size of headers is limited. If all together are too long,
+/// each is cut to [`ONE_WARNING`] characters, and the rest after [`ALL_WARNINGS`] is dropped.
 fn fitting<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<Cow<'a, str>> {
     let mut seen = HashSet::new();
     let sendable = |text: &&str| !text.is_empty() && !text.contains(char::is_control);

@@ -1,4 +1,4 @@
-//! YAML as kube-apiserver writes it: keys in order, text plain where it cannot be taken for anything else, long text folded.
+//! YAML as kube-apiserver writes it: keys in order, strings plain where unambiguous, long strings folded.
 //!
 //! The rules of quoting and folding are those of libyaml, and of what YAML 1.1 takes for a number, a time, a boolean or null.
 //! Reading YAML is in `pipeline/yaml.rs`. Pure.
@@ -55,13 +55,13 @@ impl YamlWriter {
         self.column = depth;
     }
 
-    /// Goes on in the next line, indented.
+    /// Continues on the next line, indented.
     fn break_line(&mut self, depth: usize) {
         self.line();
         self.indent(depth);
     }
 
-    /// The entries of a map. The first begins where the writer stands: after a dash or on a line of its own.
+    /// The entries of a map. The first begins at the current position: after a dash or on a new line.
     ///
     /// Keys are sorted once more, because the order of sigs.k8s.io/yaml is not that of JSON (see [`natural`]).
     fn map(&mut self, map: &Map, depth: usize) {
@@ -297,7 +297,7 @@ impl YamlTextForm {
     }
 }
 
-/// Returns true if a character can stand in text as it is.
+/// Returns true if a character needs no escape.
 fn is_written(character: char) -> bool {
     matches!(character, '\n') || is_printable(character)
 }

@@ -1,8 +1,7 @@
-//! Subresources behind which a node would answer: logs, commands, forwarded ports, proxies.
+//! Subresources that connect to a node: logs, exec, attach, port forwarding, proxies.
 //!
-//! This server opens no connections to kubelets or Pods. What the API server itself finds out before it turns to one
-//! is found out all the same, in the same order, so that a client learns of a wrong name or a Pod that runs nowhere
-//! as it would in a cluster.
+//! This server opens no connections to kubelets or Pods. The checks that kube-apiserver makes before it connects are
+//! made all the same, in the same order, so that a client gets the same error for a wrong name or an unscheduled Pod.
 
 use listwatch_kinds::field::{Errors, Path};
 use listwatch_kinds::tree::Tree;

@@ -1,13 +1,12 @@
 //! Subresources with kinds of their own, and resources that are answered rather than stored.
 //!
-//! [`scale`] changes replicas, [`pods`] binds and evicts, [`tokens`] issues tokens, [`connect`] is as much of exec,
-//! logs and proxies as a server without kubelets has; reviews are answered here and decided in
-//! [`crate::auth::review`]. Each passes admission with the object that the client sent, then changes its target
-//! through [`crate::pipeline::transaction`].
+//! [`scale`] changes replicas, [`pods`] binds and evicts, [`tokens`] issues tokens, [`connect`] has the checks of exec,
+//! logs and proxies, without the connection to a kubelet; reviews are answered here and decided in
+//! [`crate::auth::review`]. Each passes admission with the object that the client sent, then changes its target through
+//! [`crate::pipeline::transaction`].
 //!
 //! Subresources that show the object itself, such as `status`, do not come here: they are views
-//! ([`crate::registry::view`]) of the ordinary verbs. Before this room are `verbs/create.rs`, `update.rs` and
-//! `patch.rs`.
+//! ([`crate::registry::view`]) of the ordinary verbs. The callers are `verbs/create.rs`, `update.rs` and `patch.rs`.
 
 pub(crate) mod connect;
 pub(crate) mod pods;
@@ -126,7 +125,7 @@ async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Stat
     answered.map(|()| Answer::document(201, review).with_warnings(decoded.warnings))
 }
 
-/// Puts a review into the namespace of the path; one that is asked of the whole cluster is in none.
+/// Sets the namespace of the path in a review; cluster-scoped reviews have none.
 fn place_review(review: &mut Value, namespace: Option<&str>) -> Result<(), Status> {
     if namespace.is_some() {
         return place(review, namespace);

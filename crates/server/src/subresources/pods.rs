@@ -33,7 +33,7 @@ use crate::subresources;
 const BINDING: Expected<'static> = Expected { group: "", version: "v1", kind: "Binding", builtin: true };
 const EVICTION: Expected<'static> =
     Expected { group: "policy", version: "v1", kind: "Eviction", builtin: true };
-/// The form that is still accepted though its version has gone.
+/// The older version, which is still accepted in bodies.
 const OLD_EVICTION: Expected<'static> = Expected { version: "v1beta1", ..EVICTION };
 
 /// A Status without details, which is what kube-apiserver answers to both.
@@ -135,7 +135,7 @@ fn pods(api: &Api) -> Result<std::sync::Arc<Resource>, Status> {
     api.registry.find("", "v1", "pods").ok_or_else(Status::no_such_path)
 }
 
-/// Evicts a Pod: a deletion that needs room in its disruption budget.
+/// Evicts a Pod: a deletion that its disruption budget must allow.
 ///
 /// # Errors
 /// 429 if the budget allows no disruption now, 500 if several budgets cover the Pod, and those of a deletion.
@@ -171,7 +171,7 @@ pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
     Ok(success().with_warnings(decoded.warnings))
 }
 
-/// Tells in the status of a Pod why it goes. The deletion that follows is about the Pod as it is then.
+/// Sets the `DisruptionTarget` condition of a Pod. The deletion that follows is of the updated Pod.
 ///
 /// A precondition on the resourceVersion is moved to the version that this write makes, or the deletion would
 /// contradict it.
@@ -206,8 +206,8 @@ fn needs_budget(pod: &Value) -> bool {
 
 /// Takes one disruption from the budget that covers the Pod.
 ///
-/// The Pod is recorded in `disruptedPods` of the budget, by which its controller knows that the disruption was used;
-/// a Pod that disturbs nobody costs nothing. A dry run checks and does not write.
+/// The Pod is recorded in `disruptedPods` of the budget, by which its controller counts the disruption; a Pod that does
+/// not count for the budget costs nothing. A dry run checks and does not write.
 ///
 /// # Errors
 ///
@@ -284,7 +284,7 @@ fn tell_used_up(status: &mut Map, time: &str) {
     status.put("conditions", conditions);
 }
 
-/// A Pod that is not ready may go if the budget says so, or if enough others are ready.
+/// A Pod that is not ready may be evicted if the budget says so, or if enough others are ready.
 fn can_evict_unhealthy(pod: &Value, spec: &Value, status: &Map) -> bool {
     let mut conditions = pod.at("status").list("conditions").iter();
     if conditions.any(|condition| condition.text("type") == "Ready" && condition.text("status") == "True") {

@@ -193,7 +193,7 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     shown(&paths, done)
 }
 
-/// Scale has a schema of its own, whatever it is the scale of.
+/// Scale has its own schema, whatever its target.
 fn decode(object: &mut Value) -> typecheck::TypeReport {
     schema::node(SCALE.group, SCALE.version, SCALE.kind)
         .map(|node| typecheck::decode(node, object, None))
@@ -202,7 +202,7 @@ fn decode(object: &mut Value) -> typecheck::TypeReport {
 
 /// Puts the replicas of a Scale into its target.
 ///
-/// The whole decision runs again if the target changed meanwhile, with the Scale of the new version.
+/// The whole decision is repeated if the target has changed, with the Scale of the new version.
 async fn write(
     api: &Api,
     request: &WriteRequest,
@@ -279,7 +279,7 @@ impl<F: Send + Sync> Scaling<'_, F> {
     }
 }
 
-/// True if somebody owns the replicas. kube-apiserver does not begin to record owners at a Scale.
+/// True if the replicas have an owner. kube-apiserver does not start recording owners at a Scale.
 fn is_owned(object: &Value, path: &[String]) -> bool {
     let mut entries = object.at("metadata").list("managedFields").iter();
     entries.any(|entry| {
@@ -320,7 +320,7 @@ fn keep_times(new: &mut Value, old: &Value) {
     meta.put("managedFields", entries);
 }
 
-/// Words a conflict by the version and the field of the Scale, which is what is applied.
+/// Rewrites a conflict to the version and the field of the Scale, which is what was applied.
 fn about_scale(mut status: Status, resource: &Resource, paths: &ScalePaths) -> Status {
     let field = format!(".{}", paths.spec.join("."));
     let version = format!(" using {}", resource.api_version());
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(new, object(vec![entry("c", "scale", ""), entry("a", "", "1"), entry("b", "scale", "2")]));
     }
 
-    /// A scale of replicas that nobody had set made its author their owner.
+    /// Scaling replicas without an owner once made the user their owner.
     #[test]
     fn replicas_that_nobody_set_have_no_owner() {
         let owned = |fields: Value| json!({"metadata": {"managedFields": [{"fieldsV1": fields}]}});

@@ -132,7 +132,7 @@ struct Spec {
 }
 
 impl Spec {
-    /// Bounds how long the token holds; what to warn of if that is less than was asked for.
+    /// Bounds the lifetime of the token; returns a warning if it is shorter than requested.
     fn shorten(&mut self, bound: std::time::Duration) -> Option<String> {
         let (asked, bound) = (self.seconds, i64::try_from(bound.as_secs()).unwrap_or(i64::MAX));
         self.seconds = asked.min(bound);

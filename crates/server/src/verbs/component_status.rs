@@ -1,7 +1,7 @@
-//! GET and LIST of ComponentStatus, a deprecated kind that is made up when it is asked for.
+//! GET and LIST of ComponentStatus, a deprecated kind that is computed on request.
 //!
-//! Nothing of it is stored, so that its objects have no uid, creation time or resourceVersion, and options about revisions
-//! and pages are checked but have no effect, as in kube-apiserver. What the components say is `api/components.rs`.
+//! Nothing is stored, so its objects have no uid, creation time or resourceVersion, and options about revisions and pages
+//! are checked but have no effect, as in kube-apiserver. The components are checked in `api/components.rs`.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ async fn get(api: &Api, target: &ResourceRequest) -> Result<Response, Status> {
     Ok(respond::full(StatusCode::OK, form.content_type(), body))
 }
 
-/// Answers a list. The components are asked at the same time, since one that does not answer takes its whole timeout.
+/// Answers a list. The components are checked concurrently, since one that does not answer takes its whole timeout.
 async fn list(api: &Api, target: &ResourceRequest) -> Result<Response, Status> {
     let (request, resource) = (&target.request.http, &target.resource);
     let form = negotiated(request, ResponseSubject::List, Serving::Routed)?;
@@ -79,7 +79,7 @@ async fn component(api: &Api, resource: &Resource, name: &str) -> Option<Arc<Obj
     Object::new(key, path, value, Revision(0)).map(Arc::new)
 }
 
-/// A ComponentStatus, which is made anew for each request.
+/// A ComponentStatus, made for each request.
 fn document(name: &str, health: &ComponentHealth) -> Value {
     let status = if health.healthy { "True" } else { "False" };
     let mut condition = json!({"type": "Healthy", "status": status});

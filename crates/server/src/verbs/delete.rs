@@ -114,7 +114,7 @@ fn answer(target: &Target<'_>, options: &DeleteOptions, done: Done) -> Result<An
             gone(object.at("metadata").text("uid"))
         }
         Done::Stored { object, .. } => {
-            // A legacy of clients that asked for deletion of dependents the old way.
+            // The code for the deprecated `orphanDependents: false`.
             let code = if options.orphan_dependents == Some(false) { 202 } else { 200 };
             Answer { code, body: AnswerBody::Object(object), warnings: Vec::new() }
         }

@@ -42,7 +42,7 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
         let target = Target::new(&request.resource, namespace, object.name()).by(&request.user.name);
         match delete_target(api, &target, &options, request.writer(), DeletionAdmission::Collection).await {
             Ok(_) => {}
-            // Somebody else was faster.
+            // It was deleted concurrently.
             Err(status) if status.code == 404 => {}
             Err(status) => return Err(status),
         }

@@ -73,7 +73,7 @@ fn show(
     Ok(gzip::compress(response, request, api.options.requests.gzip_above, &api.compressors))
 }
 
-/// One object, as new as asked for: the latest without a version, any for zero, else at least as new as it says.
+/// One object, as new as requested: the latest without a version, any for zero, else at least that version.
 ///
 /// # Errors
 /// 404, 500 if it is there and cannot be read, 504 for a version that does not come in time.

@@ -58,7 +58,7 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
     match transaction::change(api, &target, options.is_dry_run(), &mut work).await {
         Ok(done) => Ok(done.answer().with_warnings(work.told)),
         Err(status) => {
-            // What was odd about the patch is told although the write failed for another reason.
+            // Warnings about the patch are returned although the write failed for another reason.
             work.told.into_iter().for_each(|warning| request.record.warn(warning));
             Err(status)
         }

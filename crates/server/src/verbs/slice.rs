@@ -1,11 +1,11 @@
-//! [`TimeSlice`]: how long a list, or the state that a watch begins with, keeps its worker.
+//! [`TimeSlice`]: the time that a list, or the initial state of a watch, may keep an async worker.
 //!
-//! A walk over memory waits for nothing: objects that do not match produce nothing to write, and a client that reads fast takes each piece at once.
-//! Whoever else is to be served by the same worker would wait for its end.
+//! A walk over memory never awaits: objects that do not match produce no output, and a client that reads fast accepts each piece at once.
+//! Other requests on the same worker would wait until its end.
 
 use std::time::{Duration, Instant};
 
-/// Long enough to encode a few pieces, short enough that nobody notices the wait.
+/// Long enough to encode a few pieces, short enough that the wait does not matter.
 const SLICE: Duration = Duration::from_millis(1);
 
 /// The time since a walk began to use its worker.

@@ -1,7 +1,7 @@
-//! The errors for a transformation that does not fit its subject: the metadata of a list where there is one object, and
-//! the reverse. kube-apiserver finds out when it has the object, and names its Go type.
+//! The errors for a transformation that does not fit the response: PartialObjectMetadataList of a single object, and
+//! the reverse. kube-apiserver detects it after reading the object, and its message names the Go type.
 //!
-//! Transformations that are on offer nowhere are refused earlier, by [`crate::request::negotiate`].
+//! Unknown transformations are refused earlier, by [`crate::request::negotiate`].
 
 use listwatch_wire::Status;
 use listwatch_wire::status::StatusReason;

@@ -1,4 +1,5 @@
-//! The write verbs' way in and out: body, seats and options before; negotiated form, conversion and warnings after.
+//! The common part of the write verbs: body, seats and options before; content negotiation, conversion and warnings
+//! after.
 //!
 //! The order is about resources: memory for the body is reserved per user before it is read, seats are taken after
 //! it, so that a slow upload holds none, and work on large objects moves to blocking threads. GETs of subresources
@@ -57,7 +58,7 @@ pub(crate) async fn write(
     let _room = api.bodies.enter(&target.user.name, body_bytes(body, limit)).await;
     let body = read_body(api, body, limit).await?;
     target.request.audit.iter().for_each(|audit| audit.read(&body));
-    // Not before the body is there: somebody who sends it slowly would keep the seat.
+    // Not before the body is read: a slow upload would keep the seat.
     let _seats = target.flow.enter(1).await?;
     let (resource, info) = (&target.resource, &target.info);
     let verb = info.verb;
@@ -225,7 +226,7 @@ async fn respond_with(
     Ok(response)
 }
 
-/// One object in the form asked for.
+/// One object in the negotiated encoding.
 ///
 /// Protobuf is made from the tree, if that is known: after a write it always is.
 pub(crate) fn show(

@@ -86,7 +86,7 @@ impl Client {
         Self { stream: BufReader::new(stream), token: server.admin_token().to_owned() }
     }
 
-    /// The same connection, as somebody else.
+    /// The same connection with the token of another user.
     pub fn with_token(self, token: &str) -> Self {
         Self { token: token.to_owned(), ..self }
     }

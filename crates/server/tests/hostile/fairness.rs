@@ -1,4 +1,4 @@
-//! Floods by some, and what others notice of them.
+//! Floods by some users, and their effect on others.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,8 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test]
 async fn bodies_that_do_not_come_take_no_seats() {
-    // 600 slow POSTs by somebody without any role gave everybody 429, health checks included, for a minute.
+    // 600 slow POSTs by a user without any role made all other requests fail with 429, health checks included, for a
+    // minute.
     let requests = RequestLimits { in_flight: 20, ..RequestLimits::default() };
     let (server, _dir) = two_users(Options { requests, ..Options::default() }).await;
     let mut slow = Vec::new();
@@ -171,7 +172,7 @@ async fn of_level(admin: &mut Client, name: &str) -> f64 {
 }
 
 /// One user with two hundred connections kept all processors busy, and others waited for the time slices of the system: 6 ms
-/// instead of 0.3. Now a flood waits for its share of them while somebody else is there, and only then.
+/// instead of 0.3. Now a flood waits for its share of CPU time, but only while another user is active.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_flood_is_paced_while_somebody_else_is_there() {
     let requests = RequestLimits { user_processor_percent: 1, ..RequestLimits::default() };

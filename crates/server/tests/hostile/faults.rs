@@ -1,4 +1,4 @@
-//! Bugs in what the server is made of: each ends as little as it must, and is told.
+//! Panics and failures inside the server: each ends as little as possible, and is reported.
 
 use std::path::Path;
 use std::sync::Arc;

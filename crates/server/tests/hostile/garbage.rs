@@ -1,5 +1,5 @@
-//! Requests that are nearly right, from a seeded generator: no panic, no hang, flat memory, and nothing that is the client's
-//! fault is called the server's.
+//! Requests that are nearly right, from a seeded generator: no panic, no hang, constant memory, and no 5xx for a client's
+//! error.
 //!
 //! `LISTWATCH_SEED` and `LISTWATCH_REQUESTS` choose another run.
 

@@ -1,4 +1,4 @@
-//! What a client can send, and what becomes of the others meanwhile. Each test is the story of something that once hurt.
+//! Hostile clients, and their effect on others. Each test is a regression test of an attack that once worked.
 
 #![allow(
     clippy::unwrap_used,

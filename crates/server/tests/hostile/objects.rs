@@ -1,4 +1,4 @@
-//! Objects that nobody should be able to make, and what becomes of those that are there all the same.
+//! Objects that must not be creatable, and the handling of such objects in the store.
 
 use std::sync::Arc;
 

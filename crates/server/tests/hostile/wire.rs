@@ -1,4 +1,4 @@
-//! Bytes that are no proper requests.
+//! Malformed HTTP requests.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Work that grows faster than what asks for it, and work that holds up others.
+//! Requests whose cost grows faster than their size, and requests that delay others.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ async fn large_objects_hold_up_nobody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_short_body_that_means_much_holds_up_nobody() {
-    // 300 bytes of YAML aliases held a worker, and whoever waited for it, as long as a body of a megabyte.
+    // 300 bytes of YAML aliases occupied a worker as long as a body of a megabyte.
     let server = start().await;
     let mut body = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
     for n in 1..7 {
@@ -152,7 +152,7 @@ async fn longest_hold(work: impl Future<Output = ()>) -> (Duration, Duration) {
     (longest, begin.elapsed())
 }
 
-/// A watch that nothing matches writes nothing, and so never waited for anybody: it kept its worker for the whole of a collection.
+/// A watch that matches nothing writes nothing, and so never yielded: it kept its worker for a whole collection.
 #[tokio::test]
 async fn a_watch_that_nothing_matches_holds_up_nobody() {
     let engine = Arc::new(MemoryEngine::default());

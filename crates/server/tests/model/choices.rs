@@ -1,4 +1,4 @@
-//! [`Choices`]: decisions read from bytes, so that a fuzzer can look for bad ones and a seed can be run again.
+//! [`Choices`]: random decisions read from bytes, so that a fuzzer can search them and a seed repeats a run.
 
 /// Bytes that are used up by decisions. At their end every choice is the first one.
 #[derive(Debug)]

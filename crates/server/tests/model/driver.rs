@@ -1,4 +1,4 @@
-//! [`run`]: random calls of the API, each answered as the model says.
+//! [`run`]: random calls of the API, whose responses are compared with the model.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ const NAMES: [&str; 4] = ["a", "b", "b-c", "d"];
 /// Watches that are open at the same time.
 const WATCHES: usize = 4;
 
-/// The two namespaces of a run, which nobody else uses.
+/// The two namespaces of a run, used by no other.
 pub type Namespaces = [&'static str; 2];
 
 struct OpenWatch {
@@ -265,7 +265,7 @@ impl Run<'_> {
         }
     }
 
-    /// An object was deleted: it is gone, or marked if finalizers hold it.
+    /// An object was deleted: it is removed, or marked if it has finalizers.
     fn deleted(&mut self, key: ObjectKey, old: &ModelObject) {
         if old.finalizers.is_empty() {
             let gone = self.revision_of_the_deletion();

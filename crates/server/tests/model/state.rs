@@ -1,4 +1,4 @@
-//! [`ModelState`]: what the API promises, with maps.
+//! [`ModelState`]: a model of the API made of maps.
 //!
 //! Every change has a revision, and the state at each is kept, so that lists at an old revision, pages, and watches from
 //! anywhere can be compared with it.

@@ -14,7 +14,7 @@ use super::files::{companions, database_in, private, sync};
 use super::schema::{ConnectionRole, connect};
 use crate::Error;
 
-/// Files are keys and certificates; anything larger was put there by somebody else.
+/// Files are keys and certificates; larger files do not belong to the store.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// A bound on a directory that is not what it should be.
 const MAX_FILES: usize = 1000;

@@ -1,4 +1,4 @@
-//! Writes that share one transaction: decided one after the other, visible to nobody until they are durable.
+//! Writes that share one transaction: decided one after the other, visible to readers only once they are durable.
 //!
 //! A later write of a batch sees the earlier ones, as if each had been committed by itself. If the commit fails, all of them fail.
 //!
@@ -183,7 +183,7 @@ impl Staged {
     }
 
     /// A value from this batch, from memory, or from the log. A damaged one is empty: it can be deleted and
-    /// written anew, and others in its batch have nothing to do with it.
+    /// written again, and others in its batch have nothing to do with it.
     fn value_or_damaged(
         &self,
         at: Revision,
@@ -197,7 +197,7 @@ impl Staged {
             shared.tail.value_at(at).map_or_else(|| statements.value(at), Ok)
         };
         match value {
-            // It is the current value, or nobody would ask for it here.
+            // It is the current value; only that is read here.
             Err(error) => match shared.failed_read(&error, |_| None) {
                 Error::Corrupt(_) => Ok(Bytes::new()),
                 _ => Err(error),

@@ -1,8 +1,8 @@
-//! The thread that moves the write-ahead log to its place, and the clock of the writer.
+//! The checkpoint thread, which copies the write-ahead log into the database file, and the clock of the writer.
 //!
-//! Moving is most of the disk's work and would stall a writer that did it itself, as SQLite does by default. Beside a busy
-//! writer, however, it never gets to the end, and the write-ahead log would grow forever. So this thread moves the bulk,
-//! and the writer the little that came meanwhile.
+//! A checkpoint is most of the disk IO and would stall the writer if it ran there, as SQLite does by default. Beside a
+//! busy writer, however, it never completes, and the write-ahead log would grow for ever. So this thread copies the bulk,
+//! and the writer the rest that was added in the meantime.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -26,9 +26,10 @@ const LITTLE_PAGES: i64 = 64;
 /// … unless it outruns this thread so many times in a row.
 const ROUNDS: usize = 5;
 
-/// Runs until the writer is gone.
+/// Runs until the writer ends.
 ///
-/// Has no state that must be finished: it may be stopped at any time, and a half-done move is continued by the next.
+/// Has no state that must be finished: it may be stopped at any time, and the next checkpoint completes an unfinished
+/// one.
 pub(super) fn run(path: &Path, wanted: &Receiver<()>, writer: &WeakSender<WriterRequest>) {
     let mut next_tick = Instant::now() + TICK;
     loop {
@@ -87,8 +88,8 @@ fn passive(connection: &Connection) -> Result<Moved> {
 
 /// Moves everything and empties the write-ahead log, when no more writes will come.
 ///
-/// Waits for readers as long as a connection's patience, then leaves the rest in the log without an error; the next start
-/// recovers it.
+/// Waits for readers up to the connection's busy timeout, then leaves the rest in the log without an error; the next
+/// start recovers it.
 pub(super) fn finish(connection: &Connection) -> Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
 }

@@ -1,4 +1,4 @@
-//! A checksum per change, so that bits that flipped on the disk are found and never served.
+//! A checksum per change, so that bit flips on the disk are detected and never served.
 //!
 //! SQLite notices damage to its own structures, not to the content of a row. The checksum covers the revision, the key, the
 //! value and the origin, so a value under the wrong key or revision is found too. Rows of format 1 have none and are not
@@ -22,8 +22,8 @@ pub(super) struct DamagedValue {
 
 /// Returns the checksum of a change. Without an origin it is that of format 2.
 ///
-/// CRC-32 finds accidents, not attacks: a person who can write the file can write the checksum. The lengths of key and origin are
-/// part of it, so that bytes cannot move between them and the value unnoticed.
+/// CRC-32 detects accidents, not attacks: an attacker who can write the file can write the checksum. The lengths of key and
+/// origin are part of it, so that bytes cannot move between them and the value unnoticed.
 pub(super) fn checksum(revision: Revision, key: &str, value: Option<&[u8]>, origin: Option<&str>) -> i64 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&revision.0.to_le_bytes());

@@ -1,7 +1,7 @@
-//! [`StoreDamage`]: the damage to the files that was found and is still there.
+//! [`StoreDamage`]: detected damage to the files that still exists.
 //!
-//! A damaged value is mended when its key is written or deleted: then nobody reads it as the state of the key any more.
-//! Damage to anything else stays until the process ends, because the store does not become whole by itself.
+//! A damaged value is repaired when its key is written or deleted, because it is then no longer read as the state of
+//! the key. Other damage is reported until the process ends, because it does not repair itself.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use listwatch_wire::Revision;
 use super::checksum::DamagedValue;
 use crate::Health;
 
-/// The most damaged keys that are remembered one by one. More damage than that is not mended by writing.
+/// The most damaged keys that are tracked individually. Damage beyond it is not cleared by writing.
 const MAX_KEYS: usize = 1000;
 
 /// Damage that was found.
@@ -18,7 +18,7 @@ const MAX_KEYS: usize = 1000;
 pub(super) struct StoreDamage {
     /// The damaged values that are current, by key.
     values: BTreeMap<String, DamagedValue>,
-    /// Damage that no write mends.
+    /// Damage that no write repairs.
     rest: Option<String>,
 }
 
@@ -37,14 +37,14 @@ impl StoreDamage {
         self.rest = Some(reason);
     }
 
-    /// Forgets the damage to a key that was written at a revision.
+    /// Clears the damage to a key that was written at a revision.
     pub(super) fn written(&mut self, key: &str, at: Revision) {
         if self.values.get(key).is_some_and(|value| value.revision < at) {
             self.values.remove(key);
         }
     }
 
-    /// Returns true if there is nothing that a write could mend.
+    /// Returns true if there is no damage that a write could repair.
     pub(super) fn is_settled(&self) -> bool {
         self.values.is_empty()
     }

@@ -1,9 +1,9 @@
 //! Errors of SQLite and of the operating system as [`Error`]s of the store.
 //!
-//! The sorting matters more than the text: `ReadOnly` promises that the write has not happened, `Unavailable` says that
-//! it may have, `Corrupt` needs a person. SQLite reports a full disk before the commit record is written, so only that
-//! case may become `ReadOnly`; after a failed sync nobody can say what is on disk. A row that does not decode counts as
-//! damage and is never skipped.
+//! The classification matters more than the text: `ReadOnly` promises that the write has not happened, `Unavailable`
+//! says that it may have, `Corrupt` needs an administrator. SQLite reports a full disk before the commit record is
+//! written, so only that case may become `ReadOnly`; after a failed sync the content of the disk is unknown. A row that
+//! does not decode counts as damage and is never skipped.
 
 use rusqlite::ErrorCode;
 
@@ -50,7 +50,7 @@ fn damage(error: &rusqlite::Error) -> Option<String> {
 /// A database error while writing.
 ///
 /// A full disk is noticed before the record that makes a transaction count is written, so the write has certainly not
-/// happened. Of other errors, such as a failed sync, nobody can say that.
+/// happened. For other errors, such as a failed sync, that is unknown.
 pub(super) fn writing(error: &rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => Error::ReadOnly(format!("the disk is full: {error}")),

@@ -89,14 +89,14 @@ impl StoreIndex {
         heads.take(limit).map(|(key, head)| (Arc::clone(key), *head)).collect()
     }
 
-    /// Forgets a head that the table of keys now has.
+    /// Removes a head that the table of keys now has.
     pub(super) fn stored(&mut self, key: &str) {
         self.recent.remove(key);
     }
 
     /// Follows the sweeping of a deletion at `revision`, after which the table of keys no longer has the key.
     ///
-    /// A newer head stays and only learns that the table has no row for it, so that counts stay right.
+    /// A newer head stays and is marked as absent from the table, so that counts stay correct.
     pub(super) fn swept(&mut self, key: &str, revision: Revision) {
         match self.recent.get_mut(key) {
             Some(head) if head.revision > revision => head.stored = false,

@@ -1,18 +1,18 @@
 //! The embedded engine: a store on the disk of one machine, on SQLite.
 //!
-//! The way of a write: [`EmbeddedEngine::write`] puts it in a queue; the [writer] takes what waits there,
-//! [decides](batch) it and commits it with one sync, publishes it to the [index] and the [tail](crate::tail), and
-//! answers. [Upkeep](upkeep) goes on between batches, [checkpoints](checkpoint) on a thread beside them. Reads that the
-//! index and the tail cannot answer use [connections of their own](reader). [Offline](offline) has what a person does with
-//! a store: check, back up, restore, compact.
+//! The steps of a write: [`EmbeddedEngine::write`] puts it in a queue; the [writer] takes all queued writes,
+//! [decides](batch) them and commits them with one sync, publishes them to the [index] and the [tail](crate::tail), and
+//! answers. [Upkeep](upkeep) runs between batches, [checkpoints](checkpoint) run on a separate thread. Reads that the
+//! index and the tail cannot answer use [separate connections](reader). [Offline](offline) has the maintenance
+//! operations: check, back up, restore, compact.
 //!
 //! Threads: one writer, one checkpointer, and the blocking pool of tokio for reads. The writer owns all decisions, so
 //! there is no lock between two writes and no conflict to resolve; readers see [published state](shared) and
 //! immutable transactions.
 //!
 //! Durability comes from SQLite's write-ahead log with `synchronous = FULL` and from the rule that nothing is published
-//! or answered before the commit returned. etcd's own WAL and bbolt have the same split, a synced log first and its
-//! place later.
+//! or answered before the commit returned. etcd's WAL and bbolt have the same split: first a synced log, later the
+//! database file.
 //!
 //! It is not for several processes: the directory is locked. Several servers share an etcd instead (`etcd/`).
 
@@ -150,14 +150,14 @@ impl EmbeddedEngine {
     ) -> Result<T, Error> {
         let (answer, answered) = oneshot::channel();
         self.requests()?.send(request(answer)).await.map_err(|_| Error::Closed)?;
-        // The writer answers everything it took; if it is gone without, nobody knows how far it came.
+        // The writer answers every request it took; if it ended without an answer, the outcome is unknown.
         answered.await.map_err(|_| Error::Unavailable("the storage writer stopped".to_owned()))?
     }
 
     /// Answers a read of one key from memory, if everything about it is recent.
     ///
     /// The usual case of an update: an object that was written lately is read without a thread or the disk. `None`
-    /// means that only the tables know.
+    /// means that the tables must be read.
     fn recent(&self, key: &str, at: Option<Revision>) -> Result<Option<Option<KeyValue>>, Error> {
         let index = self.shared.index.read();
         let revision = index.readable(at)?;
@@ -185,7 +185,7 @@ impl EmbeddedEngine {
 
 /// Starts the writer and the checkpointer.
 ///
-/// The checkpointer gets a weak sender: it must not keep the writer from noticing that everyone else is gone.
+/// The checkpointer gets a weak sender: it must not keep the writer alive when all other senders are dropped.
 fn start(
     path: PathBuf,
     connection: Connection,
@@ -272,7 +272,8 @@ impl Engine for EmbeddedEngine {
 
     async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error> {
         self.shared.open()?;
-        // The index is published before the tail: whoever read it may ask for a position that the tail is about to reach.
+        // The index is published before the tail: a reader of the index may use a position that the tail has not reached
+        // yet.
         let upto = self.shared.index.read().readable(Some(after))?;
         self.shared.tail.wait_for(upto).await?;
         let backlog = Arc::new(DiskBacklog(Arc::clone(&self.readers)));

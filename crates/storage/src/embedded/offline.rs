@@ -1,7 +1,7 @@
 //! Maintenance of a store that no server uses: check, back up, restore, compact. The command line is a thin layer over this.
 //!
-//! All of these block: they belong on a thread of their own. Backing up works while a server has the store; the others
-//! need it for themselves.
+//! All of these block: they belong on a thread of their own. A backup works while a server uses the store; the others
+//! need exclusive access.
 
 use std::fs;
 use std::path::Path;
@@ -43,14 +43,14 @@ pub struct Report {
     pub bytes: u64,
 }
 
-/// Looks at everything in the store of a directory that no process uses: SQLite's own structures, and whether log, chains
+/// Checks everything in the store of a directory that no process uses: SQLite's own structures, and whether log, chains
 /// and keys agree.
 ///
 /// # Errors
 /// [`Error::Corrupt`] with what is wrong, [`Error::Unavailable`] if the store cannot be read or is in use.
 ///
-/// Reads every value once, to hold it against its checksum. Nothing is repaired: a person decides between a backup
-/// and what is left.
+/// Reads every value once, to verify its checksum. Nothing is repaired: the administrator decides whether to restore a
+/// backup.
 pub fn check(directory: &Path) -> Result<Report, Error> {
     must_exist(directory)?;
     let directory = Directory::take(directory)?;
@@ -59,16 +59,17 @@ pub fn check(directory: &Path) -> Result<Report, Error> {
     inspect(&connection)
 }
 
-/// Copies the store of a directory to a new file, while a server may be writing to it. The copy shows one moment; it holds
-/// no more than it must and is durable when this returns.
+/// Copies the store of a directory to a new file, while a server may be writing to it. The copy is consistent, has no
+/// unused pages, and is durable when this returns.
 ///
 /// With [`Keys::Included`], the other files of the directory come along: the CA, signing keys and tokens without which old
 /// kubeconfigs do not work after a restore. Such a backup is as secret as the directory.
 ///
 /// # Errors
-/// [`Error::Unavailable`] if there is no store, the file exists, or a disk does not do its part.
+/// [`Error::Unavailable`] if there is no store, the file exists, or a disk fails.
 ///
-/// A server's writes go on meanwhile. The copy is checked like a store before this returns, and removed if it fails.
+/// The server continues to write during the copy. The copy is checked like a store before this returns, and removed if
+/// it fails.
 pub fn backup(directory: &Path, into: &Path, keys: Keys) -> Result<Report, Error> {
     must_exist(directory)?;
     if into.exists() {
@@ -82,15 +83,15 @@ pub fn backup(directory: &Path, into: &Path, keys: Keys) -> Result<Report, Error
     copied
 }
 
-/// Makes the store of a directory what a backup says, after checking the backup. The directory must have none. Files that
-/// the backup brought along are written beside it.
+/// Restores a backup into a directory, after checking the backup. The directory must have none. Files in the backup are
+/// written beside it.
 ///
-/// The revision of the new store is far beyond that of the backup, and its history is empty: revisions that were handed
-/// out after the backup was made must never name anything else, so that every watch from before the restore ends with 410
-/// and its client lists again.
+/// The revision of the new store is far beyond that of the backup, and its history is empty: revisions that clients saw
+/// after the backup was made must never name another state, so that every watch from before the restore ends with 410 and
+/// its client lists again.
 ///
-/// With a revision, the store is as it was then: a backup brings its history along, so that a mistake can be undone that was made
-/// before the backup.
+/// With a revision, the store is restored as of that revision: a backup contains the history, so that a mistake from before the
+/// backup can be undone.
 ///
 /// # Errors
 /// [`Error::Corrupt`] if the backup is damaged, [`Error::Invalid`] if its history does not reach back to the revision,
@@ -125,10 +126,10 @@ pub fn restore(from: &Path, directory: &Path, at: Option<Revision>) -> Result<Re
 /// Drops all history of the store of a directory and gives the space back to the disk.
 ///
 /// # Errors
-/// As [`check`]; [`Error::ReadOnly`] if the disk has no room for a second copy of what remains.
+/// As [`check`]; [`Error::ReadOnly`] if the disk has no room for a second copy of the remaining data.
 ///
-/// Not what a running server needs: that clears its log by itself, and reuses the space inside of the file. This one
-/// makes the file smaller.
+/// A running server does not need it: it removes expired history and reuses the space inside of the file. This makes
+/// the file smaller.
 pub fn compact(directory: &Path) -> Result<Report, Error> {
     must_exist(directory)?;
     let directory = Directory::take(directory)?;
@@ -152,7 +153,7 @@ fn must_have(at: Option<Revision>, backup: &Report) -> Result<(), Error> {
     }
 }
 
-/// Gives a restored store a revision beyond every one that was handed out, by a change of a key of its own.
+/// Advances a restored store beyond every revision that clients may have seen, by writing a dedicated key.
 fn start_after_restore(database: &Path, at: Option<Revision>) -> Result<Report, Error> {
     let mut connection = connect(database, ConnectionRole::Writer)?;
     prepare(&mut connection)?;
@@ -302,7 +303,7 @@ fn inspect(connection: &Connection) -> Result<Report, Error> {
     report(connection, recovered.index.upto, recovered.index.compacted).map_err(|error| reading(&error))
 }
 
-/// Reads every value and holds it against its checksum. Lists the damaged keys, so that one look tells how much is lost.
+/// Reads every value and verifies its checksum. Lists the damaged keys, so that the extent of the loss is visible.
 fn verify_values(connection: &Connection) -> Result<(), Error> {
     let has = |column| has_column(connection, column).map_err(|error| reading(&error));
     if !has("checksum")? {

@@ -1,4 +1,4 @@
-//! Requests on their way through the writer: waiting, then decided, then answered.
+//! Requests inside the writer: waiting, then decided, then answered.
 //!
 //! Each step consumes the one before, and each holds the caller's reply. So a request is answered exactly once, and not before the
 //! transaction that decided it is durable.
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::{Error, Transacted, Write, Written};
 
-/// The waiting caller. One that has gone away loses nothing but the answer.
+/// The waiting caller. If it was dropped, only the answer is lost.
 pub(super) type WriterReply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// A request to the writer.

@@ -1,7 +1,7 @@
-//! Reads from disk: a few connections, used by whoever needs one, away from the async threads.
+//! Reads from disk: a small pool of connections, used outside of the async threads.
 //!
 //! A read takes what it needs of the [index](super::index) first and begins its transaction second, so the tables are
-//! never older than the index; if they turn out to be newer, it starts over.
+//! never older than the index; if they are newer, it starts over.
 //!
 //! Connections are opened when needed, as many as `EmbeddedOptions::readers` at most, and kept. Reads run on tokio's
 //! blocking pool. In WAL mode a reader never waits for the writer, nor the writer for a reader; a long read only
@@ -72,8 +72,8 @@ impl Readers {
         task.await.map_err(|error| Error::Unavailable(format!("the read was lost: {error}")))?
     }
 
-    /// Reads in a transaction that belongs to the same state as the index. The epoch tells: if the tables have moved
-    /// on, the writer is about to publish the index for them, and the read is tried again.
+    /// Reads in a transaction that belongs to the same state as the index. It compares the epoch: if the tables are
+    /// newer, the writer is about to publish the index for them, and the read is retried.
     ///
     /// `read` is called once at most, which lets it take values by move.
     fn within<S, T>(
@@ -111,7 +111,7 @@ impl Readers {
         idle.map_or_else(|| connect(&self.path, ConnectionRole::Reader), Ok)
     }
 
-    /// Drops the connection of a store that was closed meanwhile, so that its files are really closed.
+    /// Drops the connection if the store was closed, so that its files are really closed.
     fn put_back(&self, connection: Connection) {
         if self.shared.open().is_ok() {
             self.idle.lock().push(connection);

@@ -54,7 +54,7 @@ impl Reserve {
 
     /// Gives the space back to the disk.
     ///
-    /// Errors are ignored: if the file cannot be removed, the next failed write says so better.
+    /// Errors are ignored: if the file cannot be removed, the next write reports a better error.
     pub(super) fn release(&mut self) {
         self.held = false;
         let _ = fs::remove_file(&self.path);

@@ -1,11 +1,11 @@
 //! The amount of history to keep: a pure function of marks that are set as the store is written.
 //!
 //! Age counts the time that the store was open and never looks at the wall clock: neither a clock that jumps nor a long
-//! shutdown throws history away.
+//! shutdown discards history.
 //!
 //! Marks are rows of a table of their own, so that age survives a restart. There are at most a few thousand: one per
-//! [`MARK_EVERY_BYTES`] or [`MARK_EVERY_MS`] within the bounds of history, and none while nothing is written.
-//! Sweeping what has ended is `sweep`'s.
+//! [`MARK_EVERY_BYTES`] or [`MARK_EVERY_MS`] within the bounds of history, and none while nothing is written. `sweep`
+//! removes expired history.
 
 use std::collections::VecDeque;
 use std::time::Duration;

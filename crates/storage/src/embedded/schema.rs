@@ -1,8 +1,9 @@
 //! The database: its tables, its settings, and how they are checked when it is opened.
 //!
-//! `log` holds every change and every value exactly once, in the order of revisions, and is the truth. `keys` says for
-//! every key where in the log its newest change is, up to revision `state.indexed`; what is newer is found by reading the
-//! log from there on. So a write appends to one table only, and the table of keys is brought up to date in bulk.
+//! `log` holds every change and every value exactly once, in the order of revisions, and is authoritative. `keys` has
+//! for every key the position of its newest change in the log, up to revision `state.indexed`; newer changes are found
+//! by reading the log from there on. So a write appends to one table only, and the table of keys is brought up to date
+//! in bulk.
 //!
 //! Revisions are the rowids of `log`, so an append goes to the end of one B-tree. Changes of a key are linked by
 //! `previous` from new to old. `epoch` lets a reader notice that tables and index do not belong together (see
@@ -16,7 +17,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::failure::reading;
 use crate::Error;
 
-/// `lwst`: tells our files from those of others.
+/// `lwst`: identifies the files of this engine.
 const APPLICATION: i32 = 0x6c77_7374;
 
 /// The version of the layout below.

@@ -1,4 +1,4 @@
-//! [`PublishedState`]: the state that the writer publishes after each commit, and everyone else reads.
+//! [`PublishedState`]: the state that the writer publishes after each commit, for all readers.
 //!
 //! Only durable changes get here: the writer updates index and tail after the sync, so no reader sees a write that a
 //! crash could undo. Locks are held for lookups only, never across IO. Health moves between ready and full by itself;
@@ -58,7 +58,8 @@ impl PublishedState {
 
     /// Records a damaged value, unless the key has been written again since it was read.
     fn found_value(&self, value: &DamagedValue, head: Option<KeyHead>) {
-        // The writer publishes the index before it asks for the lock, so a value that it has just mended is not noted.
+        // The writer publishes the index before it takes this lock, so a value that it has just replaced is not
+        // recorded.
         let mut damage = self.damage.lock();
         let recent = self.index.read_recursive().get(&value.key).map(|(_, head)| head);
         if recent.or(head).is_none_or(|head| head.revision == value.revision) {
@@ -66,7 +67,7 @@ impl PublishedState {
         }
     }
 
-    /// Forgets the damage to keys that have just been written.
+    /// Clears the damage to keys that have just been written.
     pub(super) fn mended<'a>(&self, written: impl Iterator<Item = &'a Change>) {
         let mut damage = self.damage.lock();
         if !damage.is_settled() {

@@ -1,7 +1,7 @@
 //! The state of the store in one read transaction, at the newest or an older revision.
 //!
 //! A key's changes form a chain through the log, each naming the one before. Reading at an older revision follows it from
-//! the newest change back, so it costs as much as the keys in question have changed since.
+//! the newest change back, so the cost is the number of changes of these keys since then.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use super::schema::{revision, sql};
 use super::shared::PublishedState;
 use crate::{Batch, Change, Error, KeyValue, KeyVersion, Page, Range, VersionRange};
 
-/// As much of the log is read from disk at a time: enough to be quick, little enough to hold for everyone who lags.
+/// The bytes of the log that are read from disk at a time: enough to be fast, few enough to hold for every lagging
+/// cursor.
 const BACKLOG_BYTES: usize = 256 << 10;
 
 /// One read transaction.
@@ -102,7 +103,7 @@ impl ReadTransaction<'_> {
 
     /// The change of a key before the one at a revision; nothing if that was not one of this key.
     ///
-    /// Used to go on with a page of versions, and a caller may pass any revision: one of another key finds nothing.
+    /// Used to continue a page of versions. A caller may pass any revision: one of another key finds nothing.
     fn link(&self, key: &str, at: Revision) -> Sql<Option<Revision>> {
         let query = "SELECT previous FROM log WHERE revision = ? AND key = ?";
         let mut statement = self.connection.prepare_cached(query)?;
@@ -243,7 +244,7 @@ impl ReadTransaction<'_> {
 
 /// Reads a change with the value before it from one row, and verifies both.
 fn read_change(row: &rusqlite::Row<'_>) -> Sql<Change> {
-    // A deletion has no value: then the key did not exist before this change, though the chain goes on.
+    // A deletion has no value: then the key did not exist before this change, though the chain continues.
     let (at, key) = (revision(row.get(0)?), row.get::<_, Arc<str>>(1)?);
     let value = verified(row, at, &key, [2, 3, 4])?;
     let previous = match row.get::<_, Option<i64>>(5)?.map(revision) {

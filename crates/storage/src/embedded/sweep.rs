@@ -1,10 +1,10 @@
-//! Clearing the log of what is before the begin of history: whatever was replaced by a change up to there, and deletions
-//! themselves.
+//! Removal of expired history from the log: values that were replaced before the beginning of history, and records of
+//! deletions.
 //!
-//! Going through the log in order, what each change replaced lies anywhere before it; deleting that at once would touch a
-//! page for every row. So a sweep first reads a span of changes and gathers what they doom, then deletes that in the order
-//! in which it lies on disk, where whole pages become free. Both go in small steps. A crash in between does no harm: the
-//! span is read and cleared again, and what is gone already stays gone.
+//! The value that a change replaced can be anywhere before it in the log; deleting it at once would touch a page for
+//! every row. So a sweep first reads a span of changes and collects the rows they replaced, then deletes these in disk
+//! order, where whole pages become free. Both run in small steps. A crash in between does no harm: the span is read
+//! again, and rows that are deleted already stay deleted.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::schema::{revision, sql};
 /// The rows that a span marks for deletion: half a megabyte of memory at most, and enough to find neighbours.
 const SPAN: usize = 8192;
 
-/// A row to delete; with the key if it is a deletion, after which the key is gone for good.
+/// A row to delete; with the key if it is a deletion record, after which the key is removed from the table of keys.
 type Doomed = (Revision, Option<Arc<str>>);
 
 /// The progress of a sweep.
@@ -27,7 +27,7 @@ type Doomed = (Revision, Option<Arc<str>>);
 pub(super) struct Sweep {
     /// Everything up to here is cleared, as the database says.
     swept: Revision,
-    /// The revision at which reading the span goes on.
+    /// The revision at which reading the span continues.
     next: Revision,
     /// The rows that the span marked, the first to delete at the end.
     doomed: Vec<Doomed>,
@@ -85,7 +85,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Orders what is doomed. A deletion that a later change replaced comes twice; its key must not be forgotten.
+    /// Sorts the rows to delete. A deletion that a later change replaced is listed twice; its key must not be removed.
     fn close_span(&mut self, end: Revision) {
         self.end = Some(end);
         self.doomed.sort_unstable_by_key(|(at, key)| (*at, key.is_none()));
@@ -93,7 +93,7 @@ impl Sweep {
         self.doomed.reverse();
     }
 
-    /// Deletes some of what is doomed, within a transaction. Returns the keys that are gone.
+    /// Deletes some of the collected rows, within a transaction. Returns the keys that were removed.
     ///
     /// At most `rows` rows, so that a step stays within milliseconds however large the span is. The progress is part
     /// of the same transaction.

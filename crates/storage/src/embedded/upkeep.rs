@@ -1,12 +1,12 @@
-//! The work of the writer between batches, in small steps: bring the table of keys up to date, clear the log of what is no
-//! longer history, and decide what still is.
+//! The work of the writer between batches, in small steps: update the table of keys, remove expired history from the log,
+//! and advance the beginning of history.
 //!
-//! None of this changes what the store says, so these transactions are not synced: a crash may undo the newest of them,
-//! and the work is done again.
+//! None of this changes the content of the store, so these transactions are not synced: a crash may undo the newest of
+//! them, and the work is repeated.
 //!
-//! A step is bounded by rows, and takes more of them the larger the batch before it was, so that clearing keeps up
-//! with filling. At most one step comes between two batches. Each one moves the epoch, which makes readers that are
-//! between index and tables look again.
+//! A step is bounded by rows, and takes more of them the larger the batch before it was, so that clearing keeps up with
+//! filling. At most one step comes between two batches. Each one advances the epoch, which makes readers retry that
+//! have read the index but not yet the tables.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub(super) struct Upkeep {
     retention: Retention,
     history_floor: u64,
     marks: VecDeque<RetentionMark>,
-    /// Bytes of keys and values that the store has ever written, as far as the marks know.
+    /// Bytes of keys and values written since the store was created, according to the marks.
     bytes: u64,
     opened: Instant,
     /// The time that the store was open before this process, from the newest mark.
@@ -61,7 +61,7 @@ struct UpkeepPass {
 }
 
 impl Upkeep {
-    /// Goes on with the upkeep where the last run of the store left it.
+    /// Continues the upkeep where the last run of the store left it.
     pub(super) fn new(recovered: Recovered, options: &EmbeddedOptions) -> Self {
         let last = recovered.marks.back().copied();
         Self {
@@ -97,8 +97,8 @@ impl Upkeep {
 
 /// A transaction that a crash may undo.
 ///
-/// `synchronous = NORMAL` in WAL mode: atomic after a crash, but possibly gone. The pragma is set back even if the
-/// work failed, or the next write would be acknowledged without a sync.
+/// `synchronous = NORMAL` in WAL mode: atomic after a crash, but possibly lost. The pragma is set back even if the work
+/// failed, or the next write would be acknowledged without a sync.
 fn relaxed<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
     connection.execute_batch("PRAGMA synchronous = NORMAL")?;
     let done =
@@ -228,7 +228,7 @@ impl EngineWriter<'_> {
         self.begin_history(upto).map_err(|error| self.fail(&error))
     }
 
-    /// Not synced: if a crash undoes it, history is longer than it was said to be, which harms nobody.
+    /// Not synced: if a crash undoes it, history is longer than reported, which is harmless.
     fn begin_history(&mut self, at: Revision) -> Result<()> {
         let epoch = relaxed(self.connection, |connection| {
             connection.execute("UPDATE state SET compacted = ?", [sql(at)])?;
@@ -265,7 +265,7 @@ impl EngineWriter<'_> {
     /// Compacts to the newest revision and clears the log, for a disk that is full: what was deleted frees no space
     /// before.
     ///
-    /// Unlike a step it goes on to the end: nothing else can be written meanwhile.
+    /// Unlike a step it runs to the end, because nothing else can be written on a full disk.
     pub(super) fn drop_history(&mut self) {
         let upto = self.shared.tail.upto();
         let mut outcome = self.begin_history(upto);
@@ -310,7 +310,7 @@ fn next_epoch(connection: &Connection) -> Result<i64> {
     connection.query_row("UPDATE state SET epoch = epoch + 1 RETURNING epoch", [], |row| row.get(0))
 }
 
-/// Brings the table of keys up to date and drops all history at once, for a store that nobody else uses.
+/// Brings the table of keys up to date and drops all history at once, for a store that no other process uses.
 pub(super) fn forget_all(connection: &mut Connection) -> Result<()> {
     let transaction = connection.transaction()?;
     transaction.execute_batch(

@@ -1,21 +1,20 @@
 //! The wait for more writes before a batch is committed.
 //!
-//! A client whose write was answered often writes again at once. If a batch is committed as soon as the first of them
-//! is there, the others wait for the next one, and the disk syncs twice for what one sync could do. How many there may be
-//! is known: those that were just answered, and those that waited meanwhile. So it pays to wait for them for a moment, a
-//! fraction of what a sync takes; and where they do not come back, to wait only now and then. A writer that is alone
-//! never waits.
+//! A client whose write was answered often writes again at once. If a batch is committed as soon as the first of them is
+//! there, the others wait for the next one, and the disk syncs twice for what one sync could do. Their number is known:
+//! the clients that were just answered, and those that were waiting. So it pays to wait for them for a fraction of the
+//! time of a sync; if they do not write again, the wait is tried only occasionally. A single client never waits.
 
 use std::thread;
 use std::time::Duration;
 
-/// At first the thread only steps aside: on a quiet machine that is all it takes.
+/// At first the thread only yields, which is enough on an idle machine.
 const YIELDS: u32 = 4;
 /// Then it sleeps, a tenth of a millisecond in all with what the system adds.
 const SLEEPS: u32 = 2;
 const SLEEP: Duration = Duration::from_micros(20);
 
-/// Not to wait for so many batches at most, after waiting was in vain again and again.
+/// The most batches to skip waiting for, after waits without effect.
 const MAX_SKIPPED: u32 = 63;
 
 /// An estimate of the number of writers, and of whether waiting for them pays.
@@ -30,7 +29,7 @@ pub(super) struct Wave {
     waited: u32,
     /// Batches that are still committed without a wait.
     skip: u32,
-    /// The number of batches to skip after the next wait in vain; doubles each time, up to [`MAX_SKIPPED`].
+    /// The number of batches to skip after the next wait without effect; doubles each time, up to [`MAX_SKIPPED`].
     penalty: u32,
 }
 
@@ -49,7 +48,7 @@ impl Wave {
         true
     }
 
-    /// Learns from a batch that was committed with `here` writes, while `waiting` more have come.
+    /// Records a batch that was committed with `here` writes, while `waiting` more have arrived.
     ///
     /// A wait was worth it if the batch became larger than half of the expectation.
     pub(super) fn committed(&mut self, here: usize, waiting: usize) {

@@ -1,14 +1,13 @@
-//! The one thread that writes.
+//! The writer thread: the only thread that writes to the database.
 //!
-//! It takes whatever waits, decides all of it in one transaction, syncs once, publishes, and only then answers. While the
-//! disk works, the next batch gathers. Between batches it does one small step of [upkeep](super::upkeep).
+//! It takes all waiting requests, decides them in one transaction, syncs once, publishes, and only then answers. During
+//! the sync, the next batch collects. Between batches it does one small step of [upkeep](super::upkeep).
 //!
 //! States: writes are taken; or `broken`, when a commit failed and all writes fail with `ReadOnly`; or broken and
-//! `full`, when deletions and a few essential writes are taken on the space of the [reserve](super::reserve). A tick
-//! per second looks for the way back.
+//! `full`, when deletions and a few essential writes are taken on the space of the [reserve](super::reserve). Once per
+//! second it checks if writes can be accepted again.
 //!
-//! Nothing here knows about revisions of keys: [`batch`](super::batch) decides conditions. How long to wait for
-//! company is [`wave`](super::wave)'s.
+//! [`batch`](super::batch) decides the conditions of writes, [`wave`](super::wave) how long to wait for more of them.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -90,10 +89,10 @@ impl<'c> EngineWriter<'c> {
         })
     }
 
-    /// Works until asked to close, or until nobody can ask any more.
+    /// Runs until it is closed, or until all senders are dropped.
     ///
-    /// An iteration is: receive, commit, publish, answer, one step of upkeep. Nobody waits for upkeep except the
-    /// writes that arrive during its few milliseconds.
+    /// An iteration is: receive, commit, publish, answer, one step of upkeep. Only writes that arrive during the few
+    /// milliseconds of upkeep wait for it.
     pub(super) fn run(mut self, mut inbox: mpsc::Receiver<WriterRequest>) {
         let mut requests = Vec::with_capacity(self.options.batch);
         let mut closing = Vec::new();
@@ -120,7 +119,7 @@ impl<'c> EngineWriter<'c> {
         closing.into_iter().for_each(|answer| drop(answer.send(Ok(()))));
     }
 
-    /// Waits for requests, unless there are some left or there is upkeep to do meanwhile. False at the end.
+    /// Waits for requests, unless some are left or upkeep is due. False at the end.
     ///
     /// While upkeep is due it only polls, so that an idle store works through its upkeep at full speed.
     fn receive(&self, inbox: &mut mpsc::Receiver<WriterRequest>, requests: &mut Vec<WriterRequest>) -> bool {
@@ -218,7 +217,7 @@ impl<'c> EngineWriter<'c> {
     ) -> rusqlite::Result<Staged> {
         let mut staged = Staged::default();
         let mut outcome = self.statements.begin.execute([]).map(drop);
-        // Nobody else changes the index, so the lock can be held while the transaction is put together.
+        // Only this thread changes the index, so the lock can be held while the transaction is built.
         let index = self.shared.index.read();
         let (shared, statements) = (&self.shared, std::cell::RefCell::new(&mut self.statements));
         let staging = std::cell::RefCell::new(&mut staged);
@@ -261,7 +260,7 @@ impl<'c> EngineWriter<'c> {
         Ok(staged)
     }
 
-    /// Shows durable changes to readers, then to those who follow the log.
+    /// Publishes durable changes to readers, then to followers of the log.
     ///
     /// The index comes first: a cursor that is woken by the tail may read at the revision it was given.
     fn publish(&mut self, staged: Staged) {
@@ -289,13 +288,13 @@ impl<'c> EngineWriter<'c> {
             self.upkeep_step(writes);
         }
         if self.unmoved_bytes > self.options.checkpoint_bytes {
-            // If the checkpointer is at work already, it will hear of this the next time.
+            // If the checkpointer is busy, it is notified with a later batch.
             let _ = self.checkpointer.try_send(());
         }
     }
 
-    /// Empties the write-ahead log on a full disk. What was taken there has its place in the file only while the reserve
-    /// has room for both: later, the log could neither be moved nor grow, and nothing would free space again.
+    /// Empties the write-ahead log on a full disk. Its content fits into the database file only while the reserve has
+    /// room for both: later, the log could neither be checkpointed nor grow, and no space could be freed again.
     pub(super) fn move_log(&mut self) {
         match checkpoint::finish(self.connection) {
             Ok(()) => self.unmoved_bytes = 0,
@@ -303,7 +302,7 @@ impl<'c> EngineWriter<'c> {
         }
     }
 
-    /// Leaves the transaction and refuses writes from now on. Reads go on: nothing that they see has changed.
+    /// Leaves the transaction and refuses writes from now on. Reads continue: their data has not changed.
     ///
     /// Damage of one value is the exception: the batch fails, and the store stays open for writes.
     pub(super) fn fail(&mut self, cause: &rusqlite::Error) -> Error {
@@ -349,7 +348,7 @@ impl<'c> EngineWriter<'c> {
         }
     }
 
-    /// Finds out whether a disk that failed works again. A full one must have room for the reserve, or the file must have as
+    /// Checks whether a disk that failed works again. A full one must have room for the reserve, or the file must have as
     /// much room inside.
     ///
     /// The reserve must be back before writes are accepted, or a disk with a few free kilobytes would change its

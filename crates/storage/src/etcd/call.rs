@@ -1,4 +1,4 @@
-//! One call to etcd: the meaning of its errors, which of them are worth another attempt, and when to give up.
+//! Calls to etcd: the classification of errors, retries, and deadlines.
 //!
 //! A call whose outcome is unknown is repeated only if that does no harm.
 
@@ -44,7 +44,7 @@ impl CallFailure {
 }
 
 impl From<etcd_client::Error> for CallFailure {
-    /// etcd tells its errors apart by their texts, which are part of its interface (api/v3rpc/rpctypes).
+    /// etcd's errors are distinguished by their texts, which are part of its interface (api/v3rpc/rpctypes).
     fn from(error: etcd_client::Error) -> Self {
         let (text, everything) = (text_of(&error), error.to_string());
         let has = |part: &str| everything.contains(part);
@@ -86,9 +86,9 @@ pub(super) enum Repeat {
 
 /// Makes a call, if need be several times, within the deadline.
 ///
-/// A read gets several attempts of `EtcdOptions::attempt`, a write one that may take all of the deadline, because
-/// after a timeout nobody knows if etcd did it. The pause is constant: attempts are bounded by the deadline, and load
-/// is etcd's to refuse.
+/// A read gets several attempts of `EtcdOptions::attempt`, a write one that may take all of the deadline, because after
+/// a timeout the outcome is unknown. The pause is constant: attempts are bounded by the deadline, and load is etcd's to
+/// refuse.
 ///
 /// # Errors
 ///

@@ -1,12 +1,13 @@
 //! The one watch over everything under the prefix, which feeds the [tail](crate::tail).
 //!
 //! After any failure it begins again where the tail ends, at any member: nothing is missed and nothing comes twice. Only if
-//! etcd has compacted that position away meanwhile does the tail start over, and everyone who follows it learns that from
-//! their own position.
+//! etcd has compacted that position in the meantime does the tail start over; followers whose position was before it get an
+//! error.
 //!
-//! A watch says nothing while others write elsewhere in etcd, so it does not show by itself that it has reached a revision.
-//! Members of 3.4.31, 3.5.13 and 3.6 on answer a request for progress after all events before it. Older ones answer too
-//! early (etcd issue 15220), or not at all before 3.4; there the engine writes to its marker, whose event comes in order.
+//! A watch sends nothing while other prefixes of etcd are written, so it does not show by itself that it has reached a
+//! revision. Members of 3.4.31, 3.5.13 and 3.6 on answer a request for progress after all events before it. Older ones
+//! answer too early (etcd issue 15220), or not at all before 3.4; there the engine writes to its marker, whose event comes
+//! in order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use crate::{Batch, Error, Health};
 /// No response may be too large for us: etcd splits nothing, and has its own bound for what it takes.
 pub(super) const MAX_MESSAGE: usize = 1 << 30;
 
-/// The id of a response that speaks for the whole stream: the answer to a request for progress.
+/// The watch id of a response about the whole stream: the response to a progress request.
 const WHOLE_STREAM: i64 = -1;
 
 /// The longest pause between attempts to watch.
@@ -60,7 +61,7 @@ impl std::fmt::Debug for ClientBox {
 
 /// The reason that a watch ended.
 enum WatchEnd {
-    /// Its position is gone.
+    /// Its position was compacted.
     Compacted,
     /// Anything else.
     Broken(String),
@@ -160,9 +161,9 @@ pub(super) async fn run(shared: Arc<EtcdShared>) {
     }
 }
 
-/// Goes on at the newest revision.
+/// Continues at the newest revision.
 ///
-/// Followers learn of it by [`Error::Compacted`]; the cache then reads everything again.
+/// Followers get [`Error::Compacted`]; the cache then reads everything again.
 async fn restart(shared: &EtcdShared) {
     match shared.current().await {
         Ok(current) => {
@@ -255,10 +256,10 @@ async fn move_on(shared: Arc<EtcdShared>) {
     }
 }
 
-/// The backlog of a cursor that fell behind the tail: the first changes that a watch of its own shows.
+/// The backlog of a cursor that fell behind the tail: the first changes of a separate watch.
 ///
-/// Opens a watch per call and takes one response of it: those who are behind read in etcd's own portions and leave
-/// nothing open.
+/// Opens a watch per call and takes one response of it: lagging cursors read in etcd's own portions and keep nothing
+/// open.
 ///
 /// # Errors
 ///
@@ -270,7 +271,8 @@ pub(super) async fn catch_up(shared: &EtcdShared, after: Revision) -> Result<Bat
     loop {
         let next = tokio::time::timeout(shared.options.progress * 5, stream.message()).await;
         let response = match next {
-            // Silence: either etcd is slow, or there is nothing between here and the tail. The marker tells.
+            // Silence: either etcd is slow, or there is nothing between here and the tail. Writing the marker decides
+            // it.
             Err(_) if !marked => {
                 shared.mark().await.map_err(CallFailure::into_error)?;
                 marked = true;

@@ -1,7 +1,7 @@
-//! The place of our keys in etcd: under a prefix, so that etcd can be shared with others.
+//! The keys of the store in etcd: under a prefix, so that etcd can be shared with other programs.
 //!
-//! Our keys start with a slash, so the prefix itself followed by one is free. That key is the *marker*: it is within what
-//! the watch covers but before all data, and writing to it moves the log on.
+//! Keys start with a slash, so the prefix followed by a slash alone is free. That key is the *marker*: it is covered by
+//! the watch but sorts before all data, and writing to it advances the log.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Keyspace {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] for bytes that are not UTF-8: somebody else writes under the prefix.
+    /// [`Error::Corrupt`] for bytes that are not UTF-8: another program writes under the prefix.
     fn own_key(&self, key: &[u8]) -> Result<Arc<str>, Error> {
         let key = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&*self.prefix));
         key.map(Arc::from)
@@ -78,7 +78,7 @@ impl Keyspace {
         Ok(Some(Batch { changes: changes.into(), upto }))
     }
 
-    /// Returns the change that an event of etcd describes, with the key as the caller knows it.
+    /// Returns the change that an event of etcd describes, with the key without the prefix.
     fn change(&self, event: &Event) -> Result<Option<Change>, Error> {
         let Some(kv) = event.kv() else { return Ok(None) };
         let value = match event.event_type() {

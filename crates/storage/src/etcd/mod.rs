@@ -87,8 +87,8 @@ impl EtcdEngine {
 
     /// Explains a failed read by the revisions that can be read.
     ///
-    /// etcd says only that a revision is gone or not there yet; the numbers that clients are told cost another call,
-    /// on this rare path.
+    /// etcd reports only that a revision is compacted or in the future; the numbers in the error cost another call, on
+    /// this rare path.
     async fn explain(&self, failure: CallFailure, asked: Revision) -> Error {
         let explained = match failure {
             CallFailure::Compacted => self.compacted().await.map(|oldest| Error::Compacted { asked, oldest }),
@@ -98,7 +98,7 @@ impl EtcdEngine {
         explained.unwrap_or_else(|error| error)
     }
 
-    /// etcd takes revision zero for the newest one, but here it stands before the first write.
+    /// etcd takes revision zero for the newest one, but here it is before the first write.
     ///
     /// Counts the keys of the marker at that revision, the cheapest request that etcd refuses for a revision out of
     /// history.

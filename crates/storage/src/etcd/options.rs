@@ -30,7 +30,7 @@ pub struct EtcdOptions {
     pub attempt: Duration,
     /// The longest time to wait for a connection to a member.
     pub connect: Duration,
-    /// The time in which the log should reach a revision by itself, before etcd is asked for progress.
+    /// The time in which the log should reach a revision by itself, before a progress request is sent to etcd.
     ///
     /// Smaller values make consistent lists of an idle store sooner and, with an etcd before 3.4.31 or 3.5.13, cost a
     /// write each.

@@ -68,7 +68,7 @@ pub(super) async fn deleted_keys_stay_deleted(engine: &Arc<dyn Engine>) {
     assert_eq!(listing(engine, "/k/", Some(last)).await, ["/k/b=2", "/k/c=1"]);
 }
 
-/// History that is gone stays gone.
+/// Compacted history stays compacted.
 pub(super) async fn going_back_does_nothing(engine: &Arc<dyn Engine>) {
     let first = set(engine, "/a", "1").await;
     let second = set(engine, "/a", "2").await;

@@ -80,7 +80,8 @@ pub(super) async fn reads_see_acknowledged_writes(engine: &Arc<dyn Engine>) {
     tasks.join_all().await;
 }
 
-/// One writer sets two keys in turn to the same number: whoever sees the second one ahead of the first saw no snapshot.
+/// One writer sets two keys in turn to the same number: a reader that sees the second ahead of the first has not read a
+/// snapshot.
 pub(super) async fn ranges_are_snapshots(engine: &Arc<dyn Engine>) {
     set(engine, "/k/a", "0").await;
     set(engine, "/k/b", "0").await;

@@ -79,7 +79,7 @@ pub(super) async fn dropping_the_future_loses_nothing(engine: &Arc<dyn Engine>) 
     assert_eq!(values, (0..20).map(|n: u32| n.to_string()).collect::<Vec<_>>());
 }
 
-/// Each has a position of its own.
+/// Each has its own position.
 pub(super) async fn many_readers_see_the_same(engine: &Arc<dyn Engine>) {
     let begin = engine.current().await.expect("a revision");
     let mut logs = Vec::new();

@@ -155,7 +155,7 @@ async fn remove(engine: &Arc<dyn Engine>, key: &str) -> Revision {
     done(engine, delete(key, Expect::Any)).await
 }
 
-/// Writes, and expects a refusal; returns what is there.
+/// Writes, and expects a refusal; returns the present value.
 async fn refused(engine: &Arc<dyn Engine>, write: Write) -> Option<(Revision, Bytes)> {
     match engine.write(write.clone()).await.expect("an answer") {
         Written::Done { revision } => panic!("{write:?} was done at {revision}"),

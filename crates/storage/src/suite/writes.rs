@@ -29,7 +29,7 @@ pub(super) async fn every_write_has_a_greater_revision(engine: &Arc<dyn Engine>)
     }
 }
 
-/// A creation that loses is told what is there.
+/// A creation that loses gets the present value.
 pub(super) async fn absent_refuses_what_exists(engine: &Arc<dyn Engine>) {
     let created = done(engine, put("/a", "1", Expect::Absent)).await;
     let current = refused(engine, put("/a", "2", Expect::Absent)).await.expect("what is there");
@@ -49,7 +49,7 @@ pub(super) async fn at_refuses_another_revision(engine: &Arc<dyn Engine>) {
     assert_eq!(refused(engine, put("/a", "4", Expect::At(second))).await, None);
 }
 
-/// A deletion without effect has no revision, so watchers hear of none.
+/// A deletion without effect has no revision, so watchers see no event.
 pub(super) async fn deleting_nothing_is_refused(engine: &Arc<dyn Engine>) {
     for expect in [Expect::Any, Expect::Absent] {
         assert_eq!(refused(engine, delete("/a", expect)).await, None);
@@ -89,7 +89,7 @@ pub(super) async fn keys_are_any_text_after_a_slash(engine: &Arc<dyn Engine>) {
     }
 }
 
-/// A key that was deleted begins anew and keeps its history.
+/// A key that was deleted starts over and keeps its history.
 pub(super) async fn a_key_can_live_again(engine: &Arc<dyn Engine>) {
     let first = set(engine, "/a", "1").await;
     let gone = remove(engine, "/a").await;

@@ -181,7 +181,7 @@ async fn a_full_disk_takes_a_bounded_amount_of_what_is_essential() {
     engine.close().await.unwrap();
 }
 
-/// The reserve is taken after the start, so that it delays nobody.
+/// The reserve is allocated after the start, so that it delays no request.
 async fn wait_for_reserve(store: &Path) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !store.join("store.reserve").exists() {

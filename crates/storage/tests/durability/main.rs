@@ -1,4 +1,4 @@
-//! That the embedded engine keeps what it acknowledged: killed, without power, without space.
+//! The embedded engine keeps acknowledged writes after a kill, a power loss and on a full disk.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,9 +1,9 @@
 //! Simulated power loss.
 //!
 //! A real worker runs with a recorder loaded into it (`record.c`), which writes down every write and every sync of the
-//! store's files in order. Then the power fails at many random points of that record: what was synced by then is kept,
-//! and of every sector written since, chance decides whether the disk still has the old content, the new one, or neither.
-//! The store must open on each of these disks with everything that had been acknowledged by then.
+//! store's files in order. Then a power loss is simulated at many random points of that record: data that was synced by
+//! then is kept, and every sector written since has its old content, its new content, or neither, at random. The store
+//! must open on each of these disks with every write that had been acknowledged by then.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use listwatch_storage::{Change, EmbeddedEngine, Engine, Range, Revision, embedde
 
 use crate::worker::{options, seed};
 
-/// One line of the worker: a change that it was told of, as an answer or by the log.
+/// One line of the worker: an acknowledged write, or a change read from the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) answer: bool,

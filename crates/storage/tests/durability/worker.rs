@@ -1,4 +1,4 @@
-//! The process that is killed: writes, follows the log, and notes what it was told in a file.
+//! The process that is killed: it writes, follows the log, and records acknowledgements and changes in a file.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -31,7 +31,7 @@ pub(crate) fn options() -> EmbeddedOptions {
     }
 }
 
-/// The one value for a seed: whoever reads it can tell whether it is whole.
+/// The one value for a seed: so that a reader can check that it is complete.
 pub(crate) fn value(seed: u64) -> Bytes {
     let length = usize::try_from(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51).unwrap();
     let filler = seed.to_string().into_bytes();

@@ -74,7 +74,7 @@ impl Cluster {
         self
     }
 
-    /// Starts a member, anew or again.
+    /// Starts a member, for the first time or again.
     pub(crate) fn revive(&mut self, n: usize) {
         let names: Vec<String> =
             self.members.iter().enumerate().map(|(n, member)| format!("m{n}={}", member.peer)).collect();

@@ -1,4 +1,4 @@
-//! The engine on real etcd clusters: the suite, several servers on one cluster, and what happens when members go away.
+//! The engine on real etcd clusters: the suite, several servers on one cluster, and the loss of members.
 
 #![expect(
     clippy::unwrap_used,
@@ -93,7 +93,7 @@ async fn servers_on_one_cluster_see_the_same_log() {
     assert_eq!(read_upto(&mut log_two, last).await, seen);
 }
 
-/// A consistent read waits until the log reaches the newest revision, although nobody writes where it looks.
+/// A consistent read waits until the log reaches the newest revision, although nothing is written under its prefix.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_moves_on_with_the_writes_of_others() {
     if !available() {
@@ -244,7 +244,7 @@ async fn everything_resumes_when_etcd_comes_back() {
     assert_eq!(engine.health(), Health::Ready);
 }
 
-/// A compaction by others is an error for those who need the lost history, and for nobody else.
+/// A compaction by another program is an error only for readers of the lost history.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn compaction_by_others_is_noticed() {
     if !available() {

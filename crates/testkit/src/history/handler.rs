@@ -1,7 +1,7 @@
 //! The history of one informer handler: the calls about each key must be consistent.
 //!
 //! An informer may leave out states that were overwritten while it was cut off, so the truth is not compared change by
-//! change. What it must never do: invent or repeat an object, go back in time, tell an update of something it never
+//! change. It must never invent or repeat an object, go back in time, deliver an update of an object that it never
 //! added, or end in a state that is not the server's.
 
 use std::collections::BTreeMap;
@@ -23,11 +23,11 @@ pub enum HandlerCall {
         /// The new state.
         new: Seen,
     },
-    /// An object is gone; this is the last state known of it.
+    /// An object was deleted; this is its last known state.
     Deleted(Seen),
 }
 
-/// A rule that a handler's history broke. The text tells where.
+/// A violated rule of a handler's history. The text has the place.
 ///
 /// Separate from the violations of a watch: an informer may compress history, a watch may not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,16 +36,16 @@ pub enum HandlerViolation {
     /// An object was added that was there, or changed or deleted that was not.
     #[error("out of turn: {0}")]
     OutOfTurn(String),
-    /// The old object of an update is not the one told before.
+    /// The old object of an update is not the one delivered before.
     #[error("wrong old object: {0}")]
     WrongOld(String),
     /// A key went back to an older revision.
     #[error("back in time: {0}")]
     BackInTime(String),
-    /// One object was told as the update of another with the same name.
+    /// One object was delivered as the update of another with the same name.
     #[error("mixed identities: {0}")]
     MixedIdentities(String),
-    /// At the end, what the handler knows is not what the server has.
+    /// At the end, the state of the handler is not that of the server.
     #[error("not converged: {0}")]
     NotConverged(String),
 }
@@ -61,18 +61,18 @@ pub fn check(history: &[HandlerCall], server: &BTreeMap<ObjectKey, Seen>) -> Vec
     checked.finish(server)
 }
 
-/// The state of a check: what the handler must believe after the calls so far.
+/// The state of a check: the objects of the handler after the calls so far.
 #[derive(Default)]
 struct HandlerHistory<'a> {
-    /// The objects that the handler must believe to exist.
+    /// The objects that exist according to the calls.
     present: BTreeMap<&'a ObjectKey, &'a Seen>,
-    /// The newest state told per key, kept over deletion: a key must not come back older than it went.
+    /// The newest state delivered per key, kept after a deletion: a key must not come back with an older state.
     newest: BTreeMap<&'a ObjectKey, &'a Seen>,
     broken: Vec<HandlerViolation>,
 }
 
 impl<'a> HandlerHistory<'a> {
-    /// Checks one call against what the handler was told before.
+    /// Checks one call against the calls before it.
     fn observe(&mut self, told: &'a HandlerCall) {
         match told {
             HandlerCall::Added(new) => {
@@ -98,7 +98,7 @@ impl<'a> HandlerHistory<'a> {
         }
     }
 
-    /// Checks an update: its old object must be the one told before, and of the same uid.
+    /// Checks an update: its old object must be the one delivered before, and of the same uid.
     fn updated(&mut self, old: &Seen, new: &'a Seen) {
         let at = format!("{} updated at {}", new.key, new.revision);
         match self.present.get(&new.key) {
@@ -118,7 +118,7 @@ impl<'a> HandlerHistory<'a> {
         self.present.insert(&new.key, new);
     }
 
-    /// Compares revisions per key, also over a deletion: an object that is made anew has a greater one.
+    /// Compares revisions per key, also over a deletion: an object that is made again has a greater one.
     fn forward(&mut self, seen: &'a Seen) {
         if let Some(before) =
             self.newest.insert(&seen.key, seen).filter(|before| before.revision > seen.revision)

@@ -1,9 +1,9 @@
 //! Recorded histories, and the promises that they are checked against.
 //!
 //! A test records what the store committed ([`Truth`]), what each watch delivered ([`Watch`]), what each list answered
-//! ([`ListRecord`]), what each writer was told ([`Acknowledged`]) and what each informer handler was told ([`handler::HandlerCall`]);
-//! the validators then hold every record against the truth. They are pure functions over finished records: they know
-//! nothing of servers, sockets or time, and the same ones judge every engine.
+//! ([`ListRecord`]), the writes that were acknowledged ([`Acknowledged`]) and the calls of each informer handler
+//! ([`handler::HandlerCall`]); the validators then compare every record with the truth. They are pure functions over finished
+//! records, independent of servers, sockets and time, and are used for every engine.
 //!
 //! Each promise is one variant of [`Violation`], so that a broken history names the promise it broke:
 //!
@@ -108,8 +108,8 @@ pub enum Start {
 
 /// The record of one watch stream, from its request to the last frame that was read.
 ///
-/// A stream that was cut is as good as one that ended: what it delivered is judged, and what it did not deliver is
-/// not held against it unless `complete_until` is set.
+/// A stream that was cut is checked like one that ended: missing events at its end are no violation unless
+/// `complete_until` is set.
 ///
 /// ```
 /// use listwatch_testkit::history::{Frame, Seen, Start, Truth, Violation, Watch, WatchFilter};
@@ -157,7 +157,7 @@ pub struct ListRecord {
     pub name: String,
     /// The selection of the list.
     pub filter: WatchFilter,
-    /// The newest revision that was acknowledged to anybody before the request was sent, if a consistent list was asked for.
+    /// The newest revision that was acknowledged to any client before the request was sent, for a consistent list.
     pub not_older_than: Revision,
     /// The resourceVersion of the list.
     pub revision: Revision,
@@ -165,8 +165,7 @@ pub struct ListRecord {
     pub items: Vec<Seen>,
 }
 
-/// A write that a client was told to be done. Only these are held against the server: a write without an answer may
-/// have taken place or not.
+/// An acknowledged write. Only these are checked: a write without a response may have taken place or not.
 #[derive(Clone, Debug)]
 pub struct Acknowledged {
     /// The object's key.
@@ -196,9 +195,9 @@ impl WatchFilter {
     }
 }
 
-/// A promise that a history broke. The text tells where: the watcher, the revision and the two values that differ.
+/// A violated guarantee. The text has the watcher, the revision and the two values that differ.
 ///
-/// The names are those of the table in the [module](self), so that a failed test says which promise to look up.
+/// The names are those of the table in the [module](self), so that a failed test names the guarantee.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {

@@ -1,8 +1,9 @@
 //! The promises of a watch stream, checked frame by frame against the [`Truth`].
 //!
 //! The names follow etcd's robustness tests: ordered, unique, atomic, reliable, resumable, bookmarkable, filter,
-//! previous value. Each frame moves a position: the stream owes every matching change after it and may send none before
-//! it. A stream that was cut owes nothing beyond its last frame, unless `complete_until` says that it was waited for.
+//! previous value. Each frame moves a position: the stream must deliver every matching change after it and may deliver
+//! none before it. A stream that was cut need not deliver anything after its last frame, unless `complete_until` is
+//! set.
 
 use std::collections::HashSet;
 
@@ -19,7 +20,7 @@ impl Watch {
         Self { name, filter, start, frames, complete_until: None, deltas, misfit: None }
     }
 
-    /// Everything this stream did wrong; empty if it kept every promise.
+    /// All violations of this stream; empty if there are none.
     ///
     /// Linear in the frames, with one search in the truth per frame.
     #[must_use]
@@ -46,23 +47,23 @@ impl Watch {
 
     /// The last revision the stream had delivered everything up to: where it would resume.
     ///
-    /// `None` before the end of the initial events: such a stream begins anew.
+    /// `None` before the end of the initial events: such a stream starts over.
     #[must_use]
     pub fn position(&self) -> Option<Revision> {
         self.frames.iter().rev().find_map(|frame| match frame {
             Frame::Bookmark { revision, .. } => Some(*revision),
-            // An initial event carries the revision of its own last write, which is no position of the stream.
+            // An initial event has the revision of its object's last write, which is no position of the stream.
             Frame::Event { object, .. } => self.is_past_initial().then_some(object.revision),
         })
     }
 
-    /// A watch that was cut during its initial events owes nothing.
+    /// False for a watch that was cut during its initial events, which need not be complete.
     fn is_past_initial(&self) -> bool {
         matches!(self.start, Start::After(_)) || self.frames.iter().any(ends_initial)
     }
 
     /// Checks the initial events and returns the revision of their bookmark with what follows it. A stream that was cut
-    /// inside them owes nothing yet.
+    /// inside them need not be complete.
     fn split_initial(
         &self,
         truth: &Truth,
@@ -106,11 +107,11 @@ fn ends_initial(frame: &Frame) -> bool {
 struct StreamWalk<'a> {
     watch: &'a Watch,
     truth: &'a Truth,
-    /// The stream owes every matching change after this one, and nothing before it.
+    /// The stream must deliver every matching change after this one, and none before it.
     position: Revision,
     /// The newest bookmark: nothing at or before it may follow.
     bookmark: Option<Revision>,
-    /// Tells a repeated event from one that merely came late.
+    /// Distinguishes a repeated event from a late one.
     delivered: HashSet<(ObjectKey, Revision)>,
     violations: Vec<Violation>,
 }
@@ -149,7 +150,7 @@ impl<'a> StreamWalk<'a> {
         self.position = object.revision;
     }
 
-    /// An event that may not stand at this place in the stream, whatever it says.
+    /// An event that is not allowed at this position of the stream, whatever its content.
     fn misplaced(&self, object: &Seen) -> Option<Violation> {
         let what = format!("{}: {} at {}", self.watch.name, object.key, object.revision);
         if self.delivered.contains(&(object.key.clone(), object.revision)) {

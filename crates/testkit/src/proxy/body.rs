@@ -28,7 +28,7 @@ pub struct Faulty {
     /// Data that came in together with the place of a stall and has to follow it.
     held: Bytes,
     ended: bool,
-    /// Before a cut hyper gets one turn to send what it has: it drops its buffer together with the connection.
+    /// Before a cut hyper is polled once more to send its buffer, which it drops together with the connection.
     sent: bool,
 }
 

@@ -15,7 +15,8 @@ use super::Faulty;
 
 /// The treatment of one request by the proxy.
 ///
-/// One per request. Faults of a stream happen once, at their place; the client's next request is planned anew.
+/// One per request. Faults of a stream happen once, at their place; the plan decides separately about the client's next
+/// request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -48,15 +49,14 @@ pub enum Place {
     InsideLine(u64),
 }
 
-/// The ways in which a body breaks off. A clean end is the hardest for a client: nothing tells it that something is
-/// missing.
+/// The ways in which a body breaks off. A clean end is the hardest to detect for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// The connection is cut: the client sees an error.
     Cut,
     /// The body ends in due form: the client sees a clean end, though there was more to come.
     End,
-    /// Nothing comes for so long, then it goes on.
+    /// Nothing is sent for this long, then the body continues.
     Stall(Duration),
 }
 

@@ -1,9 +1,9 @@
-//! [`Proxy`]: an HTTP proxy between a client and a server that does to requests what bad networks, overloaded servers and
-//! careless load balancers do.
+//! [`Proxy`]: an HTTP proxy between a client and a server that injects the faults of bad networks, overloaded servers and
+//! load balancers.
 //!
-//! It speaks plain HTTP to the client, whatever the server speaks, so that it can see where a watch event ends and cut in
-//! the middle of one. What goes wrong with which request is decided by a [`Plan`]: scripted, or drawn from a seed. Go on
-//! with [`Fault`] for what can go wrong.
+//! It uses plain HTTP towards the client, also in front of a TLS server, so that it can see where a watch event ends and
+//! cut in the middle of one. A [`Plan`] assigns faults to requests, by script or from a seed. The faults are listed in
+//! [`Fault`].
 
 mod body;
 mod fault;
@@ -30,6 +30,24 @@ pub use plan::{Odds, Plan, Rule};
 ///
 /// Its listener and connections are tasks of the runtime that it was started in. Nothing is bounded: the clients are
 /// those of one test.
+///
+/// ```
+/// use listwatch_testkit::proxy::{Fault, Plan, Rule};
+/// use listwatch_testkit::{Proxy, TestServer};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = TestServer::start().await?;
+/// let refuse_one = Rule { requests_with: "/version", fault: Fault::Refuse };
+/// let proxy = Proxy::start(server.config(), Plan::script([refuse_one])).await?;
+/// let mut config = proxy.config();
+/// config.default_retry = false;
+/// let client = kube::Client::try_from(config)?;
+/// assert!(client.apiserver_version().await.is_err(), "the first request is refused");
+/// assert!(client.apiserver_version().await.is_ok(), "the script is used up");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -92,7 +110,7 @@ impl Proxy {
         kube::Config::new(url)
     }
 
-    /// Replaces the plan for all later requests; streams that are open go on as planned before.
+    /// Replaces the plan for all later requests; open streams follow the previous plan.
     pub fn set_plan(&self, plan: Plan) {
         *self.shared.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
@@ -184,7 +202,7 @@ async fn forward(shared: &ProxyShared, request: Request<Incoming>) -> Result<Res
     let request = Request::from_parts(parts, kube::client::Body::from(body));
     let response = shared.upstream.0.send(request).await.map_err(|_| Cut)?;
     let (mut parts, body) = response.into_parts();
-    // The body is framed anew on the way to the client.
+    // The body is framed again on the way to the client.
     for hop in [http::header::TRANSFER_ENCODING, http::header::CONNECTION, http::header::CONTENT_LENGTH] {
         parts.headers.remove(hop);
     }

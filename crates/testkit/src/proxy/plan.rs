@@ -37,13 +37,12 @@ pub struct Rule {
     pub fault: Fault,
 }
 
-/// The likelihood of faults in a random plan. High odds test the client's patience more than its rules; a tenth finds
-/// most mistakes.
+/// The likelihood of faults in a random plan. High odds mostly test the client's timeouts; a tenth finds most mistakes.
 #[derive(Clone, Copy, Debug)]
 pub struct Odds {
     /// The part of all requests that meet a fault, from 0 to 1.
     pub fault: f64,
-    /// The longest delay or stall. Keep it above the client's own patience now and then, below the test's always.
+    /// The longest delay or stall. It should sometimes exceed the client's timeouts, and never the test's.
     pub longest_wait: Duration,
 }
 

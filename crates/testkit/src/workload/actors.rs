@@ -1,9 +1,9 @@
 //! The actors of a workload: writers, watchers and listers.
 //!
 //! Each writer has keys of its own, so that it knows which operation is valid next and a refusal is a fault of the
-//! server. Watchers hang up at random and resume from the last position they may rely on: an event or a bookmark, but
-//! no initial event, whose revision is that of the object. Failed reads are repeated after a pause; only answers are
-//! judged. Names, selectors and operations are drawn in `names`.
+//! server. Watchers disconnect at random and resume from the last position they may rely on: an event or a bookmark,
+//! but no initial event, whose revision is that of the object. Failed reads are repeated after a pause; only responses
+//! are checked. Names, selectors and operations are drawn in `names`.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use crate::held::DeltaBases;
 use crate::history::{Acknowledged, ListRecord, Seen, Start, Truth, Watch};
 use crate::raw::{RawError, RawWatch};
 
-/// Between lists, and after a failed request: nobody asks in a hot loop.
+/// The pause between lists, and after a failed request.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Creates, changes and deletes its own keys at random.
@@ -50,7 +50,7 @@ pub(super) async fn writer(stage: Arc<WorkloadStage>, number: usize) -> Result<V
     Ok(acknowledged)
 }
 
-/// Lists with random selectors for as long as there is writing. A list that fails is asked for again: only answers are judged.
+/// Lists with random selectors for as long as there is writing. A failed list is repeated: only responses are checked.
 pub(super) async fn lister(stage: Arc<WorkloadStage>, number: usize) -> Result<Vec<ListRecord>, RawError> {
     let mut random = stage.random(1_000 + number as u64);
     let mut lists = Vec::new();
@@ -69,7 +69,7 @@ pub(super) async fn lister(stage: Arc<WorkloadStage>, number: usize) -> Result<V
     Ok(lists)
 }
 
-/// The revision of a list, which its items are held against.
+/// The revision of a list, at which its items are compared.
 fn list_revision(list: &Value) -> Result<Revision, RawError> {
     let text = list.pointer("/metadata/resourceVersion").and_then(Value::as_str);
     text.and_then(|text| text.parse().ok())
@@ -117,7 +117,7 @@ pub(super) async fn watcher(stage: Arc<WorkloadStage>, number: usize) -> Result<
         }
         match outcome {
             Err(RawError::Refused(StatusCode::GONE, _)) => {
-                // History ended before we came back: begin anew, as every client must.
+                // History ended before we came back: start over, as every client must.
                 start = Start::Initial(Revision::ZERO);
             }
             Err(error @ RawError::Malformed(_)) => return Err(error),
@@ -145,7 +145,7 @@ async fn open(
 
 /// The way in which a watcher's stream came to its end.
 enum ActorEnd {
-    /// Everything that must come has come, or was waited for in vain.
+    /// All expected events have arrived, or the wait for them has timed out.
     Complete,
     /// The stream ended, or we hung up.
     HungUp,
@@ -195,7 +195,7 @@ async fn follow(
     }
 }
 
-/// True if the watch has delivered what the truth owes it.
+/// True if the watch has delivered every event of the truth.
 fn has_all(watch: &Watch, truth: &Truth) -> bool {
     let begin = match watch.start {
         Start::After(revision) => Some(revision),

@@ -1,8 +1,9 @@
-//! [`Workload`]: writers, watchers and listers on one collection, all drawn from one seed, with a record of everything.
+//! [`Workload`]: writers, watchers and listers on one collection, driven by one seed, with a record of all their
+//! requests and events.
 //!
-//! Watchers have random selectors, start in every way there is, hang up at random moments and resume where they were. When
-//! the writers are done, every watcher stays until it must have seen everything, and [`Record::check`] holds all of it
-//! against the log of the store.
+//! Watchers have random selectors, start in every way there is, disconnect at random moments and resume. When the writers
+//! are done, every watcher continues until it has received everything, and [`Record::check`] compares all records with the
+//! log of the store.
 
 mod actors;
 mod names;
@@ -29,7 +30,7 @@ use crate::raw::{RawClient, RawError};
 pub struct Workload {
     /// Everything random comes from here.
     pub seed: u64,
-    /// Each writes its own keys, so that it knows what it may expect.
+    /// Each writes its own keys, so that it knows which responses to expect.
     pub writers: usize,
     /// The number of writes that each writer makes.
     pub writes: usize,
@@ -95,9 +96,9 @@ struct WorkloadStage {
     reads: RawClient,
     collection: TestCollection,
     workload: Workload,
-    /// The newest revision that any writer was told.
+    /// The newest revision that was acknowledged to any writer.
     acknowledged: AtomicU64,
-    /// The truth, once writing has ended: watchers then know what they still have to see.
+    /// The truth, once writing has ended: watchers then know which events are still missing.
     end: watch::Sender<Option<Arc<Truth>>>,
 }
 
@@ -120,8 +121,8 @@ impl Workload {
         TestCollection::core("secrets", "default")
     }
 
-    /// Runs it: writes and reads may take different ways (a proxy, another server); the truth comes from the engine's own
-    /// log.
+    /// Runs it: writes and reads may use different endpoints (a proxy, another server); the truth comes from the engine's
+    /// own log.
     ///
     /// # Errors
     /// If a write is refused that must succeed, or the log cannot be read.

@@ -1,5 +1,5 @@
 //! Keys, labels and selectors of a workload: labels with few values, so that random selectors split the objects and every
-//! change may cross the border of somebody's selector.
+//! change may make an object enter or leave a selector.
 
 use http::Method;
 use rand::Rng;
@@ -46,7 +46,7 @@ pub(super) fn operation(
     }
 }
 
-/// A small object whose labels are chosen anew with each write.
+/// A small object whose labels are chosen again with each write.
 fn object(random: &mut StdRng, collection: &TestCollection, name: &str, write: usize) -> Value {
     json!({
         "kind": "Secret", "apiVersion": "v1", "type": "Opaque",

@@ -1,9 +1,9 @@
-//! [`compare()`]: from two encoded versions of an object to the operations that lead from one to the other.
+//! [`compare()`]: computes the operations that turn one encoded version of an object into another.
 //!
-//! Both are canonical, so that what is equal is equal byte for byte. The walk goes through the old version once, from one
-//! difference to the next: equal stretches are compared as bytes, and read only to know the path; with an [`Outline`], the
-//! larger containers among them are stepped over. A difference of two scalars is found in place. Where members or
-//! elements came or went, the innermost container around them is compared member by member.
+//! Both are canonical, so equal values are equal bytes. The walk goes through the old version once, from one difference
+//! to the next: equal stretches are compared as bytes, and parsed only to know the path; with an [`Outline`], the larger
+//! containers among them are skipped. A difference of two scalars is found in place. Where members or elements were added
+//! or removed, the innermost container around them is compared member by member.
 
 use std::ops::Range;
 
@@ -190,7 +190,7 @@ impl<'a, 'b> Comparison<'a, 'b> {
             }
             let other = self.other(token.start)?;
             if token.kind == TokenKind::Scalar && token.end == target {
-                // A literal that goes on in the new version, or one that is equal and followed by something else.
+                // A literal that is longer in the new version, or one that is equal and followed by something else.
                 let end = raw::skip_value(self.b, other)?;
                 if self.b.get(other..end)? == self.a.get(token.start..token.end)? {
                     self.consume(token)?;
@@ -225,7 +225,7 @@ impl<'a, 'b> Comparison<'a, 'b> {
         self.go_on(ChangedBytes { old: token.start..end, new: other..other_end })
     }
 
-    /// Goes on behind a stretch that has been dealt with. It may be around earlier ones.
+    /// Continues after a changed range. It may enclose earlier ones.
     fn go_on(&mut self, changed: ChangedBytes) -> Option<()> {
         let (at, other) = (changed.old.end, changed.new.end);
         self.at = at;
@@ -238,7 +238,7 @@ impl<'a, 'b> Comparison<'a, 'b> {
     /// Compares the container that the walk is inside of, member by member, from its begin.
     fn members(&mut self) -> Option<()> {
         let mut frame = self.frames.pop()?;
-        // An element that looks different may be another one: the array tells which ones stayed.
+        // A different element may be a new one: comparing the whole array finds those that stayed.
         if let Some(array) = self.frames.pop_if(|outer| !outer.is_object) {
             frame = array;
         }
@@ -252,7 +252,8 @@ impl<'a, 'b> Comparison<'a, 'b> {
         self.go_on(ChangedBytes { old: frame.start..end, new: frame.other..other_end })
     }
 
-    /// The token at which the walk stands, on its way to a difference. A container that ends before that is one.
+    /// The next token of the walk, on its way to a difference. A container that ends before the difference is one
+    /// token.
     fn token(&self, target: usize) -> Option<ComparedToken> {
         let start = self.at;
         let top = self.frames.last();
@@ -327,7 +328,7 @@ impl<'a, 'b> Comparison<'a, 'b> {
         Some(())
     }
 
-    /// The pointer to where the walk stands.
+    /// The JSON pointer of the current position.
     fn path(&self) -> Vec<u8> {
         let mut path = Vec::with_capacity(64);
         for frame in &self.frames {

@@ -129,7 +129,8 @@ impl<'a> MemberComparison<'a, '_, '_> {
         Some(true)
     }
 
-    /// The elements between two that stayed: paired one by one, and what is left of either side removed or added.
+    /// The elements between two that stayed: they are paired one by one, and the rest of either side is removed or
+    /// added.
     fn stretch(
         &mut self,
         place: ComparedPlace<'_>,
@@ -147,7 +148,7 @@ impl<'a> MemberComparison<'a, '_, '_> {
                     self.value(inner, x, y)?;
                     at.index += 1;
                 }
-                // What is removed makes room: the next one has the same index.
+                // After a removal the next element has the same index.
                 (Some(x), None) => at.end = self.remove(path, x),
                 (None, Some(y)) => {
                     let op = EditOp::AddElement(self.b.get(y)?);
@@ -163,7 +164,7 @@ impl<'a> MemberComparison<'a, '_, '_> {
         Some(())
     }
 
-    /// Takes a member or element out, with the comma behind it. Returns where the base goes on.
+    /// Removes a member or element with the comma after it. Returns the position at which the base continues.
     fn remove(&mut self, path: Vec<u8>, mut at: Range<usize>) -> usize {
         if self.a.get(at.end) == Some(&b',') {
             at.end += 1;
@@ -180,7 +181,7 @@ struct ArrayPosition {
     new: usize,
     /// The index in the array as it is patched so far.
     index: usize,
-    /// The position at which the base goes on.
+    /// The position at which the base continues.
     end: usize,
 }
 

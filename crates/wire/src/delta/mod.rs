@@ -1,11 +1,11 @@
-//! Delta watch: changes of objects as patches, with what makes it certain that both ends mean the same bytes.
+//! Delta watch: changes of objects as patches, with checksums that verify that both ends have the same bytes.
 //!
 //! A server [compares](compare()) two encoded versions of an object and writes a [`DeltaFrame`]; a client reads it as a
-//! [`DeltaEvent`] and [applies](DeltaEvent::apply) it to the bytes it holds. The patch is RFC 6902. Each operation also says
-//! which bytes of the base it is about, so that a client that keeps bytes neither parses nor searches them. A checksum of
-//! the result makes a wrong object impossible to miss.
+//! [`DeltaEvent`] and [applies](DeltaEvent::apply) it to the bytes it holds. The patch is RFC 6902. Each operation also
+//! names the byte range of the base that it replaces, so that a client that keeps bytes neither parses nor searches them. A
+//! checksum of the result detects a wrong object.
 //!
-//! The format is specified in `docs/delta-watch.md`, with test vectors. Nothing here knows a connection or a cache.
+//! The format is specified in `docs/delta-watch.md`, with test vectors. Connections and caches are the caller's.
 
 mod compare;
 mod event;
@@ -25,5 +25,5 @@ pub const MEDIA_TYPE: &str = "application/json;stream=watch;delta=json-patch";
 /// The value of the media type parameter `delta`.
 pub const PARAMETER: &str = "json-patch";
 
-/// The header of a delta watch: the form with deltas, and after it the plain one for servers that do not know it.
+/// The `Accept` header of a delta watch: deltas first, then plain JSON for servers without them.
 pub const ACCEPT: &str = "application/json;stream=watch;delta=json-patch,application/json";

@@ -1,9 +1,9 @@
-//! [`Outline`]: where the larger containers of an object are in its bytes, so that a comparison steps over them.
+//! [`Outline`]: the byte ranges of the larger containers of an object, so that a comparison can skip them.
 //!
 //! A comparison must know the path of a difference, and so passes over everything before it. Most of that is in
-//! containers that did not change, and nothing inside of those matters. Reading an object for its outline costs as much
-//! as one comparison without; the outline of the next version then [follows](Outline::after) from what changed,
-//! so that a series of comparisons reads no more than the changes. It is a help only: without one the result is the same.
+//! containers that did not change. Reading an object for its outline costs as much as one comparison without; the
+//! outline of the next version is then [derived](Outline::after) from the changes, so that a series of comparisons
+//! reads only the changes. It is an optimization only: without one the result is the same.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ struct Extent {
     end: u32,
 }
 
-/// Bytes of the old version, and what stands in their place in the new one.
+/// A byte range of the old version, and the range that replaces it in the new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChangedBytes {
     pub(super) old: Range<usize>,
@@ -165,7 +165,8 @@ fn collect(bytes: &[u8], part: Range<usize>, extents: &mut Vec<Extent>) {
     extents.truncate(open.first().copied().unwrap_or(extents.len()));
 }
 
-/// Ends a container. What is inside of a small one is smaller still, and gone already: it is the last.
+/// Ends a container. If it is too small it is dropped; containers inside of it were smaller and dropped before, so it
+/// is the last.
 fn close(extents: &mut Vec<Extent>, place: usize, end: usize) {
     let Some(extent) = extents.get_mut(place) else { return };
     if end - (extent.start as usize) < LEAST_BYTES {

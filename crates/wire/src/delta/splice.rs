@@ -78,8 +78,8 @@ fn place(value: &[u8]) -> Option<(Range<usize>, bool)> {
     Some((offset..offset.checked_add(length)?, is_member))
 }
 
-/// Makes the new version of an object from its base. `versions` are the resourceVersions of both, the first of which stands
-/// at the offset `at`.
+/// Makes the new version of an object from its base. `versions` are the resourceVersions of both, the first of which is at
+/// the offset `at`.
 pub(super) fn apply(
     base: &[u8],
     (at, versions): (usize, (&str, &str)),
@@ -145,7 +145,7 @@ impl Splice<'_> {
             b"remove" => {
                 self.copy_to(operation.at.start)?;
                 self.pass(operation.at.end)?;
-                // The last member is gone: so is the comma before it.
+                // The last member was removed, so the comma before it is removed, too.
                 if matches!(self.base.get(self.read), Some(b'}' | b']')) && self.out.last() == Some(&b',') {
                     self.out.pop();
                 }

@@ -15,7 +15,7 @@ pub struct DecoderOptions {
     /// The longest event in bytes. The default of 16 MiB is several times what any server stores as one object; it
     /// bounds what a peer that never sends a newline can make us hold.
     pub max_event: usize,
-    /// Take events that have a `delta` in the place of an object. Only a client that asked for them gets them.
+    /// Accept events that have a `delta` instead of an object. A server sends them only on request.
     pub deltas: bool,
 }
 
@@ -27,12 +27,13 @@ impl Default for DecoderOptions {
 
 /// An event with its object left as bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+#[doc(alias = "watch.Event")]
+pub struct WireEvent {
     /// The type of the event.
     pub event_type: EventType,
     /// The object. Shares the memory of the chunk it came in; copy it if it is to be kept for long.
     pub object: Bytes,
-    /// True if what stands there is no object but a [delta](crate::delta) of one.
+    /// True if `object` is a [delta](crate::delta) instead of a whole object.
     pub is_delta: bool,
 }
 
@@ -71,6 +72,7 @@ pub enum DecodeError {
 /// # Ok::<(), listwatch_wire::event::DecodeError>(())
 /// ```
 #[derive(Debug)]
+#[doc(alias = "streamwatcher")]
 pub struct Decoder {
     deltas: bool,
     lines: Lines,
@@ -99,7 +101,7 @@ impl Decoder {
     ///
     /// # Errors
     /// See [`DecodeError`]; once failed, always failed.
-    pub fn next_event(&mut self) -> Result<Option<Event>, DecodeError> {
+    pub fn next_event(&mut self) -> Result<Option<WireEvent>, DecodeError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -119,7 +121,7 @@ impl Decoder {
 }
 
 /// Reads a line without parsing the object in it.
-fn parse(line: Bytes, deltas: bool) -> Result<Event, DecodeError> {
+fn parse(line: Bytes, deltas: bool) -> Result<WireEvent, DecodeError> {
     let malformed = || DecodeError::Malformed(excerpt(&line));
     let (mut event_type, mut object, mut is_delta) = (None, None, false);
     let mut fields = raw::fields(&line, 0).ok_or_else(malformed)?;
@@ -139,7 +141,7 @@ fn parse(line: Bytes, deltas: bool) -> Result<Event, DecodeError> {
     let name = text.strip_prefix(b"\"").and_then(|t| t.strip_suffix(b"\"")).ok_or_else(malformed)?;
     let event_type = EventType::parse(name)
         .ok_or_else(|| DecodeError::UnknownType(String::from_utf8_lossy(name).into_owned()))?;
-    Ok(Event { event_type, object: line.slice(object), is_delta })
+    Ok(WireEvent { event_type, object: line.slice(object), is_delta })
 }
 
 pub(crate) fn rest_is_empty(line: &[u8], brace: usize) -> bool {
@@ -155,7 +157,7 @@ pub(crate) fn excerpt(line: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn all(text: &str) -> Result<Vec<Event>, DecodeError> {
+    fn all(text: &str) -> Result<Vec<WireEvent>, DecodeError> {
         let mut decoder = Decoder::default();
         decoder.push(text.as_bytes().to_vec());
         let mut events = Vec::new();
@@ -170,7 +172,7 @@ mod tests {
         let events = all("\n{\"object\": {\"a\":1} , \"type\" : \"DELETED\", \"x\":0}\r\n\n").unwrap();
         assert_eq!(
             events,
-            [Event {
+            [WireEvent {
                 event_type: EventType::Deleted,
                 object: Bytes::from_static(b"{\"a\":1}"),
                 is_delta: false

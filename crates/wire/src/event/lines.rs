@@ -1,7 +1,7 @@
 //! [`Lines`]: splits a body into lines, as bytes arrive.
 //!
 //! A line that lies within one chunk is a slice of it and is not copied. The length of a line is bounded, because a
-//! server that never ends one would otherwise fill the memory of the client. What a line means is for `decoder`.
+//! server that never ends one would otherwise fill the memory of the client. `decoder` interprets the lines.
 
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;

@@ -6,7 +6,7 @@
 pub(crate) mod decoder;
 pub(crate) mod lines;
 
-pub use decoder::{DecodeError, Decoder, DecoderOptions, Event};
+pub use decoder::{DecodeError, Decoder, DecoderOptions, WireEvent};
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! [`DeleteOptions`]: grace period, preconditions and propagation of a deletion.
 //!
 //! The body of a DELETE wins over its query: kube-apiserver reads the query only if there is no body. The older
-//! `orphanDependents` and `propagationPolicy` exclude each other. What the options lead to (finalizers `orphan` and
-//! `foregroundDeletion`, `deletionTimestamp`) is the server's; this is only their form and validation.
+//! `orphanDependents` and `propagationPolicy` exclude each other. Their effect (finalizers `orphan` and
+//! `foregroundDeletion`, `deletionTimestamp`) is implemented by the server; this is only their format and validation.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,7 @@ pub struct Preconditions {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[doc(alias = "metav1.DeleteOptions")]
 pub struct DeleteOptions {
     /// The grace period in seconds; zero deletes at once.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -56,6 +56,7 @@ impl VersionMatch {
 /// # Ok::<(), listwatch_wire::Status>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[doc(alias = "metav1.ListOptions")]
 pub struct ListOptions {
     /// Only objects whose labels match; empty for all.
     pub label_selector: LabelSelector,

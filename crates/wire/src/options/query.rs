@@ -2,8 +2,8 @@
 //!
 //! The rules are those of Go's `url.ParseQuery` and of the conversion in `apimachinery`, which are laxer than most:
 //! pairs that do not decode are dropped, a flag without a value is true, an empty number is zero, and of repeated keys
-//! the first counts. A stricter reading would refuse requests that kubectl and client-go send. Meaning is added by
-//! [`ListOptions`](super::ListOptions), [`WriteOptions`](super::WriteOptions) and
+//! the first counts. A stricter parser would refuse requests that kubectl and client-go send. The parameters are
+//! interpreted by [`ListOptions`](super::ListOptions), [`WriteOptions`](super::WriteOptions) and
 //! [`DeleteOptions`](super::DeleteOptions).
 
 use std::borrow::Cow;
@@ -74,7 +74,7 @@ impl<'a> Query<'a> {
         self.optional_flag(key).unwrap_or(false)
     }
 
-    /// A boolean for which absence means something of its own.
+    /// A boolean for which absence differs from false.
     #[must_use]
     pub fn optional_flag(&self, key: &str) -> Option<bool> {
         self.first(key).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))

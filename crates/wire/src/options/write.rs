@@ -90,7 +90,7 @@ pub struct WriteOptions {
     pub field_manager: String,
     /// As sent; see [`WriteOptions::validation`].
     pub field_validation: String,
-    /// Take over fields of other managers; only with apply.
+    /// Take ownership of fields of other managers; only with apply.
     pub force: Option<bool>,
 }
 

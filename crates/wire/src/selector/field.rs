@@ -1,7 +1,7 @@
 //! [`FieldSelector`]: conditions on a few chosen fields, such as `metadata.name=a,status.phase!=Running`.
 //!
-//! The server decides which fields a resource offers; this parses, prints and evaluates. There are only equality and
-//! its opposite, as in kube-apiserver. Backslashes escape commas and equal signs in values.
+//! The server decides which fields of a resource are selectable; this parses, prints and evaluates. The only operators
+//! are equality and inequality, as in kube-apiserver. Backslashes escape commas and equal signs in values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,6 +20,7 @@ use std::str::FromStr;
 /// # Ok::<(), listwatch_wire::selector::ParseFieldSelectorError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[doc(alias = "fields.Selector")]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
 }
@@ -101,17 +102,6 @@ impl FieldSelector {
     pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.terms.iter().all(|t| (field(&t.field).unwrap_or_default() == t.value) != t.negated)
     }
-
-    /// The selector with other field names, for kinds whose fields have older names.
-    ///
-    /// # Errors
-    /// The first error of `rename`, which refuses the fields that cannot be selected on.
-    pub fn try_rename<E>(mut self, rename: impl Fn(&str) -> Result<String, E>) -> Result<Self, E> {
-        for term in &mut self.terms {
-            term.field = rename(&term.field)?;
-        }
-        Ok(self)
-    }
 }
 
 impl FromStr for FieldSelector {
@@ -125,7 +115,7 @@ impl FromStr for FieldSelector {
     }
 }
 
-/// Splits a term at its first operator. The field may hold anything; the server knows which fields there are.
+/// Splits a term at its first operator. The field may be any text; the server checks whether it is selectable.
 fn parse_term(selector: &str, term: &str) -> Result<FieldTerm, ParseFieldSelectorError> {
     let no_operator =
         || ParseFieldSelectorError::NoOperator { selector: selector.to_owned(), term: term.to_owned() };

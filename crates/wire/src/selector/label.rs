@@ -22,6 +22,7 @@ use crate::status::{FieldError, aggregate};
 /// # Ok::<(), listwatch_wire::selector::ParseLabelSelectorError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[doc(alias = "labels.Selector")]
 pub struct LabelSelector {
     /// Sorted by key, so that equal selectors print alike.
     requirements: Vec<Requirement>,

@@ -5,8 +5,8 @@
 //! requirement = [ "!" ] key | key ( "=" | "==" | "!=" | ">" | "<" ) [ value ] | key ( "in" | "notin" ) "(" values ")"
 //! ```
 //!
-//! Recursive descent with one token of lookahead. `in` and `notin` are operators only where an operator may stand,
-//! so labels may have these names. The error texts are kube-apiserver's.
+//! Recursive descent with one token of lookahead. `in` and `notin` are operators only in operator position, so labels
+//! may have these names. The error texts are kube-apiserver's.
 
 use super::label::{Operator, Requirement};
 use crate::names::label_key_errors;
@@ -31,7 +31,7 @@ enum SelectorToken {
     OpenPar,
 }
 
-/// A part of a selector, or the words of the error.
+/// A part of a selector, or the message of the error.
 type ParsedSelector<T> = Result<T, String>;
 
 /// Parses a selector with one token of lookahead, like `labels.Parse` of apimachinery, whose errors it reproduces.
@@ -56,19 +56,19 @@ pub(super) fn parse(text: &str) -> ParsedSelector<Vec<Requirement>> {
     }
 }
 
-/// The tokens of a selector and the position in them. Beyond the last token stands [`SelectorToken::End`].
+/// The tokens of a selector and the position in them. The last token is followed by [`SelectorToken::End`].
 struct SelectorParser {
     tokens: Vec<(SelectorToken, String)>,
     at: usize,
 }
 
 impl SelectorParser {
-    /// The next token where an operator may stand: `in` and `notin` are operators there.
+    /// The next token in operator position, where `in` and `notin` are operators.
     fn raw(&self) -> (SelectorToken, String) {
         self.tokens.get(self.at).cloned().unwrap_or((SelectorToken::End, String::new()))
     }
 
-    /// The next token where names and values stand.
+    /// The next token in the position of a name or value.
     fn peek(&self) -> (SelectorToken, String) {
         let (token, literal) = self.raw();
         (
@@ -103,7 +103,7 @@ impl SelectorParser {
         }
     }
 
-    /// A requirement, with the words that apimachinery puts before its errors.
+    /// A requirement, with apimachinery's prefix for its errors.
     fn requirement_in_context(&mut self) -> ParsedSelector<Requirement> {
         self.requirement().map_err(|e| format!("unable to parse requirement: {e}"))
     }

@@ -82,8 +82,8 @@ impl Status {
         Self::failure(401, StatusReason::Unauthorized, "Unauthorized")
     }
 
-    /// 403: refused by authorization or admission, with the reason in `why`. An empty resource stands for a path
-    /// outside the resource tree.
+    /// 403: refused by authorization or admission, with the reason in `why`. An empty resource means a path outside of
+    /// all resources.
     ///
     /// ```
     /// use listwatch_wire::Status;
@@ -117,8 +117,8 @@ impl Status {
         Self::failure(404, StatusReason::NotFound, message).with_details(about(group, resource, name))
     }
 
-    /// 404: nothing is served at the path. It names no object, by which clients tell a missing API from a missing
-    /// object.
+    /// 404: nothing is served at the path. It names no object, so that clients can distinguish a missing API from a
+    /// missing object.
     ///
     /// For paths that no group has. kube-apiserver answers some of them with plain text instead.
     #[must_use]
@@ -160,8 +160,8 @@ impl Status {
         Self::failure(406, StatusReason::NotAcceptable, message).with_details(StatusDetails::default())
     }
 
-    /// 409: a create found the name taken. Clients tell it from [`conflict`](Self::conflict) by the reason, since the
-    /// code is the same.
+    /// 409: a create found the name taken. Clients distinguish it from [`conflict`](Self::conflict) by the reason,
+    /// since the code is the same.
     ///
     /// Of concurrent creations one succeeds and the others get this.
     ///
@@ -177,7 +177,7 @@ impl Status {
         Self::failure(409, StatusReason::AlreadyExists, message).with_details(about(group, resource, name))
     }
 
-    /// 409: no free name was found for a `generateName`. The client is asked to try again after a second.
+    /// 409: no free name was found for a `generateName`. It has a `Retry-After` of one second.
     #[must_use]
     #[doc(alias = "NewGenerateNameConflict")]
     pub fn generate_name_exhausted(group: &str, resource: &str, name: &str) -> Self {
@@ -192,7 +192,7 @@ impl Status {
     }
 
     /// 409: a precondition of the request no longer holds, such as its uid. The write has not taken place; a client
-    /// reads the object again and decides anew.
+    /// reads the object again and repeats its decision.
     ///
     /// ```
     /// use listwatch_wire::Status;
@@ -215,7 +215,7 @@ impl Status {
         Self::conflict(group, resource, name, MODIFIED)
     }
 
-    /// 410: history no longer reaches the resourceVersion or `continue` token asked for. A reflector lists again.
+    /// 410: the requested resourceVersion or `continue` token has expired. A reflector lists again.
     ///
     /// A watch or a continue token from before the beginning of history: the client lists again.
     #[must_use]
@@ -274,7 +274,7 @@ impl Status {
         Self::invalid("meta.k8s.io", kind, "", errors)
     }
 
-    /// 422 without a word why, which is how kube-apiserver refuses a JSON patch that does not apply.
+    /// 422 without a reason, as kube-apiserver refuses a JSON patch that does not apply.
     #[must_use]
     pub fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";
@@ -344,9 +344,9 @@ impl Status {
             .with_retry_after(retry_after_seconds)
     }
 
-    /// 504: the resource version asked for lies in the future.
+    /// 504: the requested resource version is in the future.
     ///
-    /// Clients know it by the cause's reason, its message, or the phrase in the text; all three are there.
+    /// Clients recognise it by the cause's reason, its message, or the phrase in the text; all three are present.
     #[must_use]
     pub fn too_large_resource_version(asked: u64, current: u64, retry_after_seconds: u32) -> Self {
         Self::timeout(&format!("{TOO_LARGE}: {asked}, current: {current}"), retry_after_seconds).with_cause(
@@ -358,44 +358,4 @@ impl Status {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn several_errors_stand_in_brackets_and_repeats_once() {
-        let twice = FieldError::required("a", "");
-        let status =
-            Status::invalid("", "Pod", "p", &[twice.clone(), twice, FieldError::duplicate("b", "x")]);
-        assert_eq!(status.message, r#"Pod "p" is invalid: [a: Required value, b: Duplicate value: "x"]"#);
-        assert_eq!(status.details.unwrap().causes.len(), 3);
-    }
-
-    #[test]
-    fn nothing_known_about_the_object_still_reads_as_the_reference() {
-        let errors = [FieldError::invalid("spec", crate::json::Value::Null, "x")];
-        assert_eq!(
-            Status::invalid("", "", "", &errors).message,
-            r#" "" is invalid: spec: Invalid value: null: x"#
-        );
-        assert_eq!(Status::forbidden("", "", "", "no").message, "forbidden: no");
-    }
-
-    #[test]
-    fn too_large_is_recognised_by_what_it_carries() {
-        let status = Status::too_large_resource_version(9, 5, 1);
-        assert_eq!(status.message, "Timeout: Too large resource version: 9, current: 5");
-        assert!(status.is_too_large_resource_version());
-        assert_eq!(status.retry_after(), Some(1));
-    }
-
-    #[test]
-    fn statuses_of_other_servers_parse() {
-        let status: Status = serde_json::from_str(
-            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"m","reason":"Odd","code":418}"#,
-        )
-        .unwrap();
-        assert_eq!((status.reason, status.code), (StatusReason::Other("Odd".into()), 418));
-        let bare: Status = serde_json::from_str("{}").unwrap();
-        assert_eq!(bare, Status::default());
-    }
-}
+mod tests;

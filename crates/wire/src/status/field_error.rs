@@ -58,7 +58,7 @@ impl FieldErrorKind {
         }
     }
 
-    /// The words before the value in an error's text.
+    /// The text before the value in an error.
     const fn text(self) -> &'static str {
         match self {
             Self::NotFound => "Not found",
@@ -135,8 +135,8 @@ impl FieldError {
         Self::new(FieldErrorKind::Invalid, field, value, detail)
     }
 
-    /// A value of another JSON type than the schema declares. It prints like [`invalid`](Self::invalid) and has a
-    /// reason of its own.
+    /// A value of another JSON type than the schema declares. It prints like [`invalid`](Self::invalid) but has another
+    /// reason.
     #[must_use]
     pub fn type_invalid(
         field: impl Into<String>,

@@ -39,8 +39,7 @@ impl FieldErrors {
         Self::default()
     }
 
-    /// Adds an error, if there is room. What has no room is left out of the response; the object is refused in any
-    /// case.
+    /// Adds an error, if there is room. Others are left out of the response; the object is refused in any case.
     pub fn push(&mut self, error: FieldError) {
         if self.takes(&error) {
             self.kept.push(error);

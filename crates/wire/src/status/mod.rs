@@ -1,8 +1,8 @@
-//! The `Status` object, with which a request fails, exactly as kube-apiserver writes it.
+//! The `Status` object: the response to a failed request, exactly as kube-apiserver writes it.
 //!
-//! [`Status`] is both the error type of everything that can be refused and the body that is sent. It serialises in
-//! kube-apiserver's key order, compact, because some clients read the body of a refused watch as one line.
-//! [`FieldError`] is one error about one field; [`Status::invalid`] collects them.
+//! [`Status`] is both the error type of request handling and the response body. It serialises in kube-apiserver's key
+//! order, compact, because some clients read the body of a refused watch as one line. [`FieldError`] is one error about
+//! one field; [`Status::invalid`] collects them.
 
 mod build;
 mod field_error;
@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[doc(alias = "metav1.Status")]
 pub struct Status {
     kind: StatusKind,
     api_version: StatusVersion,
@@ -103,7 +104,7 @@ pub enum StatusOutcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusMetadata {
-    /// After an expired continue token: a token that goes on at the latest version.
+    /// After an expired continue token: a token that continues at the latest version.
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
 }
@@ -174,7 +175,7 @@ pub enum StatusReason {
     InternalError,
     Expired,
     ServiceUnavailable,
-    /// A reason this version does not know; other servers may send any.
+    /// A reason without a variant here; other servers may send any.
     #[serde(untagged)]
     Other(String),
 }
@@ -208,7 +209,8 @@ impl Status {
         self.details.as_ref().map(|d| d.retry_after_seconds).filter(|s| *s > 0)
     }
 
-    /// Returns true for `Expired` and `Gone`: history no longer reaches the position, and the client must list again.
+    /// Returns true for `Expired` and `Gone`: the resourceVersion is no longer available, and the client must list
+    /// again.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.code == 410 || matches!(self.reason, StatusReason::Expired | StatusReason::Gone)

@@ -1,8 +1,8 @@
-//! [`StreamFrame`]: what a server says in a stream.
+//! [`StreamFrame`]: the messages of the server in a stream.
 //!
 //! One line of JSON each. Events are the lines of ordinary watches with the name of their subscription around them, so
-//! that neither end encodes an object again. Unknown frames are kept apart and ignored: later servers may say more.
-//! Messages of clients are `message`; `docs/many-kinds.md` has the protocol.
+//! that neither end encodes an object again. Unknown frames are ignored, so that later servers may add frames. Messages
+//! of clients are `message`; `docs/many-kinds.md` has the protocol.
 
 use bytes::{BufMut, Bytes};
 use memchr::memchr_iter;
@@ -34,12 +34,12 @@ pub enum StreamFrame {
         /// The line that an ordinary watch would have sent, without its newline. Shares the memory of the chunk it came in.
         event: Bytes,
     },
-    /// A subscription has ended in good order: its time is up, or the client asked for it.
+    /// A subscription has ended normally: by its timeout, or at the client's request.
     Ended {
         /// Its identifier.
         subscription: String,
     },
-    /// A subscription was refused, or cannot go on.
+    /// A subscription was refused, or cannot continue.
     Failed {
         /// Its identifier.
         subscription: String,
@@ -67,7 +67,7 @@ pub struct StreamHead {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubscriptionStart {
-    /// The position: that of the initial state if there is one, else the one that was asked for.
+    /// The position: that of the initial state if there is one, else the requested one.
     pub resource_version: String,
     /// The form of its events, like the `Content-Type` of an ordinary watch.
     pub content_type: String,

@@ -1,8 +1,8 @@
-//! [`ClientMessage`]: what a client asks of a stream.
+//! [`ClientMessage`]: the messages of a client to a stream.
 //!
-//! The first is the body of the request that opens the stream; later ones change its subscriptions by requests of their
-//! own. Several changes fit into one message, because programs start many informers at once. What the server answers is
-//! `frame`.
+//! The first is the body of the request that opens the stream; later ones are separate requests that change its
+//! subscriptions. Several changes fit into one message, because programs start many informers at once. The server's
+//! side is `frame`.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,17 @@ const MAX_ID: usize = 63;
 /// A message of the client: as the body of the request that opens a stream, as the body of one that changes it, or as a
 /// WebSocket message.
 ///
-/// Unknown members are refused. A server that ignored one would perhaps ignore a restriction, and send what nobody asked for.
+/// Unknown members are refused: a server that ignored one might ignore a restriction and send too much.
+///
+/// ```
+/// use listwatch_wire::stream::ClientMessage;
+///
+/// let json = br#"{"subscribe":[{"id":"pods","version":"v1","resource":"pods"}],"bookmark":"0"}"#;
+/// let message = ClientMessage::parse(json)?;
+/// assert_eq!(message.subscribe[0].resource, "pods");
+/// assert!(ClientMessage::parse(br#"{"subscribers":[]}"#).is_err());
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientMessage {
@@ -80,8 +90,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The query of the ordinary watch that it stands for. A stream has bookmarks, and an initial state is never older than
-    /// asked for.
+    /// The query of the equivalent ordinary watch. A stream has bookmarks, and an initial state is never older than
+    /// requested.
     #[must_use]
     pub fn to_query(&self) -> String {
         let version_match = if self.send_initial_events.is_some() { "NotOlderThan" } else { "" };

@@ -1,4 +1,4 @@
-//! One thread that adds and takes, with a backlog between: the cost without anyone else, and how it grows with the backlog.
+//! One thread that adds and takes, with a backlog between: the cost without contention, and how it grows with the backlog.
 
 use std::hint::black_box;
 

@@ -1,10 +1,10 @@
-//! Delayed keys: from the add to the moment they become ready. When that is, [`super::wheel`] knows.
+//! Delayed keys, from the add until they become ready. Deadlines are in [`super::wheel`].
 //!
-//! Each priority has a wheel of its own, so that however many resyncs fall due at once, they are not between a live change's retry
-//! and the ready keys.
+//! Each priority has its own wheel, so that many resyncs that fall due at once do not delay the retry of a live change.
 //!
-//! Keys that fall due together are made ready in portions, when the line they go to has become short. A million of them
-//! would otherwise hold the lock while all are moved, and be out of the cache again before their turn comes.
+//! Keys that fall due together are made ready in portions, when the ready queue of their priority has become short. A
+//! million of them would otherwise hold the lock while all are moved, and be out of the cache again before their turn
+//! comes.
 
 use super::entry::DELAYED;
 use super::slab::{Slab, Slot};
@@ -39,7 +39,7 @@ impl Delays {
 
     /// The tick at which something is to be done.
     fn next(&self) -> Option<u64> {
-        // Timers of cancelled keys may be left, for which nobody needs to get up.
+        // Timers of cancelled keys may be left; no consumer needs to wake up for them.
         let next = self.wheels.iter().filter_map(Wheel::next).min();
         if self.len > 0 { next } else { None }
     }

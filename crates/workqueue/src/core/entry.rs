@@ -1,8 +1,8 @@
-//! Everything the queue remembers about one key, in half a cache line.
+//! [`KeyRecord`]: the state of one key, in half a cache line.
 //!
 //! At a million keys hardly anything is in the cache, and each line that a key touches on its way costs as much as all the work on
 //! it. So an entry with an eight-byte or `Arc<str>` key takes 32 bytes and never lies across two lines: small things share one
-//! word. What the fields *mean* is decided in [`super`]. Times for metrics are kept by [`super::meter`], tenants by
+//! word. The rules about the fields are in [`super`]. Times for metrics are kept by [`super::meter`], tenants by
 //! [`super::tenants`].
 
 use crate::priority::Priority;
@@ -13,10 +13,10 @@ pub(crate) const DIRTY: u64 = 1;
 pub(crate) const PROCESSING: u64 = 2;
 /// Has an occurrence in a timer wheel.
 pub(crate) const DELAYED: u64 = 4;
-/// Was unused when last looked at, and is in the list of those to be forgotten.
+/// Was unused at the last check, and is in the list of keys to be removed.
 pub(crate) const LEAVING: u64 = 8;
 
-/// The positions of the parts in the word; the flags are below them.
+/// The bit positions of the fields in the word; the flags are below them.
 const PRIORITY_SHIFT: u32 = 4;
 const DELAYED_PRIORITY_SHIFT: u32 = 6;
 const PRIORITY_BITS: u64 = 3;

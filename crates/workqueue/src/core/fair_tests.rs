@@ -97,7 +97,7 @@ impl History {
         for passed in candidates.into_iter().filter(|candidate| *candidate != tenant) {
             let times = self.passed_over.entry(passed).or_default();
             *times += 1;
-            // Five others with savings of 32 each, and what they earn meanwhile.
+            // Five others with savings of 32 each, and what they earn in that time.
             assert!(*times <= 400, "tenant {passed} starves");
         }
     }

@@ -4,9 +4,9 @@
 //! So finding, inserting and removing touch one line as a rule, and compare the tags of six cells at once, as one word. The full
 //! hashes are in the slab, which growing reads from start to end.
 //!
-//! A key stands in its own half if there is room, or else in the other, or else in a line further on. Each half counts its keys that
-//! have *strayed* from it, and each line the keys that have *passed* it: a search goes on only where these are not zero, and a
-//! removal takes them back. There are no tombstones, so a queue through which millions of keys pass is as fast as a new one.
+//! A key is in its own half if there is room, or else in the other, or else in a later line. Each half counts its keys that have
+//! *strayed* from it, and each line the keys that have *passed* it: a search continues only where these are not zero, and a removal
+//! decrements them. There are no tombstones, so a queue through which millions of keys pass is as fast as a new one.
 
 use super::slab::Slot;
 
@@ -39,14 +39,14 @@ struct Half {
     slots: [Slot; CELLS],
 }
 
-/// A count in a lane of [`Half::word`]. One that has reached 255 is not changed any more: searches then go further than they need to, which
-/// takes that many keys with one hash.
+/// A count in a lane of [`Half::word`]. It saturates at 255: searches then go further than necessary, but that needs as many keys with one
+/// hash.
 #[derive(Clone, Copy)]
 #[repr(u32)]
 enum LaneCount {
-    /// Keys whose own half this is, but that stand elsewhere.
+    /// Keys of this half that are stored elsewhere.
     Strayed = 48,
-    /// In a line's first half: keys that belong to this line or one before it and stand in one further on.
+    /// In a line's first half: keys of this line or an earlier one that are stored in a later one.
     Passed = 56,
 }
 
@@ -256,8 +256,8 @@ impl KeyIndex {
         }
     }
 
-    /// Puts a slot into a later line, and counts it in its home and in each line it passed: by these counts a search
-    /// knows when to stop.
+    /// Puts a slot into a later line, and counts it in its home and in each line it passed, so that a search knows when
+    /// to stop.
     #[cold]
     fn insert_strayed(&mut self, hash: u32, slot: Slot) {
         let mut at = self.home(hash);
@@ -324,7 +324,7 @@ impl KeyIndex {
     /// The line that a key is looked for in first.
     #[inline]
     fn home(&self, hash: u32) -> usize {
-        // The lowest bit tells the half.
+        // The lowest bit selects the half.
         (hash >> 1) as usize & (self.lines.len() - 1)
     }
 
@@ -342,60 +342,4 @@ fn tag(hash: u32) -> u8 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn insert(index: &mut KeyIndex, hashes: &mut BTreeMap<Slot, u32>, hash: u32, slot: Slot) {
-        if index.is_full() {
-            index.grow(hashes.iter().map(|(slot, hash)| (*hash, *slot)));
-        }
-        index.insert(hash, slot);
-        hashes.insert(slot, hash);
-    }
-
-    fn found(index: &KeyIndex, hash: u32, slot: Slot) -> bool {
-        index.find(hash, |other| other == slot) == Some(slot)
-    }
-
-    proptest! {
-        /// Few different hashes, so that keys overflow halves and lines; whatever the order, each must be found until it is removed.
-        #[test]
-        fn whatever_comes_and_goes_is_found_while_it_is_there(
-            steps in prop::collection::vec((0..300_u32, 0..4_u32, any::<bool>()), 1..600),
-        ) {
-            let (mut index, mut hashes) = (KeyIndex::new(), BTreeMap::new());
-            for (slot, spread, comes) in steps {
-                let known = hashes.get(&slot).copied();
-                match (known, comes) {
-                    (None, true) => insert(&mut index, &mut hashes, (spread << 24) | (slot % (8 << spread)), slot),
-                    (Some(hash), false) => {
-                        index.remove(hash, slot);
-                        hashes.remove(&slot);
-                        prop_assert!(!found(&index, hash, slot));
-                    }
-                    _ => {}
-                }
-                prop_assert!(hashes.iter().all(|(slot, hash)| found(&index, *hash, *slot)));
-                prop_assert_eq!(index.len, hashes.len());
-            }
-        }
-    }
-
-    /// Keys with one hash fill several lines in a row, and counts reach their maximum; removing them in any order must leave the others to
-    /// be found.
-    #[test]
-    fn hundreds_of_keys_with_one_hash() {
-        let (mut index, mut hashes) = (KeyIndex::new(), BTreeMap::new());
-        (0..700).for_each(|slot| insert(&mut index, &mut hashes, 1, slot));
-        for gone in (0..700).map(|n| n * 79 % 700) {
-            assert!(found(&index, 1, gone));
-            index.remove(1, gone);
-            assert!(!found(&index, 1, gone));
-        }
-        assert_eq!(index.len, 0);
-    }
-}
+mod tests;

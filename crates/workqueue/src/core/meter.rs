@@ -75,7 +75,7 @@ impl QueueMeter {
         self.retries += 1;
     }
 
-    /// A key was handed out. The clock is read only if the time it waited is known.
+    /// Records that a key was handed out. The clock is read only if the time of its add is known.
     #[inline]
     pub(crate) fn taken(&mut self, slot: Slot, now: impl FnOnce(bool) -> Stamp) {
         let queued_at = self.at(slot).queued_at;
@@ -128,7 +128,7 @@ impl QueueMeter {
         self.times = Vec::new();
     }
 
-    /// Adds what only this knows: distributions, the oldest and the sum of what is unfinished.
+    /// Adds the figures kept here: distributions, the oldest key in flight and the sum of unfinished work.
     pub(crate) fn fill(&mut self, stats: &mut Stats, now: u64) {
         let unfinished = (u128::from(now) * u128::from(self.count)).saturating_sub(self.started);
         let oldest = if self.oldest == NONE { now } else { self.started_at(self.oldest) };
@@ -153,7 +153,7 @@ impl QueueMeter {
     }
 }
 
-/// A histogram of all keys, of which some were timed. Each of those stands for the ones since the one before it.
+/// A histogram of all keys, of which some were timed. Each of those also counts for the keys since the one before it.
 #[derive(Debug, Default)]
 struct Sampled {
     histogram: Histogram,

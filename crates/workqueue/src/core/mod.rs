@@ -4,19 +4,20 @@
 //! lock; simulations and the model tests use it bare.
 //!
 //! A key is *dirty* when it needs processing, *processing* while a consumer has it, *delayed* while an occurrence of it
-//! waits for its time. Dirty and not processing means *ready*: it stands in [`Ready`]. From these four words follow all
-//! the rules:
-//! adding a dirty key changes nothing; a key that is processing is never handed out again; one that becomes dirty while
-//! processing becomes ready when it is done; a key that is neither dirty, processing nor delayed is forgotten.
+//! waits for its time. Dirty and not processing means *ready*: it is in [`Ready`]. All rules follow from these four
+//! states: adding a dirty key changes nothing; a key that is processing is never handed out again; one that becomes
+//! dirty while processing becomes ready when it is done; a key that is neither dirty, processing nor delayed is
+//! removed.
 //!
 //! Read on in [`entry`] and [`slab`] (storage), [`index`] (lookup), [`ready`] and [`ring`] (order), [`tenants`] (fairness),
 //! [`delays`] and [`wheel`] (delays).
 //!
-//! **Cost.** At a million keys nothing is in the cache any more, so what counts is how many lines of memory a key touches on its
-//! way: one of the index when it is added, its entry, and the one of the index again when it is forgotten. Entries and rings
-//! are used in order, which the processor foresees. The random accesses are done several at a time (`warm`), so
-//! that they overlap. In small queues it is the number of instructions, a few hundred from the add to done: therefore the steps of an
-//! add, a hand-out and a done are each compiled into one piece (`inline(always)`), and what is rare is kept out of it (`cold`).
+//! **Cost.** At a million keys nothing is in the processor's caches any more, so the cost is the number of cache lines that a
+//! key touches: one of the index when it is added, its entry, and the one of the index again when it is removed. Entries and
+//! rings are used in order, which the processor prefetches. The random accesses are done several at a time (`warm`), so that
+//! they overlap. In small queues the cost is the number of instructions, a few hundred from the add to done: therefore the steps
+//! of an add, a hand-out and a done are each inlined into one function (`inline(always)`), and rare paths are kept out of it
+//! (`cold`).
 
 mod delays;
 pub(crate) mod entry;
@@ -47,7 +48,7 @@ use crate::pace::Stamp;
 use crate::priority::Priority;
 use crate::reason::Reason;
 
-/// The most unused keys that may wait to be forgotten.
+/// The most unused keys that may wait to be removed.
 const LEAVING_MAX: usize = 32;
 
 /// The number of ready keys that are read ahead at a time.
@@ -94,7 +95,7 @@ pub(crate) struct QueueCore<K, R> {
     meter: Option<Box<QueueMeter>>,
     tenant_of: Option<TenantOf<K>>,
     capacity: usize,
-    /// Unused keys of a large queue that are still stored. They are forgotten several at a time, which lets the memory accesses
+    /// Unused keys of a large queue that are still stored. They are removed several at a time, which lets the memory accesses
     /// overlap.
     leaving: Vec<Slot>,
     /// The number of keys that are dirty.
@@ -159,7 +160,8 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         }
     }
 
-    /// Hands out the next key. `now` is asked for the time in queues that are measured, and told whether the add was timed.
+    /// Hands out the next key. In queues with metrics, `now` is called for the time; its argument says whether the add was
+    /// timed.
     #[inline]
     pub(crate) fn take(&mut self, now: impl FnOnce(bool) -> Stamp) -> Option<TakenKey<K, R>> {
         if self.paused {
@@ -283,7 +285,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         self.ready.push_fair(priority, slot, tenant.unwrap_or(0))
     }
 
-    /// Forgets a key that is neither waiting, processed nor delayed.
+    /// Removes a key that is neither waiting, processed nor delayed.
     #[inline(always)]
     fn forget_if_unused(&mut self, slot: Slot) {
         let entry = self.slab.at_mut(slot);
@@ -311,7 +313,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         }
     }
 
-    /// Forgets the keys that have left, unless they have come back.
+    /// Removes unused keys, unless they were added again.
     fn sweep(&mut self) {
         self.index.warm(self.leaving.iter().map(|slot| self.slab.at(*slot).hash));
         while let Some(slot) = self.leaving.pop() {

@@ -1,7 +1,7 @@
-//! The ready keys, and which of them comes next.
+//! The ready keys, and the order in which they are handed out.
 //!
-//! One first-in-first-out line per priority. A fair queue replaces each by its tenants' lines ([`super::tenants`]);
-//! other queues pay one predictable branch for the possibility.
+//! One FIFO queue per priority. A fair queue replaces each by one queue per tenant ([`super::tenants`]); other queues
+//! pay one predictable branch for the possibility.
 
 use super::ring::Ring;
 use super::slab::{Slab, Slot};
@@ -64,7 +64,7 @@ impl Ready {
         self.tenants.as_mut().map_or(0, |tenants| tenants.push(priority as usize, slot, tenant))
     }
 
-    /// Takes out a ready key, wherever it stands.
+    /// Removes a ready key from its queue.
     pub(crate) fn remove<K, R: Default>(&mut self, slab: &mut Slab<K, R>, slot: Slot) {
         let entry = slab.at(slot);
         let (place, level) = (entry.place, entry.priority() as usize);
@@ -117,7 +117,7 @@ impl Ready {
         }
     }
 
-    /// A key that was handed out is done.
+    /// Records that a key that was handed out is done.
     #[inline]
     pub(crate) fn finished(&mut self, slot: Slot) {
         if let Some(tenants) = &mut self.tenants {

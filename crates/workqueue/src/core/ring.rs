@@ -1,32 +1,32 @@
-//! A line of ready keys: slot numbers in a ring buffer.
+//! A FIFO queue of ready keys: slot numbers in a ring buffer.
 //!
 //! A ring and not a chain through the entries: a chain finds the next key only by reading the entry before it, so in a queue
-//! larger than the cache each hand-out would wait for memory. A ring knows the next slots ahead, and reads them in the order
-//! in which they lie.
+//! larger than the cache each hand-out would wait for memory. A ring knows the next slots in advance and reads them in
+//! memory order.
 //!
-//! A key that leaves from the middle (its priority was raised) leaves a gap behind, found by the place that [`Ring::push`]
+//! A key that is removed from the middle (its priority was raised) leaves a gap, found by the position that [`Ring::push`]
 //! returned. Gaps are closed before they outnumber the keys.
 
 use super::slab::Slot;
 
-/// Stands where a key was taken out. No slab gives out this number.
+/// Marks the position of a removed key. No slab uses this number.
 const GAP: Slot = Slot::MAX;
 
 /// So few gaps are not worth closing.
 const GAPS_KEPT: u32 = 64;
 
-/// An empty ring with more room than this gives it back.
+/// An empty ring with more capacity than this releases it.
 const ROOM_KEPT: usize = 8192;
 
-/// The room that a ring begins with.
+/// The initial capacity of a ring.
 const ROOM_FIRST: usize = 16;
 
 /// Keys in the order of their addition, with gaps where one was taken out of the middle.
 ///
-/// A key remembers its place, so that removing it is a write and not a search.
+/// A key stores its position, so that removing it is a write and not a search.
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
-    /// As many as there is room for: none, or a power of two, so that a place becomes an index by a mask.
+    /// Its length is the capacity: zero, or a power of two, so that a position becomes an index by a mask.
     slots: Vec<Slot>,
     /// The places of the first key, which is never a gap, and after the last. Places count up and wrap around.
     first: u32,
@@ -79,7 +79,7 @@ impl Ring {
         place
     }
 
-    /// Doubles the room. Places stay valid: they are masked anew.
+    /// Doubles the capacity. Positions stay valid with the new mask.
     #[cold]
     fn grow(&mut self) {
         let room = (2 * self.slots.len()).max(ROOM_FIRST);
@@ -129,7 +129,7 @@ impl Ring {
         places.filter_map(|place| self.at(place)).filter(|slot| *slot != GAP)
     }
 
-    /// Takes out the key at `place`. `moved` is told the new places of keys that move up for it.
+    /// Removes the key at `place`. `moved` is called with the new positions of keys that move up.
     pub(crate) fn remove(&mut self, place: u32, moved: impl FnMut(Slot, u32)) {
         self.put(place, GAP);
         self.gaps += 1;
@@ -160,7 +160,7 @@ impl Ring {
 mod tests {
     use super::*;
 
-    /// A key that is raised again and again leaves gaps in a line nobody takes from; they once were never closed.
+    /// A key that is raised again and again leaves gaps in a queue without consumers; once they were never closed.
     #[test]
     fn gaps_are_closed_and_keys_keep_their_places() {
         let mut ring = Ring::default();

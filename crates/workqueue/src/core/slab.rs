@@ -1,7 +1,7 @@
-//! The entries of all keys the queue knows, addressed by small numbers.
+//! The entries of all keys in the queue, addressed by slot number.
 //!
-//! A key lives in exactly one slot from the moment it is first added until nothing refers to it any more, so rings, timers
-//! and items in flight name it by its slot.
+//! A key stays in one slot from the moment it is first added until nothing refers to it any more, so rings, timers and
+//! items in flight refer to it by its slot.
 
 use super::entry::KeyRecord;
 
@@ -11,7 +11,7 @@ pub(crate) type Slot = u32;
 /// Ends the chain of free slots. Four billion keys do not fit in memory, so no slot ever has this number.
 const NONE: Slot = Slot::MAX;
 
-/// Room for so many keys is always kept. (Unit tests have few keys and meet both sides of it.)
+/// The capacity that is always kept. (Unit tests have few keys and cover both sides of it.)
 const KEPT: usize = if cfg!(test) { 4 } else { 8192 };
 
 /// So many entries are in the cache anyway.
@@ -37,7 +37,7 @@ impl<K, R: Default> Slab<K, R> {
         self.live
     }
 
-    /// A slot that may be free or gone by now.
+    /// Returns the record of a slot, if it is still in use.
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> Option<&KeyRecord<K, R>> {
         self.entries.get(slot as usize)
@@ -92,8 +92,8 @@ impl<K, R: Default> Slab<K, R> {
         self.live == 0
     }
 
-    /// Called when the last key has gone: gives back the memory of a once large queue, if this time it was not needed. Says whether it
-    /// did. (A queue that fills up again and again would otherwise pay for new memory each time.)
+    /// Called when the last key was removed: releases the memory of a once large queue if it was not needed since the last call, and
+    /// returns true if it did. (A queue that fills up repeatedly would otherwise allocate again each time.)
     pub(crate) fn shrink(&mut self) -> bool {
         let shrinks = self.entries.capacity() > KEPT.max(4 * self.entries.len());
         if shrinks {

@@ -1,17 +1,17 @@
-//! Fairness: whose turn it is.
+//! Fairness between tenants: which tenant is served next.
 //!
-//! Each tenant has its own line of keys per priority. Of every *n* hand-outs, *n* being the number of tenants, one is a
-//! tenant's *share*; what it leaves unused it may save, up to [`SAVINGS_MAX`]. Tenants within their share go first and take turns, one
-//! key each; the others take turns at what is left.
+//! Each tenant has its own queue of keys per priority. Of every *n* hand-outs, *n* being the number of tenants, one is a tenant's
+//! *share*; it may save unused shares, up to [`SAVINGS_MAX`]. Tenants within their share go first and take turns, one key each; the
+//! others take turns at what is left.
 //!
 //! So a tenant that needs no more than its share sees a flood only as workers that are busy: its key waits for the next free
-//! worker and for other tenants within their shares, as it would without the flood, but not for the flood's keys. (Taking turns
-//! alone does not give that: whoever has two keys at once would let the flood in between.) And the flood still gets every
-//! hand-out that nobody else wants, and its own share whatever happens.
+//! worker and for other tenants within their shares, as it would without the flood, but not for the flood's keys. (Round-robin
+//! alone does not give that: between two keys of one tenant there would be one of the flood.) And the flood still gets every
+//! hand-out that no other tenant needs, and always its own share.
 //!
-//! Whenever nothing is left waiting, everyone starts anew: nobody has been kept from anything, so nothing is to be made up for.
+//! Whenever no key is waiting, all shares are reset: no tenant has been delayed, so there is nothing to compensate.
 //!
-//! Tenants are told apart by a hash. Two that collide share a line, which is harmless.
+//! Tenants are told apart by a hash. Two that collide share a queue, which is harmless.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -42,7 +42,7 @@ struct TenantLine {
     place: TenantPlace,
 }
 
-/// A tenant that has keys waiting or in flight. Forgotten when it has neither.
+/// A tenant with keys waiting or in flight. Removed when it has neither.
 #[derive(Debug)]
 struct Tenant {
     id: u64,
@@ -51,7 +51,7 @@ struct Tenant {
     /// Hand-outs it has to its credit, as of the hand-out number `counted_at` (and full, if that was before the rush).
     savings: f64,
     counted_at: u64,
-    /// In the list of those that may be forgotten.
+    /// True if it is in the list of tenants that may be removed.
     resting: bool,
 }
 
@@ -76,12 +76,12 @@ pub(crate) struct Tenants {
     free: Vec<u32>,
     /// The tenant that each slot's key was last queued for.
     of_slot: Vec<u32>,
-    /// Unused tenants that have not saved up again: forgetting them would forgive what they have used.
+    /// Unused tenants whose savings are not full: removing them would reset what they have used.
     resting: VecDeque<u32>,
     turns: [TenantTurns; LEVELS],
     in_flight_max: u32,
     waiting: usize,
-    /// The number of keys that were handed out so far, and when last nothing was left.
+    /// The number of keys handed out so far, and that number when the queue was last empty.
     handed_out: u64,
     rush_began: u64,
 }
@@ -116,7 +116,7 @@ impl Tenants {
         place
     }
 
-    /// Remembers the tenant of a slot, so that the user's function is asked once.
+    /// Stores the tenant of a slot, so that the user's function is called once.
     fn note_tenant(&mut self, slot: Slot, tenant: u32) {
         if self.of_slot.len() <= slot as usize {
             self.of_slot.resize(slot as usize + 1, 0);
@@ -219,7 +219,7 @@ impl Tenants {
         tenant
     }
 
-    /// Gives a tenant with keys a turn, according to what it has saved.
+    /// Schedules a tenant with keys, according to its savings.
     fn enlist(&mut self, tenant: u32, level: usize) {
         let within_share = self.savings(tenant) >= 1.0;
         if let Some(line) = self.line(tenant, level) {
@@ -232,7 +232,7 @@ impl Tenants {
         }
     }
 
-    /// A tenant that has waited so long beyond its share that it is within it again goes first: nobody starves.
+    /// A tenant beyond its share that has waited until it is within it again goes first, so that no tenant starves.
     fn promote(&mut self, level: usize) {
         let Some(tenant) = self.turns(level).beyond.front().copied() else { return };
         if self.savings(tenant) >= 1.0 {
@@ -258,7 +258,7 @@ impl Tenants {
         (entry.savings + earned).min(SAVINGS_MAX)
     }
 
-    /// Counts a hand-out. There is no debt: what nobody else wants is free.
+    /// Counts a hand-out. There is no debt: unused hand-outs are free.
     fn charge(&mut self, tenant: u32) {
         let left = (self.savings(tenant) - 1.0).max(0.0);
         self.handed_out += 1;
@@ -272,7 +272,7 @@ impl Tenants {
         }
     }
 
-    /// Lists a tenant that has become unused, and forgets those that have been for long enough.
+    /// Lists a tenant that has become unused, and removes those that have been for long enough.
     fn rest(&mut self, tenant: u32) {
         let Some(entry) = self.tenants.get_mut(tenant as usize) else { return };
         if entry.is_unused() && !entry.resting {
@@ -283,7 +283,7 @@ impl Tenants {
         (0..2).for_each(|_| self.forget_oldest());
     }
 
-    /// Forgets the longest unused tenant once its savings are full: then it could not be told from a new one.
+    /// Removes the longest unused tenant once its savings are full: then it is equivalent to a new one.
     fn forget_oldest(&mut self) {
         let Some(oldest) = self.resting.front().copied() else { return };
         let saved = self.savings(oldest) >= SAVINGS_MAX;

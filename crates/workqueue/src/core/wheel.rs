@@ -1,16 +1,16 @@
-//! The timer wheel: which delayed keys fall due when.
+//! The timer wheel: the deadlines of delayed keys.
 //!
 //! Eight levels of 64 buckets; a bucket of level *n* spans 64ⁿ ticks of one millisecond. Inserting and expiring are O(1)
 //! whatever the number of keys (a heap's cost grows with it, in cache misses even more than in comparisons). Eight levels
 //! span every time the queue can express, so "far future" needs no special case.
 //!
 //! A bucket is a plain vector of times and slots. So a timer is written at the end of one vector and read when that vector is
-//! read from start to end, and the wheel never touches the keys' entries, which lie all over the memory. The price: a timer
-//! that is cancelled, or replaced by an earlier one, stays until it is met. Whoever takes it out sees that the key's entry does
-//! not name its time any more; the owner calls [`Wheel::retain`] before such timers outnumber the others.
+//! read from start to end, and the wheel never touches the keys' entries, which are scattered over memory. The price: a timer
+//! that is cancelled, or replaced by an earlier one, stays until it expires. It is then recognised as stale because the key's
+//! entry has another deadline; the owner calls [`Wheel::retain`] before stale timers outnumber the others.
 //!
 //! Timers move towards level 0 as time passes. That move, and expiry itself, is done in portions ([`Wheel::pop_due`] has a
-//! budget): a clock that jumps ahead over a million due keys must not hold the queue's lock for their sake.
+//! budget): a clock that jumps ahead over a million due keys must not hold the queue's lock for long.
 
 use super::slab::Slot;
 
@@ -21,7 +21,7 @@ const BUCKETS: u32 = 1 << LEVEL_BITS;
 /// Nanoseconds per tick. The runtime's own timers are no finer.
 const TICK: u64 = 1_000_000;
 
-/// Room for so many timers is kept when a bucket runs empty, more is given back.
+/// The capacity that an empty bucket keeps; more is released.
 const ROOM_KEPT: usize = 256;
 
 /// The first tick at or after `nanos`: a key is never early, and late by less than one tick.
@@ -129,7 +129,7 @@ impl Wheel {
                 if timer.due <= self.elapsed {
                     return Some(timer);
                 }
-                // The bucket's span begins now, so the timer's own tick is told apart by a lower level.
+                // The bucket's span begins now, so the timer moves to a lower level.
                 self.insert(timer);
             }
             if !self.open_next(now) {
@@ -193,7 +193,7 @@ impl Wheel {
     }
 }
 
-/// The level whose buckets tell `due` from now.
+/// The lowest level on which `due` and now are in different buckets.
 fn level_of(elapsed: u64, due: u64) -> u32 {
     let differing = (elapsed ^ due) | u64::from(BUCKETS - 1);
     ((u64::BITS - 1 - differing.leading_zeros()) / LEVEL_BITS).min(LEVELS - 1)

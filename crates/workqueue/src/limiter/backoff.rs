@@ -12,8 +12,8 @@ use super::{FailureCounts, RateLimiter};
 
 /// Doubles a key's delay with each failure: `base · 2ⁿ`, at most `max`.
 ///
-/// A key that keeps failing is tried ever more rarely, and costs its neighbours nothing. Failures are counted for a bounded
-/// number of keys ([`capacity`](Self::capacity)); a key that succeeds is forgotten.
+/// A key that keeps failing is retried ever more rarely, and does not delay other keys. Failures are counted for a bounded
+/// number of keys ([`capacity`](Self::capacity)); the count of a key that succeeds is reset.
 ///
 /// ```
 /// use std::time::Duration;

@@ -56,7 +56,7 @@ impl<K> fmt::Debug for MaxOf<K> {
 
 impl<K> RateLimiter<K> for MaxOf<K> {
     fn when(&mut self, key: &K, now: Duration) -> Duration {
-        // Every limiter is asked, even if an earlier one already wants longer: each keeps its own count.
+        // Every limiter is called, even if an earlier one returned a longer delay, because each keeps its own count.
         self.limiters.iter_mut().map(|limiter| limiter.when(key, now)).max().unwrap_or_default()
     }
 

@@ -9,11 +9,12 @@ use std::hash::Hash;
 
 use foldhash::fast::RandomState;
 
-/// A count per key. Knows at least the last [`FailureCounts::capacity`] / 2 keys that failed, and never more than the capacity.
+/// A failure count per key. Keeps at least the last [`FailureCounts::capacity`] / 2 keys that failed, and never more than the
+/// capacity.
 ///
-/// A key that fails and then is deleted is never forgotten by its controller; without a bound such counts leak.
-/// Two generations make the bound cheap: when the young one is full it becomes the old one, whose keys are dropped. A
-/// dropped key merely starts again with the shortest delay.
+/// A controller never calls `forget` for a key whose object was deleted after a failure; without a bound such counts
+/// leak. Two generations make the bound cheap: when the young one is full it becomes the old one, whose keys are
+/// dropped. A dropped key merely starts again with the shortest delay.
 ///
 /// ```
 /// use listwatch_workqueue::limiter::FailureCounts;
@@ -47,12 +48,12 @@ impl<K: Eq + Hash + Clone> FailureCounts<K> {
         Self { young: HashMap::default(), old: HashMap::default(), capacity: capacity.max(2) }
     }
 
-    /// The most keys it remembers.
+    /// The most keys it keeps.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The number of keys it remembers now.
+    /// The number of keys it has.
     pub fn len(&self) -> usize {
         self.young.len() + self.old.len()
     }

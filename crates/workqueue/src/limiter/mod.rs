@@ -1,6 +1,6 @@
-//! Rate limiters: how long a failed key waits before it is tried again.
+//! Rate limiters: the delay before a failed key is retried.
 //!
-//! All of them are pure: the time comes in as an argument, a delay comes out. [`ExponentialBackoff`], [`FastSlow`] and
+//! All of them are pure: they take the time as an argument and return a delay. [`ExponentialBackoff`], [`FastSlow`] and
 //! [`Bucket`] decide; [`MaxOf`], [`MaxWait`] and [`Jitter`] combine. Counting failures per key takes memory per key, which
 //! is bounded ([`FailureCounts`]).
 //!
@@ -32,8 +32,21 @@ use std::time::Duration;
 
 /// Decides how long a failed key waits before it is tried again.
 ///
-/// Called under a lock of its own, so it may be slow but must not use the queue. Compose limiters rather than write
-/// one: [`MaxOf`], [`MaxWait`] and [`Jitter`] wrap any other.
+/// Called under a lock separate from the queue's, so it may be slow but must not use the queue. Compose limiters rather
+/// than write one: [`MaxOf`], [`MaxWait`] and [`Jitter`] wrap any other.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch_workqueue::limiter::{ExponentialBackoff, MaxWait, RateLimiter};
+///
+/// let backoff = ExponentialBackoff::new(Duration::from_millis(5), Duration::from_secs(60));
+/// let mut limiter = MaxWait::new(backoff, Duration::from_millis(15));
+/// let now = Duration::ZERO;
+/// let delays: Vec<_> = (0..3).map(|_| limiter.when(&"key", now).as_millis()).collect();
+/// assert_eq!(delays, [5, 10, 15]);
+/// limiter.forget(&"key");
+/// assert_eq!(limiter.when(&"key", now).as_millis(), 5);
+/// ```
 #[doc(alias = "TypedRateLimiter")]
 pub trait RateLimiter<K>: Send {
     /// Counts a failure of `key` at `now` (time since any fixed moment) and says how long it must wait.
@@ -42,7 +55,7 @@ pub trait RateLimiter<K>: Send {
     /// Forgets the failures of a key: it has succeeded, or they no longer matter.
     fn forget(&mut self, key: &K);
 
-    /// The number of times the key has failed since it was last forgotten; 0 for limiters that do not tell keys apart.
+    /// The number of times the key has failed since it was last forgotten; 0 for limiters without a count per key.
     fn retries(&self, key: &K) -> u32;
 }
 

@@ -1,9 +1,9 @@
-//! The runner: a function and a queue make a controller.
+//! The runner: worker tasks that call a reconcile function for each key of a queue.
 //!
-//! A fixed number of worker tasks take keys and call the function. Keys are processed one at a time each (the queue sees to
-//! it), failures are retried with the queue's rate limiter, panics and timeouts count as failures of their
-//! key and of nothing else. What one key's run amounts to is in [`mod@attempt`]. Work that needs no queue, because all of it
-//! is known from the start, is in [`mod@parallel`].
+//! A fixed number of worker tasks take keys and call the function. A key is never processed by two workers at a time (the
+//! queue ensures it), failures are retried with the queue's rate limiter, and panics and timeouts count as failures of
+//! their key. One run is in [`mod@attempt`]. Work that needs no queue, because all of it is known from the start, is in
+//! [`mod@parallel`].
 
 mod attempt;
 mod parallel;
@@ -21,8 +21,8 @@ pub use self::parallel::{Parallel, Pieces};
 use crate::reason::Reason;
 use crate::{Drained, Item, Key, KeyState, Queue};
 
-/// One run of the function: the key, and what is known about earlier attempts. The state of the object is not in it:
-/// read that from the cache, where it is the latest.
+/// One run of the function: the key, and the number of earlier attempts. The object is not part of it: read its latest
+/// state from the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Job<K, R = ()> {
@@ -34,8 +34,8 @@ pub struct Job<K, R = ()> {
     pub retries: u32,
 }
 
-/// The outcome of a run that did not fail; controller-runtime's `Result`. Each variant also forgets the failures of the
-/// key, except the rate-limited retry.
+/// The outcome of a run that did not fail; controller-runtime's `Result`. Each variant also resets the failure count of
+/// the key, except the rate-limited retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing more to do until the key is added again.
@@ -128,7 +128,7 @@ impl<F> Runner<F> {
     }
 }
 
-/// The loop of one worker: takes a key, runs the function, and tells the queue about the result.
+/// The loop of one worker: takes a key, runs the function, and reports the result to the queue.
 async fn work<K, R, E, F, Fut>(queue: Queue<K, R>, handler: Arc<F>, limits: Limits)
 where
     K: Key + fmt::Debug,
@@ -148,8 +148,8 @@ where
     }
 }
 
-/// Translates the result of an attempt into a finish or a retry. A key that failed too often is finished and begins
-/// anew when it is added again.
+/// Translates the result of an attempt into a finish or a retry. A key that failed too often is finished; its failures
+/// are counted from zero when it is added again.
 fn conclude<K: Key + fmt::Debug, R: Reason>(item: Item<'_, K, R>, verdict: AttemptResult, give_up: bool) {
     match verdict {
         AttemptResult::Ended(Outcome::Done) => item.finish(),

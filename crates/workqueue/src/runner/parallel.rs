@@ -1,6 +1,6 @@
 //! A fixed number of pieces of work, several at a time: client-go's `ParallelizeUntil`.
 //!
-//! Not a queue: every piece is known from the start by its number and is run once, whatever becomes of it.
+//! Not a queue: every piece is known from the start by its number and is run once, whether it succeeds or fails.
 
 use std::future::{Future, pending, poll_fn};
 use std::num::NonZeroUsize;

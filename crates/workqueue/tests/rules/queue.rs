@@ -1,4 +1,4 @@
-//! The rules of the plain queue: order, deduplication, one at a time, hand-over, pausing, bounds, looking.
+//! The rules of the plain queue: order, deduplication, one at a time, hand-over, pausing, bounds, inspection.
 
 use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};

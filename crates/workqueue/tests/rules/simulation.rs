@@ -37,7 +37,7 @@ pub(crate) struct Scenario {
     pub(crate) fair: bool,
     pub(crate) in_flight_max: u32,
     pub(crate) flood: f64,
-    /// The part of the time that the workers are busy when nobody floods.
+    /// The part of the time that the workers are busy without a flood.
     pub(crate) load: f64,
     /// Simulated nanoseconds.
     pub(crate) lasts: u64,

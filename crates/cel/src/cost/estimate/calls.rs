@@ -1,9 +1,9 @@
 //! Estimated cost of calls: per overload, from the sizes of the arguments.
 //!
-//! Three sets of rules are asked in turn: those of the list and set libraries, those of Kubernetes' own functions
-//! (`kubernetes`), and those of cel-go. Some results wrap around instead of saturating (`string_to_bytes`, `list_slice`), because cel-go
-//! does and the total decides whether a definition is accepted. Sizes come from the schema or from the literal; the
-//! counterpart at run time is `cost::runtime`.
+//! Three sets of rules are tried in order: those of the list and set libraries, those of Kubernetes' own functions (`kubernetes`), and
+//! those of cel-go. Some results wrap around instead of saturating (`string_to_bytes`, `list_slice`), because cel-go does and the total
+//! decides whether a definition is accepted. Sizes come from the schema or from the literal; the counterpart at run time is
+//! `cost::runtime`.
 
 use super::super::runtime::{LIST_COST, REGEX_FACTOR, STRING_FACTOR, orders_text};
 use super::{CostRange, Coster, EstimateStep, SizeRange, both};
@@ -77,7 +77,7 @@ impl Coster<'_> {
         before.plus(cost)
     }
 
-    /// The cost of one overload. Kubernetes' own libraries come first, as their estimator is asked first; operators
+    /// The cost of one overload. Kubernetes' own libraries come first, as their estimator is called first; operators
     /// that skip arguments have a range.
     ///
     /// The minimum of `&&` and `||` is that of their left side, the maximum that of both.

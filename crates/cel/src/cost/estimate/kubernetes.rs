@@ -1,7 +1,7 @@
 //! Estimated cost of the functions that Kubernetes adds to CEL, after `CostEstimator` of its `cel/library` package.
 //!
-//! kube-apiserver accepts or rejects a definition by these numbers, so each of them is taken over, also where the function here
-//! is cheaper. A function that is not listed falls through to the rules of cel-go.
+//! kube-apiserver accepts or rejects a definition by these numbers, so all of them are kept, even where the function is cheaper
+//! here. A function that is not listed falls through to the rules of cel-go.
 
 use super::super::runtime::{LIST_COST, REGEX_FACTOR, STRING_FACTOR, STRUCT_COST, ceil};
 use super::calls::{Arg, Call, ONE, regex};

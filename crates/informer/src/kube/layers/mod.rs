@@ -1,4 +1,4 @@
-//! Layers for any `kube::Client`: what client-go's REST client does around each request.
+//! Tower layers for any `kube::Client`, with what client-go's REST client does around each request.
 //!
 //! ```no_run
 //! use std::sync::Arc;

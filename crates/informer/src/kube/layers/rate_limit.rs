@@ -1,8 +1,8 @@
 //! A limit on requests per second, shareable between clients: client-go's `flowcontrol.RateLimiter` with `QPS` and
 //! `Burst`.
 //!
-//! Watches are exempt: opening one is rare, and a watch that waits behind a burst of writes leaves a cache stale.
-//! Servers have fairness of their own, so that no limit is the default; it is for programs that write in bursts to a
+//! Watches are exempt: opening one is rare, and a watch that waits behind a burst of writes leaves a cache stale. The
+//! default is no limit, because API servers have priority and fairness. Use one for programs that write in bursts to a
 //! server that others depend on.
 
 use std::fmt;

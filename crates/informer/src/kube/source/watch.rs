@@ -1,13 +1,13 @@
 //! Reading a watch: from the chunks of a body to the events of the reflector.
 //!
-//! An object that cannot be used is an event of its own; a line that cannot be read ends the watch. Patches are resolved against what
-//! the cache holds (`deltas`).
+//! An object that cannot be used is reported as a separate event; a line that cannot be decoded ends the watch. Patches are applied
+//! to the cached objects (`deltas`).
 
 use std::sync::atomic::Ordering;
 
 use futures::stream;
 use listwatch_wire::Revision;
-use listwatch_wire::event::{DecodeError, Decoder, DecoderOptions, Event, EventType};
+use listwatch_wire::event::{DecodeError, Decoder, DecoderOptions, EventType, WireEvent};
 use listwatch_wire::json::raw;
 use listwatch_wire::status::Status;
 
@@ -25,8 +25,9 @@ impl KubeSource {
         WatchStream::new(stream::unfold(reading, WatchReading::next))
     }
 
-    /// An event of the wire as one of the reflector. What cannot be used is told apart from what breaks the stream.
-    fn event(&self, event: &Event) -> WatchEvent {
+    /// Converts an event of the wire to one of the reflector. Unusable objects are distinguished from errors that end
+    /// the stream.
+    fn event(&self, event: &WireEvent) -> WatchEvent {
         match event.event_type {
             EventType::Bookmark => bookmark(&event.object),
             EventType::Error => error(&event.object),
@@ -45,7 +46,7 @@ impl KubeSource {
     }
 
     /// The event, made whole if it came as a patch.
-    fn resolve(&self, deltas: Option<&mut Deltas>, event: &Event) -> Result<WatchEvent, SourceError> {
+    fn resolve(&self, deltas: Option<&mut Deltas>, event: &WireEvent) -> Result<WatchEvent, SourceError> {
         let Some(deltas) = deltas else { return Ok(self.event(event)) };
         if event.is_delta {
             return deltas.resolve(event).map_err(|error| {
@@ -120,7 +121,7 @@ fn error(json: &[u8]) -> WatchEvent {
 /// A watch as it is read.
 enum WatchReading {
     Open(Box<(KubeSource, Chunks, Decoder, Option<Deltas>)>),
-    /// Everything that could be read has been handed out.
+    /// The error that ends the stream, after everything before it was delivered.
     Broken(SourceError),
     Ended,
 }

@@ -1,7 +1,7 @@
 //! Opening a stream and changing its subscriptions: the requests, and what their failures mean.
 //!
-//! A server without streams answers as for any unknown path, and is remembered as one ([`NoStream::NotOffered`]);
-//! everything else may work the next time. What comes over an open stream is `frames`, who asks is `connection`.
+//! A server without streams answers as for any unknown path, and is not asked again ([`NoStream::NotOffered`]); other
+//! failures are retried. Reading an open stream is `frames`, the caller is `connection`.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::lister_watcher::SourceError;
 const FIRST_FRAME_WITHIN: Duration = Duration::from_secs(5);
 /// More than any list of features is.
 const MAX_FEATURES: usize = 64 << 10;
-/// A stream that has too many messages waiting is told again after so long.
+/// The delay before a message is sent again to a stream whose queue was full.
 const FULL_WAIT: Duration = Duration::from_millis(500);
 
 /// Why there is no stream.
@@ -86,7 +86,7 @@ pub(super) async fn open(
 /// Changes the subscriptions of a stream.
 ///
 /// # Errors
-/// When the stream cannot be told: it is gone, or another server was asked.
+/// When the stream does not exist any more, or the request reached another server.
 pub(super) async fn change(
     client: kube::Client,
     id: String,

@@ -1,11 +1,11 @@
-//! [`ConnectionTask`]: the task of a shared connection: passes subscriptions on to the server, and events on to their sources.
+//! [`ConnectionTask`]: the task of a shared connection, which sends subscriptions to the server and events to their sources.
 //!
-//! It owns the connection and everything said on it; handles talk to it by messages, and dropping the last of them ends
-//! it. It knows nothing of objects: an event is a line of bytes for the decoder of its source. Opening the connection
-//! and telling the server of changes are requests (`connect`); the frames that come back are `frames`.
+//! It owns the connection. Handles send it messages, and dropping the last handle ends it. It does not decode objects:
+//! an event is a line of bytes for the decoder of its source. Opening the connection and changing subscriptions are
+//! requests (`connect`); the frames of the response are `frames`.
 //!
-//! Every wait is bounded: a source that does not read is cut off rather than holding up the others, and a server that
-//! does not answer is given up, after which the sources go on with watches of their own.
+//! Every wait is bounded: a source that does not read is disconnected so that it does not block the others, and if the
+//! server does not answer, the sources fall back to ordinary watches.
 
 use std::time::Duration;
 
@@ -26,10 +26,10 @@ use crate::lister_watcher::SourceError;
 
 /// Batches of events that a source may have unread. More hold up the connection for a while.
 pub(super) const WAITING_BATCHES: usize = 64;
-/// A source that has not read for so long is cut off: it goes on with another watch, and the others go on at all. A handler that
-/// waits for another informer would otherwise wait for ever.
+/// A source that has not read for this long is disconnected and opens an ordinary watch, so that it does not block the others. A
+/// handler that waits for another informer would otherwise wait for ever.
 const SLOW_SOURCE: Duration = Duration::from_secs(2);
-/// A connection from which nothing has come for so long, although something was asked for, is given up.
+/// A connection without any frame for this long after a request is closed.
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// A connection without subscriptions is kept for so long: a watch that has ended is mostly followed by the next.
 const LINGER: Duration = Duration::from_secs(5);
@@ -47,7 +47,7 @@ struct OpenSubscription {
 /// The task of a connection.
 pub(super) struct ConnectionTask {
     client: kube::Client,
-    /// Held by those who may still ask for something.
+    /// Strong references are held by handles; the task ends with the last of them.
     requests: mpsc::WeakUnboundedSender<ConnectionRequest>,
     asked: mpsc::UnboundedReceiver<ConnectionRequest>,
     subscriptions: HashMap<String, OpenSubscription, foldhash::fast::RandomState>,
@@ -56,7 +56,7 @@ pub(super) struct ConnectionTask {
     next_id: u64,
     /// The most subscriptions at a time.
     most: usize,
-    /// When something last came, or was asked for.
+    /// The time of the last frame or request.
     heard: Instant,
 }
 
@@ -81,7 +81,7 @@ impl ConnectionTask {
     /// Runs the connection until it ends. Returns false if the server offers no such thing.
     pub(super) async fn run(mut self) -> bool {
         let opened = self.open().await;
-        // Nobody asks a task that is about to end.
+        // A task that is about to end takes no more requests.
         let error = match opened {
             Ok((id, mut frames)) => self.carry(&id, &mut frames).await.err(),
             Err(why) => {
@@ -101,8 +101,8 @@ impl ConnectionTask {
         true
     }
 
-    /// Opens the stream with what has been asked for so far, which saves a second request in most programs: informers
-    /// start together.
+    /// Opens the stream with the subscriptions requested so far, which saves a second request in most programs, because
+    /// informers start together.
     async fn open(&mut self) -> Result<(String, Frames), NoStream> {
         discover(&self.client).await?;
         self.take_all();
@@ -113,7 +113,7 @@ impl ConnectionTask {
         Ok((head.id, frames))
     }
 
-    /// Passes frames and requests on, until the stream ends or nobody needs it.
+    /// Passes on frames and requests until the stream ends or is no longer needed.
     async fn carry(&mut self, id: &str, frames: &mut Frames) -> Result<(), SourceError> {
         let mut telling: Option<BoxFuture<'static, Result<(), SourceError>>> = None;
         loop {
@@ -157,7 +157,7 @@ impl ConnectionTask {
         waits.then(|| self.heard + ANSWER_WITHIN)
     }
 
-    /// Takes everything that was asked for by now, so that it goes out in one message.
+    /// Takes all pending requests, so that they are sent in one message.
     fn take_all(&mut self) {
         while let Ok(request) = self.asked.try_recv() {
             self.take(request);
@@ -177,8 +177,7 @@ impl ConnectionTask {
         }
     }
 
-    /// Adds a subscription under a number of its own. Beyond the server's limit its source opens an ordinary watch at
-    /// once.
+    /// Adds a subscription with a new identifier. Beyond the server's limit its source opens an ordinary watch at once.
     fn subscribe(&mut self, new: NewSubscription) {
         let NewSubscription { mut asked, begun, lines, reader } = new;
         let entry = OpenSubscription { lines, beginning: Some((begun, reader)) };
@@ -192,7 +191,7 @@ impl ConnectionTask {
         self.heard = Instant::now();
     }
 
-    /// Forgets a subscription, and tells the server unless it ended there.
+    /// Removes a subscription, and informs the server unless the server ended it.
     fn unsubscribe(&mut self, id: String) {
         // What has ended by itself needs no end.
         if self.subscriptions.remove(&id).is_some() {
@@ -231,11 +230,11 @@ impl ConnectionTask {
         let Some(requests) = self.requests.upgrade() else { return };
         let content_type = start.content_type;
         let reader = SubscriptionReader { id: id.to_owned(), lines, requests, content_type };
-        // If nobody waits for it any more, the reader is dropped, which unsubscribes.
+        // If the subscriber was dropped, the reader is dropped, which unsubscribes.
         let _ = begun.send(SubscriptionOutcome::Begun(Box::new(reader)));
     }
 
-    /// A subscription was refused, or broke off. Without valid credentials the connection is of no use to anybody.
+    /// A subscription was refused, or broke. Invalid credentials end the whole connection.
     fn failed(&mut self, id: &str, status: Status) -> Result<(), SourceError> {
         let Some(entry) = self.subscriptions.remove(id) else { return Ok(()) };
         let (code, error) = (status.code, SourceError::from(status));
@@ -249,7 +248,7 @@ impl ConnectionTask {
         if code == 401 { Err(error) } else { Ok(()) }
     }
 
-    /// One bookmark stands for all subscriptions that have begun.
+    /// One bookmark applies to all subscriptions that have begun.
     async fn bookmark(&mut self, revision: Revision) {
         let line = format!(
             "{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"{revision}\"}}}}}}\n"
@@ -289,18 +288,18 @@ impl OpenSubscription {
         }
     }
 
-    /// Ends it, with an error if it did not end in good order.
+    /// Ends it, with an error if it did not end gracefully.
     fn end(self, error: Option<SourceError>) {
         match (self.beginning, error) {
             (Some((begun, _)), Some(error @ SourceError::Status(_))) => {
                 let _ = begun.send(SubscriptionOutcome::Refused(error));
             }
-            // The next attempt has a connection of its own.
+            // The next attempt uses a separate connection.
             (Some((begun, _)), _) => {
                 let _ = begun.send(SubscriptionOutcome::Ordinary);
             }
             (None, Some(error)) => {
-                // If it has no room for the error, the end must do.
+                // If there is no room for the error, the end of the stream suffices.
                 let _ = self.lines.try_send(Err(error));
             }
             (None, None) => {}
@@ -357,8 +356,8 @@ mod tests {
         ConnectionTask::new(kube::Client::new(service, "default"), requests.downgrade(), asked)
     }
 
-    /// A bookmark must not overtake an event that came in one piece with it: the watch would go on behind a change that nobody
-    /// has seen.
+    /// A bookmark must not overtake an event of the same chunk: the watch would resume after a change that was never
+    /// delivered.
     #[tokio::test]
     async fn a_bookmark_is_passed_on_after_the_events_before_it() {
         let (requests, _asked) = mpsc::unbounded_channel();

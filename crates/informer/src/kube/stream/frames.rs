@@ -1,7 +1,7 @@
-//! [`Frames`]: the frames of an open stream, as they come.
+//! [`Frames`]: the frames of an open stream, decoded as they arrive.
 //!
-//! Pairs the chunks of a body with the decoder of `listwatch_wire::stream`, which bounds the length of a frame. Knows
-//! no subscriptions: those are the business of `connection`.
+//! Pairs the chunks of a body with the decoder of `listwatch_wire::stream`, which bounds the length of a frame.
+//! Subscriptions are handled in `connection`.
 
 use listwatch_wire::stream::{FrameDecoder, StreamFrame};
 

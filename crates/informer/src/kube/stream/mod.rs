@@ -1,10 +1,10 @@
 //! [`SharedStream`]: one connection for the watches of many sources, where the server offers it (`docs/many-kinds.md`).
 //!
 //! To its source a subscription is a watch like any other: the same lines in the same form, which the same code decodes. So nothing
-//! above a [`KubeSource`](super::KubeSource) knows where its watch comes from. Whatever goes wrong before a subscription has
-//! begun, its source opens an ordinary watch instead; whatever goes wrong afterwards is a watch that broke off.
+//! above a [`KubeSource`](super::KubeSource) depends on the kind of watch. If a subscription fails to start, its source opens an
+//! ordinary watch instead; a later failure is handled as a broken watch.
 //!
-//! The connection has a task of its own ([`connection`]), which ends with the last subscription.
+//! A task ([`connection`]) runs the connection until the last subscription ends.
 
 mod connect;
 mod connection;
@@ -24,7 +24,7 @@ use crate::lister_watcher::SourceError;
 use crate::sync::Mutex;
 use connection::ConnectionTask;
 
-/// A server that does not offer streams is asked again after so long: it may have been replaced.
+/// The time after which a server without streams is tried again: it may have been upgraded.
 const ASK_AGAIN: Duration = Duration::from_secs(600);
 
 /// One connection for many watches. Handles share it.
@@ -87,7 +87,7 @@ impl SubscriptionReader {
 
 impl Drop for SubscriptionReader {
     fn drop(&mut self) {
-        // If the task is gone, so is the subscription.
+        // If the task has ended, the subscription has, too.
         let _ = self.requests.send(ConnectionRequest::Unsubscribe(std::mem::take(&mut self.id)));
     }
 }
@@ -108,7 +108,7 @@ impl SharedStream {
         &self,
         asked: Subscription,
     ) -> Result<Option<SubscriptionReader>, SourceError> {
-        // The task may end just when it is asked: then a new one is.
+        // The task may end at the same moment; then a new one is started.
         for _ in 0..2 {
             let Some(requests) = self.requests() else { return Ok(None) };
             let (begun, outcome) = oneshot::channel();
@@ -127,14 +127,14 @@ impl SharedStream {
         Ok(None)
     }
 
-    /// Asks for a bookmark at a revision, so that quiet collections learn of it.
+    /// Requests a bookmark at a revision, so that idle collections advance to it.
     pub(crate) fn bookmark(&self, revision: Revision) {
         if let Some(requests) = &self.0.state.lock().requests {
             let _ = requests.send(ConnectionRequest::Bookmark(revision));
         }
     }
 
-    /// The way to the task, which is started if need be; none if the server does not offer streams.
+    /// The sender to the task, which is started if needed; `None` if the server does not offer streams.
     fn requests(&self) -> Option<mpsc::UnboundedSender<ConnectionRequest>> {
         let mut state = self.0.state.lock();
         if state.not_offered_until.is_some_and(|until| Instant::now() < until) {

@@ -182,12 +182,12 @@ impl JsonPatchOperation {
     }
 }
 
-/// The words of kube-apiserver's library for an operation without a place.
+/// The message of kube-apiserver's library for an operation without a path.
 fn no_place(text: &str) -> PatchError {
     PatchError::Failed(format!("{text}: missing value"))
 }
 
-/// The words of kube-apiserver's library for a place that is not there.
+/// The message of kube-apiserver's library for a path that does not exist.
 fn missing(text: &str, place: &str) -> PatchResult {
     failed(format!("{text}: {place}: missing value"))
 }

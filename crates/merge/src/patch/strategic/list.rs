@@ -11,11 +11,11 @@ use listwatch_json::{Map, Value};
 
 use super::order::{self, ElementIdentity};
 use super::{DIRECTIVE, Merged, bad_directive, merge_map};
-use crate::patch::{PatchError, Schema};
+use crate::patch::{MergeSchema, PatchError};
 use listwatch_json::go;
 
 /// Merges the list of a field, by its strategy.
-pub(super) fn merge_field<S: Schema>(
+pub(super) fn merge_field<S: MergeSchema>(
     original: Vec<Value>,
     patch: Vec<Value>,
     schema: Option<S>,
@@ -31,7 +31,7 @@ pub(super) fn merge_field<S: Schema>(
 /// cannot be merged.
 ///
 /// Elements are cloned, which shares their contents. The result is arranged once at the end.
-fn merge<S: Schema>(original: Vec<Value>, patch: Vec<Value>, schema: S) -> Merged<Vec<Value>> {
+fn merge<S: MergeSchema>(original: Vec<Value>, patch: Vec<Value>, schema: S) -> Merged<Vec<Value>> {
     if original.iter().chain(&patch).any(Value::is_array) {
         return Err(PatchError::Failed("lists of lists are not supported".to_owned()));
     }
@@ -92,8 +92,8 @@ fn apply_directives(
     Ok(if replace { (plain, Vec::new()) } else { (original, plain) })
 }
 
-/// `places` knows where the elements of the merged list are; a search for each would be quadratic.
-fn merge_element<S: Schema>(
+/// `places` has the positions of the elements of the merged list; a search for each would be quadratic.
+fn merge_element<S: MergeSchema>(
     merged: &mut Vec<Value>,
     places: &mut HashMap<String, usize>,
     element: &Value,

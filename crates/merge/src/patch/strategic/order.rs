@@ -1,15 +1,15 @@
 //! The order of a merged list.
 //!
-//! Elements named by the patch stand in the patch's order, those only the server has in the server's. The two are
-//! woven together so that an element only the server has comes before the first patched element that the server had
-//! behind it.
+//! Elements in the patch are in the patch's order, elements that only the server has in the server's. The two are
+//! interleaved so that an element that only the server has comes before the first patched element that followed it on
+//! the server.
 
 use std::collections::HashMap;
 
 use listwatch_json::{Map, Text, Value};
 
 use super::{DIRECTIVE, Merged, SET_ORDER, list, without_directives};
-use crate::patch::{PatchError, Schema};
+use crate::patch::{MergeSchema, PatchError};
 use listwatch_json::go;
 
 /// The key by which two elements are the same.
@@ -38,7 +38,7 @@ impl ElementIdentity<'_> {
 
 /// Arranges a merged list: `patch` gives the order of what it names, `server` that of the rest.
 ///
-/// Linear apart from the sort. Elements that neither list knows come last.
+/// Linear apart from the sort. Elements that are in neither list come last.
 pub(super) fn arrange(
     merged: Vec<Value>,
     patch: &[Value],
@@ -79,7 +79,7 @@ fn weave(
 /// Carries out every `$setElementOrder/<list>` of a patch together with the list it orders.
 ///
 /// The list is merged and taken out of the patch here, so that the fields which follow do not merge it again.
-pub(super) fn apply_set_order<S: Schema>(
+pub(super) fn apply_set_order<S: MergeSchema>(
     original: &mut Map,
     patch: &mut Map,
     schema: Option<S>,

@@ -11,7 +11,7 @@ use crate::patch::{ListKind, MapKind, PatchStrategy};
 #[derive(Clone, Copy)]
 struct Node(&'static str);
 
-impl Schema for Node {
+impl MergeSchema for Node {
     fn field(self, name: &str) -> Option<Self> {
         Some(Self(match name {
             "items" => "items",

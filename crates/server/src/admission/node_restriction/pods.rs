@@ -82,9 +82,9 @@ fn is_on(pod: &Value, node: &str) -> bool {
     pod.at("spec").text("nodeName") == node
 }
 
-/// A kubelet makes Pods only to show those that it runs by itself, which need nothing of the API server.
+/// A kubelet may only create mirror Pods, which represent static Pods and refer to no API objects.
 ///
-/// The checks are in the order of kube-apiserver, since the first that fails is the message people know: the
+/// The checks are in the order of kube-apiserver, since the first failure is the message that users see: the
 /// annotation, the node, the owner, then references.
 fn admit_new(by: &ByNode<'_>, node: &str) -> Result<(), Status> {
     let pod = by.object;
@@ -105,8 +105,8 @@ fn admit_new(by: &ByNode<'_>, node: &str) -> Result<(), Status> {
     }
 }
 
-/// A mirror Pod is owned by the Node alone, and goes with it.
-/// The uid must be that of the present Node: a Pod owned by a Node that is gone would be collected at once.
+/// A mirror Pod must be owned by the Node alone, and is deleted with it. The uid must be that of the present Node: a
+/// Pod owned by a deleted Node would be garbage-collected at once.
 fn check_owner(by: &ByNode<'_>, node: &str) -> Result<(), Status> {
     let [owner] = by.object.at("metadata").list("ownerReferences") else {
         let several = by.object.at("metadata").count("ownerReferences") > 1;

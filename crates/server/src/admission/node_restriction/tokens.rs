@@ -71,7 +71,7 @@ fn check_audience(by: &ByNode<'_>, pod: &Value) -> Result<(), Status> {
     })
 }
 
-/// Asks the authorizer for a custom verb on the audience or signer, which stands in place of the resource.
+/// Asks the authorizer for a custom verb on the audience or signer, which takes the place of the resource.
 fn may(by: &ByNode<'_>, verb: &str, resource: &str, name: &str) -> bool {
     let request = by.request;
     let wanted = auth::Attributes {
@@ -175,7 +175,7 @@ pub(super) fn admit_pod_certificate(by: &ByNode<'_>) -> Result<(), Status> {
         format!("PodCertificateRequest.Spec.NodeName={asked}, which is not the requesting node {own}")
     })?;
     let same_uid = |object: &Value, field: &str| object.at("metadata").text("uid") == spec.text(field);
-    // The cache may be behind: who asks again later may be right.
+    // The cache may be behind, so a retry may succeed.
     let stale = |what: &str| {
         Err(Status::internal(format!("PodCertificateRequest for pod {shown} names another {what}")))
     };

@@ -260,8 +260,8 @@ const SYSCTLS: [&str; 14] = [
     "net.ipv4.tcp_notsent_lowat",
 ];
 
-/// Kernel parameters outside the first `safe` of the list. Those that a version of the standards did not know are
-/// refused by it.
+/// Kernel parameters outside the first `safe` of the list. A version of the standards refuses those that were added
+/// later.
 pub(super) fn sysctls(pod: &Pod<'_>, safe: usize) -> Option<PodViolation> {
     let names = pod.context().list("sysctls").iter().map(|sysctl| sysctl.text("name"));
     let forbidden: Vec<&str> = names.filter(|name| !SYSCTLS.iter().take(safe).any(|s| s == name)).collect();

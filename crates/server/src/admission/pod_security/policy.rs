@@ -122,7 +122,7 @@ impl NamespacePolicy {
     }
 }
 
-/// Notes a wrong label and goes on with a value for it.
+/// Records an invalid label and returns the fallback value.
 fn note<T>(errors: &mut Vec<FieldError>, key: &str, text: &str, why: &str, fallback: T) -> T {
     errors.push(FieldError::invalid(format!("metadata.labels[{key}]"), text, why));
     fallback

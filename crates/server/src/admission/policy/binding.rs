@@ -46,8 +46,8 @@ impl PolicyBinding {
         }
     }
 
-    /// Returns true if the binding applies to a request that its policy already matches. Without rules of its own it
-    /// applies to all of those that its selectors take.
+    /// Returns true if the binding applies to a request that its policy already matches. Without resource rules it
+    /// applies to all requests that its selectors match.
     pub(super) fn matches(&self, request: &Attributes<'_>, object: &Value) -> bool {
         if self.matcher.has_no_rules() {
             self.matcher.selects(request, object) && !self.matcher.excludes(request)

@@ -82,7 +82,7 @@ impl Policies {
         self.bindings.is_empty(api)
     }
 
-    /// Returns the policies, read anew if one of them or of their bindings has changed.
+    /// Returns the policies, read again if one of them or of their bindings has changed.
     ///
     /// The test is by identity of two snapshots. A change costs a compilation of all policies of the family, under
     /// the lock and by the first request after it; requests that come meanwhile wait for it.

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use listwatch_cel::{Authorizer, Budget, OBJECT_BUDGET};
+use listwatch_cel::{Budget, ExpressionAuthorizer, OBJECT_BUDGET};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value as Json;
@@ -154,7 +154,7 @@ async fn mutate(
     let (new, old) = if definition.reads_version { with_version(request, shown) } else { shown };
     let mut objects = PolicyObjects::new(request, form, new, old);
     objects.params = param;
-    let access: Arc<dyn Authorizer> = Access::new(request);
+    let access: Arc<dyn ExpressionAuthorizer> = Access::new(request);
     if !definition.conditions.is_empty() {
         let scope = PolicyScope::of_conditions(&objects, Arc::clone(&access));
         if !matches_conditions(&scope, &definition.conditions).map_err(MutationFailure::Policy)? {
@@ -192,7 +192,7 @@ fn change(
     definition: &PolicyDefinition,
     mutation: &Mutation,
     objects: &PolicyObjects<'_>,
-    access: Arc<dyn Authorizer>,
+    access: Arc<dyn ExpressionAuthorizer>,
 ) -> Result<Json, MutationFailure> {
     let scope = PolicyScope::new(objects, access, &definition.variables);
     scope.close();

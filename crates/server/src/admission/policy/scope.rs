@@ -11,7 +11,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use listwatch_cel::{
-    AccessDecision, AccessRequest, Activation, Authorizer, Budget, EvalError, HostObject, Meter, Value,
+    AccessDecision, AccessRequest, Activation, Budget, EvalError, ExpressionAuthorizer, HostObject, Meter,
+    Value,
 };
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value as Json, json};
@@ -120,7 +121,7 @@ impl Access {
     }
 }
 
-impl Authorizer for Access {
+impl ExpressionAuthorizer for Access {
     fn authorize(&self, request: &AccessRequest) -> AccessDecision {
         let other = request.service_account.as_ref().map(|(namespace, name)| User {
             name: format!("system:serviceaccount:{namespace}:{name}"),
@@ -153,14 +154,14 @@ impl Authorizer for Access {
 /// read, and once.
 pub(crate) struct PolicyScope<'a> {
     objects: &'a PolicyObjects<'a>,
-    access: Arc<dyn Authorizer>,
+    access: Arc<dyn ExpressionAuthorizer>,
     variables: &'a [(String, CompiledExpression)],
     /// One cell per variable, in the same order. Errors are kept, too: a variable that fails does so for every
     /// reader.
     computed: Vec<OnceLock<Result<Value<'a>, EvalError>>>,
     /// The scope itself, by which the value `variables` leads back to these cells.
     own: OnceLock<&'a PolicyScope<'a>>,
-    /// Match conditions know the name of `namespaceObject`, but it is null for them, as in kube-apiserver.
+    /// In match conditions `namespaceObject` is declared but null, as in kube-apiserver.
     hides_namespace: bool,
 }
 
@@ -174,7 +175,7 @@ impl<'a> PolicyScope<'a> {
     /// A scope without access to `variables`; [`PolicyScope::close`] adds it, since the scope has to refer to itself.
     pub(crate) fn new(
         objects: &'a PolicyObjects<'a>,
-        access: Arc<dyn Authorizer>,
+        access: Arc<dyn ExpressionAuthorizer>,
         variables: &'a [(String, CompiledExpression)],
     ) -> Self {
         let computed = variables.iter().map(|_| OnceLock::new()).collect();
@@ -182,7 +183,10 @@ impl<'a> PolicyScope<'a> {
     }
 
     /// The scope of match conditions.
-    pub(crate) fn of_conditions(objects: &'a PolicyObjects<'a>, access: Arc<dyn Authorizer>) -> Self {
+    pub(crate) fn of_conditions(
+        objects: &'a PolicyObjects<'a>,
+        access: Arc<dyn ExpressionAuthorizer>,
+    ) -> Self {
         Self { hides_namespace: true, ..Self::new(objects, access, &[]) }
     }
 

@@ -1,8 +1,8 @@
-//! MutatingAdmissionWebhook and ValidatingAdmissionWebhook: programs elsewhere that change or reject requests.
+//! MutatingAdmissionWebhook and ValidatingAdmissionWebhook: external HTTPS services that change or reject requests.
 //!
-//! [`hook`] is a webhook as its configuration describes it, read once per change of the configurations. [`review`] is what
-//! it is asked, [`answer`] what it answers, `outbound/` is how it is reached. Mutating webhooks are called one after the other, validating
-//! ones at the same time.
+//! [`hook`] is a webhook as its configuration describes it, read once per change of the configurations. [`review`] is the request to it,
+//! [`answer`] its response, `outbound/` the HTTPS client. Mutating webhooks are called one after the other, validating ones at the same
+//! time.
 
 mod answer;
 mod hook;
@@ -43,7 +43,7 @@ impl Hooks {
         Self { configurations: ConfigSource::new((GROUP, "v1", plural)), read: Mutex::default() }
     }
 
-    /// Returns the webhooks, read anew if a configuration has changed.
+    /// Returns the webhooks, read again if a configuration has changed.
     ///
     /// Compared by identity of the snapshot, so an unchanged configuration costs a lock and a comparison.
     /// Configurations are in the order of their names, as in kube-apiserver, and webhooks in the order within each.

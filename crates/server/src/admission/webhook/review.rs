@@ -1,6 +1,6 @@
 //! [`AdmissionReview`]: the request that a webhook receives.
 //!
-//! Both `v1` and `v1beta1` are spoken, in the order of the webhook's `admissionReviewVersions`. The answer is
+//! Both `v1` and `v1beta1` are supported, in the order of the webhook's `admissionReviewVersions`. The answer is
 //! [`super::answer`].
 
 use bytes::Bytes;

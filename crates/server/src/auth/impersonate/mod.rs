@@ -19,7 +19,8 @@ use crate::auth::{Attributes, Authorizer, User};
 use mode::Mode;
 pub(crate) use wanted::Impersonation;
 
-/// Users whose last successful mode is remembered. Beyond it all are forgotten, which costs some authorizations.
+/// The number of users whose last successful mode is cached. Beyond it the cache is cleared, which costs some
+/// authorizations.
 const REMEMBERED: usize = 10_000;
 
 /// Decides if users may act as others.

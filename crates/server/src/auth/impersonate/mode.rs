@@ -1,8 +1,7 @@
-//! [`Mode`]: the ways in which somebody may be allowed to act as another.
+//! [`Mode`]: the permissions that allow impersonation.
 //!
-//! All but the last ask two things: the right to act as that user (`impersonate:<mode>`) and the right to do so for what the
-//! request wants (`impersonate-on:<mode>:<verb>`). The last is the right that there was first, `impersonate`, which holds for
-//! every request.
+//! All but the last need two permissions: to act as that user (`impersonate:<mode>`) and to do so for this request
+//! (`impersonate-on:<mode>:<verb>`). The last is the original verb `impersonate`, which covers every request.
 
 use listwatch_wire::Status;
 use listwatch_wire::names::{label_errors, subdomain_errors};
@@ -23,9 +22,9 @@ pub(super) enum Mode {
     ArbitraryNode,
     /// A service account.
     ServiceAccount,
-    /// Anybody else.
+    /// Any other user.
     UserInfo,
-    /// Anybody, for any request.
+    /// Any user, for any request.
     Legacy,
 }
 
@@ -72,8 +71,8 @@ impl Mode {
         }
     }
 
-    /// The verb that the user who impersonates needs. Constrained modes have one each, so that they can be granted
-    /// apart.
+    /// The verb that the impersonating user needs. Each constrained mode has its own, so that they can be granted
+    /// separately.
     fn verb(self) -> String {
         match self {
             Self::Legacy => "impersonate".to_owned(),
@@ -107,7 +106,7 @@ impl Mode {
         User { name, uid, groups, extra }
     }
 
-    /// Nodes and service accounts have groups of their own unless others are asked for.
+    /// Nodes and service accounts have their usual groups unless others are requested.
     fn groups(self, wanted: &Impersonation) -> Vec<String> {
         if !wanted.groups.is_empty() {
             return wanted.groups.clone();
@@ -154,7 +153,7 @@ impl ModeCheck<'_> {
         self.extra(&verb)
     }
 
-    /// Asks the authorizers about the user who impersonates.
+    /// Authorizes the impersonating user.
     fn may(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
         self.authorizer.require(self.requester, attributes)
     }
@@ -163,8 +162,8 @@ impl ModeCheck<'_> {
         attributes.refusal(self.requester, why)
     }
 
-    /// Checks the permission to take a user name. Names of service accounts and nodes are checked as what they stand
-    /// for, so that a permission on `users` does not include them.
+    /// Checks the permission to take a user name. Names of service accounts and nodes are checked as such, so that a
+    /// permission on `users` does not include them.
     fn name(&self, verb: &str) -> Result<(), Status> {
         let name = self.wanted.name.as_str();
         let group = self.mode.group();

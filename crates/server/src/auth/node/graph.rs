@@ -99,7 +99,7 @@ impl NodeGraph {
         }
     }
 
-    /// Puts a PersistentVolume that is bound to a claim, or forgets one that is not.
+    /// Adds a PersistentVolume that is bound to a claim, or removes one that is not.
     ///
     /// No node is stored with it: the claim leads to the nodes at lookup, so binding a volume touches no Pod.
     pub(super) fn set_volume(&mut self, name: &str, volume: Option<Volume>) {
@@ -113,7 +113,7 @@ impl NodeGraph {
         self.volumes.insert(name.into(), volume);
     }
 
-    /// Forgets that a volume refers to a Secret.
+    /// Removes the reference of a volume to a Secret.
     fn unlink(&mut self, secret: &Vertex, volume: &str) {
         let Some(volumes) = self.volumes_of.get_mut(secret) else { return };
         volumes.remove(volume);

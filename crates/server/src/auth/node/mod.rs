@@ -1,8 +1,8 @@
-//! [`NodeAuthorizer`]: the rights of kubelets.
+//! [`NodeAuthorizer`]: the permissions of kubelets.
 //!
 //! A kubelet (`system:node:<name>` in the group `system:nodes`) may read what the Pods on its node need and nothing else: the
-//! [`graph`] knows what that is, [`references`] reads it from the objects, [`follow`] keeps it in step with the cache. What
-//! cannot be told before the body of a request is read is for the admission plugin NodeRestriction.
+//! [`graph`] has these objects, [`references`] reads them from Pods and volumes, [`follow`] keeps the graph in step with the
+//! cache. Checks that need the body of a request are in the admission plugin NodeRestriction.
 
 mod follow;
 mod graph;
@@ -224,7 +224,7 @@ fn check(holds: bool, why: &str) -> Result<(), String> {
     if holds { Ok(()) } else { refuse(why) }
 }
 
-/// The same words for an object that does not exist.
+/// The same message for an object that does not exist.
 fn unrelated(node: &str) -> Result<(), String> {
     Err(format!("no relationship found between node '{node}' and this object"))
 }
@@ -235,8 +235,8 @@ fn only_get(wanted: &Attributes<'_>) -> Result<(), String> {
     check(wanted.subresource.is_empty(), "cannot get subresource")
 }
 
-/// Returns true if only objects of this node are asked for.
-/// A field selector is the only way in which a list can be limited before objects are read.
+/// Returns true if only objects of this node are requested. A field selector is the only way in which a list can be
+/// limited before objects are read.
 fn selects(wanted: &Attributes<'_>, node: &str) -> bool {
     let terms = wanted.fields.map(|selector| selector.terms()).unwrap_or_default();
     terms.iter().any(|term| !term.negated && term.field == "spec.nodeName" && term.value == node)

@@ -27,7 +27,7 @@ const SECRET_SOURCES: [(&str, &str); 8] = [
     ("csi", "nodePublishSecretRef"),
 ];
 
-/// The volume sources of PersistentVolumes that name a Secret without a namespace of its own: that of the claim is meant.
+/// The volume sources of PersistentVolumes that name a Secret without a namespace: the claim's namespace applies.
 const CLAIM_SECRET_SOURCES: [&str; 5] = ["cephfs", "flexVolume", "rbd", "scaleIO", "iscsi"];
 
 /// Returns true if the kubelet created the Pod itself: a mirror Pod.
@@ -127,7 +127,7 @@ pub(super) fn of_pod(pod: &Value) -> Vec<Vertex> {
 
 /// The objects that a PersistentVolume refers to; `None` if it is not bound to a claim.
 ///
-/// A Secret without a namespace of its own is looked for in the namespace of the claim, which is where kubelets look.
+/// A Secret without a namespace is in the namespace of the claim, where kubelets look for it.
 pub(super) fn of_volume(volume: &Value) -> Option<Volume> {
     let spec = volume.at("spec");
     let claim = spec.at("claimRef");

@@ -180,7 +180,7 @@ fn a_kubelet_may_not_what_it_does_not_need() {
     }
 }
 
-/// The graph need not know a Node for its kubelet to be refused, and a kubelet without a name is nobody's.
+/// A kubelet is refused even if the graph has no such Node, and so is a kubelet without a name.
 #[test]
 fn a_kubelet_of_no_node_may_nothing() {
     let authorizer = authorizer();

@@ -19,7 +19,7 @@ pub(super) type OidcClaims = Map<String, Value>;
 /// Seconds by which a token may be from the future: clocks differ.
 const LEEWAY: i64 = 300;
 
-/// Returns the user that verified claims stand for. `now` is in seconds since 1970.
+/// Returns the user of verified claims. `now` is in seconds since 1970.
 ///
 /// # Errors
 /// The reason the claims are rejected.

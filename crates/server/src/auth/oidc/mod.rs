@@ -29,11 +29,11 @@ use crate::auth::User;
 /// Bytes of the longest token that is looked at. Real ones have a few KB at most.
 const MAX_BYTES: usize = 16 << 10;
 
-/// Verified tokens that are remembered. Beyond it all are forgotten, which costs one verification each.
+/// The number of verified tokens that are cached. Beyond it the cache is cleared, which costs one verification each.
 const VERIFIED_TOKENS: usize = 4096;
 
-/// Verifies the tokens of one issuer. Verified tokens are remembered until the keys change, since a signature costs
-/// more than most requests.
+/// Verifies the tokens of one issuer. Verified tokens are cached until the keys change, since verifying a signature
+/// costs more than most requests.
 #[derive(Debug)]
 pub(crate) struct Oidc {
     issuer: OidcIssuer,
@@ -66,7 +66,7 @@ struct TokenParts<'a> {
 }
 
 impl<'a> TokenParts<'a> {
-    /// Looks at the issuer without verifying anything, to know whose token it may be.
+    /// Reads the issuer without verifying anything, to select the authenticator.
     fn read(token: &'a str) -> Option<Self> {
         if token.len() > MAX_BYTES {
             return None;
@@ -136,7 +136,7 @@ impl Oidc {
         parts.claims.get("iss").and_then(serde_json::Value::as_str) == Some(&self.issuer.url)
     }
 
-    /// Remembers a token, unless the keys were replaced meanwhile.
+    /// Caches a token, unless the keys were replaced in the meantime.
     fn remember(&self, token: &str, claims: &Arc<OidcClaims>, keys: &Arc<KeySet>) {
         let mut known = self.verified.lock();
         if !self.keys.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, keys)) {

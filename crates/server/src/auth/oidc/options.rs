@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(issuer.required_claims["hd"], "example.com");
     }
 
-    /// A rule that is not understood must not be passed over: it may be the one that keeps somebody out.
+    /// An unknown rule must not be ignored: it may be the one that rejects a user.
     #[test]
     fn configurations_that_are_not_understood_are_refused() {
         for (from, to) in [

@@ -20,10 +20,10 @@ use crate::outbound::{ClientIdentity, Remote, WebhookClient, WebhookLimits};
 
 /// The longest time for a fetch.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The shortest time between two fetches: a stranger can name unknown keys as often as they like, and must not make this server
-/// call the issuer as often.
+/// The shortest time between two fetches: any client can send tokens with unknown keys, and must not make this server call the
+/// issuer each time.
 const AT_MOST_EVERY: Duration = Duration::from_secs(10);
-/// The interval at which keys are fetched in any case, so that withdrawn keys are forgotten.
+/// The interval at which keys are fetched in any case, so that withdrawn keys are dropped.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(15 * 60);
 /// The longest wait of a request for keys that are being fetched.
 const WAIT: Duration = Duration::from_secs(5);
@@ -99,7 +99,7 @@ impl Oidc {
                 }
             }
             self.fetching.progress.send_replace(Progress::Ended(Instant::now()));
-            // Without keys no token is believed, so it is tried again soon.
+            // Without keys no token is accepted, so the retry is soon.
             let pause = if self.keys.load().is_some() { AT_LEAST_EVERY } else { AT_MOST_EVERY };
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -130,7 +130,7 @@ impl Oidc {
         }
         let mut progress = self.fetching.progress.subscribe();
         let ended = progress.wait_for(|progress| matches!(progress, Progress::Ended(_)));
-        // Who waited in vain is told that the token is not believed.
+        // After the timeout the token is rejected.
         drop(tokio::time::timeout(WAIT, ended).await);
     }
 }

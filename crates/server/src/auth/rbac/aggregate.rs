@@ -18,7 +18,7 @@ pub(super) struct ClusterRole {
     role: Arc<Role>,
     /// The names of the roles its selectors take.
     members: OrdSet<Arc<str>>,
-    /// The role itself and everything it takes, through however many steps; found when first asked for.
+    /// The role itself and all roles it aggregates, transitively; computed on first use.
     parts: OnceLock<Box<[Arc<Role>]>>,
 }
 

@@ -1,12 +1,12 @@
-//! Role-based access control: rules, and the policy that all roles and bindings make together.
+//! Role-based access control: rules, and the policy formed by all roles and bindings.
 //!
-//! Pure: it knows objects and questions, not requests. `roles.rs` in the folder above feeds it from the cache, one changed
-//! object at a time, and asks it on each request.
+//! Pure. `roles.rs` in the folder above feeds it from the cache, one changed object at a time, and calls it for each
+//! request.
 //!
 //! * [`rule`] is one rule and what it allows; [`cover`] compares rules with each other.
 //! * [`object`] reads roles and bindings from their JSON.
-//! * [`policy`] is all of them at one moment; [`grants`] finds in it what a user was given, [`aggregate`] what a
-//!   ClusterRole takes from others.
+//! * [`policy`] is the set of all of them at one moment; [`grants`] finds the roles of a user in it, [`aggregate`] the
+//!   rules that a ClusterRole takes from others.
 
 mod aggregate;
 mod cover;

@@ -166,7 +166,7 @@ impl RoleRef {
     }
 }
 
-/// The user or group that a subject stands for. ServiceAccounts are users.
+/// The user or group of a subject. ServiceAccounts are users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Principal {
     User(Arc<str>),

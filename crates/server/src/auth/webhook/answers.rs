@@ -1,9 +1,9 @@
 //! [`Answers`]: the cache of the token webhook's verdicts. Bounded, and without the tokens themselves.
 //!
-//! Keys are HMACs with a random key of this process, so that a memory dump has no usable tokens. Accepted and
-//! rejected tokens have separate tables: somebody who invents tokens fills the second and cannot push out users that
-//! are known. When a table is full after expired entries are removed, it is cleared; the cost is one question per
-//! token. Asking is [`super::TokenWebhook`].
+//! Keys are HMACs with a random key of this process, so that a memory dump has no usable tokens. Accepted and rejected
+//! tokens have separate tables: a client that invents tokens fills the second and cannot evict known users. When a
+//! table is full after expired entries are removed, it is cleared; the cost is one call per token. The calls are made
+//! by [`super::TokenWebhook`].
 
 use std::collections::HashMap;
 

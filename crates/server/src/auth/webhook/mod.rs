@@ -1,10 +1,10 @@
 //! [`TokenWebhook`]: authentication by an external service (`--authentication-token-webhook-config-file`), with a
 //! TokenReview per unknown token.
 //!
-//! Asking happens in `prepare`, before authentication; authentication itself finds the verdict in [`answers`] and
-//! never waits. The number of questions at a time, the time for one with all retries and the size of an answer are
-//! bounded, because anybody can send tokens. A failed question is cached for a second only, so that the service is
-//! asked again soon. Where the service is: [`kubeconfig`].
+//! The webhook is called in `prepare`, before authentication; authentication itself finds the answer in [`answers`] and
+//! never waits. The number of concurrent calls, the time of a call with all retries and the size of an answer are
+//! bounded, because any client can send tokens. A failure is cached for a second only, so that the webhook is called
+//! again soon. Its address is in [`kubeconfig`].
 
 mod answers;
 mod kubeconfig;
@@ -23,7 +23,7 @@ use self::answers::Answers;
 use crate::auth::User;
 use crate::outbound::{Remote, WebhookClient, WebhookLimits};
 
-/// A webhook that is asked about tokens.
+/// A token authentication webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenWebhookOptions {
     /// A kubeconfig that says where it is and how this server proves itself to it.
@@ -56,7 +56,7 @@ impl TokenWebhookOptions {
     }
 }
 
-/// The version of TokenReview that the webhook speaks (`--authentication-token-webhook-version`).
+/// The version of TokenReview that the webhook uses (`--authentication-token-webhook-version`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenReviewVersion {
     /// `authentication.k8s.io/v1`.
@@ -98,7 +98,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The user of a token and its audiences, or the reason why it is rejected.
 pub(super) type TokenVerdict = Result<(Arc<User>, Vec<String>), String>;
 
-/// The webhook, its connections and what it has answered. Shared by all requests.
+/// The webhook, its connections and its cached answers. Shared by all requests.
 #[doc(alias = "WebhookTokenAuthenticator")]
 #[derive(Debug)]
 pub(crate) struct TokenWebhook {
@@ -162,10 +162,10 @@ impl TokenWebhook {
         self.answers.get(token, audiences, Instant::now())
     }
 
-    /// Asks about the token unless the answer is known. An answer that does not come is remembered for this one request.
+    /// Calls the webhook unless the answer is cached. A missing answer is kept for this one request.
     ///
-    /// The time limit includes waiting for one of the slots, so that a webhook that hangs delays a request by that
-    /// time at most. Two requests with one unknown token both ask.
+    /// The time limit includes waiting for one of the slots, so that a webhook that hangs delays a request by that time
+    /// at most. Two concurrent requests with one unknown token both call it.
     pub(crate) async fn prepare(&self, token: &str, audiences: &[&str]) {
         if self.known(token, audiences).is_some() {
             return;

@@ -23,7 +23,7 @@ const DRAIN_BYTES: u64 = 256 << 10;
 /// The longest chunk-size line or trailer: a few hex digits, and room for an extension.
 const CHUNK_LINE_BYTES: usize = 256;
 
-/// All trailers of a body. Nobody sends any.
+/// The bound on all trailers of a body. Clients hardly ever send any.
 const TRAILER_BYTES: usize = 8 << 10;
 
 /// Returns true for bytes with a carriage return or a line feed.
@@ -50,7 +50,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
         if self.done || self.framing == Framing::Length(0) {
             return true;
         }
-        // A client that waits for our word has not sent the body, and after a final answer it may never do so.
+        // A client that waits for `100 Continue` has not sent the body, and after a final response it may never do so.
         if self.expects_continue {
             return false;
         }
@@ -60,7 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
 
     /// Reads the whole body of at most `limit` bytes. `100 Continue` is sent first if the client waits for it.
     async fn take(&mut self, limit: usize) -> Result<Bytes, BodyProblem> {
-        // Nobody is asked to go on with what is refused anyway.
+        // No `100 Continue` for a body that is refused anyway.
         if matches!(self.framing, Framing::Length(length) if length > limit as u64) {
             return Err(BodyProblem::TooLarge);
         }

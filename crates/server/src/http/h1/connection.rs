@@ -174,8 +174,8 @@ async fn refuse<S: AsyncWrite + Unpin>(io: &mut S, refused: Refused) -> io::Resu
 /// The part of the body that the handler has not read is read before the answer is written, within `body_timeout`; a
 /// body that does not end makes this the last request of the connection.
 ///
-/// Reads end when their client has gone, as in Go's server: whoever asks for the longest lists and hangs up would otherwise
-/// keep the server busy for nobody. Writes are finished.
+/// Read requests end when their client disconnects, as in Go's server: clients that request long lists and disconnect would
+/// otherwise keep the server busy. Writes are finished.
 async fn exchange<S>(
     io: &mut S,
     buf: &mut BytesMut,
@@ -198,7 +198,7 @@ where
         let expects_continue = head.expects_continue;
         let mut body = RequestBody { io: &mut *io, buf, framing, expects_continue, done: false };
         let response = Box::pin(service.handle(request, &mut body)).await;
-        // Somebody who announces a body and never sends it must not keep the answer, and us, waiting.
+        // A client that announces a body and never sends it must not delay the response.
         (response, timeout(service.limits().body_timeout, body.finish()).await.unwrap_or(false))
     };
     if only_head {
@@ -211,7 +211,7 @@ where
     }
 }
 
-/// The response to a request without a body; `None` if its client has gone meanwhile.
+/// The response to a request without a body; `None` if its client has disconnected.
 async fn answer_unless_gone<S>(
     io: &mut S,
     buf: &mut BytesMut,
@@ -271,7 +271,7 @@ where
             write_short(io, &[&out]).await?;
         }
         Body::Pieces(BodyPieces { stream: pieces, .. }) => {
-            // HTTP/1.0 knows no chunks: the end of the connection is the end of the body.
+            // HTTP/1.0 has no chunks: the end of the connection is the end of the body.
             let keep = keep && version == Version::HTTP_11;
             let chunked = version == Version::HTTP_11;
             head(if chunked { Delimiter::Chunked } else { Delimiter::None }, keep);
@@ -311,11 +311,11 @@ where
     }
 }
 
-/// Writes an answer that is all there.
+/// Writes a response that is completely in memory.
 ///
 /// # Errors
 ///
-/// The client takes none of it for [`STALL`], or has gone.
+/// The client reads nothing for [`STALL`], or has disconnected.
 async fn write_short<S: AsyncWrite + Unpin>(io: &mut S, pieces: &[&[u8]]) -> io::Result<()> {
     let write = async {
         write_pieces(io, pieces).await?;
@@ -343,9 +343,9 @@ async fn stream_pieces<S: AsyncWrite + Unpin>(
     write_short(io, if chunked { &[END] } else { &[] }).await
 }
 
-/// Writes events as they come, until the watch ends or the client goes.
+/// Writes events as they come, until the watch ends or the client disconnects.
 ///
-/// Events come before the look at the client, so a client that has gone is noticed when nothing is ready, or by the
+/// Events have priority over reading from the client, so a disconnect is noticed when no event is ready, or by a
 /// failing write.
 async fn stream_watch<S>(io: &mut S, watch: &mut dyn WatchBody) -> io::Result<()>
 where

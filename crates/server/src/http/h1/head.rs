@@ -130,7 +130,7 @@ fn convert(request: &httparse::Request<'_, '_>) -> Result<RequestHead, Refused> 
     }
     check_host(&headers, version)?;
     let framing = framing(&headers)?;
-    // A proxy that knows HTTP/1.0 only would take the chunks for the next request.
+    // An HTTP/1.0 proxy would take the chunks for the next request.
     if version == Version::HTTP_10 && framing == Framing::Chunked {
         return Err(Refused::Malformed);
     }
@@ -295,7 +295,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// A head means the same in one piece and in many, and nothing that a stranger sends breaks the parser.
+        /// A head is parsed the same in one piece and in many, and no input panics the parser.
         #[test]
         fn pieces_do_not_matter(text in heads(), cuts in proptest::collection::vec(1..40usize, 0..8)) {
             let limits = HttpLimits::default();

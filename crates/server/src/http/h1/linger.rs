@@ -1,8 +1,8 @@
 //! Closing while the client is still sending.
 //!
-//! A connection that is closed with bytes unread is reset by the kernel, and a reset takes along what the client has not
-//! read yet: the very answer that says why. So the client is told that nothing more comes, and what it still sends is
-//! read and thrown away until it has understood, or for as long as that is worth it.
+//! A connection that is closed with bytes unread is reset by the kernel, and a reset discards what the client has not
+//! read yet, which is the response that says why. So only the sending side is closed, and what the client still sends is
+//! read and discarded until it closes the connection, within a bound of time and bytes.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) async fn linger<S: AsyncRead + Unpin>(io: &mut S) {
     let _ = timeout(TIME, discard(io)).await;
 }
 
-/// Reads and forgets what the client still sends, within a bound, so that it gets to read the response before the
+/// Reads and discards what the client still sends, within a bound, so that it gets to read the response before the
 /// connection is reset.
 async fn discard<S: AsyncRead + Unpin>(io: &mut S) {
     let mut buffer = vec![0; BUFFER];

@@ -1,8 +1,8 @@
 //! [`OutBody`]: a response body as hyper polls it, in pieces that know when they were written.
 //!
-//! The end of the stream is reported only after its last piece was written: a stream that has ended cannot be reset
-//! any more, and what waits for a peer that does not read would stay in memory as long as the connection. Responses
-//! of one frame are exempt, since they are small. The time that a piece may take is set in the stream's [`StreamDeadline`]
+//! The end of the stream is reported only after its last piece was written: a stream that has ended cannot be reset any
+//! more, and data for a peer that does not read would stay in memory as long as the connection. Responses of one frame are
+//! exempt, since they are small. The time that a piece may take is set in the stream's [`StreamDeadline`]
 //! (`stream_deadline.rs`).
 
 use std::pin::Pin;
@@ -68,7 +68,7 @@ impl OutBody {
     fn piece(&self, bytes: Bytes) -> Frame<ResponsePiece> {
         match self.source {
             BodyState::OneFrame(_) => return Frame::data(ResponsePiece { bytes, waiting: None }),
-            // A watch has a deadline of its own.
+            // A watch has its own deadline.
             BodyState::Watch(_) => {}
             _ => self.deadline.set(Instant::now() + STALL),
         }
@@ -126,8 +126,8 @@ impl http_body::Body for OutBody {
 }
 
 impl BodyState {
-    /// Returns the next piece. Whole bodies are handed out in pieces as well, so that one response does not fill the
-    /// window of a connection.
+    /// Returns the next piece. Whole bodies are sent in pieces as well, so that one response does not fill the window
+    /// of a connection.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
         match self {
             Self::OneFrame(rest) | Self::Full(rest) if rest.is_empty() => Poll::Ready(None),
@@ -141,7 +141,7 @@ impl BodyState {
     }
 }
 
-/// A batch in as few DATA frames as its peer takes it in. What is not asked for yet stays shared with other watches.
+/// Sends a batch in as few DATA frames as the peer's window allows. Unsent bytes stay shared with other watches.
 fn events(watch: Box<dyn WatchBody>) -> BoxStream<'static, Bytes> {
     stream::unfold((watch, FrameBytes::new().into_iter()), |(mut watch, mut frames)| async move {
         if frames.as_slice().is_empty() {

@@ -1,8 +1,8 @@
-//! [`StreamDeadline`]: how long a stream may keep what its peer does not take.
+//! [`StreamDeadline`]: the time that a stream may hold data that its peer does not read.
 //!
-//! hyper asks a body for more only once the peer has room for it, so a body cannot end itself while the peer's window is
-//! closed. Whoever runs the stream can: dropping it resets this stream, frees what waits to be sent, and leaves the
-//! connection and its other streams alone. [`Streams`] is the executor that runs streams that way.
+//! hyper polls a body only once the peer has room for more, so a body cannot end itself while the peer's window is
+//! closed. The task of the stream can: dropping it resets this stream, frees the unsent data, and does not affect the
+//! connection and its other streams. [`Streams`] is the executor that runs streams that way.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::http::metered::{ProcessorMeter, metered};
 
 tokio::task_local! {
-    /// hyper makes a stream's task and knows nothing of answers; a body finds its deadline here.
+    /// Task-local, because hyper spawns the task of a stream; a body finds its deadline here.
     static STREAM_DEADLINE: StreamDeadline;
 }
 
@@ -83,7 +83,7 @@ async fn run_until_deadline(stream: impl Future) {
         if stream.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        // The deadline moves only while the stream is polled: nobody needs to tell us.
+        // The deadline moves only while the stream is polled, so no wake-up is needed.
         let Some(end) = deadline.end() else { return Poll::Pending };
         if clock.deadline() != end {
             clock.as_mut().reset(end);

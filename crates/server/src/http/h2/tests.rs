@@ -68,7 +68,7 @@ async fn get(client: &mut SendRequest<Bytes>, path: &str) -> RecvStream {
     response.await.unwrap().into_body()
 }
 
-/// Takes what comes without making room for more; the bytes, and how it ended.
+/// Receives without releasing flow-control capacity; returns the bytes, and how it ended.
 async fn only_look(body: &mut RecvStream) -> (usize, Option<Reason>) {
     let mut seen = 0;
     loop {
@@ -108,7 +108,7 @@ async fn a_list_that_nobody_reads_is_given_up() {
     assert!(began.elapsed() >= STALL && began.elapsed() < STALL * 2, "{:?}", began.elapsed());
     assert!(left.upgrade().is_none(), "the snapshot is free");
     list.flow_control().release_capacity(65_535).unwrap();
-    // Its neighbours do not know.
+    // Other streams are not affected.
     assert_eq!(read(&mut get(&mut client, "/large").await).await, 300_000);
     assert_eq!(read(&mut get(&mut client, "/small").await).await, 9);
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use listwatch_custom::{Definition, Version};
+use listwatch_custom::{Definition, DefinitionVersion};
 use listwatch_kinds::field::{Errors, Path};
 use listwatch_kinds::meta;
 use listwatch_kinds::tree::Tree;
@@ -54,9 +54,9 @@ pub(crate) struct ConversionReviewBody {
 
 impl Conversion {
     /// The conversion webhook of a definition that has one.
-    pub(super) fn new(definition: &Definition, version: &Version, stages: &Stages) -> Option<Self> {
+    pub(super) fn new(definition: &Definition, version: &DefinitionVersion, stages: &Stages) -> Option<Self> {
         let webhook = definition.conversion.as_ref()?;
-        let named = |version: &Version| format!("{}/{}", definition.group, version.name);
+        let named = |version: &DefinitionVersion| format!("{}/{}", definition.group, version.name);
         Some(Self {
             api_version: named(version),
             stored_api_version: definition.storage_version().map(named).unwrap_or_default(),
@@ -84,7 +84,7 @@ impl Conversion {
         Ok(ConversionReviewBody { version, uid, body: json::encode(&review).into() })
     }
 
-    /// Drops what the version does not know. A version that is stored also gets its defaults.
+    /// Prunes unknown fields of the version. The storage version also gets its defaults.
     pub(crate) fn accept(&self, object: &mut Value, wanted: &str) {
         self.stages.accept(object, wanted, wanted == self.stored_api_version);
     }
@@ -257,8 +257,8 @@ struct ConversionCache {
 type ConversionPlace = (Arc<str>, Revision);
 
 impl ConversionCache {
-    /// Returns a conversion that is remembered. One of the old generation moves to the young one, and so survives the
-    /// next change of generations.
+    /// Returns a cached conversion. One of the old generation moves to the young one, and so survives the next change
+    /// of generations.
     fn get(&mut self, place: &ConversionPlace) -> Option<Bytes> {
         if let Some(found) = self.young.get(place) {
             return Some(found.clone());

@@ -1,5 +1,5 @@
-//! Resources inside of custom objects (`x-kubernetes-embedded-resource`): their type and metadata are those of every object,
-//! whatever the schema says about the rest.
+//! Resources inside of custom objects (`x-kubernetes-embedded-resource`): their type and metadata are checked like those of
+//! every object, independently of the schema.
 //!
 //! Unknown fields of their metadata are pruned, and the presence of type and kind is checked, by `listwatch_custom`; the
 //! metadata of the object itself is the strategy's ([`super::rules`]).

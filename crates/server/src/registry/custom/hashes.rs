@@ -23,7 +23,7 @@ type HashKey = (Arc<str>, Arc<str>);
 /// The hash of a document and the resources that it describes.
 #[derive(Debug)]
 struct KeptHash {
-    /// Weak, so that a definition that is gone is not kept alive by a number about it.
+    /// Weak, so that a hash does not keep a deleted definition alive.
     described: Vec<Weak<Resource>>,
     hash: Arc<str>,
 }
@@ -98,7 +98,7 @@ mod tests {
         let first = ask(&apps);
         ask(&batch);
         assert_eq!((ask(&apps), written.get()), (first.clone(), 2), "each was written once");
-        // One resource fewer, and the same made anew.
+        // One resource fewer, and the same made again.
         assert_ne!(ask(&apps[1..]), first);
         assert_ne!(ask(&resources("apps")), first);
         assert_eq!(written.get(), 4);

@@ -18,7 +18,7 @@ mod stages;
 
 use std::sync::{Arc, OnceLock};
 
-use listwatch_custom::{Definition, Scope, Version};
+use listwatch_custom::{Definition, DefinitionScope, DefinitionVersion};
 use listwatch_wire::Revision;
 
 use crate::cache::{Cache, FieldLookup, Object};
@@ -31,7 +31,7 @@ use crate::registry::resource::{Presenter, Resource, SubresourceInfo, type_prefi
 pub(crate) const PATCH_TYPES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
-/// The finalizer that holds a definition until its objects are gone.
+/// The finalizer that holds a definition until its objects are deleted.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
@@ -59,7 +59,7 @@ pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec
                 singular: names.singular.as_str().into(),
                 short_names: texts(&names.short_names),
                 categories: texts(&names.categories),
-                namespaced: definition.scope == Scope::Namespaced,
+                namespaced: definition.scope == DefinitionScope::Namespaced,
                 verbs: verbs(definition),
                 subresources: subresources(definition, version),
                 fields: version.selectable.iter().map(|path| field(path)).collect(),
@@ -97,7 +97,7 @@ fn field(path: &str) -> FieldLookup {
 }
 
 /// `status` and `scale`, where the version declares them.
-fn subresources(definition: &Definition, version: &Version) -> Vec<SubresourceInfo> {
+fn subresources(definition: &Definition, version: &DefinitionVersion) -> Vec<SubresourceInfo> {
     let verbs = || ["get", "patch", "update"].map(Arc::from).to_vec();
     let status = version.status.then(|| SubresourceInfo {
         name: "status".into(),
@@ -117,7 +117,7 @@ fn subresources(definition: &Definition, version: &Version) -> Vec<SubresourceIn
 }
 
 /// Shows stored objects as a version has them: those older than the definition with the fields it has now, and those
-/// stored in another version without what this one does not know.
+/// stored in another version without fields that this one does not have.
 fn presenter(stages: Stages, since: Revision) -> Presenter {
     Presenter::new(move |object: &Object| {
         let old = object.revision() < since;

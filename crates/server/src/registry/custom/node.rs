@@ -1,6 +1,6 @@
 //! The structural schema of a custom resource as server-side apply walks it: list types, map types and merge keys.
 //!
-//! An adapter: `listwatch_merge` asks for the [`patch::Schema`] of each place, and this answers from
+//! An adapter: `listwatch_merge` asks for the [`patch::MergeSchema`] of each place, and this answers from
 //! `x-kubernetes-list-type`, `x-kubernetes-list-map-keys` and `x-kubernetes-map-type`. Metadata has the built-in type
 //! in every object, also in embedded ones. Places without a schema are atomic lists and granular maps, as in
 //! kube-apiserver. Strategic merge patch does not exist for custom resources, so there are no merge keys for it.
@@ -14,7 +14,7 @@ use listwatch_merge::patch::{self, ListKind, MapKind, PatchStrategy, Shape};
 /// A word and a tag, copied at each step of a walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CustomNode<'a> {
-    /// An object with metadata of its own: the whole object, or one embedded in it.
+    /// An object with metadata: the whole object, or one embedded in it.
     Resource(&'a Schema),
     /// A described value.
     Known(&'a Schema),
@@ -25,7 +25,7 @@ pub(super) enum CustomNode<'a> {
 }
 
 impl<'a> CustomNode<'a> {
-    /// An embedded object has metadata of its own.
+    /// An embedded object has metadata.
     fn known(schema: &'a Schema) -> Self {
         if schema.embedded { Self::Resource(schema) } else { Self::Known(schema) }
     }
@@ -40,14 +40,14 @@ impl<'a> CustomNode<'a> {
 
 /// The metadata of any object, borrowed from a built-in kind.
 fn metadata() -> Option<builtin::Node> {
-    patch::Schema::field(builtin::node("", "v1", "ConfigMap")?, "metadata")
+    patch::MergeSchema::field(builtin::node("", "v1", "ConfigMap")?, "metadata")
 }
 
-impl<'a> patch::Schema for CustomNode<'a> {
+impl<'a> patch::MergeSchema for CustomNode<'a> {
     fn field(self, name: &str) -> Option<Self> {
         match self {
             Self::Free => Some(Self::Free),
-            Self::Builtin(node) => patch::Schema::field(node, name).map(Self::Builtin),
+            Self::Builtin(node) => patch::MergeSchema::field(node, name).map(Self::Builtin),
             Self::Resource(_) if name == "metadata" => metadata().map(Self::Builtin),
             Self::Resource(_) if matches!(name, "apiVersion" | "kind") => Some(Self::Free),
             Self::Resource(schema) | Self::Known(schema) => {
@@ -60,7 +60,7 @@ impl<'a> patch::Schema for CustomNode<'a> {
     fn items(self) -> Option<Self> {
         match self {
             Self::Free => Some(Self::Free),
-            Self::Builtin(node) => patch::Schema::items(node).map(Self::Builtin),
+            Self::Builtin(node) => patch::MergeSchema::items(node).map(Self::Builtin),
             Self::Resource(schema) | Self::Known(schema) => {
                 Some(schema.items.as_deref().map_or(Self::Free, Self::known))
             }
@@ -69,7 +69,7 @@ impl<'a> patch::Schema for CustomNode<'a> {
 
     fn list_kind(&self) -> ListKind<'_> {
         match self {
-            Self::Builtin(node) => patch::Schema::list_kind(node),
+            Self::Builtin(node) => patch::MergeSchema::list_kind(node),
             Self::Free => ListKind::Atomic,
             Self::Resource(schema) | Self::Known(schema) => match schema.list_type.as_str() {
                 "map" => ListKind::Map(&schema.list_map_keys),
@@ -87,7 +87,7 @@ impl<'a> patch::Schema for CustomNode<'a> {
             _ => MapKind::Struct,
         };
         match self {
-            Self::Builtin(node) => patch::Schema::map_kind(node),
+            Self::Builtin(node) => patch::MergeSchema::map_kind(node),
             other => other.schema().map_or(MapKind::Granular, described),
         }
     }
@@ -95,7 +95,7 @@ impl<'a> patch::Schema for CustomNode<'a> {
     fn shape(self) -> Shape {
         match self {
             Self::Free => Shape::Any,
-            Self::Builtin(node) => patch::Schema::shape(node),
+            Self::Builtin(node) => patch::MergeSchema::shape(node),
             Self::Resource(_) => Shape::Map,
             Self::Known(schema) => match schema.type_name.as_str() {
                 "object" => Shape::Map,

@@ -22,7 +22,7 @@ pub fn document(resources: &[&Arc<Resource>]) -> Vec<u8> {
 /// Returns the OpenAPI v2 document of everything that is served, built-in kinds and the parts of extension API servers
 /// included. It is large: several megabytes.
 ///
-/// Made for all who ask at the same time and compressed on the way out; clients ask once and keep it by its ETag.
+/// Made once for concurrent requests and compressed when sent; clients cache it by its ETag.
 #[must_use]
 pub fn v2(served: &Served, extensions: &[&[u8]]) -> Vec<u8> {
     openapi::v2(&custom(served), extensions)

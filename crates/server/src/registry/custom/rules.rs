@@ -6,7 +6,7 @@
 //! conversion between versions is `stages.rs`, or a webhook called from `api/convert.rs`, since a strategy never
 //! waits.
 
-use listwatch_custom::{Definition, Scope, Version, fill, fill_applied, prune, validate};
+use listwatch_custom::{Definition, DefinitionScope, DefinitionVersion, fill, fill_applied, prune, validate};
 use listwatch_kinds::field::Errors;
 use listwatch_kinds::kind::NameRule;
 use listwatch_kinds::prepare::{bump_generation, keep};
@@ -33,7 +33,7 @@ use crate::registry::view::ObjectView;
 #[doc(alias = "customResourceStrategy")]
 #[derive(Debug)]
 pub(super) struct Custom {
-    version: Version,
+    version: DefinitionVersion,
     namespaced: bool,
     /// The conversion of stored objects to this version.
     stages: Stages,
@@ -53,10 +53,10 @@ pub(super) struct Custom {
 
 impl Custom {
     /// Prepares the strategy of one version of a definition.
-    pub(super) fn new(definition: &Definition, version: &Version) -> Self {
+    pub(super) fn new(definition: &Definition, version: &DefinitionVersion) -> Self {
         let own: &[&[&str]] = if version.status { &[&["status"]] } else { &[] };
         Self {
-            namespaced: definition.scope == Scope::Namespaced,
+            namespaced: definition.scope == DefinitionScope::Namespaced,
             stages: Stages::new(definition, version),
             by_webhook: definition.conversion.is_some(),
             stored_api_version: definition
@@ -271,8 +271,8 @@ impl Strategy for Custom {
     }
 }
 
-/// A status write changes nothing else, apart from who wrote it.
-/// Labels and annotations stay as stored, unlike for built-in kinds.
+/// A status write changes nothing else, apart from `managedFields`. Labels and annotations stay as stored, unlike for
+/// built-in kinds.
 fn keep_all_but_status(new: &mut Value, old: &Value) {
     let sent = std::mem::replace(new, old.clone());
     keep(new, &sent, "status");

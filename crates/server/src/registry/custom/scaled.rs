@@ -51,7 +51,7 @@ fn nested<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String
     Ok(Some(value))
 }
 
-/// The words of Go's accessors for a value of another type.
+/// The message of Go's accessors for a value of another type.
 fn misplaced(path: &str, value: &Value, wanted: &str) -> String {
     let ty = match value {
         Value::Null => "<nil>",

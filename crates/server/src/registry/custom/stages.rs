@@ -1,13 +1,13 @@
-//! [`Stages`]: how a stored custom object becomes one of the version that is asked for.
+//! [`Stages`]: the steps from a stored custom object to the requested version.
 //!
-//! Stored objects are completed by the schema of the version they are stored in; then the version that is asked for drops what it
-//! does not know. Its own defaults are for what is sent to it, not for what is read. Between the two, versions are converted
-//! by name only (the conversion strategy `None`), or by a webhook (`conversion.rs`, which is asynchronous and calls the stages
-//! one by one).
+//! Stored objects are defaulted by the schema of the version they are stored in; then fields that the requested version does not
+//! have are pruned. The defaults of the requested version apply to writes only, not to reads. Between the two, versions are
+//! converted by name only (the conversion strategy `None`), or by a webhook (`conversion.rs`, which is asynchronous and calls the
+//! stages one by one).
 
 use std::sync::Arc;
 
-use listwatch_custom::{Definition, Schema, Version, fill, prune};
+use listwatch_custom::{Definition, DefinitionVersion, Schema, fill, prune};
 use listwatch_wire::json;
 use listwatch_wire::json::Value;
 
@@ -17,7 +17,7 @@ use listwatch_wire::json::Value;
 /// stored.
 #[derive(Clone, Debug)]
 pub(super) struct Stages {
-    /// `group/version` of the version that is asked for.
+    /// `group/version` of the requested version.
     api_version: String,
     schema: Arc<Schema>,
     /// All versions, by their `group/version`.
@@ -26,8 +26,8 @@ pub(super) struct Stages {
 
 impl Stages {
     /// Prepares the schemas of all versions, since an object may be read in one and stored in another.
-    pub(super) fn new(definition: &Definition, version: &Version) -> Self {
-        let named = |version: &Version| format!("{}/{}", definition.group, version.name);
+    pub(super) fn new(definition: &Definition, version: &DefinitionVersion) -> Self {
+        let named = |version: &DefinitionVersion| format!("{}/{}", definition.group, version.name);
         Self {
             api_version: named(version),
             schema: Arc::clone(&version.schema),
@@ -54,7 +54,7 @@ impl Stages {
         }
     }
 
-    /// Drops from a converted object what its version does not know, and adds the defaults of that version if asked to.
+    /// Prunes unknown fields of a converted object, and adds the defaults of its version if `defaults` is set.
     pub(super) fn accept(&self, object: &mut Value, version: &str, defaults: bool) {
         let Some((_, schema)) = self.all.iter().find(|(name, _)| name == version) else { return };
         prune(schema, object);

@@ -19,7 +19,7 @@ use super::policy::PolicyFamily;
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 /// Without `DELETE`, since there is no object to change then.
 const MUTABLE_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
-/// Reasons that a validation may give; each stands for a status code.
+/// Reasons that a validation may give; each has a status code.
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 /// kube-apiserver's bounds.
 const MATCH_CONDITIONS: usize = 64;
@@ -302,7 +302,7 @@ fn mutation(item: &Value, path: &Path<'_>, errors: &mut Errors) {
 pub(super) fn binding(family: PolicyFamily, spec: &Value, errors: &mut Errors) {
     let path = Path::root("spec");
     match spec.text("policyName") {
-        // The table of declared rules says so of the other family.
+        // The table of declared rules covers the other family.
         "" if family == PolicyFamily::Mutating => errors.required(&path.child("policyName"), ""),
         "" => {}
         name => errors.invalid_all(&path.child("policyName"), name, subdomain_errors(name)),

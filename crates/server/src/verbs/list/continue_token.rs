@@ -48,7 +48,7 @@ pub(crate) enum ContinueTokenError {
     /// A version of zero says nothing.
     #[error("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")]
     NoVersion,
-    /// Without a start key the list would begin anew.
+    /// Without a start key the list would start over.
     #[error("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")]
     NoStart,
     /// A start key that would leave the listed range.
@@ -56,7 +56,7 @@ pub(crate) enum ContinueTokenError {
     Unclean(String),
 }
 
-/// The JSON inside of the token: version, revision and the key to go on at, as in kube-apiserver.
+/// The JSON inside of the token: version, revision and the key to continue at, as in kube-apiserver.
 #[derive(Serialize, Deserialize)]
 struct EncodedToken {
     #[serde(default)]
@@ -68,16 +68,16 @@ struct EncodedToken {
 }
 
 impl ContinueToken {
-    /// The position just behind a key, which is relative to the listed range.
+    /// The position just after a key, which is relative to the listed range.
     ///
-    /// The key itself need not exist any more when the list goes on.
+    /// The key itself need not exist any more when the list continues.
     #[must_use]
     pub(crate) fn after(version: TokenVersion, key: &str) -> Self {
         // The least text greater than the key is the key and a NUL.
         Self { version, start: format!("{}\0", key.trim_start_matches('/')) }
     }
 
-    /// The version to go on with.
+    /// The version to continue with.
     #[must_use]
     pub(crate) fn version(&self) -> TokenVersion {
         self.version

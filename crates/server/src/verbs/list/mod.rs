@@ -109,7 +109,7 @@ async fn encoded(
 /// The part of a list that is known before the first byte is written.
 struct ListPage {
     objects: Vec<Arc<Object>>,
-    /// True if the list goes on to the end of the walk.
+    /// True if the list includes the whole walk.
     whole: bool,
     /// Set if a limit cut the list.
     more: Option<More>,
@@ -190,10 +190,10 @@ async fn first(
     }
 }
 
-/// The continue token and remaining count of a page. The snapshot is pinned for the next page; the count is
-/// remembered, so that pages do not count again and again.
+/// The continue token and remaining count of a page. The snapshot is pinned for the next page; the count is kept, so
+/// that later pages need not count again.
 ///
-/// Pins are bounded by the cache; a page after a pin is gone is read from the engine's history.
+/// Pins are bounded by the cache; a page whose pin was dropped is read from the engine's history.
 fn more(
     api: &Api,
     resource: &Resource,

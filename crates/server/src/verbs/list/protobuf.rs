@@ -87,8 +87,8 @@ impl ProtobufListEncoder {
         Ok(Body::Pieces(BodyPieces { stream: holding(measured.room, stream), held }))
     }
 
-    /// Encodes the whole list to find its length, keeping the beginning. Yields between pieces: nothing is written
-    /// meanwhile.
+    /// Encodes the whole list to find its length, keeping the beginning. Yields between pieces, because nothing is
+    /// written in that time.
     ///
     /// Memory is bounded by `protobuf_bytes` and what `room` is left for all lists, time by two encodings.
     async fn measure(
@@ -113,7 +113,7 @@ impl ProtobufListEncoder {
                     false => measured.rest = Some(objects.after(taken)),
                 }
             }
-            // Nothing is written meanwhile, so that this is where others get their turn.
+            // Nothing is written here, so the worker must be released explicitly.
             tokio::task::yield_now().await;
         }
     }
@@ -171,7 +171,7 @@ impl ProtobufListEncoder {
 }
 
 impl MeasuredList {
-    /// Takes room for more of the list. Returns false if there is none.
+    /// Reserves memory for more of the list. Returns false if there is none.
     fn reserve(&mut self, bytes: usize, room: &Arc<Semaphore>) -> bool {
         let more = u32::try_from(bytes).ok();
         let Some(more) = more.and_then(|bytes| Arc::clone(room).try_acquire_many_owned(bytes).ok()) else {
@@ -185,7 +185,7 @@ impl MeasuredList {
     }
 }
 
-/// A stream that has its room until it is dropped.
+/// A stream that holds its reservation until it is dropped.
 fn holding(
     room: Option<OwnedSemaphorePermit>,
     stream: impl Stream<Item = Result<Bytes, Broken>> + Send + 'static,

@@ -182,7 +182,7 @@ fn open(
 }
 
 impl ListSource {
-    /// The error for a client whose state is no longer kept. A continued list may go on at the latest one.
+    /// The error for a state that is no longer kept. A continued list may resume at the latest one.
     pub(crate) fn refusal(&self, error: &listwatch_storage::Error) -> Status {
         let mut status = storage_status(error);
         if let (true, Some(token)) = (status.is_expired(), &self.token) {
@@ -289,7 +289,7 @@ impl Walker {
         }
     }
 
-    /// The number of objects after the given key, which was handed out last; `held` were handed out after it.
+    /// The number of objects after the last key that was returned; `held` were returned after it.
     ///
     /// Counts keys of the snapshot, a walk without looking at objects.
     pub(crate) fn remaining(&self, held: usize) -> u64 {

@@ -1,7 +1,7 @@
-//! [`StreamAdmission`]: from a subscription to the watches that it stands for.
+//! [`StreamAdmission`]: admits a subscription as the watches it consists of.
 //!
-//! Nothing of the stream's own rights is used: each watch is authorized, counted and audited as if it had come by
-//! itself, with the headers and the user of the stream. Events are not here, see `serve.rs`.
+//! Each watch is authorized, counted and audited like a separate request with the headers and the user of the stream.
+//! Events are written in `serve/`.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ impl StreamAdmission {
     ///
     /// # Errors
     ///
-    /// 401 if the credentials have ended meanwhile, 403, 404, 405, 400, 429 without seats.
+    /// 401 if the credentials have expired, 403, 404, 405, 400, 429 without seats.
     async fn admit_watch(
         &self,
         request: Arc<RequestInfo>,

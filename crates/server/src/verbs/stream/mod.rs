@@ -1,8 +1,7 @@
 //! Streams of many watches: `/listwatch/v1/watch`, as `docs/many-kinds.md` specifies it.
 //!
-//! A subscription is admitted ([`admit`]) as the ordinary watch that it stands for: the same authorization, seats, audit and options.
-//! [`serve`] is the body that carries the events of all of them in the order of revisions. How one event is encoded is for
-//! `verbs/watch` to say.
+//! A subscription is admitted ([`admit`]) like an ordinary watch, with the same authorization, seats, audit and options. [`serve`] is
+//! the response body with the events of all subscriptions in the order of revisions. `verbs/watch` encodes the events.
 
 mod admit;
 mod serve;
@@ -34,7 +33,7 @@ use serve::ServedStream;
 /// The media type of a stream: lines of JSON.
 const MEDIA_TYPE: &str = "application/json;stream=watch";
 
-/// Opens a stream: over a WebSocket if that is asked for, else in chunks.
+/// Opens a stream: over a WebSocket if requested, else in chunks.
 ///
 /// Seats are held only while the first message is read; the watches take their own.
 ///
@@ -83,7 +82,7 @@ pub(crate) async fn change(
 ) -> Result<Response, Status> {
     let message = message(api, &request.http, &user, body).await?;
     let _seats = flow.enter(1).await?;
-    // That of somebody else is not told from one that does not exist.
+    // A stream of another user gets the same response as one that does not exist.
     let inbox = api.streams.find(id, &user).ok_or_else(Status::no_such_path)?;
     inbox.put(message).map_err(|full| Status::too_many_requests(full.to_string(), 1))?;
     Ok(respond::json(StatusCode::ACCEPTED, &b"{}\n"[..]))

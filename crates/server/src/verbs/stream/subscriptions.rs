@@ -123,7 +123,7 @@ impl Subscriptions {
         Ok(())
     }
 
-    /// Authorizes again those for which it is time. Returns those that may no longer go on.
+    /// Authorizes again those that are due. Returns those that must end.
     ///
     /// Linear in the watches of the stream, at the interval of the options.
     pub(super) fn recheck(&mut self, api: &Api, now: Instant) -> Vec<(Arc<str>, Revoked)> {

@@ -2,7 +2,7 @@
 //!
 //! Whole objects in JSON are framed once per event and shared by all watchers; protobuf and deltas are shared as well
 //! once somebody has asked for them ([`crate::cache::LateFrames`]). Tables and metadata are made per watcher. A table
-//! tells its columns in the first event only, so the format is a state machine of its stream. An event that has no
+//! has its columns in the first event only, so the format is a state machine of its stream. An event that has no
 //! protobuf form ends the watch with an error: leaving it out would be a lost event.
 //!
 //! The order and the time of events are [`super`]'s; one document outside of a stream is [`crate::respond`].
@@ -52,7 +52,7 @@ impl EventFormat {
         self.encoding == Encoding::Protobuf
     }
 
-    /// True if an event could not be encoded: the stream must not go on without it.
+    /// True if an event could not be encoded: the stream must end rather than skip it.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }
@@ -64,7 +64,7 @@ impl EventFormat {
 
     /// An event. Whole objects are encoded once for all watchers.
     ///
-    /// Returns shared bytes in the common case, and an allocation of its own for tables and metadata.
+    /// Returns shared bytes in the common case, and a new allocation for tables and metadata.
     pub(crate) fn event(&mut self, filtered: &FilteredEvent, cache: &Cache) -> Bytes {
         let frames = &cache.frames;
         let Some(object) = filtered.event.subject(filtered.change) else { return Bytes::new() };
@@ -214,7 +214,7 @@ impl EventFormat {
         out.extend_from_slice(b"]}");
     }
 
-    /// The end of a stream that cannot go on. A Status whatever form was asked for.
+    /// The end of a stream that cannot continue: a Status in any encoding.
     pub(crate) fn error(&self, status: &Status) -> Bytes {
         let json = status.to_json();
         if self.is_binary() {

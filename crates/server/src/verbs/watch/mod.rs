@@ -81,7 +81,7 @@ pub(crate) struct ServedWatch {
     /// Initial events, live events, or a last error.
     stage: WatchStage,
     /// Events that the cursor has passed while they wait to be written: the connection drops the future of a batch when the client
-    /// sends something meanwhile.
+    /// sends something.
     converting: Option<Box<FilteredEvents>>,
     /// Fires at the next bookmark, recheck or the deadline, whichever is first.
     timer: Pin<Box<Sleep>>,
@@ -276,7 +276,7 @@ impl ServedWatch {
         None
     }
 
-    /// The last word is a bookmark, so that the client goes on from here and not from its last event.
+    /// The last event is a bookmark, so that the client resumes from here and not from its last event.
     ///
     /// A clean end of the body; clients reconnect from the bookmark.
     fn end(&mut self) -> Option<FrameBytes> {

@@ -1,8 +1,8 @@
-//! [`WatchPlan`]: a watch as it was asked for, and its beginning.
+//! [`WatchPlan`]: a watch with its parsed options, and its start.
 //!
-//! An ordinary watch begins as soon as its plan is made; one of many in a stream when its turn comes. Everything that
-//! can be refused is refused here, before a response begins: afterwards only an `ERROR` event is left. Writing events
-//! is `writer`.
+//! An ordinary watch begins as soon as its plan is made; one of many in a stream when its turn comes. All errors that
+//! can be detected early are returned here, before the response begins: afterwards only an `ERROR` event is possible.
+//! Writing events is `writer`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,9 +23,9 @@ use crate::respond::table::Include;
 use crate::verbs::watch::format::EventFormat;
 use crate::verbs::watch::writer::{EventWriter, InitialState};
 
-/// A watch that was asked for in good form.
+/// A valid watch request.
 ///
-/// Reading the request and beginning are apart because a stream admits several watches before the first begins.
+/// Parsing and starting are separate because a stream admits several watches before the first starts.
 #[derive(Debug)]
 pub(crate) struct WatchPlan {
     pub(crate) form: ResponseForm,

@@ -1,8 +1,7 @@
 //! [`EventWriter`]: writes the events of one watch in its form, and counts them.
 //!
-//! It does not decide when to write, and where to: ordinary watches (`verbs/watch`) and streams of many watches
-//! (`verbs/stream`) share it, and each has its own connection and its own pace. The forms themselves are in
-//! [`super::format`].
+//! Ordinary watches (`verbs/watch`) and streams of many watches (`verbs/stream`) share it; they decide when and where
+//! to write. The encodings are in [`super::format`].
 
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ const CLOCK_EVERY: usize = 16;
 pub(crate) struct EventWriter {
     format: EventFormat,
     ticket: WatchTicket,
-    /// Where long work waits, so that many watches of one user hold up nobody.
+    /// Turns for long work, so that many watches of one user do not delay others.
     turns: UserTurns,
 }
 
@@ -69,7 +68,7 @@ impl EventWriter {
         self.format.is_binary()
     }
 
-    /// True if an event could not be encoded: the watch must not go on without it.
+    /// True if an event could not be encoded: the watch must end rather than skip it.
     pub(super) fn is_broken(&self) -> bool {
         self.format.is_broken()
     }
@@ -91,7 +90,7 @@ impl EventWriter {
         bookmark
     }
 
-    /// The end of a watch that cannot go on.
+    /// The end of a watch that cannot continue.
     pub(super) fn error(&self, status: &Status) -> Bytes {
         let line = self.format.error(status);
         self.ticket.mark(&line);

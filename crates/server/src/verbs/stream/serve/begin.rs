@@ -1,7 +1,7 @@
 //! The beginning of subscriptions: admission, one after the other, then the initial state.
 //!
-//! A subscription whose initial state is asked for begins at the revision of that state: what the others have up to there comes
-//! before it, what they have afterwards comes behind it.
+//! A subscription with initial events begins at the revision of that state: events of other subscriptions up to that revision
+//! are sent before it, later ones after it.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl ServedStream {
         self.admit_next();
     }
 
-    /// Goes on with beginning the first of the watches that may begin.
+    /// Continues to start the first of the watches that may start.
     pub(super) async fn start(&mut self) {
         let (api, portion) = (Arc::clone(self.api()), self.portion());
         let Some(starting) = self.starting.front_mut() else { return };
@@ -111,7 +111,7 @@ impl ServedStream {
         self.live.join(JoiningWatch { id, cursor, writer, guard, deadline });
         self.told = if complete { self.told.max(position) } else { self.told };
         if !complete {
-            // It tells the client that the past is over.
+            // The bookmark tells the client that the initial state is complete.
             self.want_bookmark(Revision::ZERO);
         }
         self.schedule();

@@ -1,6 +1,6 @@
-//! Messages of the client: subscriptions that it asks for or ends, and bookmarks that it wants.
+//! Messages of the client: it adds or ends subscriptions and requests bookmarks.
 //!
-//! A subscription is looked for in all its stages: asked for, being admitted, beginning, and live.
+//! A subscription is looked up in all its stages: requested, being admitted, beginning, and live.
 
 use listwatch_wire::stream::{ClientMessage, StreamFrame, Subscription};
 use listwatch_wire::{Revision, Status};
@@ -52,7 +52,7 @@ impl ServedStream {
         self.wanted.push_back(asked);
     }
 
-    /// In any stage: an id is taken from the message that names it until its end is told.
+    /// In any stage: an id is in use from its message until its end is sent.
     pub(super) fn contains(&self, id: &str) -> bool {
         self.live.contains(id)
             || self.wanted.iter().any(|asked| asked.id == id)

@@ -1,7 +1,7 @@
 //! [`ServedStream`]: the body of a stream of many watches.
 //!
 //! It takes messages ([`messages`]), admits subscriptions one after the other and begins them ([`begin`]), and writes the events of all
-//! in the order of revisions. What is there once a subscription has begun is [`super::subscriptions`].
+//! in the order of revisions. Subscriptions that have begun are [`super::subscriptions`].
 
 mod begin;
 mod messages;
@@ -39,7 +39,7 @@ pub(super) struct ServedStream {
     admission: StreamAdmission,
     ticket: StreamTicket,
     live: Subscriptions,
-    /// Subscriptions that nobody has looked at yet.
+    /// Subscriptions that are not processed yet.
     wanted: VecDeque<Subscription>,
     admitting: Option<Admitting>,
     /// Watches that may begin, in this order.
@@ -87,7 +87,7 @@ impl WatchBody for ServedStream {
         self.ticket.inbox.has_room()
     }
 
-    /// A message that cannot be read, or for which there is no room, is answered on the stream and does not end it.
+    /// A message that cannot be parsed, or for which there is no room, is answered on the stream and does not end it.
     fn receive(&mut self, message: Bytes) {
         let received = ClientMessage::parse(&message).map_err(Status::bad_request).and_then(|message| {
             self.ticket.inbox.put(message).map_err(|full| Status::too_many_requests(full.to_string(), 1))
@@ -222,7 +222,7 @@ impl ServedStream {
         }
     }
 
-    /// Ends the subscription of a cursor that cannot go on.
+    /// Ends the subscription of a cursor that cannot continue.
     fn on_lost_cursor(&mut self, slot: WatchSlot, lost: Lost) {
         let Some(id) = self.live.id(slot) else { return };
         match lost {
@@ -233,14 +233,14 @@ impl ServedStream {
         }
     }
 
-    /// Ends a subscription in good order. A bookmark comes before, so that the client goes on from there.
+    /// Ends a subscription normally. A bookmark precedes the end, so that the client can resume from there.
     fn finish(&mut self, id: &str) {
         self.bookmark();
         self.remove(id);
         self.send_frame(&StreamFrame::Ended { subscription: id.to_owned() });
     }
 
-    /// Ends the stream in good order.
+    /// Ends the stream gracefully.
     fn end(&mut self) {
         self.bookmark();
         self.ended = true;
@@ -268,7 +268,7 @@ impl ServedStream {
         self.schedule();
     }
 
-    /// Tells how far all subscriptions are, if that is news.
+    /// Sends the common position of all subscriptions, if it has advanced.
     fn bookmark(&mut self) {
         if !self.taken.is_empty() {
             return;

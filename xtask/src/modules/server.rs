@@ -1,6 +1,6 @@
 //! The direction of the modules of the server crate, read from the paths in its source.
 //!
-//! A room is a top-level module of `crates/server/src`. ARCHITECTURE.md has a table of the rooms and of what each may use; the
+//! A module is here a top-level one of `crates/server/src`. ARCHITECTURE.md has a table of the modules and of what each may use; the
 //! source may not use more, the table itself may not have a cycle, and every module must have a row. Four files at the root need
 //! none ([`BETWEEN`]).
 
@@ -13,41 +13,43 @@ use anyhow::{Context, bail};
 use crate::root;
 
 /// The head of the table in ARCHITECTURE.md.
-const HEAD: &str = "| room | what lives there | may use |";
+const HEAD: &str = "| module | contents | may use |";
 
-/// Files at the root that belong to no room: `lib` and `server` put the rooms together, `error` and `options` are used by all.
+/// Files at the root that are no modules of the table: `lib` and `server` put the modules together, `error` and `options` are used by all.
 const BETWEEN: [&str; 4] = ["lib", "server", "error", "options"];
 
-/// The rooms, each with those it may use.
+/// The modules, each with those it may use.
 type Table = BTreeMap<String, BTreeSet<String>>;
 
-/// Checks the table and every source file of the server against it. Returns the number of rooms.
+/// Checks the table and every source file of the server against it. Returns the number of modules.
 pub(super) fn check() -> anyhow::Result<usize> {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).context("cannot read ARCHITECTURE.md")?;
     let table = parse(&text)?;
     if let Some(cycle) = cycle(&table) {
-        bail!("the rooms in ARCHITECTURE.md have a cycle: {}", cycle.join(" → "));
+        bail!("the modules in ARCHITECTURE.md have a cycle: {}", cycle.join(" → "));
     }
     let mut wrong = Vec::new();
     visit(&root().join("crates/server/src"), &mut |path, source| {
-        let Some(room) = room_of(path).filter(|room| !BETWEEN.contains(&room.as_str())) else { return };
-        if !table.contains_key(&room) {
-            wrong.push(format!("{}: {room} has no row", path.display()));
+        let Some(module) = module_of(path).filter(|module| !BETWEEN.contains(&module.as_str())) else {
+            return;
+        };
+        if !table.contains_key(&module) {
+            wrong.push(format!("{}: {module} has no row", path.display()));
             return;
         }
-        for used in used_rooms(source, &table) {
-            if used != room && !table.get(&room).is_some_and(|allowed| allowed.contains(&used)) {
-                wrong.push(format!("{} uses {used}, which {room} may not", path.display()));
+        for used in used_modules(source, &table) {
+            if used != module && !table.get(&module).is_some_and(|allowed| allowed.contains(&used)) {
+                wrong.push(format!("{} uses {used}, which {module} may not", path.display()));
             }
         }
     })?;
     if !wrong.is_empty() {
-        bail!("the table of rooms in ARCHITECTURE.md does not allow:\n  {}", wrong.join("\n  "));
+        bail!("the table of modules in ARCHITECTURE.md does not allow:\n  {}", wrong.join("\n  "));
     }
     Ok(table.len())
 }
 
-/// Reads the table of rooms. A dash stands for nothing.
+/// Reads the table of modules. A dash means none.
 fn parse(document: &str) -> anyhow::Result<Table> {
     let rows = document.lines().skip_while(|line| *line != HEAD).skip(2);
     let rows = rows.take_while(|line| line.starts_with('|'));
@@ -55,43 +57,43 @@ fn parse(document: &str) -> anyhow::Result<Table> {
     for row in rows {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         let [name, _, uses] = cells[..] else {
-            bail!("a row of the table of rooms has no three cells: {row}")
+            bail!("a row of the table of modules has no three cells: {row}")
         };
-        let uses = uses.split(',').map(|room| room.trim().trim_matches('`').to_owned());
-        table.insert(name.trim_matches('`').to_owned(), uses.filter(|room| room != "–").collect());
+        let uses = uses.split(',').map(|module| module.trim().trim_matches('`').to_owned());
+        table.insert(name.trim_matches('`').to_owned(), uses.filter(|module| module != "–").collect());
     }
     if table.is_empty() {
         bail!("ARCHITECTURE.md has no table that begins with {HEAD}");
     }
-    let unknown = table.values().flatten().find(|room| !table.contains_key(*room));
+    let unknown = table.values().flatten().find(|module| !table.contains_key(*module));
     match unknown {
-        Some(room) => bail!("the table of rooms names {room}, which has no row"),
+        Some(module) => bail!("the table of modules names {module}, which has no row"),
         None => Ok(table),
     }
 }
 
-/// Returns a cycle of rooms that use each other, if there is one.
+/// Returns a cycle of modules that use each other, if there is one.
 fn cycle(table: &Table) -> Option<Vec<String>> {
-    fn visit(room: &str, table: &Table, path: &mut Vec<String>, done: &mut BTreeSet<String>) -> bool {
-        if path.iter().any(|visited| visited == room) {
-            path.push(room.to_owned());
+    fn visit(module: &str, table: &Table, path: &mut Vec<String>, done: &mut BTreeSet<String>) -> bool {
+        if path.iter().any(|visited| visited == module) {
+            path.push(module.to_owned());
             return true;
         }
-        if done.contains(room) {
+        if done.contains(module) {
             return false;
         }
-        path.push(room.to_owned());
-        let found = table.get(room).into_iter().flatten().any(|used| visit(used, table, path, done));
+        path.push(module.to_owned());
+        let found = table.get(module).into_iter().flatten().any(|used| visit(used, table, path, done));
         if !found {
             path.pop();
-            done.insert(room.to_owned());
+            done.insert(module.to_owned());
         }
         found
     }
     let mut done = BTreeSet::new();
-    table.keys().find_map(|room| {
+    table.keys().find_map(|module| {
         let mut path = Vec::new();
-        visit(room, table, &mut path, &mut done).then_some(path)
+        visit(module, table, &mut path, &mut done).then_some(path)
     })
 }
 
@@ -108,14 +110,14 @@ fn visit(folder: &Path, each: &mut impl FnMut(&Path, &str)) -> anyhow::Result<()
     Ok(())
 }
 
-/// The room of a file, by its path below `src`.
-fn room_of(path: &Path) -> Option<String> {
+/// The module of a file, by its path below `src`.
+fn module_of(path: &Path) -> Option<String> {
     let first = path.components().next()?.as_os_str().to_str()?;
     Some(first.trim_end_matches(".rs").to_owned())
 }
 
-/// The rooms that a source file names after `crate::`, in `use` lines and in paths. Comments and unit tests do not count.
-fn used_rooms(source: &str, table: &Table) -> BTreeSet<String> {
+/// The modules that a source file names after `crate::`, in `use` lines and in paths. Comments and unit tests do not count.
+fn used_modules(source: &str, table: &Table) -> BTreeSet<String> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let code: String = code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
     let mut used = BTreeSet::new();
@@ -142,7 +144,7 @@ mod tests {
 
     fn table(rows: &[(&str, &[&str])]) -> Table {
         let row =
-            |(room, uses): &(&str, &[&str])| ((*room).into(), uses.iter().map(|u| (*u).into()).collect());
+            |(module, uses): &(&str, &[&str])| ((*module).into(), uses.iter().map(|u| (*u).into()).collect());
         rows.iter().map(row).collect()
     }
 
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_that_use_each_other_are_a_cycle() {
+    fn modules_that_use_each_other_are_a_cycle() {
         assert_eq!(cycle(&table(&[("a", &["b"]), ("b", &["c"]), ("c", &[])])), None);
         let found = cycle(&table(&[("a", &["b"]), ("b", &["c"]), ("c", &["a"])])).unwrap();
         assert_eq!(found, ["a", "b", "c", "a"]);
@@ -174,7 +176,7 @@ mod tests {
             ("lifecycle", &[]),
             ("chain", &[]),
         ]);
-        let used: Vec<String> = used_rooms(source, &table).into_iter().collect();
+        let used: Vec<String> = used_modules(source, &table).into_iter().collect();
         assert_eq!(used, ["api", "auth", "cache", "http"]);
     }
 }

@@ -1,11 +1,11 @@
-//! The directions of dependencies, between crates and inside the server crate, and the truth of ARCHITECTURE.md about them.
+//! Checks the directions of dependencies, between crates and inside the server crate, and ARCHITECTURE.md against them.
 //!
 //! A user of the informer library must not compile a server, and the crate that both ends share must stay free of IO: both
 //! are easy to break with one line in a manifest and hard to notice. Crates are checked here, against what cargo resolves
-//! (dev-dependencies included); [`modules`] checks the rooms of the server, [`documents`] what ARCHITECTURE.md names.
+//! (dev-dependencies included); [`server`] checks the modules of the server, [`documents`] the names in ARCHITECTURE.md.
 
 mod documents;
-mod modules;
+mod server;
 
 use std::process::Command;
 
@@ -45,8 +45,11 @@ pub(crate) fn check() -> anyhow::Result<Outcome> {
             );
         }
     }
-    let (rooms, files) = (modules::check()?, documents::check()?);
-    Ok(Outcome::Passed(format!("{} packages, {rooms} rooms of the server, {files} files named", RULES.len())))
+    let (modules, files) = (server::check()?, documents::check()?);
+    Ok(Outcome::Passed(format!(
+        "{} packages, {modules} modules of the server, {files} files named",
+        RULES.len()
+    )))
 }
 
 fn tree(package: &str) -> anyhow::Result<String> {

@@ -1,4 +1,5 @@
-//! ARCHITECTURE.md against the repository: the files it names exist, and its table of dependencies is that of the workspace.
+//! Compares ARCHITECTURE.md with the repository: the files it names exist, and its table of dependencies is that of the
+//! workspace.
 
 use std::collections::BTreeSet;
 use std::fs;
