@@ -142,9 +142,8 @@ fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
                 "must not be empty if x-kubernetes-list-type is map",
             ));
         }
-        "" => {
-            errors.push(FieldError::required(field, "must be map if x-kubernetes-list-map-keys is non-empty"))
-        }
+        // Absent or empty: `keywords.rs` tells the two apart.
+        "" => {}
         other @ ("atomic" | "set") => errors.push(FieldError::invalid(
             field,
             other,

@@ -81,6 +81,8 @@ pub struct Options {
     pub admission: AdmissionOptions,
     /// The program that `/version` names.
     pub build: BuildInfo,
+    /// Names and values of the flags that the program was started with, for `/flagz`. Values must not be secrets.
+    pub flags: Vec<(String, String)>,
 }
 
 /// The source that a program was built from. A library does not know; the program that contains it does.
@@ -223,6 +225,7 @@ impl Default for Options {
             lifecycle: LifecycleOptions::default(),
             admission: AdmissionOptions::default(),
             build: BuildInfo::default(),
+            flags: Vec::new(),
         }
     }
 }

@@ -109,7 +109,11 @@ pub(super) const KINDS: &[Kind] = &[
         .generation()
         .returns_deleted()
         .fields(&[Field::text("spec.nodeName"), Field::text("spec.driver")])
-        .strategy(KindStrategy { columns: columns::storage::RESOURCE_SLICE, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy {
+            defaults: defaults::cluster::resource_slice,
+            columns: columns::storage::RESOURCE_SLICE,
+            ..KindStrategy::PLAIN
+        }),
     Kind::cluster(
         "storagemigration.k8s.io",
         "StorageVersionMigration",

@@ -15,7 +15,7 @@ use listwatch_wire::Status;
 use crate::auth::User;
 use crate::chain::proxy;
 use crate::chain::service::Service;
-use crate::endpoints::{debug, discovery, features, health, metrics, openapi, openid, version};
+use crate::endpoints::{debug, discovery, features, health, metrics, openapi, openid, version, zpages};
 use crate::fairness::Flow;
 use crate::http::body::Response;
 use crate::http::request::{BodySource, Request};
@@ -82,8 +82,10 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
     let api = &service.api;
     Ok(match path {
         "/version" => Some(version::answer(api, request)?),
-        "/metrics" if request.path == path => Some(metrics::answer(api).await),
+        "/metrics" if request.path == path => Some(metrics::answer(api, request).await),
         "/metrics/slis" => Some(health::indicators(api, service.is_stopping())),
+        zpages::FLAGS if request.path == path => Some(zpages::flags(api, request)?),
+        zpages::STATUS if request.path == path => Some(zpages::status(api, request)?),
         openid::CONFIGURATION => openid::configuration(api, request)?,
         openid::KEYS => openid::keys(api, request)?,
         path if path.starts_with("/debug/listwatch") => debug::answer(api, path),
@@ -96,7 +98,7 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
 /// Paths that answer to any method. In kube-apiserver these have plain handlers, all others have one handler per method.
 fn takes_any_method(path: &str) -> bool {
     let discovery = matches!(parts(path).as_slice(), [] | ["index.html"] | ["apis"] | ["apis", _]);
-    discovery || path.starts_with("/openapi/") || path == "/metrics" || path == "/metrics/slis"
+    discovery || path.starts_with("/openapi/") || ["/metrics", "/metrics/slis", zpages::FLAGS, zpages::STATUS].contains(&path)
 }
 
 /// Answers a request about streams of many watches.

@@ -10,7 +10,8 @@
 //!   a time.
 //! * [`definitions`] serves custom kinds as their definitions come and go; it is no option. [`known`] is what it has
 //!   read of them.
-//! * [`api_services`] looks after extension API servers; it is no option either.
+//! * [`api_services`] looks after extension API servers; it is no option either. [`custom_groups`] writes the APIServices of
+//!   custom kinds.
 //! * [`policies`] checks the types in policies.
 //! * [`quotas`] counts what resource quotas limit. [`addresses`] writes the IPAddress objects of Services.
 //! * [`graph`] knows who depends on whom; [`garbage`] acts on it. [`namespaces`] empties namespaces.
@@ -19,6 +20,7 @@ mod addresses;
 pub(crate) mod api_services;
 mod bootstrap;
 mod bootstrap_policy;
+mod custom_groups;
 pub(crate) mod definitions;
 mod driver;
 mod extension_documents;
