@@ -256,7 +256,8 @@ fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result
         return Err(unrecognized(format!("unexpected GroupVersion string: {api_version}")));
     }
     if !expected.builtin && kind.is_empty() {
-        return Err(unrecognized("Object 'Kind' is missing in '".to_owned() + &summary(bytes) + "'"));
+        let sent = String::from_utf8_lossy(bytes);
+        return Err(unrecognized(format!("Object 'Kind' is missing in '{sent}'")));
     }
     let wanted = expected.api_version();
     let version = api_version.rsplit('/').next().unwrap_or_default();
