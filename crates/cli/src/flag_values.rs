@@ -14,8 +14,10 @@ pub(crate) fn of(command: &Command, matches: &ArgMatches) -> Vec<(String, String
     let Some(command) = command.find_subcommand(name) else { return Vec::new() };
     let visible = command.get_arguments().filter_map(|argument| Some((argument.get_long()?, argument)));
     let set = visible.filter(|(long, _)| !matches!(*long, "help" | "version"));
-    set.map(|(long, argument)| (long.to_owned(), value(argument.get_id().as_str(), argument.get_action(), matches)))
-        .collect()
+    set.map(|(long, argument)| {
+        (long.to_owned(), value(argument.get_id().as_str(), argument.get_action(), matches))
+    })
+    .collect()
 }
 
 /// The value as it was given, several of them with commas. URLs may contain a password.

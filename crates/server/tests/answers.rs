@@ -511,7 +511,10 @@ async fn status_and_flags_are_pages_and_objects() {
     let page = client.call("GET", "/flagz", None).await;
     assert_eq!(page.header("content-type"), Some("text/plain; charset=utf-8"));
     let text = String::from_utf8(page.body).unwrap();
-    assert!(text.starts_with("\napiserver flagz\nWarning: ") && text.ends_with("\nbind=127.0.0.1:0\n"), "{text}");
+    assert!(
+        text.starts_with("\napiserver flagz\nWarning: ") && text.ends_with("\nbind=127.0.0.1:0\n"),
+        "{text}"
+    );
     let mut ask = async |path: &str, accept: &str| {
         client.send("GET", path, &format!("accept: {accept}\r\n"), "").await;
         client.answer().await
@@ -531,7 +534,8 @@ async fn status_and_flags_are_pages_and_objects() {
     assert!(status["paths"].as_array().unwrap().contains(&json!("/healthz")), "{status}");
     let refused = ask("/statusz", "application/json").await;
     assert_eq!(refused.status, 406);
-    let message = "only the following media types are accepted: application/json, application/yaml, text/plain";
+    let message =
+        "only the following media types are accepted: application/json, application/yaml, text/plain";
     assert_eq!(refused.json()["message"], message);
     assert_eq!(ask("/statusz/", "*/*").await.status, 404);
     server.shutdown().await;

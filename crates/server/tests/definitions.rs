@@ -13,8 +13,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{Client, eventually, start, start_as_is, until};
-use listwatch_server::{Handle, Options};
 use listwatch_server::registry::Resource;
+use listwatch_server::{Handle, Options};
 use listwatch_storage::MemoryOptions;
 use serde_json::{Value, json};
 

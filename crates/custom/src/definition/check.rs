@@ -43,9 +43,9 @@ fn validate_status(object: &Value) -> Vec<FieldError> {
     let versions = versions.map(Vec::as_slice).unwrap_or_default();
     // A name counts once: of two storage versions with the same name the second is not listed.
     let mut listed = stored_names;
-    let missing = versions.iter().filter(|version| {
-        !listed.remove(text(version, "name").unwrap_or_default()) && is_stored(version)
-    });
+    let missing = versions
+        .iter()
+        .filter(|version| !listed.remove(text(version, "name").unwrap_or_default()) && is_stored(version));
     let missing: Vec<FieldError> = missing
         .map(|version| {
             let name = text(version, "name").unwrap_or_default();

@@ -68,6 +68,12 @@ pub(crate) struct KindColumns {
 pub(crate) const DEFAULT: KindColumns =
     KindColumns { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
 
+/// Returns true if a kind has the columns of kinds without any of their own, Name and Created At.
+#[must_use]
+pub fn are_default(kind: &Kind) -> bool {
+    matches!(definitions(kind), [_, Column { name: "Created At", .. }])
+}
+
 /// The columns of a kind.
 #[must_use]
 pub fn definitions(kind: &Kind) -> &'static [Column] {

@@ -17,8 +17,10 @@ const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 /// Keys of former releases, which are removed as well.
-const FORMER: [&str; 2] =
-    ["autoscaling.alpha.kubernetes.io/scale-down-tolerance", "autoscaling.alpha.kubernetes.io/scale-up-tolerance"];
+const FORMER: [&str; 2] = [
+    "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
+    "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
+];
 
 /// One side of a metric: what is wanted, or what is seen.
 struct Side {
@@ -260,7 +262,7 @@ fn drop_annotations(object: &mut JsonObject) {
     let Some(Value::Object(meta)) = object.get_mut("metadata") else { return };
     let Some(Value::Object(annotations)) = meta.get_mut("annotations") else { return };
     let keys = [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR].into_iter().chain(FORMER);
-    let dropped = keys.filter(|key| annotations.remove(*key).is_some()).count();
+    let dropped = keys.filter(|key| annotations.remove(key).is_some()).count();
     if dropped > 0 && annotations.is_empty() {
         meta.remove("annotations");
     }
@@ -268,7 +270,8 @@ fn drop_annotations(object: &mut JsonObject) {
 
 /// The CPU utilization of a metric, which `v1` has a field for.
 fn cpu_utilization<'a>(metric: &'a Value, side: &Side) -> Option<&'a Value> {
-    let resource = metric.get("resource").filter(|_| metric.get("type").is_some_and(|ty| ty == "Resource"))?;
+    let resource =
+        metric.get("resource").filter(|_| metric.get("type").is_some_and(|ty| ty == "Resource"))?;
     resource.get("name").filter(|name| *name == "cpu")?;
     resource.get(side.block)?.get("averageUtilization")
 }

@@ -163,7 +163,8 @@ impl RuleRow {
 
     /// Leaves the values of changed fields out of errors: a declared rule takes the place of a written one.
     pub(super) fn hide_immutable(&mut self) {
-        let steps = self.lines.iter_mut().filter(|line| line.guards.is_empty()).flat_map(|line| &mut line.steps);
+        let steps =
+            self.lines.iter_mut().filter(|line| line.guards.is_empty()).flat_map(|line| &mut line.steps);
         for step in steps {
             if let FieldRule::Immutable { shown } = &mut step.rule {
                 *shown = false;

@@ -153,7 +153,8 @@ fn same_but_for_stable_labels(new: &Value, old: &Value) -> bool {
             })
         }
         (Value::Array(now), Value::Array(before)) => {
-            now.len() == before.len() && now.iter().zip(before.iter()).all(|(a, b)| same_but_for_stable_labels(a, b))
+            now.len() == before.len()
+                && now.iter().zip(before.iter()).all(|(a, b)| same_but_for_stable_labels(a, b))
         }
         _ => new == old,
     }

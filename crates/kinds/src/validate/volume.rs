@@ -28,7 +28,11 @@ fn claims_of_volumes_have_names(at: &At<'_>, errors: &mut Errors) {
         }
         let claim = format!("{pod}-{name}");
         for problem in subdomain_errors(&claim) {
-            errors.invalid(&volumes.index(index).child("name"), name, format!("PVC name {claim:?}: {problem}"));
+            errors.invalid(
+                &volumes.index(index).child("name"),
+                name,
+                format!("PVC name {claim:?}: {problem}"),
+            );
         }
     }
 }

@@ -48,7 +48,9 @@ pub(crate) fn labels(request: &RequestInfo) -> Labels<'_> {
             scope: scope(info),
         },
         RequestTarget::Stream(_) | RequestTarget::NonResource => {
-            if let Some(page) = DEBUG_PAGES.into_iter().find(|page| request.http.path.strip_prefix('/') == Some(page)) {
+            if let Some(page) =
+                DEBUG_PAGES.into_iter().find(|page| request.http.path.strip_prefix('/') == Some(page))
+            {
                 return Labels { verb, resource: page.into(), ..Labels::default() };
             }
             let path = PATHS.into_iter().find(|path| *path == request.http.path);

@@ -69,11 +69,14 @@ async fn other(service: &Service, request: &Request) -> Result<Response, Status>
     if health::serves(path) {
         return Ok(health::answer(&service.api, service.is_stopping(), request));
     }
-    let Some(response) = endpoint(service, request, path).await? else { return Ok(respond::no_such_page()) };
-    match request.method {
-        Method::GET => Ok(response),
-        _ if !takes_any_method(path) => Err(Status::method_not_allowed()),
-        _ => Ok(response),
+    let answered = endpoint(service, request, path).await;
+    let wrong_method = request.method != Method::GET && !takes_any_method(path);
+    match answered {
+        Ok(None) => Ok(respond::no_such_page()),
+        Ok(Some(_)) if wrong_method => Err(Status::method_not_allowed()),
+        Err(status) if wrong_method && status.code == 406 => Err(Status::method_not_allowed()),
+        Ok(Some(response)) => Ok(response),
+        Err(status) => Err(status),
     }
 }
 
@@ -98,7 +101,9 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
 /// Paths that answer to any method. In kube-apiserver these have plain handlers, all others have one handler per method.
 fn takes_any_method(path: &str) -> bool {
     let discovery = matches!(parts(path).as_slice(), [] | ["index.html"] | ["apis"] | ["apis", _]);
-    discovery || path.starts_with("/openapi/") || ["/metrics", "/metrics/slis", zpages::FLAGS, zpages::STATUS].contains(&path)
+    discovery
+        || path.starts_with("/openapi/")
+        || ["/metrics", "/metrics/slis", zpages::FLAGS, zpages::STATUS].contains(&path)
 }
 
 /// Answers a request about streams of many watches.

@@ -155,12 +155,14 @@ mod tests {
 
     #[test]
     fn protobuf_is_sent_to_those_who_prefer_it() {
-        let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+        let protobuf =
+            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
         let prometheus = format!("{protobuf};q=0.7,text/plain;version=0.0.4;q=0.3,*/*;q=0.1");
         for accept in [protobuf, &protobuf.replace(';', "; "), &prometheus] {
             assert!(accepts_protobuf(accept), "{accept}");
         }
-        for accept in ["", "*/*", "application/vnd.google.protobuf", &format!("{protobuf};q=0.5,text/plain")] {
+        for accept in ["", "*/*", "application/vnd.google.protobuf", &format!("{protobuf};q=0.5,text/plain")]
+        {
             assert!(!accepts_protobuf(accept), "{accept}");
         }
     }

@@ -281,7 +281,8 @@ mod tests {
     #[test]
     fn a_histogram_has_classic_and_native_buckets() {
         let text = "# HELP h x\n# TYPE h histogram\nh_bucket{a=\"b\",le=\"1\"} 1\nh_bucket{a=\"b\",le=\"+Inf\"} 2\nh_sum{a=\"b\"} 5\nh_count{a=\"b\"} 2\n";
-        let native = NativeHistogram { schema: 3, zero_threshold: 0.0, zero_count: 0, buckets: vec![(0, 1), (9, 1)] };
+        let native =
+            NativeHistogram { schema: 3, zero_threshold: 0.0, zero_count: 0, buckets: vec![(0, 1), (9, 1)] };
         let natives = NativeHistograms::from([("h", HashMap::from([("a=\"b\"".to_owned(), native)]))]);
         let bytes = families(text, &natives);
         let has = |part: &[u8]| bytes.windows(part.len()).any(|window| window == part);

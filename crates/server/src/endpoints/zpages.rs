@@ -183,14 +183,20 @@ fn clause_form(clause: &AcceptClause<'_>, kind: &str) -> Option<PageForm> {
 }
 
 /// The page as an object.
-fn object(request: &Request, form: PageForm, kind: &str, content: impl Serialize) -> Result<Response, Status> {
+fn object(
+    request: &Request,
+    form: PageForm,
+    kind: &str,
+    content: impl Serialize,
+) -> Result<Response, Status> {
     let PageForm::Object { encoding, version } = form else { return Err(Status::internal("not an object")) };
     let api_version = format!("{GROUP}/{version}");
     let object = PageObject { kind, api_version, metadata: PageMetadata { name: COMPONENT }, content };
     let json = serde_json::to_vec(&object).map_err(Status::internal)?;
     let pretty = negotiate::wants_pretty(request);
     let form = ResponseForm { encoding, shape: ResponseShape::Whole, pretty, delta: false };
-    let mut response = respond::full(StatusCode::OK, form.content_type(), encode::document(json.into(), form)?);
+    let mut response =
+        respond::full(StatusCode::OK, form.content_type(), encode::document(json.into(), form)?);
     if version == DEPRECATED {
         let page = kind.to_lowercase();
         let text = format!("This version of the {page} endpoint is deprecated. Please use a newer version.");
@@ -205,7 +211,8 @@ mod tests {
 
     #[test]
     fn paths_of_the_api_are_no_debugging_endpoints() {
-        let paths = ["/", "/api", "/apis/apps", "/healthz", "/healthz/ping", "/metrics", "/openapi/v2", "/version"];
+        let paths =
+            ["/", "/api", "/apis/apps", "/healthz", "/healthz/ping", "/metrics", "/openapi/v2", "/version"];
         assert_eq!(debugging_paths(&paths.map(str::to_owned)), ["/healthz", "/metrics", "/version"]);
     }
 

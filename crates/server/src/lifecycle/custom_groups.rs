@@ -37,7 +37,8 @@ pub(crate) type GroupVersion = (String, String);
 pub(super) async fn register(api: &Api, collection: &Collection, wanted: &BTreeSet<GroupVersion>) {
     let Some(resource) = api.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return };
     let known = known(collection);
-    for (name, object) in wanted.iter().map(|version| (format!("{}.{}", version.1, version.0), wish(version))) {
+    for (name, object) in wanted.iter().map(|version| (format!("{}.{}", version.1, version.0), wish(version)))
+    {
         let written = match known.get(&name) {
             None => write(api, &resource, &name, &object).await,
             Some(stored) if is_kept(stored) && !is_settled(stored, &object) => {
@@ -47,7 +48,8 @@ pub(super) async fn register(api: &Api, collection: &Collection, wanted: &BTreeS
         };
         report(&name, written);
     }
-    let wanted: BTreeSet<String> = wanted.iter().map(|(group, version)| format!("{version}.{group}")).collect();
+    let wanted: BTreeSet<String> =
+        wanted.iter().map(|(group, version)| format!("{version}.{group}")).collect();
     let gone = known.iter().filter(|(name, stored)| is_kept(stored) && !wanted.contains(*name));
     for (name, _) in gone {
         let removed = remove(api, &resource, None, name, &DeleteOptions::default()).await;

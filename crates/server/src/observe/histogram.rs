@@ -89,6 +89,10 @@ mod tests {
             ]
         );
         assert_eq!(histogram.count(), 5);
-        assert_eq!(histogram.native().buckets.first(), Some(&(-26, 1)), "0.1 is in the bucket up to 2^(-26/8)");
+        assert_eq!(
+            histogram.native().buckets.first(),
+            Some(&(-26, 1)),
+            "0.1 is in the bucket up to 2^(-26/8)"
+        );
     }
 }

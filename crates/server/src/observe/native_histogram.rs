@@ -90,7 +90,8 @@ impl NativeBuckets {
         let counters = octaves.flat_map(|(at, octave)| {
             octave.iter().enumerate().map(move |(slot, counter)| (at * PER_OCTAVE + slot, counter))
         });
-        let counts = counters.map(|(at, counter)| (at as i32 + first_index(), counter.load(Ordering::Relaxed)));
+        let counts =
+            counters.map(|(at, counter)| (at as i32 + first_index(), counter.load(Ordering::Relaxed)));
         counts.filter(|(_, count)| *count > 0)
     }
 }

@@ -110,7 +110,12 @@ impl RequestMetrics {
 impl RequestSeries {
     fn new(labels: Labels<'static>) -> Self {
         let codes = std::array::from_fn(|_| AtomicU64::default());
-        Self { labels, durations: LatencyHistogram::new(&DURATIONS, SECOND), codes, other: AtomicU64::default() }
+        Self {
+            labels,
+            durations: LatencyHistogram::new(&DURATIONS, SECOND),
+            codes,
+            other: AtomicU64::default(),
+        }
     }
 
     /// Counts a request that has been answered.

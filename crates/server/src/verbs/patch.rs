@@ -89,7 +89,8 @@ impl Decide for &mut PatchWork<'_> {
 
 /// Returns the error of a patch that could not be parsed: 404 if the object does not exist, which is reported first.
 async fn refusal(api: &Api, target: &Target<'_>, kind: PatchType, status: Status) -> Result<Status, Status> {
-    let missing = kind != PatchType::Apply && fresh(api, target).await?.is_none();
+    let early = matches!(kind, PatchType::Apply | PatchType::Json);
+    let missing = !early && fresh(api, target).await?.is_none();
     Ok(if missing { target.not_found() } else { status })
 }
 
@@ -187,6 +188,9 @@ impl PatchWork<'_> {
             self.name_type(new);
             return Ok(());
         }
+        if !custom && version.is_empty() {
+            return Err(undeterminable(self.target.name));
+        }
         if !custom || kind.is_empty() || version.is_empty() {
             let found = format!("{version} {kind}");
             let why = format!("a patch cannot make a {found} of a {} {}", wanted.api_version(), wanted.kind);
@@ -230,21 +234,15 @@ impl PatchWork<'_> {
     /// # Errors
     ///
     /// 409 for conflicts with other managers unless forced, and for another `resourceVersion`.
-    async fn apply(
-        &self,
-        sent: &Value,
-        stored: &Stored,
-        told: &mut Vec<String>,
-    ) -> Result<Verdict, Status> {
+    async fn apply(&self, sent: &Value, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
         let target = self.target;
         let rules = &target.resource.rules;
-        let mut applied = sent.clone();
-        self.check_identity_types(&applied)?;
-        target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
-        self.identify(&mut applied)?;
+        self.check_identity_types(sent)?;
+        target.check_version(sent.at("metadata").text("resourceVersion"), stored.revision)?;
         let force = self.options.force.unwrap_or(false);
-        let merged = rules.apply(&self.change.tracking, Some(&stored.value), &applied, force);
-        let mut new = merged.map_err(|status| as_sent(status, sent, target.namespace))?.object;
+        // Conflicts come before a name or namespace that is not the path's.
+        let mut new = rules.apply(&self.change.tracking, Some(&stored.value), sent, force)?.object;
+        self.identify(&mut new)?;
         refuse_wrong_types(rules.decode(&mut new, Some(&stored.value)).error)?;
         rules.complete_applied(&mut new, Some(&stored.value));
         carry_over(&mut new, &stored.value, OwnersChecked::AfterAdmission, told);
@@ -318,6 +316,13 @@ fn as_sent(mut status: Status, sent: &Value, namespace: Option<&str>) -> Status 
         status.message = format!("{PREFIX}{rest}");
     }
     status
+}
+
+/// kube-apiserver does not recognize an object that a patch has taken the version from, and finds no name in it.
+fn undeterminable(name: &str) -> Status {
+    Status::bad_request(format!(
+        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    ))
 }
 
 fn refuse_wrong_types(error: Option<String>) -> Result<(), Status> {

@@ -87,8 +87,6 @@ impl<'a> Query<'a> {
     pub fn integer(&self, key: &str) -> Result<Option<i64>> {
         match self.first(key) {
             None => Ok(None),
-            // kube-apiserver reads an empty value as zero.
-            Some("") => Ok(Some(0)),
             Some(text) => go::parse_int(text).map(Some).map_err(Status::bad_request),
         }
     }
