@@ -56,6 +56,15 @@ pub(crate) fn node(object: &mut Map) {
     }
 }
 
+/// The taint of a rule is dated.
+pub(crate) fn device_taint_rule(object: &mut Map) {
+    if let Some(taint) = object.inner("spec").and_then(|spec| spec.inner("taint"))
+        && !taint.has("timeAdded")
+    {
+        taint.put("timeAdded", format_seconds(Timestamp::now()));
+    }
+}
+
 /// Taints of devices are dated.
 pub(crate) fn resource_slice(object: &mut Map) {
     let Some(spec) = object.inner("spec") else { return };

@@ -89,7 +89,7 @@ pub(crate) fn write_metric(api: &Api, out: &mut String) {
 
 /// The version as `/statusz` names it: without the `v` and what is behind the numbers.
 pub(super) fn binary() -> String {
-    format!("1.{MINOR}")
+    format!("1.{MINOR}.0")
 }
 
 /// The version whose behaviour is served.
