@@ -85,8 +85,8 @@ pub(crate) const POD_CERTIFICATE_REQUEST: KindColumns = KindColumns {
     ],
     cells: |object, _| {
         let spec = object.at("spec");
-        let conditions = object.at("status").list("conditions").iter().rev().map(|one| one.text("type"));
-        let state = conditions.into_iter().find(|kind| ["Issued", "Denied", "Failed"].contains(kind));
+        let mut conditions = object.at("status").list("conditions").iter().rev().map(|one| one.text("type"));
+        let state = conditions.find(|kind| ["Issued", "Denied", "Failed"].contains(kind));
         let fields = ["podName", "serviceAccountName", "nodeName", "signerName"];
         let mut cells = vec![name(object)];
         cells.extend(fields.map(|field| Value::from(spec.text(field))));
@@ -106,8 +106,8 @@ pub(crate) const STORAGE_VERSION_MIGRATION: KindColumns = KindColumns {
         };
         let known = ["Running", "Failed", "Succeeded"];
         let conditions = object.at("status").list("conditions").iter().rev();
-        let holds = conditions.filter(|one| one.text("status") == "True").map(|one| one.text("type"));
-        let status = holds.into_iter().find(|kind| known.contains(kind)).unwrap_or("Unknown");
+        let mut holds = conditions.filter(|one| one.text("status") == "True").map(|one| one.text("type"));
+        let status = holds.find(|kind| known.contains(kind)).unwrap_or("Unknown");
         vec![name(object), migrated.into(), status.into()]
     },
 };

@@ -198,5 +198,8 @@ mod tests {
         let status = Query::parse("limit=abc").integer("limit").unwrap_err();
         assert_eq!(status.message, "strconv.ParseInt: parsing \"abc\": invalid syntax");
         assert_eq!(status.code, 400);
+        // An empty value was taken for zero.
+        let status = Query::parse("limit=").integer("limit").unwrap_err();
+        assert_eq!(status.message, "strconv.ParseInt: parsing \"\": invalid syntax");
     }
 }
