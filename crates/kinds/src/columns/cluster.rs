@@ -31,10 +31,8 @@ pub(crate) const SECRET: KindColumns = KindColumns {
     },
 };
 
-pub(crate) const SERVICE_ACCOUNT: KindColumns = KindColumns {
-    columns: &[NAME, AGE],
-    cells: |object, now| vec![name(object), age_of(object, now)],
-};
+pub(crate) const SERVICE_ACCOUNT: KindColumns =
+    KindColumns { columns: &[NAME, AGE], cells: |object, now| vec![name(object), age_of(object, now)] };
 
 /// `Active` or `Terminating`.
 pub(crate) const NAMESPACE: KindColumns = KindColumns {

@@ -5,7 +5,10 @@
 
 use listwatch_wire::json::Value;
 
-use super::{AGE, CREATED, Column, KindColumns, NAME, UNSET, age_of, created, labels, name, number, or_none, text, wide};
+use super::{
+    AGE, CREATED, Column, KindColumns, NAME, UNSET, age_of, created, labels, name, number, or_none, text,
+    wide,
+};
 use crate::age;
 use crate::tree::Tree;
 
@@ -140,16 +143,23 @@ mod tests {
     /// Definitions were shown with their time only.
     #[test]
     fn a_definition_shows_its_scope_and_versions() {
-        let version = |name: &str, served: bool, storage: bool| {
-            json!({"name": name, "served": served, "storage": storage})
-        };
+        let version = |name: &str, served: bool, storage: bool| json!({"name": name, "served": served, "storage": storage});
         let object = json!({"metadata": {"name": "as.b.c", "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"group": "b.c", "scope": "Cluster", "names": {"kind": "A", "shortNames": ["x", "y"]},
                 "versions": [version("v1", true, true), version("v1beta1", false, false), version("v1alpha1", true, false)]},
             "status": {"conditions": [{"type": "Established", "status": "True"}]}});
         let kind = by_kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition").unwrap();
         let cells = row(kind, &object, Timestamp::UNIX_EPOCH);
-        let expected = json!(["as.b.c", "Cluster", "v1(storage),v1alpha1", "2026-01-01T00:00:00Z", "b.c", "A", "x,y", true]);
+        let expected = json!([
+            "as.b.c",
+            "Cluster",
+            "v1(storage),v1alpha1",
+            "2026-01-01T00:00:00Z",
+            "b.c",
+            "A",
+            "x,y",
+            true
+        ]);
         assert_eq!(Value::from(cells), expected);
     }
 }

@@ -38,9 +38,7 @@ fn row(node: &Value, now: Timestamp) -> Vec<Value> {
     let known = |key: &str| Value::from(if info.text(key).is_empty() { "<unknown>" } else { info.text(key) });
     let kernel = match (known("kernelVersion"), info.text("architecture")) {
         (kernel, "") => kernel,
-        (kernel, architecture) => {
-            format!("{} ({architecture})", kernel.as_str().unwrap_or_default()).into()
-        }
+        (kernel, architecture) => format!("{} ({architecture})", kernel.as_str().unwrap_or_default()).into(),
     };
     vec![
         name(node),
