@@ -23,12 +23,15 @@ pub(crate) struct Arguments {
     /// A token there of user alice in group devs, without rights
     #[arg(long)]
     user_token: Option<String>,
-    /// Only scenarios whose name matches, or mutations of these kinds; repeatable
+    /// Only scenarios whose name matches, or mutations and sequences of these kinds; repeatable
     #[arg(long)]
     only: Vec<String>,
     /// Change one field of valid objects at a time, instead of the scenarios
     #[arg(long, conflicts_with = "manifests")]
     mutations: bool,
+    /// Random sequences of requests on custom and built-in kinds, made from this seed, instead of the scenarios
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["manifests", "mutations"])]
+    sequences: Option<String>,
     /// Manifests to create on both as a dry run, instead of the scenarios
     manifests: Vec<PathBuf>,
 }
@@ -38,8 +41,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         bail!(missing);
     }
     let server = Server::start()?;
-    if arguments.mutations {
-        let status = mutations(arguments, &server)?;
+    let program = match &arguments.sequences {
+        Some(seed) => Some(("sequences", vec!["--seed", seed.as_str(), "--messages"])),
+        None => arguments.mutations.then(|| ("mutate", Vec::new())),
+    };
+    if let Some((program, options)) = program {
+        let status = generated(arguments, &server, program, &options)?;
         server.stop()?;
         return Ok(status);
     }
@@ -61,13 +68,19 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn mutations(arguments: &Arguments, server: &Server) -> anyhow::Result<ExitCode> {
-    let mut command = Command::new(root().join("conformance/mutate"));
-    command.args(["--server", &server.url, "--token", ADMIN_TOKEN]);
+/// Runs a program of `conformance/` that makes requests up.
+fn generated(
+    arguments: &Arguments,
+    server: &Server,
+    program: &str,
+    options: &[&str],
+) -> anyhow::Result<ExitCode> {
+    let mut command = Command::new(root().join("conformance").join(program));
+    command.args(options).args(["--server", &server.url, "--token", ADMIN_TOKEN]);
     command.args(["--reference", &arguments.reference, "--reference-token", &arguments.token]);
     for kind in &arguments.only {
         command.args(["--only", kind]);
     }
-    let status = command.status().context("cannot start conformance/mutate")?;
+    let status = command.status().with_context(|| format!("cannot start conformance/{program}"))?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

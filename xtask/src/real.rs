@@ -16,6 +16,7 @@ pub(crate) fn steps() -> Vec<Step> {
         Step { name: "conformance", about: "conversations recorded with kube-apiserver", run: conformance },
         Step { name: "samples", about: "every sample in the documents", run: samples::check },
         Step { name: "mutations", about: "valid objects with one field changed", run: mutations },
+        Step { name: "sequences", about: "random sequences of requests", run: sequences },
         Step { name: "kubectl", about: "what people type", run: kubectl },
         Step { name: "python", about: "a program on the official Python client", run: python },
         Step { name: "javascript", about: "a program on the official JavaScript client", run: javascript },
@@ -43,18 +44,29 @@ fn conformance() -> anyhow::Result<Outcome> {
 
 /// Holds the server to what kube-apiserver answered when each field of valid objects was changed.
 fn mutations() -> anyhow::Result<Outcome> {
+    recorded("mutate", &["--few"], "mutations")
+}
+
+/// Holds the server to what kube-apiserver answered to random sequences on custom and built-in kinds.
+fn sequences() -> anyhow::Result<Outcome> {
+    recorded("sequences", &[], "sequences")
+}
+
+/// Runs a program of `conformance/` that compares with recorded answers and knows the gaps.
+fn recorded(program: &str, options: &[&str], answers: &str) -> anyhow::Result<Outcome> {
     if let Some(missing) = parts::python()? {
         return Ok(Outcome::Skipped(missing));
     }
     let server = Server::start()?;
     let folder = root().join("conformance");
-    let output = Command::new(folder.join("mutate"))
-        .args(["--few", "--server", &server.url, "--token", ADMIN_TOKEN, "--recorded"])
-        .arg(folder.join("mutations.json.gz"))
+    let output = Command::new(folder.join(program))
+        .args(options)
+        .args(["--server", &server.url, "--token", ADMIN_TOKEN, "--recorded"])
+        .arg(folder.join(format!("{answers}.json.gz")))
         .arg("--gaps")
-        .arg(folder.join("mutations.gaps"))
+        .arg(folder.join(format!("{answers}.gaps")))
         .output()
-        .context("cannot start conformance/mutate")?;
+        .with_context(|| format!("cannot start conformance/{program}"))?;
     server.stop()?;
     let said = String::from_utf8_lossy(&output.stdout);
     let summary = said.lines().last().unwrap_or_default().to_owned();

@@ -9,6 +9,7 @@ mod client;
 mod config_file;
 mod db;
 mod demo;
+mod flag_values;
 mod generate;
 mod owner;
 mod reference;
@@ -22,7 +23,7 @@ mod top;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// The server allocates and frees small pieces on many threads, which is what mimalloc is made for.
 #[global_allocator]
@@ -124,7 +125,15 @@ fn outcome() -> anyhow::Result<ExitCode> {
 /// so that an error says where else to look.
 fn parse(typed: Vec<OsString>) -> anyhow::Result<CliArguments> {
     let file = config_file::named(&typed);
-    CliArguments::try_parse_from(config_file::expand(typed)?).or_else(|error| {
+    let mut command = CliArguments::command();
+    let parsed = command.try_get_matches_from_mut(config_file::expand(typed)?).and_then(|matches| {
+        let mut arguments = CliArguments::from_arg_matches(&matches)?;
+        if let Command::Serve(serve) = &mut arguments.command {
+            serve.flags = flag_values::of(&command, &matches);
+        }
+        Ok(arguments)
+    });
+    parsed.or_else(|error| {
         if let Some(file) = file.filter(|_| error.use_stderr()) {
             terminal::note(format_args!("with the flags of --config {}:", file.display()));
         }
@@ -196,7 +205,6 @@ mod tests {
 
     #[test]
     fn the_arguments_are_well_formed() {
-        use clap::CommandFactory;
         CliArguments::command().debug_assert();
     }
 

@@ -142,9 +142,8 @@ fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
                 "must not be empty if x-kubernetes-list-type is map",
             ));
         }
-        "" => {
-            errors.push(FieldError::required(field, "must be map if x-kubernetes-list-map-keys is non-empty"))
-        }
+        // Absent or empty: `keywords.rs` tells the two apart.
+        "" => {}
         other @ ("atomic" | "set") => errors.push(FieldError::invalid(
             field,
             other,
@@ -192,7 +191,8 @@ fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
         let field = format!("{path}.x-kubernetes-list-map-keys");
         match items.properties.get(*key) {
             None => {
-                errors.push(FieldError::invalid(field, *key, "entries must all be names of item properties"))
+                let detail = "entries must all be names of item properties";
+                errors.push(FieldError::invalid(field, schema.list_map_keys.clone(), detail));
             }
             Some(property) if matches!(&*property.type_name, "array" | "object") => {
                 let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";

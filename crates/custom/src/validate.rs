@@ -205,9 +205,16 @@ impl ValidateWalk {
         }
     }
 
-    /// Checks an array and its elements. Old elements are found by their keys in a `map` list, and not at all in
+    /// Checks the elements of an array, then the array, as kube-apiserver does. Old elements are found by their keys in a `map` list, and not at all in
     /// others, where nothing identifies them.
     fn array(&mut self, schema: &Schema, items: &[Value], old: Option<&Value>) {
+        if let Some(item) = schema.items.as_deref() {
+            let old = old.map(|old| OldItems::new(schema, old)).unwrap_or_default();
+            for (index, value) in items.iter().enumerate() {
+                let old = old.find(schema, value);
+                self.below(&format!("[{index}]"), |walk| walk.value(item, value, old));
+            }
+        }
         if let Some(max) = schema.max_items.filter(|&max| items.len() > max) {
             self.errors.push(FieldError::too_many(self.field(), items.len(), max));
         }
@@ -215,12 +222,6 @@ impl ValidateWalk {
             self.refuse(items.len(), &format!("should have at least {min} items"));
         }
         self.duplicates(schema, items);
-        let Some(item) = schema.items.as_deref() else { return };
-        let old = old.map(|old| OldItems::new(schema, old)).unwrap_or_default();
-        for (index, value) in items.iter().enumerate() {
-            let old = old.find(schema, value);
-            self.below(&format!("[{index}]"), |walk| walk.value(item, value, old));
-        }
     }
 
     /// Elements of sets and keyed lists must differ, the latter in their keys only.

@@ -253,6 +253,11 @@ impl Errors {
         self.0.push(FieldError::not_supported(path.to_string(), value, &words));
     }
 
+    /// Adds an error for a value outside an enumeration that kube-apiserver lists in an order of its own.
+    pub fn not_supported_in_order(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
+        self.0.push(FieldError::not_supported(path.to_string(), value, supported));
+    }
+
     /// Adds one error per message, for checks that return several: see [`crate::names`].
     pub fn invalid_all<T: Into<String>>(
         &mut self,

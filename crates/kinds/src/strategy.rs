@@ -52,6 +52,8 @@ pub struct KindStrategy {
     pub(crate) pod_spec: Option<&'static [&'static str]>,
     /// Fields whose features are off.
     pub(crate) disabled: &'static [&'static str],
+    /// True if fields of `disabled` raise the generation of an object although they are dropped.
+    pub(crate) counts_dropped_fields: bool,
     /// Converts between this form and the one that is stored ([`crate::convert`]), for kinds that are stored as another.
     pub(crate) convert: fn(&mut Map, Direction),
     /// Validation that comes before all other, and alone if it finds something.
@@ -88,6 +90,7 @@ impl KindStrategy {
         reset_by_status: &[&["spec"]],
         pod_spec: None,
         disabled: &[],
+        counts_dropped_fields: false,
         convert: |_, _| {},
         validate_first: |_, _| {},
         qualified_finalizers: true,

@@ -80,6 +80,8 @@ pub struct Options {
     pub admission: AdmissionOptions,
     /// The program that `/version` names.
     pub build: BuildInfo,
+    /// Names and values of the flags that the program was started with, for `/flagz`. Values must not be secrets.
+    pub flags: Vec<(String, String)>,
 }
 
 /// The source that the program was built from, set by the program because a library does not know it.
@@ -222,6 +224,7 @@ impl Default for Options {
             lifecycle: LifecycleOptions::default(),
             admission: AdmissionOptions::default(),
             build: BuildInfo::default(),
+            flags: Vec::new(),
         }
     }
 }

@@ -500,3 +500,43 @@ async fn what_no_put_creates_is_not_found_whatever_the_uid() {
     let path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/b";
     assert_eq!(client.call("PUT", path, Some(&lease)).await.status, 409);
 }
+
+/// Both pages were 404 before; kube-apiserver serves them by default since 1.36.
+#[tokio::test]
+async fn status_and_flags_are_pages_and_objects() {
+    let flags = vec![("bind".to_owned(), "127.0.0.1:0".to_owned())];
+    let options = listwatch_server::Options { flags, ..Default::default() };
+    let server = common::start_with(options, Default::default()).await;
+    let mut client = Client::new(&server).await;
+    let page = client.call("GET", "/flagz", None).await;
+    assert_eq!(page.header("content-type"), Some("text/plain; charset=utf-8"));
+    let text = String::from_utf8(page.body).unwrap();
+    assert!(
+        text.starts_with("\napiserver flagz\nWarning: ") && text.ends_with("\nbind=127.0.0.1:0\n"),
+        "{text}"
+    );
+    let mut ask = async |path: &str, accept: &str| {
+        client.send("GET", path, &format!("accept: {accept}\r\n"), "").await;
+        client.answer().await
+    };
+    let kind = |kind: &str, version: &str| format!("application/json;as={kind};g=config.k8s.io;v={version}");
+    let object = ask("/flagz", &kind("Flagz", "v1beta1")).await;
+    assert_eq!(
+        object.json(),
+        json!({"kind": "Flagz", "apiVersion": "config.k8s.io/v1beta1", "metadata": {"name": "apiserver"},
+            "flags": {"bind": "127.0.0.1:0"}})
+    );
+    assert_eq!(object.header("warning"), None);
+    let status = ask("/statusz", &kind("Statusz", "v1alpha1")).await;
+    assert!(status.header("warning").unwrap().contains("statusz endpoint is deprecated"));
+    let status = status.json();
+    assert_eq!(status["emulationVersion"], "1.37");
+    assert!(status["paths"].as_array().unwrap().contains(&json!("/healthz")), "{status}");
+    let refused = ask("/statusz", "application/json").await;
+    assert_eq!(refused.status, 406);
+    let message =
+        "only the following media types are accepted: application/json, application/yaml, text/plain";
+    assert_eq!(refused.json()["message"], message);
+    assert_eq!(ask("/statusz/", "*/*").await.status, 404);
+    server.shutdown().await;
+}

@@ -12,9 +12,10 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Client, eventually, start};
-use listwatch_server::Handle;
+use common::{Client, eventually, start, start_as_is, until};
 use listwatch_server::registry::Resource;
+use listwatch_server::{Handle, Options};
+use listwatch_storage::MemoryOptions;
 use serde_json::{Value, json};
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -151,4 +152,31 @@ async fn what_every_object_has_is_checked_inside_of_custom_objects_too() {
         assert_eq!(answer.status, status, "{spec} {message}");
         assert!(message.contains(field), "{message}");
     }
+}
+
+/// kubectl and operators look for the APIService of a group to see if it is served.
+#[tokio::test]
+async fn every_version_of_a_custom_group_has_an_api_service() {
+    const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let server = start_as_is(Options::default(), MemoryOptions::default()).await;
+    let mut client = Client::new(&server).await;
+    assert_eq!(client.call("POST", PATH, Some(&definition("as"))).await.status, 201);
+    let path = format!("{SERVICES}/v1as.example.com");
+    let available = |object: Option<&Value>| {
+        object.is_some_and(|object| object["status"]["conditions"][0]["reason"] == "Local")
+    };
+    until(&server, &path, available).await;
+    let object = client.get(&path).await;
+    assert_eq!(
+        object["spec"],
+        json!({"group": "example.com", "version": "v1as", "groupPriorityMinimum": 1000, "versionPriority": 100})
+    );
+    assert_eq!(object["metadata"]["labels"]["kube-aggregator.kubernetes.io/automanaged"], "true");
+    // It comes back while the version is served, and goes with it.
+    let uid = object["metadata"]["uid"].clone();
+    assert_eq!(client.call("DELETE", &path, None).await.status, 200);
+    until(&server, &path, |object| object.is_some_and(|object| object["metadata"]["uid"] != uid)).await;
+    assert_eq!(client.call("DELETE", &format!("{PATH}/as.example.com"), None).await.status, 200);
+    until(&server, &path, |object| object.is_none()).await;
+    server.shutdown().await;
 }

@@ -78,3 +78,20 @@ async fn a_watch_is_counted_by_its_events_and_as_a_request_when_it_ends() {
     assert_eq!(value(&scrape(&server).await, "apiserver_request_total", &ended), Some(1.0));
     server.shutdown().await;
 }
+
+/// Prometheus asks for protobuf if it is to read native histograms.
+#[tokio::test]
+async fn histograms_are_native_in_protobuf() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    client.create("a", "1").await;
+    let accept = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+    client.send("GET", "/metrics", &format!("accept: {accept}\r\n"), "").await;
+    let answer = client.answer().await;
+    assert!(answer.header("content-type").unwrap().starts_with("application/vnd.google.protobuf; proto="));
+    let has = |part: &[u8]| answer.body.windows(part.len()).any(|window| window == part);
+    assert!(has(b"apiserver_request_duration_seconds") && has(b"configmaps"));
+    // The zero threshold follows the schema, which is 3 in zigzag form.
+    assert!(has(&[&[40, 6, 49][..], &2.938_735_877_055_719e-39_f64.to_le_bytes()].concat()));
+    server.shutdown().await;
+}

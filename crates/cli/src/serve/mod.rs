@@ -54,6 +54,10 @@ pub(crate) struct ServeArguments {
 
     #[command(flatten)]
     logging: logging::Logging,
+
+    /// Names and values of all flags, for `/flagz`.
+    #[arg(skip)]
+    pub(crate) flags: Vec<(String, String)>,
 }
 
 /// Addresses. A heading of clap applies to everything after it, so each group is a separate struct.
@@ -250,6 +254,7 @@ impl ServeArguments {
             console: !self.listen.no_console,
             lifecycle: self.lifecycle.options(),
             admission: self.admission.options(),
+            flags: self.flags.clone(),
             build: BuildInfo { commit: build::COMMIT.into(), date: build::DATE.into() },
             http: HttpLimits { connections: descriptors::connections(http.connections), ..http },
             ..Options::default()

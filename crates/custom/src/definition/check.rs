@@ -41,20 +41,24 @@ fn validate_status(object: &Value) -> Vec<FieldError> {
     }
     let versions = object.pointer("/spec/versions").and_then(Value::as_array);
     let versions = versions.map(Vec::as_slice).unwrap_or_default();
-    let missing = versions.iter().filter(|version| {
-        is_stored(version) && !stored_names.contains(text(version, "name").unwrap_or_default())
-    });
-    let missing = missing.map(|version| {
-        let name = text(version, "name").unwrap_or_default();
-        FieldError::invalid(field, stored.clone(), format!("must have the storage version {name}"))
-    });
+    // A name counts once: of two storage versions with the same name the second is not listed.
+    let mut listed = stored_names;
+    let missing = versions
+        .iter()
+        .filter(|version| !listed.remove(text(version, "name").unwrap_or_default()) && is_stored(version));
+    let missing: Vec<FieldError> = missing
+        .map(|version| {
+            let name = text(version, "name").unwrap_or_default();
+            FieldError::invalid(field, stored.clone(), format!("must have the storage version {name}"))
+        })
+        .collect();
     let names: HashSet<&str> = versions.iter().filter_map(|version| text(version, "name")).collect();
     let unknown =
         stored.iter().enumerate().filter(|(_, name)| !names.contains(*name)).map(|(index, name)| {
             let detail = format!("missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions");
             FieldError::invalid(format!("{field}[{index}]"), *name, detail)
         });
-    missing.chain(unknown).collect()
+    missing.into_iter().chain(unknown).collect()
 }
 
 fn is_stored(version: &Value) -> bool {

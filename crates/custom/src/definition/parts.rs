@@ -43,6 +43,12 @@ pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
         selectable(version, &path, &mut errors);
     }
     if spec.get("preserveUnknownFields") == Some(&Value::Bool(true)) {
+        let strategy = spec.get("conversion").and_then(|conversion| conversion.get("strategy")?.as_str());
+        let strategy = strategy.unwrap_or("None");
+        if strategy != "None" {
+            let detail = "must be None if spec.preserveUnknownFields is true";
+            errors.push(FieldError::invalid("spec.conversion.strategy", strategy, detail));
+        }
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.push(FieldError::invalid("spec.preserveUnknownFields", true, detail));
     }

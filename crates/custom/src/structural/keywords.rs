@@ -176,6 +176,7 @@ fn fitting_type(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
             found => FieldError::invalid(field, found, detail),
         });
     }
+    keyed_list(schema, path, errors);
     let Some(items) = schema.get("items") else { return };
     let list_type = text(schema, "x-kubernetes-list-type");
     let (key, atomic) = match text(items, "type") {
@@ -190,6 +191,32 @@ fn fitting_type(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     if matches!(list_type, "set" | "map") && items.get("nullable") == Some(&Value::Bool(true)) {
         let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
         errors.push(FieldError::forbidden(format!("{path}.items.nullable"), detail));
+    }
+}
+
+/// Keys belong to a list of type map, and such a list has one schema for all elements.
+fn keyed_list(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
+    let field = format!("{path}.x-kubernetes-list-type");
+    let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
+    match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
+        None if keys.is_some_and(|keys| !keys.is_empty()) => errors.push(FieldError::required(field, detail)),
+        Some("") if keys.is_some_and(|keys| !keys.is_empty()) => {
+            errors.push(FieldError::invalid(field, "", detail));
+        }
+        Some("map") => match schema.get("items") {
+            Some(Value::Object(_)) => {}
+            None | Some(Value::Null) => errors.push(FieldError::required(
+                format!("{path}.items"),
+                "must have a schema if x-kubernetes-list-type is map",
+            )),
+            Some(_) => errors.push(FieldError::invalid(
+                format!("{path}.items"),
+                Value::Object(Default::default()),
+                "must only have a single schema if x-kubernetes-list-type is map",
+            )),
+        },
+        _ => {}
     }
 }
 

@@ -31,11 +31,8 @@ pub(crate) const SECRET: KindColumns = KindColumns {
     },
 };
 
-/// `Secrets` counts token Secrets of old; tokens that are requested leave none.
-pub(crate) const SERVICE_ACCOUNT: KindColumns = KindColumns {
-    columns: &[NAME, text("Secrets"), AGE],
-    cells: |object, now| vec![name(object), object.count("secrets").into(), age_of(object, now)],
-};
+pub(crate) const SERVICE_ACCOUNT: KindColumns =
+    KindColumns { columns: &[NAME, AGE], cells: |object, now| vec![name(object), age_of(object, now)] };
 
 /// `Active` or `Terminating`.
 pub(crate) const NAMESPACE: KindColumns = KindColumns {
@@ -53,7 +50,7 @@ pub(crate) const EVENT: KindColumns = KindColumns {
         wide("Source"),
         text("Message"),
         wide("First Seen"),
-        Column { name: "Count", kind: "integer", format: "", priority: 1 },
+        wide("Count"),
         Column { name: "Name", kind: "string", format: "name", priority: 1 },
     ],
     cells: event,
@@ -161,7 +158,7 @@ pub(crate) const FLOW_SCHEMA: KindColumns = KindColumns {
     columns: &[
         NAME,
         text("PriorityLevel"),
-        number("MatchingPrecedence"),
+        text("MatchingPrecedence"),
         text("DistinguisherMethod"),
         AGE,
         text("MissingPL"),
@@ -219,15 +216,16 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Component and host. Events of `events.k8s.io` name a controller and no host.
+/// Component and host. Events of `events.k8s.io` name a controller and its instance.
 fn source(object: &Value) -> String {
     let source = if object.has("source") { object.at("source") } else { object.at("deprecatedSource") };
     let component =
         [source.text("component"), object.text("reportingComponent"), object.text("reportingController")];
     let component = component.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-    match source.text("host") {
-        "" => component.to_owned(),
-        host => format!("{component}, {host}"),
+    let instance = [source.text("host"), object.text("reportingInstance")];
+    match instance.into_iter().find(|text| !text.is_empty()) {
+        None => component.to_owned(),
+        Some(instance) => format!("{component}, {instance}"),
     }
 }
 

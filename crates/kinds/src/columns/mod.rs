@@ -4,6 +4,7 @@
 //! kube-apiserver sends them; ages are relative to the time passed in.
 
 pub(crate) mod cluster;
+pub(crate) mod extension;
 pub(crate) mod network;
 pub(crate) mod node;
 pub(crate) mod pod;
@@ -14,7 +15,7 @@ use jiff::Timestamp;
 use listwatch_wire::json::Value;
 
 use crate::tree::Tree;
-use crate::{Kind, age};
+use crate::{Kind, age, convert};
 
 /// One column of a Table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,12 @@ pub(crate) struct KindColumns {
 pub(crate) const DEFAULT: KindColumns =
     KindColumns { columns: &[NAME, CREATED], cells: |object, _| vec![name(object), created(object)] };
 
+/// Returns true if a kind has the columns of kinds without any of their own, Name and Created At.
+#[must_use]
+pub fn are_default(kind: &Kind) -> bool {
+    matches!(definitions(kind), [_, Column { name: "Created At", .. }])
+}
+
 /// The columns of a kind.
 #[must_use]
 pub fn definitions(kind: &Kind) -> &'static [Column] {
@@ -76,10 +83,16 @@ pub fn definitions(kind: &Kind) -> &'static [Column] {
 
 /// The cells of one object.
 ///
-/// As many cells as [`definitions`] has columns. It reads the decoded object and never fails: a field of another type
+/// As many cells as [`definitions`] has columns, except for an IPAddress, whose age has no heading in kube-apiserver. It reads the decoded object and never fails: a field of another type
 /// counts as absent.
 #[must_use]
 pub fn row(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
+    // An autoscaler of the old version is shown as the stored one, whose metrics the columns are about.
+    if kind.stored_as.is_some() && object.text("apiVersion") == kind.api_version() {
+        let mut stored = object.clone();
+        convert::to_stored(kind, &mut stored);
+        return (kind.strategy.columns.cells)(&stored, now);
+    }
     (kind.strategy.columns.cells)(object, now)
 }
 
@@ -186,7 +199,8 @@ mod tests {
         for kind in all() {
             for object in [json!({}), json!({"metadata": {"name": "a"}, "spec": {}, "status": {}})] {
                 let cells = row(kind, &object, Timestamp::UNIX_EPOCH);
-                assert_eq!(cells.len(), definitions(kind).len(), "{}", kind.kind);
+                let unnamed = usize::from(kind.kind == "IPAddress");
+                assert_eq!(cells.len(), definitions(kind).len() + unnamed, "{}", kind.kind);
             }
         }
     }

@@ -62,10 +62,14 @@ pub(crate) const NETWORK_POLICY: KindColumns = KindColumns {
 };
 
 pub(crate) const IP_ADDRESS: KindColumns = KindColumns {
-    columns: &[NAME, text("ParentRef"), AGE],
+    columns: &[NAME, text("ParentRef")],
     cells: |object, now| {
         let parent = object.at("spec").at("parentRef");
-        let parts = ["group", "resource", "namespace", "name"].map(|key| parent.text(key));
+        let resource = match parent.text("group") {
+            "" => parent.text("resource").to_lowercase(),
+            group => format!("{}.{group}", parent.text("resource")).to_lowercase(),
+        };
+        let parts = [resource.as_str(), parent.text("namespace"), parent.text("name")];
         let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
         vec![name(object), or_none(&text), age_of(object, now)]
     },

@@ -36,6 +36,10 @@ fn row(node: &Value, now: Timestamp) -> Vec<Value> {
         Value::from(found.map_or(NONE, |address| address.text("address")))
     };
     let known = |key: &str| Value::from(if info.text(key).is_empty() { "<unknown>" } else { info.text(key) });
+    let kernel = match (known("kernelVersion"), info.text("architecture")) {
+        (kernel, "") => kernel,
+        (kernel, architecture) => format!("{} ({architecture})", kernel.as_str().unwrap_or_default()).into(),
+    };
     vec![
         name(node),
         state(node).into(),
@@ -45,7 +49,7 @@ fn row(node: &Value, now: Timestamp) -> Vec<Value> {
         address("InternalIP"),
         address("ExternalIP"),
         known("osImage"),
-        known("kernelVersion"),
+        kernel,
         known("containerRuntimeVersion"),
     ]
 }

@@ -65,7 +65,14 @@ pub(crate) const VOLUME_ATTRIBUTES_CLASS: KindColumns = KindColumns {
 };
 
 pub(crate) const VOLUME_ATTACHMENT: KindColumns = KindColumns {
-    columns: &[NAME, text("Attacher"), text("PV"), text("Node"), boolean("Attached"), AGE],
+    columns: &[
+        NAME,
+        Column { name: "Attacher", kind: "string", format: "name", priority: 0 },
+        text("PV"),
+        text("Node"),
+        boolean("Attached"),
+        AGE,
+    ],
     cells: |object, now| {
         let spec = object.at("spec");
         let volume = spec.at("source").text("persistentVolumeName");

@@ -116,7 +116,7 @@ pub(crate) const POD_DISRUPTION_BUDGET: KindColumns = KindColumns {
 
 /// The owner that the revision is of, and its number.
 pub(crate) const CONTROLLER_REVISION: KindColumns = KindColumns {
-    columns: &[NAME, text("Controller"), number("Revision"), AGE],
+    columns: &[NAME, text("Controller"), text("Revision"), AGE],
     cells: |object, now| {
         vec![name(object), controller(object).into(), count_at(object, &["revision"]), age_of(object, now)]
     },
@@ -270,7 +270,7 @@ fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
 fn targets(object: &Value) -> String {
     const SHOWN: usize = 2;
     let (metrics, measured) = (object.at("spec").list("metrics"), object.at("status").list("currentMetrics"));
-    let mut texts: Vec<_> = metrics
+    let texts: Vec<_> = metrics
         .iter()
         .enumerate()
         .take(SHOWN)
@@ -279,8 +279,7 @@ fn targets(object: &Value) -> String {
     match metrics.len() {
         0 => NONE.to_owned(),
         many if many > SHOWN => {
-            texts.push(format!("{} more...", many - SHOWN));
-            texts.join(", ")
+            format!("{} + {} more...", texts.join(", "), many - SHOWN)
         }
         _ => texts.join(", "),
     }

@@ -1,11 +1,14 @@
 //! Horizontal pod autoscalers: `v1` knows one CPU target, `v2` any metrics.
 //!
 //! The metrics, behaviour and conditions that `v1` has no fields for are JSON in annotations, metrics in the flat form that
-//! `v1` once had.
+//! `v1` once had. Clients that read `v1` see these texts, so that they are written as kube-apiserver writes them
+//! ([`super::go_text`]); annotations under these keys are always consumed, whatever they contain.
 
 use listwatch_wire::json::{Map, Value, json};
 
 use super::Direction;
+use super::go_text::Unset::{Absent, Null, Zero};
+use super::go_text::{GoField, GoType, field, list_text, read_list, read_struct, struct_text};
 
 type JsonObject = Map;
 
@@ -13,6 +16,11 @@ const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
+/// Keys of former releases, which are removed as well.
+const FORMER: [&str; 2] = [
+    "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
+    "autoscaling.alpha.kubernetes.io/scale-up-tolerance",
+];
 
 /// One side of a metric: what is wanted, or what is seen.
 struct Side {
@@ -20,10 +28,141 @@ struct Side {
     block: &'static str,
     /// The names of value, average value and utilization in `v1`, by kind of metric.
     prefix: &'static str,
+    /// The structs of `v1`.
+    metric: &'static [GoField],
 }
 
-const TARGET: Side = Side { block: "target", prefix: "target" };
-const CURRENT: Side = Side { block: "current", prefix: "current" };
+const TARGET: Side = Side { block: "target", prefix: "target", metric: &METRIC_SPEC };
+const CURRENT: Side = Side { block: "current", prefix: "current", metric: &METRIC_STATUS };
+
+static OBJECT_REFERENCE: [GoField; 3] = [
+    field("kind", GoType::Text, Zero),
+    field("name", GoType::Text, Zero),
+    field("apiVersion", GoType::Text, Absent),
+];
+static SELECTOR: [GoField; 2] = [
+    field("matchLabels", GoType::TextMap, Absent),
+    field("matchExpressions", GoType::List(&REQUIREMENT), Absent),
+];
+static REQUIREMENT: [GoField; 3] = [
+    field("key", GoType::Text, Zero),
+    field("operator", GoType::Text, Zero),
+    field("values", GoType::Texts, Absent),
+];
+static METRIC_SPEC: [GoField; 6] = [
+    field("type", GoType::Text, Zero),
+    field("object", GoType::Struct(&OBJECT_SPEC), Absent),
+    field("pods", GoType::Struct(&PODS_SPEC), Absent),
+    field("resource", GoType::Struct(&RESOURCE_SPEC), Absent),
+    field("containerResource", GoType::Struct(&CONTAINER_SPEC), Absent),
+    field("external", GoType::Struct(&EXTERNAL_SPEC), Absent),
+];
+static OBJECT_SPEC: [GoField; 5] = [
+    field("target", GoType::Struct(&OBJECT_REFERENCE), Zero),
+    field("metricName", GoType::Text, Zero),
+    field("targetValue", GoType::Amount, Zero),
+    field("selector", GoType::Struct(&SELECTOR), Absent),
+    field("averageValue", GoType::Amount, Absent),
+];
+static PODS_SPEC: [GoField; 3] = [
+    field("metricName", GoType::Text, Zero),
+    field("targetAverageValue", GoType::Amount, Zero),
+    field("selector", GoType::Struct(&SELECTOR), Absent),
+];
+static RESOURCE_SPEC: [GoField; 3] = [
+    field("name", GoType::Text, Zero),
+    field("targetAverageUtilization", GoType::Number, Absent),
+    field("targetAverageValue", GoType::Amount, Absent),
+];
+static CONTAINER_SPEC: [GoField; 4] = [
+    field("name", GoType::Text, Zero),
+    field("targetAverageUtilization", GoType::Number, Absent),
+    field("targetAverageValue", GoType::Amount, Absent),
+    field("container", GoType::Text, Zero),
+];
+static EXTERNAL_SPEC: [GoField; 4] = [
+    field("metricName", GoType::Text, Zero),
+    field("metricSelector", GoType::Struct(&SELECTOR), Absent),
+    field("targetValue", GoType::Amount, Absent),
+    field("targetAverageValue", GoType::Amount, Absent),
+];
+static METRIC_STATUS: [GoField; 6] = [
+    field("type", GoType::Text, Zero),
+    field("object", GoType::Struct(&OBJECT_STATUS), Absent),
+    field("pods", GoType::Struct(&PODS_STATUS), Absent),
+    field("resource", GoType::Struct(&RESOURCE_STATUS), Absent),
+    field("containerResource", GoType::Struct(&CONTAINER_STATUS), Absent),
+    field("external", GoType::Struct(&EXTERNAL_STATUS), Absent),
+];
+static OBJECT_STATUS: [GoField; 5] = [
+    field("target", GoType::Struct(&OBJECT_REFERENCE), Zero),
+    field("metricName", GoType::Text, Zero),
+    field("currentValue", GoType::Amount, Zero),
+    field("selector", GoType::Struct(&SELECTOR), Absent),
+    field("averageValue", GoType::Amount, Absent),
+];
+static PODS_STATUS: [GoField; 3] = [
+    field("metricName", GoType::Text, Zero),
+    field("currentAverageValue", GoType::Amount, Zero),
+    field("selector", GoType::Struct(&SELECTOR), Absent),
+];
+static RESOURCE_STATUS: [GoField; 3] = [
+    field("name", GoType::Text, Zero),
+    field("currentAverageUtilization", GoType::Number, Absent),
+    field("currentAverageValue", GoType::Amount, Zero),
+];
+static CONTAINER_STATUS: [GoField; 4] = [
+    field("name", GoType::Text, Zero),
+    field("currentAverageUtilization", GoType::Number, Absent),
+    field("currentAverageValue", GoType::Amount, Zero),
+    field("container", GoType::Text, Zero),
+];
+static EXTERNAL_STATUS: [GoField; 4] = [
+    field("metricName", GoType::Text, Zero),
+    field("metricSelector", GoType::Struct(&SELECTOR), Absent),
+    field("currentValue", GoType::Amount, Zero),
+    field("currentAverageValue", GoType::Amount, Absent),
+];
+static CONDITION: [GoField; 6] = [
+    field("type", GoType::Text, Zero),
+    field("status", GoType::Text, Zero),
+    field("lastTransitionTime", GoType::Time, Null),
+    field("reason", GoType::Text, Absent),
+    field("message", GoType::Text, Absent),
+    field("observedGeneration", GoType::Number, Absent),
+];
+/// kube-apiserver writes its internal struct here, which has no names of its own for JSON.
+static INTERNAL_BEHAVIOR: [GoField; 2] = [
+    field("ScaleUp", GoType::Struct(&INTERNAL_RULES), Null),
+    field("ScaleDown", GoType::Struct(&INTERNAL_RULES), Null),
+];
+static INTERNAL_RULES: [GoField; 4] = [
+    field("StabilizationWindowSeconds", GoType::Number, Null),
+    field("SelectPolicy", GoType::Text, Null),
+    field("Policies", GoType::List(&INTERNAL_POLICY), Null),
+    field("Tolerance", GoType::Amount, Null),
+];
+static INTERNAL_POLICY: [GoField; 3] = [
+    field("Type", GoType::Text, Zero),
+    field("Value", GoType::Number, Zero),
+    field("PeriodSeconds", GoType::Number, Zero),
+];
+/// The same with the names of the API, to read it by.
+static BEHAVIOR_FIELDS: [GoField; 2] = [
+    field("scaleUp", GoType::Struct(&RULES_FIELDS), Absent),
+    field("scaleDown", GoType::Struct(&RULES_FIELDS), Absent),
+];
+static RULES_FIELDS: [GoField; 4] = [
+    field("stabilizationWindowSeconds", GoType::Number, Absent),
+    field("selectPolicy", GoType::Text, Absent),
+    field("policies", GoType::List(&POLICY_FIELDS), Absent),
+    field("tolerance", GoType::Amount, Absent),
+];
+static POLICY_FIELDS: [GoField; 3] = [
+    field("type", GoType::Text, Zero),
+    field("value", GoType::Number, Zero),
+    field("periodSeconds", GoType::Number, Zero),
+];
 
 /// Converts a `v1` autoscaler to the stored `v2`, or back.
 pub(crate) fn autoscaler_v1(object: &mut JsonObject, direction: Direction) {
@@ -33,42 +172,52 @@ pub(crate) fn autoscaler_v1(object: &mut JsonObject, direction: Direction) {
     }
 }
 
-/// Converts from `v2`: CPU utilization has a field in `v1`, everything else moves into annotations.
-///
-/// Annotations that the user wrote under these keys are overwritten.
+/// Converts from `v2`: CPU utilization has a field in `v1`, everything else moves into annotations. Measurements are
+/// kept there whole, because the raw value of the CPU has no field.
 fn to_v1(object: &mut JsonObject) {
-    let metrics = take(object, "spec", "metrics");
-    let (cpu, others) = split_cpu(metrics, &TARGET);
+    drop_annotations(object);
+    let metrics = take_list(object, "spec", "metrics");
+    let cpu = metrics.iter().find_map(|metric| cpu_utilization(metric, &TARGET)).cloned();
     put(object, "spec", "targetCPUUtilizationPercentage", cpu);
-    let current = take(object, "status", "currentMetrics");
-    let (cpu, other_current) = split_cpu(current, &CURRENT);
+    let others: Vec<Value> =
+        metrics.into_iter().filter(|metric| cpu_utilization(metric, &TARGET).is_none()).collect();
+    annotate(object, METRICS, flat_text(&others, &TARGET));
+    let current = take_list(object, "status", "currentMetrics");
+    let cpu = current.iter().rev().find_map(|metric| cpu_utilization(metric, &CURRENT)).cloned();
     put(object, "status", "currentCPUUtilizationPercentage", cpu);
-    annotate(object, METRICS, flattened(&others, &TARGET));
-    annotate(object, CURRENT_METRICS, flattened(&other_current, &CURRENT));
-    let behavior = take(object, "spec", "behavior");
-    annotate(object, BEHAVIOR, behavior);
-    let conditions = take(object, "status", "conditions");
-    annotate(object, CONDITIONS, conditions);
+    annotate(object, CURRENT_METRICS, flat_text(&current, &CURRENT));
+    let behavior = take(object, "spec", "behavior").filter(|behavior| !behavior.is_null());
+    annotate(object, BEHAVIOR, behavior.map(|behavior| struct_text(&behavior, &INTERNAL_BEHAVIOR)));
+    let conditions = take_list(object, "status", "conditions");
+    annotate(object, CONDITIONS, (!conditions.is_empty()).then(|| list_text(&conditions, &CONDITION)));
     if let Some(Value::Object(status)) = object.get_mut("status") {
         status.entry("currentReplicas").or_insert_with(|| 0.into());
     }
 }
 
-/// Converts from `v1`: the reverse of `to_v1`. The CPU metric comes first, where kube-apiserver puts it.
-///
-/// Annotations that were understood are removed, so a round trip leaves the object as it was.
+/// Converts from `v1`: the reverse of `to_v1`. The CPU metric comes last, and measurements of the annotation replace the
+/// field, as they say more.
 fn to_v2(object: &mut JsonObject) {
-    let cpu = take(object, "spec", "targetCPUUtilizationPercentage");
-    let metrics = joined(cpu, annotation(object, METRICS), &TARGET);
-    put(object, "spec", "metrics", metrics);
+    let cpu = take(object, "spec", "targetCPUUtilizationPercentage").map(|cpu| cpu_metric(cpu, &TARGET));
+    let others = annotation(object, METRICS).and_then(|value| read_list(&value, TARGET.metric));
+    let others = others.unwrap_or_default().into_iter().map(|metric| nested(&metric, &TARGET));
+    let metrics: Vec<Value> = others.chain(cpu).collect();
+    put(object, "spec", "metrics", (!metrics.is_empty()).then(|| metrics.into()));
     let cpu = take(object, "status", "currentCPUUtilizationPercentage");
-    let current = joined(cpu, annotation(object, CURRENT_METRICS), &CURRENT);
+    let current = annotation(object, CURRENT_METRICS).and_then(|value| read_list(&value, CURRENT.metric));
+    let current = match current {
+        Some(list) => list.iter().map(|metric| nested(metric, &CURRENT)).collect(),
+        None => cpu.map(|cpu| vec![cpu_metric(cpu, &CURRENT)]).unwrap_or_default(),
+    };
     // Always there in `v2`, if only as null.
-    put(object, "status", "currentMetrics", Some(current.unwrap_or_default()));
-    let behavior = annotation(object, BEHAVIOR);
-    put(object, "spec", "behavior", behavior);
-    let conditions = annotation(object, CONDITIONS);
-    put(object, "status", "conditions", conditions);
+    let current = if current.is_empty() { Value::Null } else { current.into() };
+    put(object, "status", "currentMetrics", Some(current));
+    let behavior = annotation(object, BEHAVIOR).and_then(|value| read_struct(&value, &BEHAVIOR_FIELDS));
+    let said = behavior.filter(|value| value.as_object().is_some_and(|behavior| !behavior.is_empty()));
+    put(object, "spec", "behavior", said);
+    let conditions = annotation(object, CONDITIONS).and_then(|value| read_list(&value, &CONDITION));
+    put(object, "status", "conditions", conditions.filter(|list| !list.is_empty()).map(Value::from));
+    drop_annotations(object);
     if let Some(Value::Object(status)) = object.get_mut("status")
         && status.get("currentReplicas").is_some_and(|replicas| *replicas == 0)
     {
@@ -80,6 +229,10 @@ fn take(object: &mut JsonObject, part: &str, field: &str) -> Option<Value> {
     object.get_mut(part)?.as_object_mut()?.remove(field)
 }
 
+fn take_list(object: &mut JsonObject, part: &str, field: &str) -> Vec<Value> {
+    take(object, part, field).and_then(|value| value.as_array().cloned()).unwrap_or_default()
+}
+
 /// Nothing is written for `None`, and an empty `spec` or `status` is made only if there is something to write.
 fn put(object: &mut JsonObject, part: &str, field: &str, value: Option<Value>) {
     if let Some(value) = value
@@ -89,64 +242,58 @@ fn put(object: &mut JsonObject, part: &str, field: &str, value: Option<Value>) {
     }
 }
 
-/// Compact JSON as text, with sorted keys.
-fn annotate(object: &mut JsonObject, key: &str, value: Option<Value>) {
-    let Some(value) = value else { return };
+fn annotate(object: &mut JsonObject, key: &str, text: Option<String>) {
+    let Some(text) = text else { return };
     if let Value::Object(meta) = object.entry("metadata").or_insert_with(|| json!({}))
         && let Value::Object(annotations) = meta.entry("annotations").or_insert_with(|| json!({}))
     {
-        annotations.insert(key.to_owned(), value.to_string().into());
+        annotations.insert(key.to_owned(), text.into());
     }
 }
 
-/// Takes an annotation out; one that is no JSON stays, as something the user wrote.
-fn annotation(object: &mut JsonObject, key: &str) -> Option<Value> {
-    let meta = object.get_mut("metadata")?.as_object_mut()?;
-    let annotations = meta.get_mut("annotations")?.as_object_mut()?;
-    let value = serde_json::from_str(annotations.get(key)?.as_str()?).ok()?;
-    annotations.remove(key);
-    if annotations.is_empty() {
+/// Reads an annotation; `None` if it is no JSON.
+fn annotation(object: &JsonObject, key: &str) -> Option<Value> {
+    let annotations = object.get("metadata")?.get("annotations")?;
+    serde_json::from_str(annotations.get(key)?.as_str()?).ok()
+}
+
+/// Removes the annotations of the conversion, those that could not be read too.
+fn drop_annotations(object: &mut JsonObject) {
+    let Some(Value::Object(meta)) = object.get_mut("metadata") else { return };
+    let Some(Value::Object(annotations)) = meta.get_mut("annotations") else { return };
+    let keys = [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR].into_iter().chain(FORMER);
+    let dropped = keys.filter(|key| annotations.remove(key).is_some()).count();
+    if dropped > 0 && annotations.is_empty() {
         meta.remove("annotations");
     }
-    Some(value)
 }
 
-/// Separates the CPU utilization, which `v1` has a field for.
-/// Only the first is taken: a second one, which validation does not forbid, stays with the others.
-fn split_cpu(metrics: Option<Value>, side: &Side) -> (Option<Value>, Vec<Value>) {
-    let Some(Value::Array(metrics)) = metrics else { return (None, Vec::new()) };
-    let (mut cpu, mut others) = (None, Vec::new());
-    for metric in metrics {
-        let resource = metric.get("resource").filter(|r| r.get("name").is_some_and(|n| n == "cpu"));
-        match resource.and_then(|r| r.get(side.block)?.get("averageUtilization")) {
-            Some(utilization) if cpu.is_none() => cpu = Some(utilization.clone()),
-            _ => others.push(metric),
-        }
-    }
-    (cpu, others)
+/// The CPU utilization of a metric, which `v1` has a field for.
+fn cpu_utilization<'a>(metric: &'a Value, side: &Side) -> Option<&'a Value> {
+    let resource =
+        metric.get("resource").filter(|_| metric.get("type").is_some_and(|ty| ty == "Resource"))?;
+    resource.get("name").filter(|name| *name == "cpu")?;
+    resource.get(side.block)?.get("averageUtilization")
 }
 
-/// The metrics of `v2` from the CPU field and the annotation.
-fn joined(cpu: Option<Value>, others: Option<Value>, side: &Side) -> Option<Value> {
-    let cpu = cpu.map(|utilization| {
-        let block = match side.block {
-            "target" => json!({"type": "Utilization", "averageUtilization": utilization}),
-            _ => json!({ "averageUtilization": utilization }),
-        };
-        json!({"type": "Resource", "resource": {"name": "cpu", side.block: block}})
-    });
-    let others = others.as_ref().and_then(Value::as_array);
-    let metrics: Vec<Value> = cpu
-        .into_iter()
-        .chain(others.into_iter().flatten().map(|m| each_source(m, |s, k| nest(s, k, side))))
-        .collect();
-    (!metrics.is_empty()).then(|| metrics.into())
+/// The metric of `v2` for the field of `v1`.
+fn cpu_metric(utilization: Value, side: &Side) -> Value {
+    let block = match side.block {
+        "target" => json!({"type": "Utilization", "averageUtilization": utilization}),
+        _ => json!({ "averageUtilization": utilization }),
+    };
+    json!({"type": "Resource", "resource": {"name": "cpu", side.block: block}})
 }
 
-/// The metrics for the annotation, in the flat form that older clients wrote there.
-fn flattened(metrics: &[Value], side: &Side) -> Option<Value> {
+/// The text of metrics for the annotation, in the flat form of `v1`; `None` without metrics.
+fn flat_text(metrics: &[Value], side: &Side) -> Option<String> {
     let flat: Vec<Value> = metrics.iter().map(|m| each_source(m, |s, k| flatten(s, k, side))).collect();
-    (!flat.is_empty()).then(|| flat.into())
+    (!flat.is_empty()).then(|| list_text(&flat, side.metric))
+}
+
+/// A metric of the annotation in the form of `v2`.
+fn nested(metric: &Value, side: &Side) -> Value {
+    each_source(metric, |source, kind| nest(source, kind, side))
 }
 
 /// A metric is its type and one source, under the name of the type.
@@ -194,8 +341,7 @@ fn flatten(source: &JsonObject, name: &str, side: &Side) -> JsonObject {
     flat
 }
 
-/// The nested form of a metric source. The type of a target is found from the field that is set; of several the last in
-/// the order of the API counts.
+/// The nested form of a metric source.
 fn nest(source: &JsonObject, name: &str, side: &Side) -> JsonObject {
     let (mut nested, mut block, mut metric) = (source.clone(), JsonObject::new(), JsonObject::new());
     for (to, from) in NESTED_NAMES.iter().zip(flat_names(name, side)) {
@@ -211,15 +357,30 @@ fn nest(source: &JsonObject, name: &str, side: &Side) -> JsonObject {
     if !metric.is_empty() {
         nested.insert("metric".to_owned(), metric.into());
     }
-    let kind = NESTED_NAMES
-        .iter()
-        .zip(["Value", "AverageValue", "Utilization"])
-        .rfind(|(k, _)| block.contains_key(k));
-    if let (Some((_, kind)), "target") = (kind, side.block) {
-        block.insert("type".to_owned(), kind.into());
+    if side.block == "target" {
+        let ty = target_type(name, &mut block);
+        block.insert("type".to_owned(), ty.into());
     }
     nested.insert(side.block.to_owned(), block.into());
     nested
+}
+
+/// The type of a target, from the fields that are set. `v1` cannot leave out the value of an object's metric: a zero
+/// beside an average value means none.
+fn target_type(source: &str, block: &mut JsonObject) -> &'static str {
+    let has = |name: &str| block.contains_key(name);
+    match source {
+        "object" if has("averageValue") => {
+            if block.get("value").is_some_and(|value| value == "0") {
+                block.remove("value");
+            }
+            "AverageValue"
+        }
+        "object" => "Value",
+        "external" if has("value") => "Value",
+        "resource" | "containerResource" if has("averageUtilization") => "Utilization",
+        _ => "AverageValue",
+    }
 }
 
 /// Moves a field between maps; absent ones stay absent.

@@ -5,6 +5,7 @@
 //! lossless: fields that the older form lacks are kept in annotations, as in kube-apiserver.
 
 mod autoscaler;
+mod go_text;
 
 pub(crate) use autoscaler::autoscaler_v1;
 
@@ -112,8 +113,9 @@ mod tests {
         let served = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
             "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 80},
             "status": {"currentCPUUtilizationPercentage": 40, "currentReplicas": 0}});
-        let stored =
-            there_and_back(by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap(), &served);
+        let kind = by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
+        let mut stored = served.clone();
+        to_stored(kind, &mut stored);
         assert_eq!(stored["apiVersion"], "autoscaling/v2");
         assert_eq!(
             stored["spec"]["metrics"],
@@ -121,13 +123,19 @@ mod tests {
                 "target": {"type": "Utilization", "averageUtilization": 80}}}])
         );
         assert_eq!(stored["status"]["currentMetrics"][0]["resource"]["current"]["averageUtilization"], 40);
+        let mut back = stored.clone();
+        from_stored(kind, &mut back);
+        assert_eq!(back["spec"], served["spec"]);
+        assert_eq!(
+            back["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/current-metrics"],
+            r#"[{"type":"Resource","resource":{"name":"cpu","currentAverageUtilization":40,"currentAverageValue":"0"}}]"#
+        );
     }
 
     #[test]
     fn fields_unknown_to_autoscaling_v1_travel_in_annotations() {
         let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
             "spec": {"maxReplicas": 3, "behavior": {"scaleUp": {"stabilizationWindowSeconds": 5}}, "metrics": [
-                {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}},
                 {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}},
                 {"type": "Pods", "pods": {"metric": {"name": "m", "selector": {"matchLabels": {"a": "b"}}},
                     "target": {"type": "AverageValue", "averageValue": "5"}}},
@@ -136,7 +144,8 @@ mod tests {
                 {"type": "External", "external": {"metric": {"name": "x", "selector": {"matchLabels": {"a": "b"}}},
                     "target": {"type": "Value", "value": "9"}}},
                 {"type": "ContainerResource", "containerResource": {"container": "c", "name": "cpu",
-                    "target": {"type": "Utilization", "averageUtilization": 60}}}]},
+                    "target": {"type": "Utilization", "averageUtilization": 60}}},
+                {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]},
             "status": {"currentMetrics": null, "conditions": [{"type": "ScalingActive", "status": "True"}]}});
         let kind = by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
         let mut object = v2.clone();
@@ -144,9 +153,26 @@ mod tests {
         assert_eq!(object["spec"], json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 50}));
         let metrics =
             object["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"].as_str().unwrap();
-        assert!(metrics.contains(r#""targetAverageValue":"1Gi""#), "{metrics}");
+        assert!(metrics.contains(r#"{"name":"memory","targetAverageValue":"1Gi"}"#), "{metrics}");
+        assert_eq!(
+            object["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/behavior"],
+            concat!(
+                r#"{"ScaleUp":{"StabilizationWindowSeconds":5,"SelectPolicy":null,"Policies":null,"Tolerance":null},"#,
+                r#""ScaleDown":null}"#
+            )
+        );
         to_stored(kind, &mut object);
         assert_eq!(object, v2);
+    }
+
+    /// An annotation that could not be read used to stay on the object.
+    #[test]
+    fn annotations_of_the_conversion_are_consumed_whatever_they_contain() {
+        let kind = by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
+        let mut object = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"annotations": {"autoscaling.alpha.kubernetes.io/metrics": "[{\"type\": 1}]", "a": "b"}}});
+        to_stored(kind, &mut object);
+        assert_eq!(object["metadata"]["annotations"], json!({"a": "b"}));
     }
 
     #[test]

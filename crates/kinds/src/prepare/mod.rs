@@ -200,6 +200,7 @@ pub(crate) fn update_job(new: &mut Value, _: &Value) {
 ///
 /// Keeps the status whatever was sent, so that a client with an old copy cannot set it back.
 pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
+    let sent = (kind.strategy.counts_dropped_fields && !same_desired(new, old)).then(|| new.clone());
     disabled::drop_disabled(kind, new, Some(old));
     if kind.has_status() {
         keep(new, old, "status");
@@ -207,6 +208,12 @@ pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
     (kind.strategy.update)(new, old);
     if kind.flags.generation {
         (kind.strategy.count_generation)(new, old);
+    }
+    // The generation was counted before the fields were dropped.
+    if let Some(mut sent) = sent.filter(|_| kind.flags.generation && same_desired(new, old)) {
+        (kind.strategy.count_generation)(&mut sent, old);
+        let generation = sent.at("metadata").at("generation").clone();
+        new.inner("metadata").into_iter().for_each(|meta| meta.put("generation", generation.clone()));
     }
 }
 

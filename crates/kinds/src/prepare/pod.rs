@@ -28,6 +28,17 @@ pub(crate) fn initial_status(pod: &Value) -> Value {
     status
 }
 
+/// Keeps the pod-level resources that an older client left out because it does not know them.
+pub(crate) fn update(new: &mut Value, old: &Value) {
+    let before = old.at("spec").at("resources");
+    if !before.is_null()
+        && let Some(spec) = new.inner("spec")
+        && !spec.has("resources")
+    {
+        spec.put("resources", before.clone());
+    }
+}
+
 /// Keeps fields of the status that an older client left out because it does not know them.
 pub(crate) fn status_update(new: &mut Value, old: &Value) {
     const KEPT: [&str; 4] = [

@@ -42,7 +42,7 @@ pub(super) fn whole(
             if !is_passed_over(*empty, at.value, field) && !words.contains(&text) {
                 match detail() {
                     Some(detail) => errors.invalid(at.path, shown(step, at, field), detail),
-                    None => errors.not_supported(at.path, text, words),
+                    None => errors.not_supported_in_order(at.path, text, words),
                 }
             }
         }
@@ -72,7 +72,7 @@ pub(super) fn whole(
             }
         }
         FieldRule::Unique(unique) => repeated(unique, at, step, errors),
-        FieldRule::Immutable => changed(at, detail(), errors),
+        FieldRule::Immutable { shown } => changed(at, *shown, detail(), errors),
         FieldRule::Forbidden if !is_empty(at.value, field) => {
             errors.forbidden(at.path, detail().unwrap_or_default());
         }
@@ -100,7 +100,7 @@ pub(super) fn whole(
         }
         FieldRule::Unsupported(words) => {
             let value = shown(step, at, field);
-            errors.not_supported(at.path, value.as_str().unwrap_or_default(), words);
+            errors.not_supported_in_order(at.path, value.as_str().unwrap_or_default(), words);
         }
         FieldRule::Check(check) => check(at, errors),
     }
@@ -243,10 +243,11 @@ fn text_of(key: Value) -> Value {
 }
 
 /// Compared as trees. Decoding has made scalars canonical, so their spelling makes no difference.
-fn changed(at: &At<'_>, detail: Option<String>, errors: &mut Errors) {
+fn changed(at: &At<'_>, shown: bool, detail: Option<String>, errors: &mut Errors) {
     let Some(old) = at.old else { return };
     if at.value != old {
-        errors.invalid(at.path, at.value.clone(), detail.unwrap_or_else(|| "field is immutable".to_owned()));
+        let value = if shown { at.value.clone() } else { Value::Null };
+        errors.invalid(at.path, value, detail.unwrap_or_else(|| "field is immutable".to_owned()));
     }
 }
 

@@ -104,6 +104,9 @@ impl RuleReader<'_> {
         }
         match self.rows.iter_mut().find(|known| known.name == name) {
             Some(known) if is_field(name) => {
+                if self.declared && row.is_immutable() {
+                    known.hide_immutable();
+                }
                 for line in row.lines.iter_mut().filter(|_| self.declared) {
                     line.steps.retain(|step| !known.says(step, &line.guards));
                 }
@@ -184,7 +187,7 @@ impl RuleReader<'_> {
             "max-bytes" => FieldRule::MaxBytes(value.parse().ok()?),
             "max-items" => FieldRule::MaxItems(value.parse().ok()?),
             "unique" => FieldRule::Unique(self.unique(value, empty == Empty::Checked)),
-            "immutable" => FieldRule::Immutable,
+            "immutable" => FieldRule::Immutable { shown: !self.declared },
             "forbidden" => FieldRule::Forbidden,
             "invalid" => FieldRule::Invalid,
             "one-of" => FieldRule::OneOf(list(value)),

@@ -36,7 +36,8 @@ pub(super) enum FieldRule {
     /// Elements that differ in these fields, or altogether.
     Unique(Unique),
     /// Not changed by an update.
-    Immutable,
+    /// An update leaves the field as it is. The error shows the new value, but not where the rule is declared.
+    Immutable { shown: bool },
     /// Not there.
     Forbidden,
     /// Not there, because of what it says.
@@ -154,6 +155,23 @@ pub(super) struct RuleRow {
 }
 
 impl RuleRow {
+    /// True if the field must stay as it is, whatever the object.
+    pub(super) fn is_immutable(&self) -> bool {
+        let is = |step: &PathStep| matches!(step.rule, FieldRule::Immutable { .. });
+        self.lines.iter().any(|line| line.guards.is_empty() && line.steps.iter().any(is))
+    }
+
+    /// Leaves the values of changed fields out of errors: a declared rule takes the place of a written one.
+    pub(super) fn hide_immutable(&mut self) {
+        let steps =
+            self.lines.iter_mut().filter(|line| line.guards.is_empty()).flat_map(|line| &mut line.steps);
+        for step in steps {
+            if let FieldRule::Immutable { shown } = &mut step.rule {
+                *shown = false;
+            }
+        }
+    }
+
     /// True if the row has such a rule already: what is declared is often written too.
     ///
     /// A rule that is both declared and written would report its error twice.

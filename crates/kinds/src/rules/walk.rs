@@ -198,7 +198,7 @@ fn run_route(stop: &RouteStop, top: &Value, old_top: Option<&Value>, above: &Pat
 fn run(line: &RuleLine, at: &At<'_>, field: Option<&'static Field>, errors: &mut Errors) {
     let mut missing = false;
     for step in line.steps.iter() {
-        if missing && !matches!(step.rule, FieldRule::Immutable) {
+        if missing && !matches!(step.rule, FieldRule::Immutable { .. }) {
             continue;
         }
         let goes_on = match step.target {

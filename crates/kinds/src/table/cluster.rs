@@ -89,7 +89,12 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy { columns: columns::storage::DEVICE_CLASS, ..KindStrategy::PLAIN }),
     Kind::cluster(RESOURCE, "DeviceTaintRule", "devicetaintrules", "devicetaintrule")
         .generation()
-        .sub(&[Sub::status("DeviceTaintRule")]),
+        .sub(&[Sub::status("DeviceTaintRule")])
+        .strategy(KindStrategy {
+            defaults: defaults::cluster::device_taint_rule,
+            columns: columns::extension::DEVICE_TAINT_RULE,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced(RESOURCE, "ResourceClaim", "resourceclaims", "resourceclaim")
         .returns_deleted()
         .sub(&[Sub::status("ResourceClaim")])
@@ -109,7 +114,11 @@ pub(super) const KINDS: &[Kind] = &[
         .generation()
         .returns_deleted()
         .fields(&[Field::text("spec.nodeName"), Field::text("spec.driver")])
-        .strategy(KindStrategy { columns: columns::storage::RESOURCE_SLICE, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy {
+            defaults: defaults::cluster::resource_slice,
+            columns: columns::storage::RESOURCE_SLICE,
+            ..KindStrategy::PLAIN
+        }),
     Kind::cluster(
         "storagemigration.k8s.io",
         "StorageVersionMigration",
@@ -117,7 +126,8 @@ pub(super) const KINDS: &[Kind] = &[
         "storageversionmigration",
     )
     .conditional_update()
-    .sub(&[Sub::status("StorageVersionMigration")]),
+    .sub(&[Sub::status("StorageVersionMigration")])
+    .strategy(KindStrategy { columns: columns::extension::STORAGE_VERSION_MIGRATION, ..KindStrategy::PLAIN }),
     Kind::cluster(
         "apiextensions.k8s.io",
         "CustomResourceDefinition",
@@ -131,6 +141,7 @@ pub(super) const KINDS: &[Kind] = &[
     .sub(&[Sub::status("CustomResourceDefinition")])
     .strategy(KindStrategy {
         defaults: defaults::cluster::definition,
+        columns: columns::extension::CUSTOM_RESOURCE_DEFINITION,
         kept_by_status: METADATA,
         reset_by_status: &[&["spec"], &["metadata"]],
         qualified_finalizers: false,

@@ -162,6 +162,7 @@ pub(super) const KINDS: &[Kind] = &[
             defaults: defaults::pod::pod,
             complete: prepare::pod_new::create,
             initial_status: Some(prepare::pod::initial_status),
+            update: prepare::pod::update,
             status_update: prepare::pod::status_update,
             kept_by_status: &["ownerReferences"],
             reset_by_status: &[

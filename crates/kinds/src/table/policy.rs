@@ -83,6 +83,7 @@ pub(super) const KINDS: &[Kind] = &[
             defaults: defaults::cluster::admission_policy,
             kept_by_status: METADATA,
             qualified_finalizers: false,
+            columns: columns::extension::MUTATING_ADMISSION_POLICY,
             ..KindStrategy::PLAIN
         }),
     admission(
@@ -95,6 +96,7 @@ pub(super) const KINDS: &[Kind] = &[
         defaults: defaults::cluster::admission_policy_binding,
         kept_by_status: METADATA,
         qualified_finalizers: false,
+        columns: columns::cluster::VALIDATING_ADMISSION_POLICY_BINDING,
         ..KindStrategy::PLAIN
     }),
     admission(
@@ -169,7 +171,8 @@ pub(super) const KINDS: &[Kind] = &[
         .conditional_update()
         // A signer's bundles are named `signer.example.com:path:name`.
         .names(NameRule::PathSegment)
-        .fields(&[Field::text("spec.signerName")]),
+        .fields(&[Field::text("spec.signerName")])
+        .strategy(KindStrategy { columns: columns::extension::CLUSTER_TRUST_BUNDLE, ..KindStrategy::PLAIN }),
     Kind::namespaced(
         CERTIFICATES,
         "PodCertificateRequest",
@@ -178,7 +181,8 @@ pub(super) const KINDS: &[Kind] = &[
     )
     .conditional_update()
     .sub(&[Sub::status("PodCertificateRequest")])
-    .fields(&[Field::text("spec.signerName"), Field::text("spec.podName"), Field::text("spec.nodeName")]),
+    .fields(&[Field::text("spec.signerName"), Field::text("spec.podName"), Field::text("spec.nodeName")])
+    .strategy(KindStrategy { columns: columns::extension::POD_CERTIFICATE_REQUEST, ..KindStrategy::PLAIN }),
     Kind::cluster(FLOW, "FlowSchema", "flowschemas", "flowschema")
         .generation()
         .sub(&[Sub::status("FlowSchema")])

@@ -173,6 +173,7 @@ pub(super) const KINDS: &[Kind] = &[
             defaults: defaults::service::endpoint_slice,
             count_generation: prepare::count_specs_and_labels,
             disabled: &["endpoints.*.deprecatedTopology"],
+            counts_dropped_fields: true,
             columns: columns::network::ENDPOINT_SLICE,
             ..KindStrategy::PLAIN
         }),

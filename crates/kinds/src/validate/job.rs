@@ -47,8 +47,9 @@ fn selector_was_generated(at: &At<'_>, errors: &mut Errors) {
 fn indexed_name_fits(at: &At<'_>, errors: &mut Errors) {
     let (spec, name) = (at.value.at("spec"), at.value.at("metadata").text("name"));
     let Some(last) = spec.int("completions").filter(|count| *count > 0) else { return };
-    if spec.text("completionMode") == "Indexed" && !label_errors(&format!("{name}-{}", last - 1)).is_empty() {
-        let detail = "will not able to create pod with invalid DNS label";
+    let pod = format!("{name}-{}", last - 1);
+    if spec.text("completionMode") == "Indexed" && !label_errors(&pod).is_empty() {
+        let detail = format!("will not able to create pod with invalid DNS label: {pod}");
         errors.invalid(&at.path.child("metadata.name"), name, detail);
     }
 }

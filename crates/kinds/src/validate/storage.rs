@@ -19,6 +19,7 @@ use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![
     claim_changes_little,
+    node_affinity_stays,
     volume_changes_little,
     claimed_resources_are_known,
     resize_statuses_are_known,
@@ -120,6 +121,49 @@ fn volume_changes_little(at: &At<'_>, errors: &mut Errors) {
         let detail = "spec.persistentvolumesource is immutable after creation";
         errors.forbidden(&at.path.child("spec.persistentvolumesource"), detail);
     }
+}
+
+/// Labels of nodes under the names that they had before they were stable.
+const STABLE_LABELS: [(&str, &str); 5] = [
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+];
+
+/// The node affinity of a volume is immutable, except that labels may get their stable names. kube-apiserver reports it
+/// without the spec.
+fn node_affinity_stays(at: &At<'_>, errors: &mut Errors) {
+    let Some(old) = at.old else { return };
+    let (now, before) = (at.value.at("spec").at("nodeAffinity"), old.at("spec").at("nodeAffinity"));
+    if !same_but_for_stable_labels(now, before) {
+        let detail = "field is immutable, except for updating from beta label to GA";
+        errors.invalid(&at.path.child("nodeAffinity"), now.clone(), detail);
+    }
+}
+
+fn same_but_for_stable_labels(new: &Value, old: &Value) -> bool {
+    match (new, old) {
+        (Value::Object(now), Value::Object(before)) => {
+            let mut keys = now.keys().chain(before.keys());
+            keys.all(|key| match key.as_str() {
+                "key" => new.text(key) == old.text(key) || stable(old.text(key)) == new.text(key),
+                _ => same_but_for_stable_labels(new.at(key), old.at(key)),
+            })
+        }
+        (Value::Array(now), Value::Array(before)) => {
+            now.len() == before.len()
+                && now.iter().zip(before.iter()).all(|(a, b)| same_but_for_stable_labels(a, b))
+        }
+        _ => new == old,
+    }
+}
+
+/// Empty for a label that has no stable name: kube-apiserver then takes an empty key for its new name, which is an
+/// error elsewhere.
+fn stable(label: &str) -> &'static str {
+    STABLE_LABELS.iter().find(|(beta, _)| *beta == label).map_or("", |(_, stable)| stable)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::label_errors;
+use listwatch_wire::names::{label_errors, subdomain_errors};
 
 use super::container;
 use crate::field::{Errors, Path};
@@ -15,7 +15,27 @@ use crate::rules::{At, Check};
 use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] =
-    checks![volumes_and_mounts_agree, claimed_volumes_and_mounts_agree];
+    checks![volumes_and_mounts_agree, claimed_volumes_and_mounts_agree, claims_of_volumes_have_names];
+
+/// The claim of an ephemeral volume is named after the Pod and the volume, and must be able to.
+fn claims_of_volumes_have_names(at: &At<'_>, errors: &mut Errors) {
+    let pod = at.value.at("metadata").text("name");
+    let volumes = at.path.child("spec.volumes");
+    for (index, volume) in at.value.at("spec").list("volumes").iter().enumerate() {
+        let name = volume.text("name");
+        if pod.is_empty() || name.is_empty() || !volume.has("ephemeral") {
+            continue;
+        }
+        let claim = format!("{pod}-{name}");
+        for problem in subdomain_errors(&claim) {
+            errors.invalid(
+                &volumes.index(index).child("name"),
+                name,
+                format!("PVC name {claim:?}: {problem}"),
+            );
+        }
+    }
+}
 
 /// Runs after the volumes themselves were checked: one that is not valid cannot be mounted.
 fn volumes_and_mounts_agree(at: &At<'_>, errors: &mut Errors) {

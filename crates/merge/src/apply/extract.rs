@@ -164,9 +164,9 @@ impl ExtractWalk {
             if !self.collects {
                 continue;
             }
-            // Of a struct's fields only what is inside counts; of a map's entries the entry itself does, too.
+            // Of declared fields only what is inside counts; of a map's entries the entry itself does, too.
             let empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-            child.member |= empty || schema.map_kind() == MapKind::Granular;
+            child.member |= empty || !schema.declares(key);
             node.put(|| element::field(key), child);
         }
         node

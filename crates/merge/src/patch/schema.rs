@@ -78,6 +78,11 @@ pub trait MergeSchema: Copy {
     /// The `mapType` of an object.
     fn map_kind(self) -> MapKind;
 
+    /// Returns true if an object declares a field, as structs do; the entries of maps are not declared.
+    fn declares(self, _name: &str) -> bool {
+        self.map_kind() != MapKind::Granular
+    }
+
     /// The field by which a strategic merge patch identifies the elements of this list.
     fn merge_key(&self) -> Option<&str>;
 

@@ -138,7 +138,7 @@ fn settle(pod: &mut Value, class: &Class) -> Result<(), String> {
         return Err(computed("integer value of priority", &asked.to_string(), &class.value.to_string()));
     }
     let asked = spec.text("preemptionPolicy");
-    if !asked.is_empty() && asked != class.policy {
+    if spec.has("preemptionPolicy") && asked != class.policy {
         return Err(computed("string value of PreemptionPolicy", asked, &class.policy));
     }
     if !class.name.is_empty() {

@@ -42,17 +42,25 @@ impl AddedRanges {
         std::iter::once(RANGE_CIDR.to_owned()).chain(added).collect()
     }
 
-    /// Ranges that are being deleted give out no more addresses; those that their Services have stay valid.
+    /// Ranges that are being deleted or not ready give out no more addresses; those that their Services have stay
+    /// valid.
     fn all(&self) -> Vec<AddedRange> {
         let walk = self.collection.walk(&Filter::default(), None);
         let snapshot = self.collection.snapshot();
         let stored = snapshot.range(&walk).filter_map(|object| Value::read(object.stored()).ok());
-        let kept = stored.filter(|range| !range.at("metadata").has("deletionTimestamp"));
+        let kept = stored.filter(|range| !range.at("metadata").has("deletionTimestamp") && is_ready(range));
         let texts = kept.flat_map(|range| range.at("spec").list("cidrs").to_vec());
         texts
             .filter_map(|text| text.as_str().filter(|text| *text != RANGE_CIDR).and_then(AddedRange::read))
             .collect()
     }
+}
+
+/// A range without the condition is ready: it is set by a controller that may not run.
+fn is_ready(range: &Value) -> bool {
+    let conditions = range.at("status").list("conditions");
+    let ready = conditions.iter().find(|condition| condition.text("type") == "Ready");
+    ready.is_none_or(|condition| condition.text("status") == "True")
 }
 
 /// One range of IPv4 addresses.
@@ -89,7 +97,17 @@ impl AddedRange {
 
 #[cfg(test)]
 mod tests {
+    use listwatch_wire::json::json;
+
     use super::*;
+
+    #[test]
+    fn a_range_is_ready_unless_its_condition_says_otherwise() {
+        let range = |conditions| json!({"status": {"conditions": conditions}});
+        assert!(is_ready(&json!({})));
+        assert!(is_ready(&range(json!([{"type": "Ready", "status": "True"}]))));
+        assert!(!is_ready(&range(json!([{"type": "Ready", "status": "False"}]))));
+    }
 
     #[test]
     fn a_range_has_its_addresses_and_gives_out_all_but_the_ends() {

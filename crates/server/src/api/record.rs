@@ -25,6 +25,11 @@ pub(crate) struct AdmissionRecord {
 }
 
 impl AdmissionRecord {
+    /// Adds several warnings.
+    pub(crate) fn warn_all(&self, texts: &[String]) {
+        texts.iter().for_each(|text| self.warn(text.as_str()));
+    }
+
     /// Adds a text for a `Warning` header, once.
     pub(crate) fn warn(&self, text: impl Into<String>) {
         let (text, mut warnings) = (text.into(), self.warnings.lock());

@@ -29,6 +29,9 @@ const PATHS: &[&str] = &[
     stream::PATH,
 ];
 
+/// Pages that kube-apiserver counts as resources.
+const DEBUG_PAGES: [&str; 2] = ["flagz", "statusz"];
+
 /// Returns the metric labels of a request.
 ///
 /// Borrows from the request; the series is looked up with it and made only once.
@@ -45,6 +48,11 @@ pub(crate) fn labels(request: &RequestInfo) -> Labels<'_> {
             scope: scope(info),
         },
         RequestTarget::Stream(_) | RequestTarget::NonResource => {
+            if let Some(page) =
+                DEBUG_PAGES.into_iter().find(|page| request.http.path.strip_prefix('/') == Some(page))
+            {
+                return Labels { verb, resource: page.into(), ..Labels::default() };
+            }
             let path = PATHS.iter().copied().find(|path| *path == request.http.path);
             Labels { verb, subresource: path.unwrap_or_default().into(), ..Labels::default() }
         }

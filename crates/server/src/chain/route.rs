@@ -15,7 +15,7 @@ use listwatch_wire::Status;
 use crate::auth::User;
 use crate::chain::proxy;
 use crate::chain::service::Service;
-use crate::endpoints::{debug, discovery, features, health, metrics, openapi, openid, version};
+use crate::endpoints::{debug, discovery, features, health, metrics, openapi, openid, version, zpages};
 use crate::fairness::Flow;
 use crate::http::body::Response;
 use crate::http::request::{BodySource, Request};
@@ -69,11 +69,14 @@ async fn other(service: &Service, request: &Request) -> Result<Response, Status>
     if health::serves(path) {
         return Ok(health::answer(&service.api, service.is_stopping(), request));
     }
-    let Some(response) = endpoint(service, request, path).await? else { return Ok(respond::no_such_page()) };
-    match request.method {
-        Method::GET => Ok(response),
-        _ if !takes_any_method(path) => Err(Status::method_not_allowed()),
-        _ => Ok(response),
+    let answered = endpoint(service, request, path).await;
+    let wrong_method = request.method != Method::GET && !takes_any_method(path);
+    match answered {
+        Ok(None) => Ok(respond::no_such_page()),
+        Ok(Some(_)) if wrong_method => Err(Status::method_not_allowed()),
+        Err(status) if wrong_method && status.code == 406 => Err(Status::method_not_allowed()),
+        Ok(Some(response)) => Ok(response),
+        Err(status) => Err(status),
     }
 }
 
@@ -82,8 +85,10 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
     let api = &service.api;
     Ok(match path {
         "/version" => Some(version::answer(api, request)?),
-        "/metrics" if request.path == path => Some(metrics::answer(api).await),
+        "/metrics" if request.path == path => Some(metrics::answer(api, request).await),
         "/metrics/slis" => Some(health::indicators(api, service.is_stopping())),
+        zpages::FLAGS if request.path == path => Some(zpages::flags(api, request)?),
+        zpages::STATUS if request.path == path => Some(zpages::status(api, request)?),
         openid::CONFIGURATION => openid::configuration(api, request)?,
         openid::KEYS => openid::keys(api, request)?,
         path if path.starts_with("/debug/listwatch") => debug::answer(api, path),
@@ -96,7 +101,9 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
 /// Paths that answer to any method. In kube-apiserver these have plain handlers, all others have one handler per method.
 fn takes_any_method(path: &str) -> bool {
     let discovery = matches!(parts(path).as_slice(), [] | ["index.html"] | ["apis"] | ["apis", _]);
-    discovery || path.starts_with("/openapi/") || path == "/metrics" || path == "/metrics/slis"
+    discovery
+        || path.starts_with("/openapi/")
+        || ["/metrics", "/metrics/slis", zpages::FLAGS, zpages::STATUS].contains(&path)
 }
 
 /// Answers a request about streams of many watches.

@@ -362,6 +362,14 @@ fn with_deprecation(request: &RequestInfo, mut response: Response) -> Response {
     if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return response;
     }
+    // Routes of built-in kinds warn, and these have found none.
+    let routeless = matches!(
+        response.status(),
+        StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE | StatusCode::UNSUPPORTED_MEDIA_TYPE
+    );
+    if routeless && request.resource.as_ref().is_some_and(|resource| !resource.is_custom()) {
+        return response;
+    }
     if let Some(text) = request.resource.as_ref().and_then(|resource| resource.deprecation()) {
         respond::warn_first(&mut response, text);
     }

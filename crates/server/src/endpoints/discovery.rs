@@ -17,7 +17,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::api::Api;
-use crate::endpoints::{discovery_v2, health, openid};
+use crate::endpoints::{discovery_v2, health, openid, zpages};
 use crate::http::body::Response;
 use crate::http::request::Request;
 use crate::registry::extension::ExtensionServer;
@@ -159,6 +159,12 @@ fn storage_version_hash((group, version): &(Arc<str>, Arc<str>), kind: &str) -> 
     STANDARD.encode(hash.get(..8).unwrap_or_default())
 }
 
+/// All paths that are served now, in order.
+pub(super) fn all_paths(api: &Api) -> Vec<String> {
+    let (served, remotes) = (api.registry.served(), api.registry.remotes.all());
+    paths(api, Known { served: &served, remotes: &remotes })
+}
+
 /// All paths that are served, in order.
 fn paths(api: &Api, known: Known<'_>) -> Vec<String> {
     let own = [
@@ -168,11 +174,13 @@ fn paths(api: &Api, known: Known<'_>) -> Vec<String> {
         "/api/v1",
         "/apis",
         "/apis/",
+        zpages::FLAGS,
         "/metrics",
         "/metrics/slis",
         "/openapi/v2",
         "/openapi/v3",
         "/openapi/v3/",
+        zpages::STATUS,
         "/version",
     ];
     let mut paths: Vec<String> = own.map(str::to_owned).into();

@@ -1,4 +1,4 @@
-//! `/metrics`, in Prometheus text form.
+//! `/metrics`, in Prometheus text form, or as protobuf with native histograms ([`super::metrics_protobuf`]).
 //!
 //! Every family is written with its HELP and TYPE lines even while it has no samples, so that dashboards and
 //! `docs/reference/metrics.md`, which is made from this text, know all of them from the start. The counters live
@@ -8,18 +8,54 @@
 use std::fmt::Write as _;
 
 use http::StatusCode;
+use http::header::ACCEPT;
 use listwatch_storage::{Health, SYNC_BOUNDS, SyncTimes};
 
 use crate::api::Api;
 use crate::cache::Collection;
-use crate::endpoints::version;
+use crate::endpoints::{metrics_protobuf, version};
 use crate::fairness::write_metrics;
 use crate::http::body::Response;
-use crate::observe::{escape, family, line, prometheus, write_process};
+use crate::http::request::Request;
+use crate::observe::{escape, family, line, native_histograms, prometheus, write_process};
 use crate::respond;
 
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+const PROTOBUF: &str = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited; \
+                        escaping=underscores";
+
 /// Answers `/metrics`: what the server counts, then the watch cache, the store and the process.
-pub(crate) async fn answer(api: &Api) -> Response {
+pub(crate) async fn answer(api: &Api, request: &Request) -> Response {
+    let text = page(api).await;
+    if !accepts_protobuf(request.header(ACCEPT).unwrap_or_default()) {
+        return respond::full(StatusCode::OK, TEXT, text.into());
+    }
+    let families = metrics_protobuf::families(&text, &native_histograms(&api.metrics));
+    respond::full(StatusCode::OK, PROTOBUF, families.into())
+}
+
+/// Returns true if the client prefers delimited protobuf to text. Other media types are passed over, and a client that
+/// names none of the two gets text.
+fn accepts_protobuf(accept: &str) -> bool {
+    let mut wanted = (0.0, false);
+    for clause in accept.split(',') {
+        let mut parts = clause.split(';').map(str::trim);
+        let (media_type, parameters) = (parts.next().unwrap_or_default(), parts.collect::<Vec<_>>());
+        let parameter = |name| parameters.iter().find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+        let quality: f64 = parameter("q").and_then(|q| q.parse().ok()).unwrap_or(1.0);
+        let protobuf = media_type == "application/vnd.google.protobuf"
+            && parameter("proto") == Some("io.prometheus.client.MetricFamily")
+            && parameter("encoding") == Some("delimited");
+        let text = media_type == "text/plain" && matches!(parameter("version"), None | Some("0.0.4"));
+        if (protobuf || text) && quality > wanted.0 {
+            wanted = (quality, protobuf);
+        }
+    }
+    wanted.1
+}
+
+/// The text form.
+async fn page(api: &Api) -> String {
     let mut text = prometheus(&api.metrics);
     cache(api, &mut text);
     storage(api, &mut text).await;
@@ -28,7 +64,7 @@ pub(crate) async fn answer(api: &Api) -> Response {
     audit(api, &mut text);
     version::write_metric(api, &mut text);
     write_process(&mut text);
-    respond::full(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text.into())
+    text
 }
 
 /// Writes the figures of the audit log; zeros if there is none.
@@ -111,4 +147,23 @@ fn cache(api: &Api, out: &mut String) {
     };
     of("apiserver_resource_objects", "Objects by resource.", &|collection| collection.snapshot().len());
     of("watch_cache_capacity", "Events kept in memory by resource.", &|collection| collection.log_state().0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protobuf_is_sent_to_those_who_prefer_it() {
+        let protobuf =
+            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+        let prometheus = format!("{protobuf};q=0.7,text/plain;version=0.0.4;q=0.3,*/*;q=0.1");
+        for accept in [protobuf, &protobuf.replace(';', "; "), &prometheus] {
+            assert!(accepts_protobuf(accept), "{accept}");
+        }
+        for accept in ["", "*/*", "application/vnd.google.protobuf", &format!("{protobuf};q=0.5,text/plain")]
+        {
+            assert!(!accepts_protobuf(accept), "{accept}");
+        }
+    }
 }

@@ -25,7 +25,7 @@ const MIN_COMPATIBILITY_MINOR: &str = "36";
 const TREE_STATE: &str = "";
 
 const COMPILER: &str = "rustc";
-const GO_VERSION: &str = "none (rust)";
+pub(super) const GO_VERSION: &str = "none (rust)";
 
 /// The fields of Kubernetes' `version.Info`, in its order.
 #[derive(Serialize)]
@@ -85,6 +85,16 @@ pub(crate) fn write_metric(api: &Api, out: &mut String) {
         platform(),
     );
     line(out, name, labels, 1);
+}
+
+/// The version as `/statusz` names it: without the `v` and what is behind the numbers.
+pub(super) fn binary() -> String {
+    format!("1.{MINOR}.0")
+}
+
+/// The version whose behaviour is served.
+pub(super) fn emulated() -> String {
+    format!("1.{MINOR}")
 }
 
 /// Clients compare the numbers; the part behind the plus sign says what this is.

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
 use crate::cache::{Collection, Cursor, Filter, Portion};
+use crate::lifecycle::custom_groups;
 use crate::lifecycle::extension_documents::{self, ExtensionDocuments};
 use crate::outbound::WebhookAddress;
 use crate::pipeline::internal::amend;
@@ -51,17 +52,24 @@ impl ApiServices {
     }
 
     /// Checks all extension API servers at intervals and after changes of APIServices, their Services or endpoints,
-    /// until `stop` is cancelled.
+    /// until `stop` is cancelled. Keeps the APIServices of custom groups in step with what is served.
     pub(crate) async fn run(self, stop: CancellationToken) {
+        let mut versions = self.api.registry.custom_versions.subscribe();
         let from = self.api.cache.position().get();
         let watch = |collection| self.api.cache.watch(collection, Filter::default(), from);
         let [services, addresses, slices] = &self.collections;
         let mut cursors = [watch(services), watch(addresses), watch(slices)];
         loop {
+            if self.api.options.lifecycle.first_objects {
+                let [collection, ..] = &self.collections;
+                let wanted = versions.borrow_and_update().clone();
+                custom_groups::register(&self.api, collection, &wanted).await;
+            }
             let pause = self.check_all(&stop).await;
             tokio::select! {
                 () = stop.cancelled() => return,
                 changed = changed(&mut cursors, pause.is_some()) => if !changed { return },
+                changed = versions.changed() => if changed.is_err() { return },
                 () = tokio::time::sleep(pause.unwrap_or(Duration::MAX)) => {}
             }
         }

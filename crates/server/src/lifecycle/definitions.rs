@@ -60,6 +60,7 @@ impl Definitions {
             resources(&self.api, stored)
         });
         self.api.registry.replace(|_| false, resources.collect());
+        self.publish_versions();
     }
 
     /// Follows the definitions until the cache ends. Definitions in deletion are looked at again at intervals, since
@@ -105,7 +106,23 @@ impl Definitions {
             }
         }
         self.known = known;
+        self.publish_versions();
         pending
+    }
+
+    /// Tells which versions are served, for the APIServices of their groups.
+    fn publish_versions(&self) {
+        let definitions = self.known.definitions();
+        let served = definitions.iter().flat_map(|definition| {
+            let versions = definition.versions.iter().filter(|version| version.served);
+            versions.map(|version| (definition.group.clone(), version.name.clone()))
+        });
+        let served = served.collect();
+        self.api.registry.custom_versions.send_if_modified(|known| {
+            let changed = *known != served;
+            *known = served;
+            changed
+        });
     }
 
     /// Brings names and conditions up to date; returns whether the names are accepted.

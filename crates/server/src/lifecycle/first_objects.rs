@@ -80,8 +80,7 @@ pub(super) fn objects() -> Vec<(&'static str, &'static str, Value, Option<Value>
                 "groupPriorityMinimum": *group_priority, "versionPriority": *version_priority,
             },
         });
-        let local = ("Available", "Local", "Local APIServices are always available");
-        ("apiregistration.k8s.io", "apiservices", object, Some(condition(local)))
+        ("apiregistration.k8s.io", "apiservices", object, Some(local_condition()))
     });
     let range = json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": [RANGE_CIDR]}});
     let ready = condition(("Ready", "", "Kubernetes default Service CIDR is ready"));
@@ -108,6 +107,11 @@ fn priority_classes() -> impl Iterator<Item = Value> {
     classes
         .into_iter()
         .map(|(name, value, about)| json!({"metadata": {"name": name}, "value": value, "description": about}))
+}
+
+/// The condition of an APIService that this server serves itself.
+pub(super) fn local_condition() -> Value {
+    condition(("Available", "Local", "Local APIServices are always available"))
 }
 
 /// A condition that holds.

@@ -8,7 +8,8 @@
 //! * [`driver`] follows the engine's log and runs queued tasks ([`queue`]), one at a time.
 //! * [`definitions`] serves custom kinds as their definitions are created and deleted; it always runs. [`known`] caches
 //!   compiled definitions.
-//! * [`api_services`] checks extension API servers; it always runs, too.
+//! * [`api_services`] checks extension API servers; it always runs, too. [`custom_groups`] writes the APIServices of
+//!   custom kinds.
 //! * [`policies`] checks the types in policies.
 //! * [`quotas`] recalculates the usage of ResourceQuotas. [`addresses`] writes the IPAddress objects of Services.
 //! * [`graph`] has dependents by owner; [`garbage`] deletes them. [`namespaces`] empties namespaces.
@@ -17,6 +18,7 @@ mod addresses;
 pub(crate) mod api_services;
 mod bootstrap;
 mod bootstrap_policy;
+mod custom_groups;
 pub(crate) mod definitions;
 mod driver;
 mod extension_documents;

@@ -5,14 +5,15 @@
 //! other writers (cache, storage, fairness, process), which `endpoints/metrics.rs` puts together. Every family has
 //! its HELP and TYPE lines even without samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::{Display, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::observe::labels::{COMPONENT, ResourceLabels};
+use crate::observe::native_histogram::NativeHistogram;
 use crate::observe::recent_errors::RecentErrors;
-use crate::observe::requests::{RequestMetrics, SECOND};
+use crate::observe::requests::RequestMetrics;
 use crate::observe::tasks::Tasks;
 use crate::observe::watches::{OpenWatch, WatchLag, Watches};
 
@@ -27,6 +28,20 @@ pub struct ServerMetrics {
     pub(crate) panics: AtomicU64,
     pub(crate) requests: RequestMetrics,
     pub(crate) errors: RecentErrors,
+}
+
+const REQUEST_DURATIONS: &str = "apiserver_request_duration_seconds";
+const EVENT_SIZES: &str = "apiserver_watch_events_sizes";
+
+/// Native histograms, by the name of the family and the labels as the text has them, without braces.
+pub(crate) type NativeHistograms = HashMap<&'static str, HashMap<String, NativeHistogram>>;
+
+/// Returns the native form of the histograms that [`prometheus`] writes in the classic form.
+pub(crate) fn native_histograms(metrics: &ServerMetrics) -> NativeHistograms {
+    let (requests, watches) = (metrics.requests.all(), metrics.watches.series());
+    let durations = requests.iter().map(|series| (series.labels.to_string(), series.durations.native()));
+    let sizes = watches.iter().map(|series| (series.labels.clone(), series.sizes.native()));
+    HashMap::from([(REQUEST_DURATIONS, durations.collect()), (EVENT_SIZES, sizes.collect())])
 }
 
 /// Returns the metrics of requests, watches and tasks in Prometheus text form. Other modules append theirs.
@@ -71,10 +86,10 @@ fn requests(requests: &RequestMetrics, out: &mut String) {
             line(out, name, format_args!("{},code=\"{code}\"", series.labels), count);
         }
     }
-    let name = "apiserver_request_duration_seconds";
+    let name = REQUEST_DURATIONS;
     family(out, name, "histogram", "How long requests took, a watch from its beginning to its end.");
     for series in &all {
-        series.durations.write(out, name, &series.labels.to_string(), SECOND);
+        series.durations.write(out, name, &series.labels.to_string());
     }
 }
 
@@ -113,9 +128,9 @@ fn watches(watches: &Watches, out: &mut String) {
             line(out, name, labels, count.load(Ordering::Relaxed));
         }
     }
-    let name = "apiserver_watch_events_sizes";
+    let name = EVENT_SIZES;
     family(out, name, "histogram", "Bytes of events sent to watchers, before compression.");
-    all.iter().for_each(|series| series.sizes.write(out, name, &series.labels, 1.0));
+    all.iter().for_each(|series| series.sizes.write(out, name, &series.labels));
     let totals = watches.totals();
     for (name, help, total) in [
         ("listwatch_watch_bytes_total", "Bytes sent to watchers.", &totals.bytes),

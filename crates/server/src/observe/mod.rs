@@ -9,6 +9,7 @@
 mod histogram;
 mod labels;
 mod metrics;
+mod native_histogram;
 mod process;
 mod processor_time;
 mod recent_errors;
@@ -16,10 +17,11 @@ mod requests;
 mod tasks;
 mod watches;
 
-pub(crate) use labels::{Labels, escape};
+pub(crate) use labels::{COMPONENT, Labels, escape};
 pub use metrics::ServerMetrics;
-pub(crate) use metrics::{family, line, prometheus};
-pub(crate) use process::write as write_process;
+pub(crate) use metrics::{NativeHistograms, family, line, native_histograms, prometheus};
+pub(crate) use native_histogram::NativeHistogram;
+pub(crate) use process::{started_at, write as write_process};
 pub(crate) use processor_time::timed;
 pub(crate) use recent_errors::{RecentErrors, RequestError};
 pub(crate) use requests::{LastingRequest, RequestSeries};

@@ -46,6 +46,11 @@ pub(crate) fn write(out: &mut String) {
     }
 }
 
+/// The start of the process in seconds since 1970; `None` on systems without `/proc`.
+pub(crate) fn started_at() -> Option<f64> {
+    started(&fs::read_to_string("/proc/self/stat").ok()?, &fs::read_to_string("/proc/stat").ok()?)
+}
+
 /// The fields of `/proc/self/stat` after the name of the program, which may contain anything: the first is the state.
 fn field(stat: &str, at: usize) -> Option<f64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(at)?.parse().ok()

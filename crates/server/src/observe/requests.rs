@@ -29,7 +29,7 @@ static DURATIONS: [u64; 23] = [
     30_000_000, 45_000_000, 60_000_000,
 ];
 /// Microseconds in the unit of the text.
-pub(crate) const SECOND: f64 = 1e6;
+const SECOND: f64 = 1e6;
 
 /// The codes this server answers; whatever else comes is counted as 0.
 const CODES: [u16; 23] = [
@@ -110,7 +110,12 @@ impl RequestMetrics {
 impl RequestSeries {
     fn new(labels: Labels<'static>) -> Self {
         let codes = std::array::from_fn(|_| AtomicU64::default());
-        Self { labels, durations: LatencyHistogram::new(&DURATIONS), codes, other: AtomicU64::default() }
+        Self {
+            labels,
+            durations: LatencyHistogram::new(&DURATIONS, SECOND),
+            codes,
+            other: AtomicU64::default(),
+        }
     }
 
     /// Counts a request that has been answered.

@@ -171,7 +171,7 @@ impl Watches {
         let labels = labels::ResourceLabels(group, version, resource).to_string();
         let mut all = self.series.lock();
         let series = all.entry(labels).or_insert_with_key(|labels| {
-            let sizes = LatencyHistogram::new(&EVENT_SIZES);
+            let sizes = LatencyHistogram::new(&EVENT_SIZES, 1.0);
             let (initial, whole, deltas) = Default::default();
             Arc::new(WatchSeries { labels: labels.clone(), sizes, initial, whole, deltas })
         });

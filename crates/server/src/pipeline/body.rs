@@ -102,6 +102,26 @@ enum Repeated {
 
 /// Reads a whole object and checks it against its schema.
 ///
+/// Checks the media type of a body, which comes before its options.
+///
+/// # Errors
+/// 415 with the media types that are read.
+pub(crate) fn check_media_type(content_type: Option<&str>, expected: Expected<'_>) -> Result<(), Status> {
+    match &*media_type(content_type) {
+        "" | JSON | YAML => Ok(()),
+        PROTOBUF if expected.builtin => Ok(()),
+        _ => Err(unsupported(expected)),
+    }
+}
+
+/// The 415 of a body.
+fn unsupported(expected: Expected<'_>) -> Status {
+    match expected.builtin {
+        true => Status::unsupported_media_type(&[JSON, YAML, PROTOBUF]),
+        false => Status::unsupported_media_type(&[JSON, YAML]),
+    }
+}
+
 /// `check` is the strategy's type check, which also brings values into canonical form. Costs one parse and one walk
 /// of the tree.
 ///
@@ -199,8 +219,7 @@ fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Re
             let value = protobuf(bytes, expected).map_err(unreadable)?;
             Ok(ParsedBody { value, repeated: Repeated::Yaml(Vec::new()) })
         }
-        _ if expected.builtin => Err(Status::unsupported_media_type(&[JSON, YAML, PROTOBUF])),
-        _ => Err(Status::unsupported_media_type(&[JSON, YAML])),
+        _ => Err(unsupported(expected)),
     }
 }
 
@@ -256,7 +275,8 @@ fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result
         return Err(unrecognized(format!("unexpected GroupVersion string: {api_version}")));
     }
     if !expected.builtin && kind.is_empty() {
-        return Err(unrecognized("Object 'Kind' is missing in '".to_owned() + &summary(bytes) + "'"));
+        let sent = String::from_utf8_lossy(bytes);
+        return Err(unrecognized(format!("Object 'Kind' is missing in '{sent}'")));
     }
     let wanted = expected.api_version();
     let version = api_version.rsplit('/').next().unwrap_or_default();

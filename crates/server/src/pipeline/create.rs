@@ -38,14 +38,16 @@ const NAME_ATTEMPTS: usize = 8;
 /// tried.
 pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let resource = &*request.resource;
+    let content_type = request.content_type.as_deref();
+    body::check_media_type(content_type, expected(resource))?;
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Create)?;
-    let content_type = request.content_type.as_deref();
     let check = |object: &mut Value| resource.rules.decode(object, None);
     let decoded =
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut object = decoded.object;
-    place(&mut object, request.namespace.as_deref())?;
+    place(&mut object, request.namespace.as_deref())
+        .inspect_err(|_| request.record.warn_all(&decoded.warnings))?;
     resource.rules.complete(&mut object, None);
     let tracking = Tracking::new(request, &options);
     resource.rules.track(&tracking, None, &mut object);
@@ -156,11 +158,12 @@ async fn create_named(
         let mut object = sent.clone();
         let told = change.prepare_new(&reservation, &target, &mut object).await?;
         change.validate_new(&object).await?;
+        // What is odd about the object is told although its name may be taken.
+        warnings.extend(told);
         if dry_run {
             return match fresh(api, &target).await? {
                 Some(_) => Err(exists(&target)),
                 None => {
-                    warnings.extend(told);
                     // Only the store would refuse it, and nothing is stored.
                     let version = sent.at("metadata").at("resourceVersion");
                     if let Some(meta) = object.inner("metadata").filter(|_| has_version) {
@@ -175,10 +178,7 @@ async fn create_named(
             return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
         }
         match insert(api, &target, object, request.record.take_charges()).await? {
-            Ok(done) => {
-                warnings.extend(told);
-                return Ok(done);
-            }
+            Ok(done) => return Ok(done),
             Err(CommitConflict::Object(there)) => return Err(taken(&target, there.as_ref())),
             // Another write was charged or got the same value, and there may be no quota left.
             Err(CommitConflict::Charge) => api.wait_for(None).await?,

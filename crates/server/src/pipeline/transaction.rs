@@ -163,12 +163,17 @@ pub(crate) fn shown(target: &Target<'_>, bytes: Bytes, revision: Revision) -> Re
 fn dry(target: &Target<'_>, verdict: Verdict, seen: Option<Stored>) -> Result<Done, Status> {
     let revision = seen.as_ref().map(|stored| stored.revision);
     let (mut object, created, removed) = match verdict {
-        Verdict::Create(object) => return Ok(Done::Dry { object, created: true, removed: false }),
+        Verdict::Create(object) => (object, true, false),
         Verdict::Write(object) | Verdict::Mark(object) => (object, false, false),
         Verdict::Remove(object) => (object, false, true),
         Verdict::Keep => (seen.ok_or_else(|| target.not_found())?.value, false, false),
     };
-    if let Some(revision) = revision {
+    if target.resource.conversion.is_none() {
+        // As if it had been stored and read again: another version may have no field for something.
+        target.resource.rules.stored_form(&mut object);
+        target.resource.rules.served_form(&mut object);
+    }
+    if let Some(revision) = revision.filter(|_| !created) {
         with_version(&mut object, revision);
     }
     Ok(Done::Dry { object, created, removed })

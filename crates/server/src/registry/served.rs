@@ -8,6 +8,7 @@
 //! Custom resources are published by `lifecycle/definitions.rs`. Indexes of the cache are chosen here, since they
 //! must exist before objects are loaded.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -31,6 +32,8 @@ pub struct Registry {
     served: ArcSwap<Served>,
     /// Groups and versions that extension API servers serve.
     pub(crate) remotes: ExtensionServers,
+    /// Group and version of everything that definitions serve. The controller of definitions tells that of APIServices.
+    pub(crate) custom_versions: tokio::sync::watch::Sender<BTreeSet<(String, String)>>,
     /// Serialises writers, so that none publishes over another.
     change: Mutex<()>,
 }
@@ -71,6 +74,7 @@ impl Registry {
         Self {
             served: ArcSwap::from_pointee(served),
             remotes: ExtensionServers::default(),
+            custom_versions: tokio::sync::watch::Sender::default(),
             change: Mutex::default(),
         }
     }

@@ -147,6 +147,26 @@ pub(crate) struct Builtin {
 }
 
 impl Builtin {
+    /// A new object as kube-apiserver sees it when it records field owners, where that differs from what is stored: a Job
+    /// without labels has those of its template, and nothing has been deleted yet.
+    fn as_tracked(&self, live: Option<&Value>, new: &Value) -> Option<Value> {
+        const DELETION: [&str; 2] = ["deletionTimestamp", "deletionGracePeriodSeconds"];
+        let meta = new.at("metadata");
+        let unlabelled_job = self.kind.kind == "Job" && meta.count("labels") == 0;
+        let deleted = live.is_none() && DELETION.iter().any(|key| meta.has(key));
+        if !unlabelled_job && !deleted {
+            return None;
+        }
+        let mut tracked = new.clone();
+        if unlabelled_job {
+            prepare::label_job(&mut tracked);
+        }
+        if let Some(meta) = tracked.inner("metadata").filter(|_| deleted) {
+            DELETION.iter().for_each(|key| drop(meta.remove(key)));
+        }
+        Some(tracked)
+    }
+
     /// The strategy of a built-in kind. What every write needs, such as the object without any fields, is computed
     /// once here.
     pub(crate) fn new(kind: &'static Kind) -> Self {
@@ -304,8 +324,19 @@ impl Strategy for Builtin {
     }
 
     fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value) {
-        if let Some(node) = self.node {
-            tracking.manager(node, &self.zero, self.ignored(tracking.subresource)).update(live, new);
+        let Some(node) = self.node else { return };
+        let manager = tracking.manager(node, &self.zero, self.ignored(tracking.subresource));
+        match self.as_tracked(live, new) {
+            None => manager.update(live, new),
+            Some(mut tracked) => {
+                manager.update(live, &mut tracked);
+                if let (Some(meta), Value::Object(fields)) = (new.inner("metadata"), tracked.at("metadata")) {
+                    match fields.get("managedFields") {
+                        Some(entries) => meta.put("managedFields", entries.clone()),
+                        None => drop(meta.remove("managedFields")),
+                    }
+                }
+            }
         }
     }
 

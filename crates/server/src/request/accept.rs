@@ -101,6 +101,16 @@ impl<'a> AcceptClause<'a> {
             || self.sub != "*" && other.sub == "*"
     }
 
+    /// Kind, group and version of the transformation that the clause names.
+    pub(crate) fn transform(&self) -> Option<(&'a str, &'a str, &'a str)> {
+        self.transform.map(|transform| (transform.kind, transform.group, transform.version))
+    }
+
+    /// Returns true if the clause asks for neither a stream nor a version of the server.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.stream.is_empty() && self.server_version.is_empty()
+    }
+
     /// Returns true if the clause allows this media type, by name or by a wildcard.
     pub(crate) fn allows(&self, media_type: &str) -> bool {
         let Some((main, sub)) = media_type.split_once('/') else { return false };

@@ -243,6 +243,12 @@ pub(crate) fn negotiated(
     Ok(ResponseForm { pretty: form.pretty || wants_pretty(request), ..form })
 }
 
+/// Returns true for the 406 of a watch whose client accepts documents, but no stream. kube-apiserver finds out after it has
+/// read the options.
+pub(crate) fn is_stream_refusal(status: &Status) -> bool {
+    status.code == 406 && status.message.ends_with(PROTOBUF_STREAM)
+}
+
 /// Checks that a route produces something that the client accepts.
 ///
 /// # Errors

@@ -52,8 +52,8 @@ pub(crate) fn filter(
 /// Checks that the field can be selected by. The message differs for kinds without further selectable fields, as in
 /// kube-apiserver.
 fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
-    // Kinds that list their fields themselves leave out the one that they do not have.
-    let placeless = !resource.is_custom() && !resource.namespaced && !resource.fields.is_empty();
+    // Custom kinds, and those that list their fields themselves, leave out the one that they do not have.
+    let placeless = !resource.namespaced && (resource.is_custom() || !resource.fields.is_empty());
     let known = match field {
         "metadata.name" => true,
         "metadata.namespace" => !placeless,

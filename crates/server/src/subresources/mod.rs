@@ -23,6 +23,7 @@ use crate::api::Api;
 use crate::api::stored::fresh;
 use crate::auth::review;
 use crate::auth::review::Reviewer;
+use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{expected, place};
 use crate::pipeline::transaction::with_version;
 use crate::pipeline::{Answer, WriteRequest, body, now};
@@ -111,6 +112,8 @@ async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Stat
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut review = decoded.object;
     place_review(&mut review, request.namespace.as_deref())?;
+    // Although nothing is stored, kube-apiserver records who sent which fields.
+    resource.rules.track(&Tracking::new(request, &options), None, &mut review);
     admit(api, request, "", &options, &mut review).await?;
     validate(api, request, "", &options, &review).await?;
     let reviewer =

@@ -89,7 +89,8 @@ impl Decide for &mut PatchWork<'_> {
 
 /// Returns the error of a patch that could not be parsed: 404 if the object does not exist, which is reported first.
 async fn refusal(api: &Api, target: &Target<'_>, kind: PatchType, status: Status) -> Result<Status, Status> {
-    let missing = kind != PatchType::Apply && fresh(api, target).await?.is_none();
+    let early = matches!(kind, PatchType::Apply | PatchType::Json);
+    let missing = !early && fresh(api, target).await?.is_none();
     Ok(if missing { target.not_found() } else { status })
 }
 
@@ -187,6 +188,9 @@ impl PatchWork<'_> {
             self.name_type(new);
             return Ok(());
         }
+        if !custom && version.is_empty() {
+            return Err(undeterminable(self.target.name));
+        }
         if !custom || kind.is_empty() || version.is_empty() {
             let found = format!("{version} {kind}");
             let why = format!("a patch cannot make a {found} of a {} {}", wanted.api_version(), wanted.kind);
@@ -214,7 +218,7 @@ impl PatchWork<'_> {
             FieldValidation::Strict if !parsed.strict_decoding_errors.is_empty() => {
                 let why = yaml::unmarshal_errors(&parsed.strict_decoding_errors);
                 Err(Status::bad_request(format!(
-                    "error strict decoding YAML: error converting YAML to JSON: {why}"
+                    "error strict decoding patch: error converting YAML to JSON: {why}"
                 )))
             }
             FieldValidation::Ignore => Ok(verdict),
@@ -230,20 +234,15 @@ impl PatchWork<'_> {
     /// # Errors
     ///
     /// 409 for conflicts with other managers unless forced, and for another `resourceVersion`.
-    async fn apply(
-        &self,
-        applied: &Value,
-        stored: &Stored,
-        told: &mut Vec<String>,
-    ) -> Result<Verdict, Status> {
+    async fn apply(&self, sent: &Value, stored: &Stored, told: &mut Vec<String>) -> Result<Verdict, Status> {
         let target = self.target;
         let rules = &target.resource.rules;
-        let mut applied = applied.clone();
-        self.check_identity_types(&applied)?;
-        target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
-        self.identify(&mut applied)?;
+        self.check_identity_types(sent)?;
+        target.check_version(sent.at("metadata").text("resourceVersion"), stored.revision)?;
         let force = self.options.force.unwrap_or(false);
-        let mut new = rules.apply(&self.change.tracking, Some(&stored.value), &applied, force)?.object;
+        // Conflicts come before a name or namespace that is not the path's.
+        let mut new = rules.apply(&self.change.tracking, Some(&stored.value), sent, force)?.object;
+        self.identify(&mut new)?;
         refuse_wrong_types(rules.decode(&mut new, Some(&stored.value)).error)?;
         rules.complete_applied(&mut new, Some(&stored.value));
         carry_over(&mut new, &stored.value, OwnersChecked::AfterAdmission, told);
@@ -253,10 +252,10 @@ impl PatchWork<'_> {
     /// Apply of an object that does not exist.
     ///
     /// A uid in the configuration means that a certain object was meant, so nothing is created.
-    async fn apply_new(&self, applied: &Value, told: &mut Vec<String>) -> Result<Verdict, Status> {
+    async fn apply_new(&self, sent: &Value, told: &mut Vec<String>) -> Result<Verdict, Status> {
         let target = self.target;
         let rules = &target.resource.rules;
-        let mut applied = applied.clone();
+        let mut applied = sent.clone();
         self.check_identity_types(&applied)?;
         let uid = applied.at("metadata").text("uid");
         if !uid.is_empty() {
@@ -267,7 +266,8 @@ impl PatchWork<'_> {
         }
         // A new object must say its name, though the path does.
         target.check_identity(&mut applied)?;
-        let mut new = rules.apply(&self.change.tracking, None, &applied, true)?.object;
+        let merged = rules.apply(&self.change.tracking, None, &applied, true);
+        let mut new = merged.map_err(|status| as_sent(status, sent, target.namespace))?.object;
         refuse_wrong_types(rules.decode(&mut new, None).error)?;
         self.identify(&mut new)?;
         rules.complete_applied(&mut new, None);
@@ -304,6 +304,25 @@ impl PatchWork<'_> {
         }
         Ok(())
     }
+}
+
+/// kube-apiserver fills in the namespace after the configuration was merged: errors about one without it do not name it.
+fn as_sent(mut status: Status, sent: &Value, namespace: Option<&str>) -> Status {
+    const PREFIX: &str = "failed to create typed patch object (";
+    if let Some(namespace) = namespace
+        && sent.at("metadata").text("namespace").is_empty()
+        && let Some(rest) = status.message.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix(namespace))
+    {
+        status.message = format!("{PREFIX}{rest}");
+    }
+    status
+}
+
+/// kube-apiserver does not recognize an object that a patch has taken the version from, and finds no name in it.
+fn undeterminable(name: &str) -> Status {
+    Status::bad_request(format!(
+        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    ))
 }
 
 fn refuse_wrong_types(error: Option<String>) -> Result<(), Status> {

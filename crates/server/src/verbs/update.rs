@@ -37,17 +37,18 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
     let view =
         ObjectView::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
     let resource = &*request.resource;
+    let content_type = request.content_type.as_deref();
+    body::check_media_type(content_type, expected(resource))?;
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Update)?;
-    let content_type = request.content_type.as_deref();
     let check = |object: &mut Value| resource.rules.decode(object, None);
     let decoded =
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut sent = decoded.object;
     let target = request.target();
-    target.check_identity(&mut sent)?;
-    resource.rules.complete(&mut sent, None);
     let warnings = decoded.warnings;
+    target.check_identity(&mut sent).inspect_err(|_| request.record.warn_all(&warnings))?;
+    resource.rules.complete(&mut sent, None);
     let change = ObjectChange {
         api,
         request: &request,
@@ -91,9 +92,7 @@ impl Decide for &mut Replacing<'_> {
                 let mut new = sent.clone();
                 change.update(target, &mut new, stored, warnings).await
             }
-            None if change.view != ObjectView::Whole || !target.resource.rules.create_on_update() => {
-                Err(target.not_found())
-            }
+            None if !creates(change.view, target) => Err(target.not_found()),
             // A request for a certain object is refused although others would be created.
             None if !sent.at("metadata").text("uid").is_empty() => {
                 target.check_uid(sent.at("metadata").text("uid"), &Value::Null)?;
@@ -106,6 +105,14 @@ impl Decide for &mut Replacing<'_> {
             }
         }
     }
+}
+
+/// Returns true if a PUT to a free name creates. In kube-apiserver the status of a Service is written with the strategy of
+/// the Service, which does.
+fn creates(view: ObjectView, target: &Target<'_>) -> bool {
+    let resource = target.resource;
+    let by_status = view == ObjectView::Status && &*resource.plural == "services" && !resource.is_custom();
+    (view == ObjectView::Whole || by_status) && resource.rules.create_on_update()
 }
 
 /// Checks the uid and resourceVersion in the body against the stored object.

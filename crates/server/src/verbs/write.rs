@@ -24,6 +24,7 @@ use crate::registry::Resource;
 use crate::request::ResourceRequest;
 use crate::request::info::Verb;
 use crate::request::negotiate::{self, Encoding, ResponseForm, ResponseShape, ResponseSubject, Serving};
+use crate::request::selectors::parse_version;
 use crate::respond;
 use crate::respond::{encode, protobuf, table};
 use crate::subresources::{self, connect};
@@ -139,7 +140,10 @@ async fn perform(
 async fn perform_verb(api: &Api, verb: Verb, writing: WriteRequest) -> Result<Answer, Status> {
     match verb {
         _ if connect::is_connection(&writing) => connect::connect(api, writing).await,
-        Verb::Get => subresources::read_subresource(api, writing).await,
+        Verb::Get => {
+            api.wait_for(parse_version(writing.query.text("resourceVersion"))?).await?;
+            subresources::read_subresource(api, writing).await
+        }
         Verb::Create => create::create(api, writing).await,
         Verb::Update => update::update(api, writing).await,
         Verb::Patch => patch::patch(api, writing).await,

@@ -86,7 +86,8 @@ impl ListOptions {
     /// # Errors
     /// 400 if a selector or number cannot be parsed.
     pub fn parse(query: &Query<'_>) -> Result<Self> {
-        let seconds = query.integer("timeoutSeconds")?;
+        // Numbers are read before selectors, which matters to whoever gets both wrong.
+        let (seconds, limit) = (query.integer("timeoutSeconds")?, query.integer("limit")?);
         Ok(Self {
             label_selector: parsed(query.text("labelSelector"))?,
             field_selector: parsed(query.text("fieldSelector"))?,
@@ -96,7 +97,7 @@ impl ListOptions {
             resource_version_match: VersionMatch::parse(query.text("resourceVersionMatch")),
             timeout_seconds: seconds.map(|s| u32::try_from(s.max(0)).unwrap_or(u32::MAX)),
             // A negative limit is none.
-            limit: u64::try_from(query.integer("limit")?.unwrap_or(0)).unwrap_or(0),
+            limit: u64::try_from(limit.unwrap_or(0)).unwrap_or(0),
             continue_token: query.text("continue").to_owned(),
             send_initial_events: query.optional_flag("sendInitialEvents"),
         })

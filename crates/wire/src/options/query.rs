@@ -87,8 +87,6 @@ impl<'a> Query<'a> {
     pub fn integer(&self, key: &str) -> Result<Option<i64>> {
         match self.first(key) {
             None => Ok(None),
-            // kube-apiserver reads an empty value as zero.
-            Some("") => Ok(Some(0)),
             Some(text) => go::parse_int(text).map(Some).map_err(Status::bad_request),
         }
     }
@@ -200,5 +198,8 @@ mod tests {
         let status = Query::parse("limit=abc").integer("limit").unwrap_err();
         assert_eq!(status.message, "strconv.ParseInt: parsing \"abc\": invalid syntax");
         assert_eq!(status.code, 400);
+        // An empty value was taken for zero.
+        let status = Query::parse("limit=").integer("limit").unwrap_err();
+        assert_eq!(status.message, "strconv.ParseInt: parsing \"\": invalid syntax");
     }
 }

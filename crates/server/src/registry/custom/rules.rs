@@ -82,6 +82,25 @@ impl Custom {
         spec.into_iter().chain(status).chain(selector).collect()
     }
 
+    /// The errors of a status that is written by itself. kube-apiserver validates it with the schema of the status alone,
+    /// whose messages name fields from there.
+    fn status_errors(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let Some(schema) = self.version.schema.properties.get("status") else { return Vec::new() };
+        if !object.has("status") {
+            return Vec::new();
+        }
+        let old = old.map(|old| old.at("status")).filter(|status| !status.is_null());
+        let mut errors = validate(schema, object.at("status"), old);
+        for error in &mut errors {
+            error.field = match error.field.as_str() {
+                "" | "<nil>" => "status".to_owned(),
+                field if field.starts_with('[') => format!("status{field}"),
+                field => format!("status.{field}"),
+            };
+        }
+        errors
+    }
+
     /// Without a status subresource nothing is reset at the object's own path.
     fn ignored(&self, subresource: &str) -> &FieldSet {
         if subresource == "status" { &self.ignored_by_status } else { &self.ignored }
@@ -103,7 +122,10 @@ impl Custom {
         old: Option<&Value>,
         mut errors: Vec<FieldError>,
     ) -> Vec<FieldError> {
-        errors.extend(validate(&self.version.schema, object, old));
+        errors.extend(match view {
+            ObjectView::Status => self.status_errors(object, old),
+            _ => validate(&self.version.schema, object, old),
+        });
         errors.extend(self.scale_errors(view, object));
         if self.has_embedded {
             errors.extend(embedded::errors(&self.version.schema, object));

@@ -90,8 +90,11 @@ impl Environments {
         let (mut variables, mut fields, mut problems) = (Vec::new(), Vec::new(), Vec::new());
         for (index, variable) in spec.list("variables").iter().enumerate() {
             let (name, source) = (variable.text("name"), variable.text("expression"));
+            // A variable without an expression is not declared, so that its uses are errors as well.
+            if source.trim().is_empty() {
+                continue;
+            }
             let ty = match full.compile(source.trim()) {
-                Err(_) if source.trim().is_empty() => Type::Dyn,
                 Ok(expression) => expression.output_type().clone(),
                 Err(issues) => {
                     problems.push((index, format!("compilation failed: {issues}")));

@@ -254,15 +254,19 @@ fn validation(item: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Rules must not name deletions, see [`MUTABLE_OPERATIONS`].
-fn mutations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let rules = path.child("matchConstraints");
-    let rules = rules.child("resourceRules");
-    for rule in spec.at("matchConstraints").list("resourceRules") {
+/// Rules must not name deletions, see [`MUTABLE_OPERATIONS`]. kube-apiserver leaves out the indexes.
+fn mutable_operations(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
+    let rules = path.child("resourceRules");
+    for rule in resources.list("resourceRules") {
         for operation in rule.list("operations").iter().filter_map(Value::as_str) {
             errors.one_of(&rules.child("operations"), operation, &MUTABLE_OPERATIONS);
         }
     }
+}
+
+/// Checks the mutations of a policy: operations, patches and reinvocation.
+fn mutations(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
+    mutable_operations(spec.at("matchConstraints"), &path.child("matchConstraints"), errors);
     let list = path.child("mutations");
     if spec.count("mutations") == 0 {
         errors.required(&list, "mutations must contain at least one item");
@@ -311,8 +315,11 @@ pub(super) fn binding(family: PolicyFamily, spec: &Value, errors: &mut Errors) {
         param_ref(spec.at("paramRef"), &path.child("paramRef"), errors);
     }
     match_resources(spec.at("matchResources"), &path.child("matchResources"), errors);
-    if family == PolicyFamily::Validating {
-        actions(spec, &path.child("validationActions"), errors);
+    match family {
+        PolicyFamily::Validating => actions(spec, &path.child("validationActions"), errors),
+        PolicyFamily::Mutating => {
+            mutable_operations(spec.at("matchResources"), &path.child("matchResources"), errors);
+        }
     }
 }
 

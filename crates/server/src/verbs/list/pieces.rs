@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
+use listwatch_kinds::columns::are_default;
 use listwatch_wire::{Revision, Status};
 
 use crate::api::UserPool;
@@ -76,9 +77,15 @@ impl ListPartWriter {
         out
     }
 
-    /// The items of a list that has none, in JSON. kube-apiserver leaves those of metadata-only lists unset.
+    /// The items of a list that has none, in JSON. kube-apiserver leaves those of metadata-only lists unset, and the rows of
+    /// kinds without columns of their own.
     fn nothing(&self) -> &'static str {
-        if matches!(self.shape, ResponseShape::Metadata(_)) { "null" } else { "[]" }
+        let unset = match self.shape {
+            ResponseShape::Metadata(_) => true,
+            ResponseShape::Table(_) => self.resource.builtin.is_some_and(are_default),
+            _ => false,
+        };
+        if unset { "null" } else { "[]" }
     }
 
     /// One item in the shape of the response.

@@ -16,7 +16,7 @@ use crate::auth::Recheck;
 use crate::cache::{Cursor, Filter, View};
 use crate::observe::{WatchBacklog, WatchInfo};
 use crate::request::ResourceRequest;
-use crate::request::negotiate::{ResponseForm, ResponseSubject, Serving, negotiated};
+use crate::request::negotiate::{ResponseForm, ResponseSubject, Serving, is_stream_refusal, negotiated};
 use crate::request::selectors;
 use crate::request::selectors::parse_version;
 use crate::respond::table::Include;
@@ -58,7 +58,11 @@ impl WatchPlan {
     /// 400, 406 or 422.
     pub(crate) fn new(target: &ResourceRequest) -> Result<Self, Status> {
         let request = &target.request.http;
-        let form = negotiated(request, ResponseSubject::Stream, Serving::of(&target.resource))?;
+        let form = negotiated(request, ResponseSubject::Stream, Serving::of(&target.resource));
+        let form = match form {
+            Err(status) if !is_stream_refusal(&status) => return Err(status),
+            later => later,
+        };
         let legacy = target.info.legacy_watch;
         let mut options = ListOptions::parse(&request.query)?;
         if !legacy {
@@ -66,14 +70,16 @@ impl WatchPlan {
             options.set_watch_defaults();
         }
         options.check()?;
+        let (namespace, name) = (target.namespace(), target.info.name.as_deref());
+        let filter = selectors::filter(&target.resource, namespace, name, &options)?;
+        let form = form?;
         let include = Include::wanted(form, request)?;
         let version = parse_version(&options.resource_version)?;
         let anywhere = version.is_none_or(|v| v == Revision::ZERO);
-        let (namespace, name) = (target.namespace(), target.info.name.as_deref());
         Ok(Self {
             form,
             include,
-            filter: selectors::filter(&target.resource, namespace, name, &options)?,
+            filter,
             version,
             initial: options.send_initial_events.unwrap_or(legacy && anywhere),
             bookmarks: options.allow_watch_bookmarks,
