@@ -1,12 +1,13 @@
 //! `listwatch serve`: from flags to a running server, and to its orderly end.
 //!
 //! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created,
-//! and [`DirectoryCleanup`] takes away what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`] sets up logs;
+//! and [`DirectoryCleanup`] takes away what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`nodes`] is about kubelets, [`logging`] sets up logs;
 //! `--config` is expanded before flags are parsed (`config_file.rs`).
 
 mod bind;
 mod descriptors;
 mod logging;
+mod nodes;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -51,6 +52,9 @@ pub(crate) struct ServeArguments {
 
     #[command(flatten)]
     lifecycle: Lifecycle,
+
+    #[command(flatten)]
+    nodes: nodes::NodeArguments,
 
     #[command(flatten)]
     logging: logging::Logging,
@@ -214,6 +218,7 @@ impl ServeArguments {
     fn check(&self) -> anyhow::Result<()> {
         self.admission.options().check()?;
         self.security.check(self.listen.bind)?;
+        self.nodes.check()?;
         // Only a look: the server takes the address itself. Whoever is quicker in between still gets a clear message.
         std::net::TcpListener::bind(self.listen.bind).with_context(|| self.cannot_listen())?;
         Ok(())
@@ -247,6 +252,7 @@ impl ServeArguments {
                 ..RequestLimits::default()
             },
             console: !self.listen.no_console,
+            nodes: self.nodes.options(),
             lifecycle: self.lifecycle.options(),
             admission: self.admission.options(),
             build: BuildInfo { commit: build::COMMIT.into(), date: build::DATE.into() },

@@ -13,10 +13,10 @@ use http::Method;
 use listwatch_wire::Status;
 
 use crate::auth::User;
-use crate::chain::proxy;
 use crate::chain::service::Service;
 use crate::endpoints::{debug, discovery, features, health, metrics, openapi, openid, version};
 use crate::fairness::Flow;
+use crate::forward::{connect, extension};
 use crate::http::body::Response;
 use crate::http::request::{BodySource, Request};
 use crate::registry::Resource;
@@ -37,28 +37,13 @@ pub(crate) async fn route(
     (user, flow): (Arc<User>, Flow),
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
-    if let Some(remote) = proxy::remote(&service.api, &request.http.path) {
-        return Box::pin(proxy::forward(&service.api, &remote, request, (user, flow), body)).await;
+    if let Some(remote) = extension::remote(&service.api, &request.http.path) {
+        return Box::pin(extension::forward(&service.api, &remote, request, (user, flow), body)).await;
     }
     match &request.target {
         RequestTarget::NonResource => other(service, &request.http).await,
         RequestTarget::Resource(info) => resource(service, request, info, (user, flow), body).await,
         RequestTarget::Stream(wanted) => streams(service, request, wanted, (user, flow), body).await,
-    }
-}
-
-/// Returns true for a request that takes its seats only once its body has been read: a slow upload would otherwise
-/// hold seats of API priority and fairness while nothing is done.
-pub(crate) fn waits_for_body(request: &RequestInfo) -> bool {
-    let info = match &request.target {
-        RequestTarget::Resource(info) => info,
-        RequestTarget::Stream(_) => return request.http.method == Method::POST,
-        RequestTarget::NonResource => return false,
-    };
-    match info.verb {
-        Verb::Get => info.subresource.is_some(),
-        Verb::List | Verb::Watch => false,
-        _ => true,
     }
 }
 
@@ -139,6 +124,9 @@ async fn resource(
     if component_status::serves(&target.resource) {
         return component_status::answer(&service.api, &target).await;
     }
+    if target.info.is_connection() && !target.resource.is_custom() {
+        return Box::pin(connect::connect(&service.api, &target, body)).await;
+    }
     match target.info.verb {
         Verb::Get if target.info.subresource.is_none() => get::read(&service.api, &target).await,
         Verb::List => Box::pin(list::list(&service.api, &target)).await,
@@ -180,10 +168,13 @@ fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Resp
         (false, Some(namespace), name) => !of_namespaces || name.as_ref() != Some(namespace),
         _ => false,
     };
-    // What is behind a proxy has paths of its own.
-    let proxied = info.subresource.as_deref() == Some("proxy");
+    // What is behind a proxy has paths of its own, and any of the usual methods.
+    let proxied = info.subresource.as_deref() == Some("proxy") && resource.subresource("proxy").is_some();
     if wrong_scope || (info.too_deep && !proxied) {
         return Some(Err(Status::no_such_path()));
+    }
+    if proxied {
+        return (!info.is_proxy_method).then(|| Err(Status::method_not_allowed()));
     }
     let offered = match &info.subresource {
         Some(name) => match resource.subresource(name) {

@@ -96,12 +96,28 @@ impl RequestInfo {
         listwatch_kinds::names::path_segment(name, false).is_empty().then_some(name)
     }
 
-    /// True for watches, which have no deadline and take no part in the count of requests in flight.
+    /// True for watches and connections, which have no deadline and take no part in the count of requests in flight.
+    #[doc(alias = "BasicLongRunningRequestCheck")]
     pub(crate) fn is_long_running(&self) -> bool {
         match &self.target {
-            RequestTarget::Resource(info) => info.verb == Verb::Watch,
+            RequestTarget::Resource(info) => info.verb == Verb::Watch || info.is_connection(),
             RequestTarget::Stream(stream) => *stream == StreamRequest::Open,
             RequestTarget::NonResource => false,
+        }
+    }
+
+    /// Returns true for a request that takes its seats only once its body has been read: a slow upload would otherwise
+    /// hold seats of API priority and fairness while nothing is done. Connections take none.
+    pub(crate) fn waits_for_body(&self) -> bool {
+        let info = match &self.target {
+            RequestTarget::Resource(info) => info,
+            RequestTarget::Stream(_) => return self.http.method == Method::POST,
+            RequestTarget::NonResource => return false,
+        };
+        match info.verb {
+            Verb::Get => info.subresource.is_some(),
+            Verb::List | Verb::Watch => false,
+            _ => true,
         }
     }
 
@@ -168,8 +184,20 @@ pub(crate) struct ResourceInfo {
     pub(crate) too_deep: bool,
     /// Only the head of the answer is asked for.
     pub(crate) head: bool,
+    /// The method is one that proxies pass on.
+    pub(crate) is_proxy_method: bool,
     /// The history of the object is asked for rather than the object.
     pub(crate) history: Option<HistoryPart>,
+}
+
+/// Subresources that are connections rather than requests: another server answers, for as long as it likes.
+const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
+impl ResourceInfo {
+    /// True for logs, exec, attach, port-forward and proxies.
+    pub(crate) fn is_connection(&self) -> bool {
+        self.subresource.as_deref().is_some_and(|name| CONNECTIONS.contains(&name))
+    }
 }
 
 /// The verb of a request, as authorizers and admission name it.
@@ -229,6 +257,10 @@ pub(crate) fn parts(path: &str) -> Vec<&str> {
 /// Subresources of namespaces themselves; any other third segment is a resource inside the namespace.
 const OF_NAMESPACES: &[&str] = &["status", "finalize"];
 
+/// The methods that proxies pass on.
+const PROXY_METHODS: [Method; 7] =
+    [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];
+
 impl RequestTarget {
     /// Reads a decoded path. `watch` is true if the query asks for a watch.
     pub(super) fn read(method: &Method, path: &str, watch: bool) -> Self {
@@ -271,6 +303,7 @@ impl RequestTarget {
         info.subresource = rest.get(2).map(|part| (*part).to_owned());
         info.too_deep = nested || rest.len() > 3;
         info.head = method == Method::HEAD;
+        info.is_proxy_method = PROXY_METHODS.contains(method);
         info.verb = match (legacy_watch, method) {
             (true, &Method::GET) => Verb::Watch,
             // Nothing is written through a path that is there to be watched.

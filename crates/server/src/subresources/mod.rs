@@ -1,15 +1,13 @@
 //! Subresources with kinds of their own, and resources that are answered rather than stored.
 //!
-//! [`scale`] changes replicas, [`pods`] binds and evicts, [`tokens`] issues tokens, [`connect`] is as much of exec,
-//! logs and proxies as a server without kubelets has; reviews are answered here and decided in
-//! [`crate::auth::review`]. Each passes admission with the object that the client sent, then changes its target
+//! [`scale`] changes replicas, [`pods`] binds and evicts, [`tokens`] issues tokens; reviews are answered here and decided in
+//! [`crate::auth::review`]. Logs, exec and proxies are connections (`forward/connect`). Each passes admission with the object that the client sent, then changes its target
 //! through [`crate::pipeline::transaction`].
 //!
 //! Subresources that show the object itself, such as `status`, do not come here: they are views
 //! ([`crate::registry::view`]) of the ordinary verbs. Before this room are `verbs/create.rs`, `update.rs` and
 //! `patch.rs`.
 
-pub(crate) mod connect;
 pub(crate) mod pods;
 pub(crate) mod scale;
 pub(crate) mod tokens;

@@ -25,7 +25,7 @@ use crate::request::info::Verb;
 use crate::request::negotiate::{self, Encoding, ResponseForm, ResponseShape, ResponseSubject, Serving};
 use crate::respond;
 use crate::respond::{encode, protobuf, table};
-use crate::subresources::{self, connect};
+use crate::subresources;
 use crate::verbs::{create, delete, delete_collection, patch, unfit, update};
 
 /// Answers a write, or a request for a subresource.
@@ -45,7 +45,6 @@ pub(crate) async fn write(
     let subject = match target.info.verb {
         Verb::DeleteCollection => ResponseSubject::List,
         _ if is_answered_only(&target) => ResponseSubject::Plain,
-        _ if target.info.subresource.as_deref() == Some("log") => ResponseSubject::Log,
         _ => ResponseSubject::Object,
     };
     let serving = match Serving::of(&target.resource) {
@@ -137,7 +136,6 @@ async fn perform(
 /// One match for all verbs, so that the large futures exist once.
 async fn perform_verb(api: &Api, verb: Verb, writing: WriteRequest) -> Result<Answer, Status> {
     match verb {
-        _ if connect::is_connection(&writing) => connect::connect(api, writing).await,
         Verb::Get => subresources::read_subresource(api, writing).await,
         Verb::Create => create::create(api, writing).await,
         Verb::Update => update::update(api, writing).await,
@@ -214,7 +212,6 @@ async fn respond_with(
             let body = Box::pin(list.body(api, &blocking, resource, form, include)).await?;
             respond::with_type(code, form.content_type(), body)
         }
-        AnswerBody::Empty => respond::empty(code),
         AnswerBody::Status(status) => {
             let mut response = respond::status(&status, form);
             *response.status_mut() = code;
