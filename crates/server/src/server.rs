@@ -9,6 +9,8 @@
 //! Shutdown is the reverse: no new connections, watches end with a bookmark, requests finish within [`DRAIN`], then
 //! tasks are aborted and the engine is closed. Flags and signals are `listwatch serve`'s.
 
+mod nodes;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +29,7 @@ use crate::allocate::ranges::AddedRanges;
 use crate::allocate::reservation::Allocator;
 use crate::allocate::services::KUBERNETES_ADDRESS;
 use crate::api::streams::OpenStreams;
-use crate::api::{Api, BlockingPool, Bodies, NodeConnections, OpenApiDocuments};
+use crate::api::{Api, BlockingPool, Bodies, OpenApiDocuments};
 use crate::audit::{self, AuditLog};
 use crate::auth::x509::ClientCertificates;
 use crate::auth::{
@@ -49,9 +51,9 @@ use crate::lifecycle::first_objects;
 use crate::listen;
 use crate::listen::tls::{CertificateSource, Tls};
 use crate::observe::Metrics;
-use crate::options::{AuditOptions, NodeOptions, Options, Security};
+use crate::options::{AuditOptions, Options, Security};
+use crate::outbound::WebhookClient;
 use crate::outbound::tls::FrontProxyIdentity;
-use crate::outbound::{KubeletTls, WebhookClient};
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
 use crate::{Error, files};
@@ -65,9 +67,6 @@ const BACKLOG: u32 = 4096;
 
 /// The name of the administrator that a server makes.
 const ADMIN: &str = "kubernetes-admin";
-
-/// The user that this server is to kubelets, as in clusters made by kubeadm.
-const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
 /// Starts servers. It holds nothing: what runs belongs to the [`Handle`].
 #[doc(alias = "GenericAPIServer")]
@@ -106,6 +105,11 @@ impl Server {
     /// # Errors
     /// See [`Error`]; nothing is left running.
     pub async fn start(options: Options, engine: Arc<dyn Engine>) -> Result<Handle, Error> {
+        // Boxed: it holds the options several times, and callers would hold it all.
+        Box::pin(Self::assemble(options, engine)).await
+    }
+
+    async fn assemble(options: Options, engine: Arc<dyn Engine>) -> Result<Handle, Error> {
         options.admission.check()?;
         let tokens = tokens(&options)?;
         let listener = listen_on(options.bind)?;
@@ -122,7 +126,7 @@ impl Server {
         let admin = admin_token(&secrets).await?;
         let admin_token = admin.secret.clone();
         let admin_certificate = authority.client(ADMIN, MASTERS)?;
-        let nodes = node_connections(&options.nodes, &authority)?;
+        let nodes = nodes::connections(&options.nodes, &authority)?;
         let front_proxy = Authority::front_proxy(&secrets).await?;
         let forwarding = front_proxy.client(first_objects::FRONT_PROXY, "")?;
         let forwarding =
@@ -289,25 +293,6 @@ async fn token_keys(
             .map_err(|problem| Error::Content { path: path.clone(), problem })
     });
     Ok((signing, former.collect::<Result<_, _>>()?))
-}
-
-/// Makes the client of kubelets: with the certificate of the options, or one that the server's CA issues for it. A kubelet that
-/// asks this server about its requests is told that the group may do everything.
-///
-/// # Errors
-///
-/// A file that cannot be read or used.
-fn node_connections(options: &NodeOptions, authority: &Authority) -> Result<NodeConnections, Error> {
-    let (certificate, key) = match &options.client_certificate {
-        Some((certificate, key)) => (files::read(certificate)?, files::read(key)?),
-        None => {
-            let issued = authority.client(KUBELET_CLIENT, MASTERS)?;
-            (issued.certificate, issued.key)
-        }
-    };
-    let ca = options.certificate_authority.as_deref().map(files::read).transpose()?;
-    let tls = KubeletTls::new((&certificate, &key), ca.as_deref()).map_err(Error::Tls)?;
-    Ok(NodeConnections::new(options, tls))
 }
 
 /// Opens the audit log before anything is served, so that no request goes unrecorded.

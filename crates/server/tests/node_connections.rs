@@ -11,12 +11,18 @@
 mod common;
 #[path = "common/https.rs"]
 mod https;
+#[path = "common/kubectl.rs"]
+mod kubectl;
 #[path = "common/kubelet.rs"]
 mod kubelet;
 
+use std::sync::Arc;
+
 use common::{Answer, Client, PATIENCE, start_on};
+use kubectl::Kubectl;
 use kubelet::{FakeKubelet, masked};
-use listwatch_server::{Handle, NodeOptions, Options};
+use listwatch_server::{Handle, NodeOptions, Options, Server};
+use listwatch_storage::{Expect, MemoryEngine, Write};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -157,7 +163,7 @@ async fn the_errors_of_a_kubelet_are_told_as_by_kube_apiserver() {
             "InternalError",
             "Internal error occurred: previous terminated container \"a\" in pod \"p\" not found",
         ),
-        ("301", 500, "", "redirects forbidden"),
+        ("301", 500, "", "Get \"/elsewhere\": redirects forbidden"),
     ] {
         cluster.kubelet.fail_with(previous.parse().unwrap());
         let found = cluster.error("GET", &format!("{PODS}/p/log?container=a&previous=true"), "").await;
@@ -178,7 +184,7 @@ async fn what_can_be_found_out_without_a_kubelet_is_found_out_first() {
     let refused = "dial tcp 127.0.0.1:1: connect: connection refused";
     let log = "Get \"https://127.0.0.1:1/containerLogs/default/unreachable/a\": ";
     for (method, path, headers, expected) in [
-        ("GET", "lost/log?container=a", "", (404, "NotFound", "nodes \"missing\" not found")),
+        ("GET", "lost/log?container=a", "", (404, "NotFound", "pods \"missing\" not found")),
         ("GET", "unreachable/log?container=a", "", (500, "", &*format!("{log}{refused}"))),
         (
             "POST",
@@ -310,7 +316,7 @@ async fn a_websocket_command_is_translated_to_spdy() {
 #[tokio::test]
 async fn ports_are_forwarded_in_websocket_messages() {
     let mut cluster = Cluster::start().await;
-    let handshake = "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-protocol: SPDY/3.1+portforward.k8s.io\r\n";
+    let handshake = "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-protocol: SPDY/3.1+portforward.k8s.io\r\nx-echo: 1\r\n";
     let mut client = Client::new(&cluster.server).await;
     client.send("GET", &format!("{PODS}/p/portforward"), handshake, "").await;
     let (code, head) = client.head().await;
@@ -461,6 +467,41 @@ async fn services_without_endpoints_are_unavailable() {
     }
 }
 
+/// Validation lets no EndpointSlice lead to loopback, so this one is put into the store.
+#[tokio::test]
+async fn a_service_is_proxied_to_by_an_endpoint_that_is_a_pod() {
+    let mut cluster = Cluster::start().await;
+    let service = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"name": "web", "port": 80}]}});
+    cluster.made("/api/v1/namespaces/default/services", service).await;
+    let endpoint = |pod: &str| {
+        json!({"addresses": ["127.0.0.1"], "conditions": {"ready": true},
+            "targetRef": {"kind": "Pod", "namespace": "default", "name": pod}})
+    };
+    let slice = json!({"kind": "EndpointSlice", "apiVersion": "discovery.k8s.io/v1",
+        "metadata": {"name": "s-1", "namespace": "default", "labels": {"kubernetes.io/service-name": "s"}},
+        "addressType": "IPv4", "ports": [{"name": "web", "port": cluster.kubelet.pod_port()}],
+        "endpoints": [endpoint("nobody"), endpoint("p")]});
+    let api = cluster.server.api();
+    let key =
+        api.registry.find("discovery.k8s.io", "v1", "endpointslices").unwrap().key(Some("default"), "s-1");
+    let write = Write { key, value: Some(slice.to_string().into()), expect: Expect::Any, origin: None };
+    api.engine.write(write).await.unwrap();
+    let path = "/api/v1/namespaces/default/services/s:80/proxy/x";
+    for _ in 0..100 {
+        let found = cluster.error("GET", path, "").await;
+        assert_eq!(found.0, 503, "the Pod has no such address: {}", found.2);
+        let seen =
+            cluster.client.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/s-1").await;
+        if seen["kind"] == "EndpointSlice" {
+            break;
+        }
+    }
+    cluster.listens("p", "127.0.0.1").await;
+    let answer = cluster.answer("GET", path, "", "").await;
+    assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+    assert_eq!(answer.json()["line"], "GET /x");
+}
+
 #[tokio::test]
 async fn connections_are_bounded_and_can_be_off() {
     let few = NodeOptions { user_connections: 1, ..NodeOptions::default() };
@@ -509,4 +550,43 @@ async fn connections_are_counted_as_such() {
             && line.contains("subresource=\"log\"")
     });
     assert!(counted.is_some(), "{page}");
+}
+
+/// The whole way of a user: TLS to the server, both protocols of kubectl, TLS to the kubelet.
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_reads_logs_runs_commands_and_forwards_ports() {
+    if std::env::var_os("LISTWATCH_REAL").is_none() {
+        return;
+    }
+    let server = Server::start(Options::default(), Arc::new(MemoryEngine::default())).await.unwrap();
+    let kubelet = FakeKubelet::start(server.ca_pem().unwrap()).await;
+    let kubectl = Arc::new(Kubectl::new(&server.admin_kubeconfig()));
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "one"}, "status": {
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port()}}}});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "one", "containers": [
+        {"name": "a", "image": "i", "ports": [{"containerPort": 8080}]}, {"name": "b", "image": "i"}]}});
+    let of = Arc::clone(&kubectl);
+    let asked = tokio::task::spawn_blocking(move || {
+        of.run(&["create", "-f", "-"], &pod.to_string());
+        of.run(&["create", "-f", "-"], &node.to_string());
+        of.run(&["replace", "--raw", "/api/v1/nodes/one/status", "-f", "-"], &node.to_string());
+        of.run(
+            &["patch", "pod", "p", "--subresource=status", "-p", "{\"status\":{\"phase\":\"Running\"}}"],
+            "",
+        );
+        let log = of.run(&["logs", "p", "-c", "a", "--tail=3"], "");
+        let expected = "GET /containerLogs/default/p/a?tailLines=3 as kube-apiserver-kubelet-client\n";
+        assert_eq!((log.0, log.1.as_str()), (0, expected), "{}", log.2);
+        for websocket in ["true", "false"] {
+            let command = ["exec", "-i", "p", "-c", "a", "--", "cat"];
+            let (code, out, error) =
+                of.with("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websocket).run(&command, "hello");
+            assert_eq!((code, out.as_str()), (3, "hello"), "{websocket} {error}");
+            of.with("KUBECTL_PORT_FORWARD_WEBSOCKETS", websocket).forward("pod/p", b"over and back");
+        }
+        of.follow(&["logs", "-f", "p", "-c", "b"], "line 0\n");
+    });
+    asked.await.unwrap();
+    server.shutdown().await;
 }

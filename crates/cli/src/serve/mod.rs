@@ -30,6 +30,9 @@ use crate::store::{StoreArguments, duration};
 use crate::terminal::{Elapsing, note};
 use crate::{build, owner};
 
+/// The part of few file descriptors that connections to nodes have: one in so many.
+const NODE_SHARE: usize = 8;
+
 /// The file name of the admin kubeconfig in the data directory.
 const KUBECONFIG: &str = "admin.kubeconfig";
 
@@ -235,7 +238,10 @@ impl ServeArguments {
     ///
     /// Files of issuers that cannot be read or used.
     fn options(&self) -> anyhow::Result<Options> {
-        let http = HttpLimits::default();
+        let (mut http, mut nodes) = (HttpLimits::default(), self.nodes.options());
+        let allowed = descriptors::connections(http.connections + nodes.connections);
+        nodes.connections = nodes.connections.min(allowed / NODE_SHARE);
+        http.connections = http.connections.min(allowed - nodes.connections);
         let (security, keys) = self.security.protection(&self.store);
         Ok(Options {
             bind: self.listen.bind,
@@ -252,11 +258,11 @@ impl ServeArguments {
                 ..RequestLimits::default()
             },
             console: !self.listen.no_console,
-            nodes: self.nodes.options(),
+            nodes,
             lifecycle: self.lifecycle.options(),
             admission: self.admission.options(),
             build: BuildInfo { commit: build::COMMIT.into(), date: build::DATE.into() },
-            http: HttpLimits { connections: descriptors::connections(http.connections), ..http },
+            http,
             ..Options::default()
         })
     }

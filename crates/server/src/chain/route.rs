@@ -113,7 +113,7 @@ async fn resource(
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
     let Some(resource) = &request.resource else { return unknown_resource(service, info) };
-    if let Some(refusal) = check_path(resource, info) {
+    if let Some(refusal) = check_path(resource, info, &request.http.method) {
         return refusal;
     }
     let (resource, info, request) = (Arc::clone(resource), Arc::clone(info), Arc::clone(request));
@@ -146,9 +146,11 @@ fn unknown_resource(service: &Service, info: &ResourceInfo) -> Result<Response, 
 }
 
 /// Checks that path and method fit the resource. Returns the response if they do not.
-fn check_path(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
-    let refusal =
-        if resource.is_custom() { check_custom(resource, info) } else { check_builtin(resource, info) };
+fn check_path(resource: &Resource, info: &ResourceInfo, method: &Method) -> Option<Result<Response, Status>> {
+    let refusal = match resource.is_custom() {
+        true => check_custom(resource, info),
+        false => check_builtin(resource, info, method),
+    };
     if refusal.is_some() {
         return refusal;
     }
@@ -160,7 +162,11 @@ fn check_path(resource: &Resource, info: &ResourceInfo) -> Option<Result<Respons
 /// Built-in kinds have a fixed set of paths, each with its methods.
 ///
 /// The table of kinds says which verbs exist; nothing is registered per path.
-fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
+fn check_builtin(
+    resource: &Resource,
+    info: &ResourceInfo,
+    method: &Method,
+) -> Option<Result<Response, Status>> {
     let of_namespaces = &*resource.plural == "namespaces" && resource.group.is_empty();
     let wrong_scope = match (resource.namespaced, &info.namespace, &info.name) {
         (true, None, Some(_)) => true,
@@ -174,7 +180,8 @@ fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Resp
         return Some(Err(Status::no_such_path()));
     }
     if proxied {
-        return (!info.is_proxy_method).then(|| Err(Status::method_not_allowed()));
+        let passed_on = info.verb != Verb::Unknown || *method == Method::OPTIONS;
+        return (!passed_on).then(|| Err(Status::method_not_allowed()));
     }
     let offered = match &info.subresource {
         Some(name) => match resource.subresource(name) {

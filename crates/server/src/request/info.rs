@@ -184,8 +184,6 @@ pub(crate) struct ResourceInfo {
     pub(crate) too_deep: bool,
     /// Only the head of the answer is asked for.
     pub(crate) head: bool,
-    /// The method is one that proxies pass on.
-    pub(crate) is_proxy_method: bool,
     /// The history of the object is asked for rather than the object.
     pub(crate) history: Option<HistoryPart>,
 }
@@ -257,10 +255,6 @@ pub(crate) fn parts(path: &str) -> Vec<&str> {
 /// Subresources of namespaces themselves; any other third segment is a resource inside the namespace.
 const OF_NAMESPACES: &[&str] = &["status", "finalize"];
 
-/// The methods that proxies pass on.
-const PROXY_METHODS: [Method; 7] =
-    [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];
-
 impl RequestTarget {
     /// Reads a decoded path. `watch` is true if the query asks for a watch.
     pub(super) fn read(method: &Method, path: &str, watch: bool) -> Self {
@@ -303,7 +297,6 @@ impl RequestTarget {
         info.subresource = rest.get(2).map(|part| (*part).to_owned());
         info.too_deep = nested || rest.len() > 3;
         info.head = method == Method::HEAD;
-        info.is_proxy_method = PROXY_METHODS.contains(method);
         info.verb = match (legacy_watch, method) {
             (true, &Method::GET) => Verb::Watch,
             // Nothing is written through a path that is there to be watched.

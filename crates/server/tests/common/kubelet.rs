@@ -175,11 +175,14 @@ fn follow(seen: Arc<Seen>) -> Reply {
     Response::new(BodyExt::boxed(body))
 }
 
-/// Accepts an upgrade: a command for those who offer the newest protocol, an echo for the others.
+/// Accepts an upgrade: a command or a forwarded port for those who offer kubectl's protocols, an echo for the others.
 fn upgrade(seen: Arc<Seen>, mut request: Request<Incoming>) -> Reply {
     let protocol = request.headers().get("upgrade").unwrap().clone();
     let version = request.headers().get("x-stream-protocol-version").cloned();
-    let is_command = version.as_ref().is_some_and(|version| version == "v5.channel.k8s.io");
+    let is_websocket = protocol == "websocket";
+    let version_text =
+        version.as_ref().map(|version| version.to_str().unwrap().to_owned()).unwrap_or_default();
+    let is_raw = is_websocket || request.headers().contains_key("x-echo");
     let reply = Response::builder().status(101).header("connection", "Upgrade").header("upgrade", protocol);
     let reply = match version {
         Some(version) => reply.header("x-stream-protocol-version", version),
@@ -190,7 +193,13 @@ fn upgrade(seen: Arc<Seen>, mut request: Request<Incoming>) -> Reply {
         let upgraded = TokioIo::new(upgraded);
         tokio::select! {
             () = seen.hang_up.notified() => {}
-            () = async { if is_command { command(upgraded).await } else { echo(upgraded).await } } => {}
+            () = async {
+                match version_text.as_str() {
+                    "v5.channel.k8s.io" if !is_raw => command(upgraded).await,
+                    "portforward.k8s.io" if !is_raw => forwarded(upgraded).await,
+                    _ => echo(upgraded).await,
+                }
+            } => {}
         }
     });
     reply.body(Empty::new().boxed()).unwrap()
@@ -205,30 +214,53 @@ async fn echo(mut io: impl AsyncRead + AsyncWrite + Unpin) {
     }
 }
 
+/// The control frames of a SPDY server. Headers are one zlib stream over the connection.
+#[derive(Default)]
+struct SpdyAnswers {
+    begun: bool,
+}
+
+impl SpdyAnswers {
+    /// The answer to a new stream, without headers.
+    fn accept(&mut self, id: &[u8]) -> Vec<u8> {
+        let begin: &[u8] = if std::mem::replace(&mut self.begun, true) { &[] } else { &[0x78, 1] };
+        let stored: &[u8] = &[0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+        let payload = [id, begin, stored].concat();
+        [&[0x80, 3, 0, 2, 0, 0, 0, payload.len() as u8][..], &payload].concat()
+    }
+}
+
 /// `cat` in SPDY: four streams, input that comes back as output, and an exit code when the input ends.
 async fn command(mut io: impl AsyncRead + AsyncWrite + Unpin) {
-    let mut headers = Vec::new();
+    let (mut headers, mut answers) = (Vec::new(), SpdyAnswers::default());
     for id in [1u8, 3, 5, 7] {
         let (head, payload) = frame(&mut io).await;
         assert_eq!((&head[..4], &payload[..4]), (&[0x80, 3, 0, 1][..], &[0, 0, 0, id][..]));
         headers.extend_from_slice(&payload[10..]);
-        io.write_all(&[0x80, 3, 0, 2, 0, 0, 0, 4, 0, 0, 0, id]).await.unwrap();
+        io.write_all(&answers.accept(&payload[..4])).await.unwrap();
+        io.flush().await.unwrap();
     }
-    let mut names = Vec::new();
-    let _ = flate2::read::ZlibDecoder::new(&headers[..]).read_to_end(&mut names);
-    let names = String::from_utf8_lossy(&names).into_owned();
-    for name in ["streamtype", "error", "stdin", "stdout", "stderr"] {
-        assert!(names.contains(name), "{name}");
+    // Go compresses with a dictionary, which the decoder here does not have.
+    if headers[1] & 0x20 == 0 {
+        let mut names = Vec::new();
+        let _ = flate2::read::ZlibDecoder::new(&headers[..]).read_to_end(&mut names);
+        let names = String::from_utf8_lossy(&names).into_owned();
+        for name in ["streamtype", "error", "stdin", "stdout", "stderr"] {
+            assert!(names.contains(name), "{name}");
+        }
     }
     io.write_all(&[0x80, 3, 0, 6, 0, 0, 0, 4, 0, 0, 0, 2]).await.unwrap();
     io.flush().await.unwrap();
     loop {
         let (head, payload) = frame(&mut io).await;
         if head[0] & 0x80 != 0 {
-            assert_eq!((head[3], &payload[..]), (6, &[0, 0, 0, 2][..]), "the answer to the ping");
+            pong(&mut io, &head, &payload).await;
             continue;
         }
-        assert_eq!(head[3], 3, "only input comes");
+        if head[3] != 3 {
+            assert!(payload.is_empty(), "only input comes");
+            continue;
+        }
         data(&mut io, 5, &payload, head[4] == 1).await;
         if head[4] == 1 {
             break;
@@ -236,7 +268,37 @@ async fn command(mut io: impl AsyncRead + AsyncWrite + Unpin) {
     }
     data(&mut io, 7, b"", true).await;
     data(&mut io, 1, FakeKubelet::exit_status().as_bytes(), true).await;
-    let _ = io.read(&mut [0]).await;
+    let _ = io.read(&mut [0; 64]).await;
+}
+
+/// A forwarded port in SPDY: of each two streams the second comes back.
+async fn forwarded(mut io: impl AsyncRead + AsyncWrite + Unpin) {
+    let mut answers = SpdyAnswers::default();
+    loop {
+        let (head, payload) = frame(&mut io).await;
+        match (head[0] & 0x80 != 0, head[3]) {
+            (true, 1) => {
+                io.write_all(&answers.accept(&payload[..4])).await.unwrap();
+                io.flush().await.unwrap();
+            }
+            (true, _) => pong(&mut io, &head, &payload).await,
+            (false, id) if id % 4 == 3 => {
+                data(&mut io, id, &payload, head[4] == 1).await;
+                if head[4] == 1 {
+                    data(&mut io, id - 2, b"", true).await;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Answers a ping of the client. Its own come back with an even number.
+async fn pong(io: &mut (impl AsyncWrite + Unpin), head: &[u8; 8], payload: &[u8]) {
+    if head[3] == 6 && payload[3] % 2 == 1 {
+        io.write_all(&[&head[..], payload].concat()).await.unwrap();
+        io.flush().await.unwrap();
+    }
 }
 
 async fn frame(io: &mut (impl AsyncRead + Unpin)) -> ([u8; 8], Vec<u8>) {

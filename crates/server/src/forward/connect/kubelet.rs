@@ -24,10 +24,15 @@ impl Kubelet {
     /// Finds the kubelet of a node.
     ///
     /// # Errors
-    /// 404 if there is no such node, 500 if it has no address of a preferred type.
+    /// 404 if there is no such node, 500 if it has no address of a preferred type. kube-apiserver names the resource of the
+    /// request in that 404, so that a missing node of a Pod reads as a missing Pod.
     #[doc(alias = "GetConnectionInfo")]
-    pub(super) async fn find(request: NodeRequest<'_>, node: &str) -> Result<Self, Status> {
-        let node = request.object("nodes", node).await?;
+    pub(super) async fn find(request: NodeRequest<'_>, name: &str) -> Result<Self, Status> {
+        let missing = |status: Status| match status.code {
+            404 => Status::not_found("", &request.target.resource.plural, name),
+            _ => status,
+        };
+        let node = request.object("nodes", name).await.map_err(missing)?;
         Self::of(&node, &request.api.options.nodes)
     }
 

@@ -4,7 +4,7 @@
 //! runs nowhere has an empty log.
 
 use bytes::BytesMut;
-use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -52,7 +52,7 @@ pub(super) async fn answer(asked: NodeRequest<'_>) -> Result<Response, Status> {
     let sent = asked.api.webhooks.send(&place, request(Method::GET, target, headers)?).await;
     let (answer, kept) = sent.map_err(|error| Status::unknown_reason(format!("Get {url:?}: {error}")))?;
     if !(200..=206).contains(&answer.status().as_u16()) {
-        return Err(refused(answer, asked.name, &url).await);
+        return Err(refused(answer, asked.name).await);
     }
     let mut response = Response::new(RelayedBody::new(answer.into_body(), kept, held).into_body(true));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
@@ -61,10 +61,11 @@ pub(super) async fn answer(asked: NodeRequest<'_>) -> Result<Response, Status> {
 
 /// The error of a kubelet as a Status.
 #[doc(alias = "GenericHttpResponseChecker")]
-async fn refused(answer: http::Response<Incoming>, pod: &str, url: &str) -> Status {
+async fn refused(answer: http::Response<Incoming>, pod: &str) -> Status {
     let (head, body) = answer.into_parts();
-    if head.status.is_redirection() {
-        return Status::unknown_reason(format!("Get {url:?}: redirects forbidden"));
+    let elsewhere = head.headers.get(LOCATION).and_then(|location| location.to_str().ok());
+    if let Some(location) = elsewhere.filter(|_| head.status.is_redirection()) {
+        return Status::unknown_reason(format!("Get {location:?}: redirects forbidden"));
     }
     let body = beginning(body).await;
     let text = String::from_utf8_lossy(&body);
@@ -82,7 +83,7 @@ async fn refused(answer: http::Response<Incoming>, pod: &str, url: &str) -> Stat
         429 => StatusReason::TooManyRequests,
         503 => StatusReason::ServiceUnavailable,
         504 => StatusReason::Timeout,
-        500.. => StatusReason::InternalError,
+        501.. => StatusReason::InternalError,
         _ => StatusReason::Unknown,
     };
     let message = format!("{} ( pods/log {pod})", describe_answer(head.status, &head.headers, &body));

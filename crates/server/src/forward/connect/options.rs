@@ -3,6 +3,8 @@
 //! Read from the query in kube-apiserver's way, shown to admission as an object, and written again as the query of the
 //! kubelet, which has names of its own.
 
+use std::num::IntErrorKind;
+
 use jiff::Timestamp;
 use listwatch_kinds::field::{Errors, Path};
 use listwatch_kinds::tree::Tree;
@@ -96,22 +98,30 @@ impl<'a> LogOptions<'a> {
     }
 }
 
-/// A number; an empty text is as good as none.
+/// A number.
 fn number(query: &Query<'_>, key: &str) -> Result<Option<i64>, Status> {
-    let Some(text) = query.first(key).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let wrong = |_| Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", quote(text)));
+    let Some(text) = query.first(key) else { return Ok(None) };
+    let wrong = |error: std::num::ParseIntError| {
+        let why = match error.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        };
+        Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", quote(text)))
+    };
     text.parse().map(Some).map_err(wrong)
 }
 
-/// A time of RFC 3339.
+/// A time of RFC 3339. Nothing is the beginning of Go's time.
 fn time(query: &Query<'_>, key: &str) -> Result<Option<Timestamp>, Status> {
-    let Some(text) = query.first(key).filter(|text| !matches!(*text, "" | "null")) else { return Ok(None) };
+    const ZERO: &str = "0001-01-01T00:00:00Z";
+    let Some(text) = query.first(key) else { return Ok(None) };
     let wrong = |_| {
         let text = quote(text);
         Status::bad_request(format!(
             "parsing time {text} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text} as \"2006\""
         ))
     };
+    let text = if matches!(text, "" | "null") { ZERO } else { text };
     text.parse().map(Some).map_err(wrong)
 }
 
@@ -165,9 +175,12 @@ pub(super) fn command_query(subresource: &str, sent: &Query<'_>) -> Result<Strin
 /// The ports to forward.
 fn ports(query: &Query<'_>) -> Result<Vec<i64>, Status> {
     let read = |text: &str| {
-        let wrong =
-            |_| Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", quote(text)));
-        text.parse::<i32>().map(i64::from).map_err(wrong)
+        let wrong = |_| {
+            let text = quote(text);
+            let why = format!("cannot convert to []int32: strconv.ParseUint: parsing {text}: invalid syntax");
+            Status::bad_request(why)
+        };
+        text.parse::<u32>().map(i64::from).map_err(wrong)
     };
     query.all("ports").map(read).collect()
 }
@@ -188,7 +201,9 @@ mod tests {
                 "follow=true&previous=0&timestamps=&sinceTime=2020-01-01T01:00:00%2B01:00",
                 Ok("follow=true&sinceTime=2020-01-01T00%3A00%3A00Z&timestamps=true"),
             ),
+            ("sinceTime=", Ok("sinceTime=0001-01-01T00%3A00%3A00Z")),
             ("tailLines=x", Err(400)),
+            ("tailLines=", Err(400)),
             ("sinceTime=yesterday", Err(400)),
             ("tailLines=-1", Err(422)),
             ("limitBytes=0", Err(422)),

@@ -5,6 +5,7 @@
 //! Unlike kube-apiserver this server does not rewrite the links of HTML pages.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, HeaderValue, LOCATION};
 use http::{Method, Request as HttpRequest, StatusCode};
@@ -35,6 +36,9 @@ const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 /// Answers up to this length leave the connection of the client as it was. Longer ones, and those of unknown length, are
 /// written as they come and end with their client, however long it takes.
 const SHORT_BYTES: u64 = 64 << 10;
+
+/// Time for an answer to a request with a body, whose client is not listened to meanwhile and may have gone.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Answers a request to a proxy.
 ///
@@ -195,7 +199,8 @@ async fn exchange(
         }
         pumped = &mut pumping => {
             pumped?;
-            sending.await.map_err(unreachable)
+            let answer = tokio::time::timeout(ANSWER_TIMEOUT, sending).await;
+            answer.map_err(|_| Status::timeout("the server behind the proxy did not answer", 0))?.map_err(unreachable)
         }
     }
 }

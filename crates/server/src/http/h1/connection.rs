@@ -185,7 +185,8 @@ where
     let (keep_alive, version, framing) = (head.keep_alive, head.version, head.framing);
     let only_head = head.method == Method::HEAD;
     // A connection that is to become a tunnel changes nothing here.
-    let reads = only_head || head.method == Method::GET || head.headers.contains_key(UPGRADE);
+    let tunnels = head.method == Method::POST && head.headers.contains_key(UPGRADE);
+    let reads = only_head || head.method == Method::GET || tunnels;
     let request = Request::new(head.method, &head.target, head.headers, version == Version::HTTP_11);
     let (mut response, whole) = if reads && framing == Framing::Length(0) {
         match answer_unless_gone(io, buf, request, service).await {

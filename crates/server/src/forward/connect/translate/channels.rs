@@ -104,9 +104,10 @@ impl TunnelBody for ChannelTunnel {
         Box::pin(async move {
             let Self { api, place, request, wanted, held } = *self;
             write_message(client, wanted.greeting(), &[]).await?;
-            let outcome = match upgraded(&api, &place, request).await {
-                Ok((far, is_status)) => Streams::new(wanted, is_status).pass(client, begun, far).await?,
-                Err(why) => Some(Status::internal(why).to_json()),
+            let outcome = match timeout(STALL, upgraded(&api, &place, request)).await {
+                Ok(Ok((far, is_status))) => Streams::new(wanted, is_status).pass(client, begun, far).await?,
+                Ok(Err(why)) => Some(Status::internal(why).to_json()),
+                Err(_) => Some(Status::internal("the kubelet did not answer in time").to_json()),
             };
             drop(held);
             // A client that has gone needs no status.
