@@ -477,14 +477,15 @@ async fn a_service_is_proxied_to_by_an_endpoint_that_is_a_pod() {
         json!({"addresses": ["127.0.0.1"], "conditions": {"ready": true},
             "targetRef": {"kind": "Pod", "namespace": "default", "name": pod}})
     };
-    let slice = json!({"kind": "EndpointSlice", "apiVersion": "discovery.k8s.io/v1",
-        "metadata": {"name": "s-1", "namespace": "default", "labels": {"kubernetes.io/service-name": "s"}},
-        "addressType": "IPv4", "ports": [{"name": "web", "port": cluster.kubelet.pod_port()}],
-        "endpoints": [endpoint("nobody"), endpoint("p")]});
+    let (port, endpoints) = (cluster.kubelet.pod_port(), json!([endpoint("nobody"), endpoint("p")]));
+    let metadata = r#"{"name":"s-1","labels":{"kubernetes.io/service-name":"s"},"namespace":"default"}"#;
+    let slice = format!(
+        r#"{{"kind":"EndpointSlice","apiVersion":"discovery.k8s.io/v1","metadata":{metadata},"addressType":"IPv4","endpoints":{endpoints},"ports":[{{"name":"web","port":{port}}}]}}"#
+    );
     let api = cluster.server.api();
     let key =
         api.registry.find("discovery.k8s.io", "v1", "endpointslices").unwrap().key(Some("default"), "s-1");
-    let write = Write { key, value: Some(slice.to_string().into()), expect: Expect::Any, origin: None };
+    let write = Write { key, value: Some(slice.into()), expect: Expect::Any, origin: None };
     api.engine.write(write).await.unwrap();
     let path = "/api/v1/namespaces/default/services/s:80/proxy/x";
     for _ in 0..100 {
