@@ -17,8 +17,9 @@
 //! 6. [`registry`]: which resources exist, and the strategy of each.
 //! 7. [`auth`]: authentication and authorization.
 //! 8. `fairness/`: API priority and fairness.
-//! 9. `lifecycle/`: controllers: bootstrap objects, namespace deletion, garbage collection, CustomResourceDefinitions.
-//! 10. [`observe`]: metrics and debug pages.
+//! 9. `forward/`: requests forwarded to extension API servers, kubelets, Pods and Services.
+//! 10. `lifecycle/`: controllers: bootstrap objects, namespace deletion, garbage collection, CustomResourceDefinitions.
+//! 11. [`observe`]: metrics and debug pages.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -48,6 +49,7 @@ mod endpoints;
 mod error;
 mod fairness;
 mod files;
+mod forward;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod http;
@@ -71,7 +73,7 @@ pub use error::Error;
 pub use files::parse_yaml;
 pub use options::{
     AuditOptions, AuditRotation, BuildInfo, CacheLimits, HttpLimits, IdentityOptions, KeepKeys,
-    LifecycleOptions, NamespaceObjects, Options, RequestLimits, Security, ServingOptions, StreamLimits,
-    WatchLimits,
+    LifecycleOptions, NamespaceObjects, NodeOptions, Options, RequestLimits, Security, ServingOptions,
+    StreamLimits, WatchLimits,
 };
 pub use server::{Handle, Server};

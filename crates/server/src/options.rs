@@ -5,11 +5,12 @@
 //! these fields; nothing here reads files or the environment. Values are checked where they are used, at the start
 //! ([`crate::Server::start`]).
 //!
-//! Bounds are in [`limits`], the controllers inside the server in [`lifecycle`]. To add a bound: a field with its unit and
+//! Bounds are in [`limits`], the controllers inside the server in [`lifecycle`], connections to nodes in [`nodes`]. To add a bound: a field with its unit and
 //! reason there, its default in the `Default` implementation beside it, a flag in `crates/cli` if users should set it.
 
 mod lifecycle;
 mod limits;
+mod nodes;
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 pub use lifecycle::{LifecycleOptions, NamespaceObjects};
 pub use limits::{CacheLimits, HttpLimits, RequestLimits, StreamLimits, WatchLimits};
+pub use nodes::NodeOptions;
 
 use crate::admission::AdmissionOptions;
 use crate::auth::{AuthorizationMode, OidcIssuer, TokenWebhookOptions};
@@ -74,6 +76,8 @@ pub struct Options {
     pub watch: WatchLimits,
     /// Bounds of streams of many watches.
     pub stream: StreamLimits,
+    /// Connections to kubelets, Pods and Services.
+    pub nodes: NodeOptions,
     /// The controllers that run inside the server.
     pub lifecycle: LifecycleOptions,
     /// Admission plugins that are switched on and off.
@@ -221,6 +225,7 @@ impl Default for Options {
             cache: CacheLimits::default(),
             watch: WatchLimits::default(),
             stream: StreamLimits::default(),
+            nodes: NodeOptions::default(),
             lifecycle: LifecycleOptions::default(),
             admission: AdmissionOptions::default(),
             build: BuildInfo::default(),

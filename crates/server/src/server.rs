@@ -9,6 +9,8 @@
 //! Shutdown is the reverse: no new connections, watches end with a bookmark, requests finish within [`DRAIN`], then
 //! tasks are aborted and the engine is closed. Flags and signals are `listwatch serve`'s.
 
+mod nodes;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,6 +105,11 @@ impl Server {
     /// # Errors
     /// See [`Error`]; nothing is left running.
     pub async fn start(options: Options, engine: Arc<dyn Engine>) -> Result<Handle, Error> {
+        // Boxed: it holds the options several times, and callers would hold it all.
+        Box::pin(Self::assemble(options, engine)).await
+    }
+
+    async fn assemble(options: Options, engine: Arc<dyn Engine>) -> Result<Handle, Error> {
         options.admission.check()?;
         let tokens = tokens(&options)?;
         let listener = listen_on(options.bind)?;
@@ -119,6 +126,7 @@ impl Server {
         let admin = admin_token(&secrets).await?;
         let admin_token = admin.secret.clone();
         let admin_certificate = authority.client(ADMIN, MASTERS)?;
+        let nodes = nodes::connections(&options.nodes, &authority)?;
         let front_proxy = Authority::front_proxy(&secrets).await?;
         let forwarding = front_proxy.client(first_objects::FRONT_PROXY, "")?;
         let forwarding =
@@ -179,6 +187,7 @@ impl Server {
             blocking: blocking_pool(&options),
             streams: OpenStreams::default(),
             front_proxy: Some(forwarding),
+            nodes,
             fairness,
             options,
             metrics: ServerMetrics::default(),

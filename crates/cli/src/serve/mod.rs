@@ -1,12 +1,14 @@
 //! `listwatch serve`: starts a server from flags, and shuts it down on a signal.
 //!
-//! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created, and
-//! [`DirectoryCleanup`] removes what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds connections, [`logging`]
-//! sets up logs; `--config` is expanded before flags are parsed (`config_file.rs`).
+//! A start that fails must leave nothing behind, so everything that can be checked is checked before anything is created,
+//! and [`DirectoryCleanup`] removes what was created nevertheless. [`bind`] reads addresses, [`descriptors`] bounds
+//! connections, [`nodes`] has the flags of connections to kubelets, [`logging`] sets up logs; `--config` is expanded
+//! before flags are parsed (`config_file.rs`).
 
 mod bind;
 mod descriptors;
 mod logging;
+mod nodes;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -28,6 +30,9 @@ use crate::secure::Secure;
 use crate::store::{StoreArguments, duration};
 use crate::terminal::{Elapsing, note};
 use crate::{build, owner};
+
+/// The part of few file descriptors that connections to nodes have: one in so many.
+const NODE_SHARE: usize = 8;
 
 /// The file name of the admin kubeconfig in the data directory.
 const KUBECONFIG: &str = "admin.kubeconfig";
@@ -51,6 +56,9 @@ pub(crate) struct ServeArguments {
 
     #[command(flatten)]
     lifecycle: Lifecycle,
+
+    #[command(flatten)]
+    nodes: nodes::NodeArguments,
 
     #[command(flatten)]
     logging: logging::Logging,
@@ -218,6 +226,7 @@ impl ServeArguments {
     fn check(&self) -> anyhow::Result<()> {
         self.admission.options().check()?;
         self.security.check(self.listen.bind)?;
+        self.nodes.check()?;
         // Only a check: the server binds the address itself. If another process takes it in between, the error is still
         // clear.
         std::net::TcpListener::bind(self.listen.bind).with_context(|| self.cannot_listen())?;
@@ -235,7 +244,10 @@ impl ServeArguments {
     ///
     /// Files of issuers that cannot be read or used.
     fn options(&self) -> anyhow::Result<Options> {
-        let http = HttpLimits::default();
+        let (mut http, mut nodes) = (HttpLimits::default(), self.nodes.options());
+        let allowed = descriptors::connections(http.connections + nodes.connections);
+        nodes.connections = nodes.connections.min(allowed / NODE_SHARE);
+        http.connections = http.connections.min(allowed - nodes.connections);
         let (security, keys) = self.security.protection(&self.store);
         Ok(Options {
             bind: self.listen.bind,
@@ -252,11 +264,12 @@ impl ServeArguments {
                 ..RequestLimits::default()
             },
             console: !self.listen.no_console,
+            nodes,
             lifecycle: self.lifecycle.options(),
             admission: self.admission.options(),
             flags: self.flags.clone(),
             build: BuildInfo { commit: build::COMMIT.into(), date: build::DATE.into() },
-            http: HttpLimits { connections: descriptors::connections(http.connections), ..http },
+            http,
             ..Options::default()
         })
     }

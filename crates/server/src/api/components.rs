@@ -9,7 +9,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http::header::{HOST, USER_AGENT};
-use http_body_util::Full;
 use listwatch_storage::Health;
 
 use super::Api;
@@ -86,12 +85,13 @@ impl Api {
             server_name: "127.0.0.1".to_owned(),
             address: "127.0.0.1".to_owned(),
             port,
-            tls: trust.config()?,
+            tls: Some(trust.config()?),
             trust: "component".to_owned(),
+            connect_timeout: TIMEOUT,
         };
         let request =
             Request::get(PATH).header(HOST, address.authority()).header(USER_AGENT, "kube-probe/1.37");
-        let request = request.body(Full::default()).map_err(|error| error.to_string())?;
+        let request = request.body(Bytes::new().into()).map_err(|error| error.to_string())?;
         let (head, body) = self.webhooks.fetch(&address, request).await?.into_parts();
         Ok((head.status, body))
     }

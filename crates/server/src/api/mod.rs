@@ -12,6 +12,7 @@ mod components;
 pub(crate) mod convert;
 mod documents;
 mod essential;
+mod nodes;
 mod plugin;
 mod record;
 mod reinvocation;
@@ -45,6 +46,7 @@ pub(crate) use chain::Chain;
 pub(crate) use components::{COMPONENTS, ComponentHealth};
 pub(crate) use documents::{OpenApiDocument, OpenApiDocuments};
 pub use essential::is_essential;
+pub(crate) use nodes::{NodeConnections, OpenConnection};
 pub(crate) use plugin::Plugin;
 pub(crate) use record::AdmissionRecord;
 pub(crate) use shares::UserShares;
@@ -72,6 +74,8 @@ pub struct Api {
     pub(crate) impersonator: Impersonator,
     /// Connections to webhooks and extension API servers.
     pub(crate) webhooks: WebhookClient,
+    /// Connections to kubelets, Pods and Services.
+    pub(crate) nodes: NodeConnections,
     /// The client certificate that extension API servers are shown.
     pub(crate) front_proxy: Option<FrontProxyIdentity>,
     /// The configuration of the server.

@@ -2,7 +2,7 @@
 //! has them.
 //!
 //! Dashboards and alerts for kube-apiserver select by these values, so the wording is part of the interface: `LIST`
-//! and `WATCH` instead of `GET`, `APPLY` for server-side apply. Cardinality is bounded here for paths and in
+//! and `WATCH` instead of `GET`, `APPLY` for server-side apply, `CONNECT` for logs, exec and proxies. Cardinality is bounded here for paths and in
 //! [`super::service`] for resources: names that are not served are replaced, or any client could create series. The
 //! counters are in [`crate::observe`].
 
@@ -62,6 +62,7 @@ pub(crate) fn labels(request: &RequestInfo) -> Labels<'_> {
 /// Methods, except that reading a collection, watching and applying have names of their own.
 fn verb(request: &RequestInfo) -> &'static str {
     match &request.target {
+        RequestTarget::Resource(info) if info.is_connection() => "CONNECT",
         RequestTarget::Resource(info) => match info.verb {
             Verb::Get => "GET",
             Verb::List => "LIST",
@@ -137,6 +138,11 @@ mod tests {
                 Method::GET,
                 "/api/v1/namespaces/a/p%22ods",
                 r#"verb="LIST",dry_run="",group="",version="v1",resource="p\"ods",subresource="",scope="namespace",component="apiserver""#,
+            ),
+            (
+                Method::GET,
+                "/api/v1/namespaces/a/pods/p/log",
+                r#"verb="CONNECT",dry_run="",group="",version="v1",resource="pods",subresource="log",scope="resource",component="apiserver""#,
             ),
             (
                 Method::GET,

@@ -13,10 +13,10 @@ use http::Method;
 use listwatch_wire::Status;
 
 use crate::auth::User;
-use crate::chain::proxy;
 use crate::chain::service::Service;
 use crate::endpoints::{debug, discovery, features, health, metrics, openapi, openid, version, zpages};
 use crate::fairness::Flow;
+use crate::forward::{connect, extension};
 use crate::http::body::Response;
 use crate::http::request::{BodySource, Request};
 use crate::registry::Resource;
@@ -37,28 +37,13 @@ pub(crate) async fn route(
     (user, flow): (Arc<User>, Flow),
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
-    if let Some(remote) = proxy::remote(&service.api, &request.http.path) {
-        return Box::pin(proxy::forward(&service.api, &remote, request, (user, flow), body)).await;
+    if let Some(remote) = extension::remote(&service.api, &request.http.path) {
+        return Box::pin(extension::forward(&service.api, &remote, request, (user, flow), body)).await;
     }
     match &request.target {
         RequestTarget::NonResource => other(service, &request.http).await,
         RequestTarget::Resource(info) => resource(service, request, info, (user, flow), body).await,
         RequestTarget::Stream(wanted) => streams(service, request, wanted, (user, flow), body).await,
-    }
-}
-
-/// Returns true for a request that takes its seats only once its body has been read: a slow upload would otherwise
-/// hold seats of API priority and fairness while nothing is done.
-pub(crate) fn waits_for_body(request: &RequestInfo) -> bool {
-    let info = match &request.target {
-        RequestTarget::Resource(info) => info,
-        RequestTarget::Stream(_) => return request.http.method == Method::POST,
-        RequestTarget::NonResource => return false,
-    };
-    match info.verb {
-        Verb::Get => info.subresource.is_some(),
-        Verb::List | Verb::Watch => false,
-        _ => true,
     }
 }
 
@@ -135,7 +120,7 @@ async fn resource(
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
     let Some(resource) = &request.resource else { return unknown_resource(service, info) };
-    if let Some(refusal) = check_path(resource, info) {
+    if let Some(refusal) = check_path(resource, info, &request.http.method) {
         return refusal;
     }
     let (resource, info, request) = (Arc::clone(resource), Arc::clone(info), Arc::clone(request));
@@ -145,6 +130,9 @@ async fn resource(
     }
     if component_status::serves(&target.resource) {
         return component_status::answer(&service.api, &target).await;
+    }
+    if target.info.is_connection() && !target.resource.is_custom() {
+        return Box::pin(connect::connect(&service.api, &target, body)).await;
     }
     match target.info.verb {
         Verb::Get if target.info.subresource.is_none() => get::read(&service.api, &target).await,
@@ -165,9 +153,11 @@ fn unknown_resource(service: &Service, info: &ResourceInfo) -> Result<Response, 
 }
 
 /// Checks that path and method fit the resource. Returns the response if they do not.
-fn check_path(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
-    let refusal =
-        if resource.is_custom() { check_custom(resource, info) } else { check_builtin(resource, info) };
+fn check_path(resource: &Resource, info: &ResourceInfo, method: &Method) -> Option<Result<Response, Status>> {
+    let refusal = match resource.is_custom() {
+        true => check_custom(resource, info),
+        false => check_builtin(resource, info, method),
+    };
     if refusal.is_some() {
         return refusal;
     }
@@ -179,7 +169,11 @@ fn check_path(resource: &Resource, info: &ResourceInfo) -> Option<Result<Respons
 /// Built-in kinds have a fixed set of paths, each with its methods.
 ///
 /// The table of kinds says which verbs exist; nothing is registered per path.
-fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Response, Status>> {
+fn check_builtin(
+    resource: &Resource,
+    info: &ResourceInfo,
+    method: &Method,
+) -> Option<Result<Response, Status>> {
     let of_namespaces = &*resource.plural == "namespaces" && resource.group.is_empty();
     let wrong_scope = match (resource.namespaced, &info.namespace, &info.name) {
         (true, None, Some(_)) => true,
@@ -187,10 +181,14 @@ fn check_builtin(resource: &Resource, info: &ResourceInfo) -> Option<Result<Resp
         (false, Some(namespace), name) => !of_namespaces || name.as_ref() != Some(namespace),
         _ => false,
     };
-    // The path after `proxy` is not interpreted.
-    let proxied = info.subresource.as_deref() == Some("proxy");
+    // The path after `proxy` is not interpreted, and any of the usual methods is forwarded.
+    let proxied = info.subresource.as_deref() == Some("proxy") && resource.subresource("proxy").is_some();
     if wrong_scope || (info.too_deep && !proxied) {
         return Some(Err(Status::no_such_path()));
+    }
+    if proxied {
+        let passed_on = info.verb != Verb::Unknown || *method == Method::OPTIONS;
+        return (!passed_on).then(|| Err(Status::method_not_allowed()));
     }
     let offered = match &info.subresource {
         Some(name) => match resource.subresource(name) {

@@ -29,11 +29,12 @@ use crate::auth::{Impersonation, User};
 use crate::chain::labels::labels;
 use crate::chain::panic_recovery::{self, catch_panic};
 use crate::chain::report::{RequestOutcome, report};
+use crate::chain::route;
 use crate::chain::unread::UnreadAnswers;
-use crate::chain::{proxy, route};
 use crate::endpoints::{console, health};
 use crate::fairness::Flow;
 use crate::fairness::gate::{self, FlowHeaders};
+use crate::forward::extension;
 use crate::http::body::{Body, Response};
 use crate::http::handler::Handler;
 use crate::http::metered::ProcessorMeter;
@@ -88,11 +89,12 @@ impl Service {
     }
 
     /// Answers a request.
-    async fn serve(&self, request: Request, peer: &Peer, body: &mut dyn BodySource) -> Response {
+    async fn serve(&self, mut request: Request, peer: &Peer, body: &mut dyn BodySource) -> Response {
         // Go's HTTP library answers such a request before kube-apiserver sees it.
         if request.malformed {
             return respond::text(StatusCode::BAD_REQUEST, "400 Bad Request");
         }
+        request.peer = Some(peer.address.ip());
         let audit_id = audit_id(&request);
         if self.api.options.console
             && let Some(response) = console::answer(&request)
@@ -212,10 +214,11 @@ impl Service {
         user.ok_or_else(Status::unauthorized)
     }
 
-    /// True for watches, and for connections to extension API servers.
+    /// True for watches, connections to nodes, and upgrades at extension API servers.
     fn is_long_running(&self, request: &RequestInfo) -> bool {
         request.is_long_running()
-            || (proxy::is_long_running(request) && proxy::remote(&self.api, &request.http.path).is_some())
+            || (extension::is_long_running(request)
+                && extension::remote(&self.api, &request.http.path).is_some())
     }
 
     /// Calls the handler once the request has its seats. One with a body takes them after the body was read.
@@ -231,7 +234,7 @@ impl Service {
         let _counted =
             (!self.is_long_running(request)).then(|| self.api.metrics.requests.in_flight.enter(mutating).0);
         // Health checks are answered under any load.
-        let exempt = health::serves(&request.http.path) || route::waits_for_body(request);
+        let exempt = health::serves(&request.http.path) || request.waits_for_body();
         if !health::serves(&request.http.path) {
             self.unread.wait(&user.name).await;
         }

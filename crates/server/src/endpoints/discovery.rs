@@ -3,7 +3,7 @@
 //! The form that all clients understand; newer ones get everything in one document from [`super::discovery_v2`].
 //! Documents are made from the registry on each request: they are small, and a CustomResourceDefinition shows as soon
 //! as it is served. Groups of extension API servers appear in the list of groups; their resources are served by
-//! themselves, through `chain/proxy.rs`. The order of groups and versions decides what kubectl prefers.
+//! themselves, through `forward/extension.rs`. The order of groups and versions decides what kubectl prefers.
 
 use std::sync::Arc;
 

@@ -60,6 +60,7 @@ async fn page(api: &Api) -> String {
     cache(api, &mut text);
     storage(api, &mut text).await;
     damage(api, &mut text);
+    nodes(api, &mut text);
     write_metrics(&api.fairness, &mut text);
     audit(api, &mut text);
     version::write_metric(api, &mut text);
@@ -131,6 +132,13 @@ fn damage(api: &Api, out: &mut String) {
     let name = "listwatch_storage_damaged_objects";
     family(out, name, "gauge", "Stored objects that cannot be read.");
     let _ = writeln!(out, "{name} {}", api.cache.damage.count());
+}
+
+/// Logs, tunnels and proxied requests that are open. They take no seats, so that no other metric counts them.
+fn nodes(api: &Api, out: &mut String) {
+    let name = "listwatch_node_connections";
+    family(out, name, "gauge", "Open connections to kubelets, Pods and Services for clients.");
+    let _ = writeln!(out, "{name} {}", api.nodes.count());
 }
 
 /// One line per collection, custom ones included: the cardinality is that of served resources.

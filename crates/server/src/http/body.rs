@@ -20,6 +20,7 @@ use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 
+use crate::http::tunnel::TunnelBody;
 use crate::observe::RequestSeries;
 
 /// The longest time in which none of a response can be written before it is given up. Until then the client holds a
@@ -64,6 +65,11 @@ pub(crate) trait WatchBody: Send {
     /// Counts the request, which was answered with `code`, when the stream ends.
     fn count_as(&mut self, request: Arc<RequestSeries>, code: StatusCode);
 
+    /// True if the stream has ended before its time. The response is then broken off rather than ended.
+    fn is_broken(&self) -> bool {
+        false
+    }
+
     /// The longest message that the client may send over a WebSocket. Zero if it has nothing to say: then what it sends is passed
     /// over.
     fn message_bytes(&self) -> usize {
@@ -91,7 +97,7 @@ where
     async move { timeout_at(until, write).await? }
 }
 
-/// A byte stream in both directions: the far end of a connection that was upgraded at an extension API server.
+/// A byte stream in both directions: a connection of a client, or the far end of one that was upgraded at another server.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
@@ -110,8 +116,8 @@ pub(crate) enum Body {
     Watch(Box<dyn WatchBody>),
     /// A watch over a WebSocket, one message per event.
     WebSocket(Box<dyn WatchBody>),
-    /// Bytes in both directions, after an upgrade that an extension API server has accepted. HTTP/1.1 only.
-    Tunnel(Box<dyn Duplex>),
+    /// Bytes in both directions, after an upgrade that another server has accepted. HTTP/1.1 only.
+    Tunnel(Box<dyn TunnelBody>),
 }
 
 impl Body {

@@ -5,6 +5,7 @@
 //!
 //! It is independent of Kubernetes: [`crate::request::info`] derives verb, resource and name from it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -34,6 +35,12 @@ pub(crate) trait BodySource: Send {
     /// # Errors
     /// [`BodyProblem::TooLarge`] as soon as more than `limit` bytes are declared or have arrived.
     fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Bytes, BodyProblem>>;
+
+    /// Reads what has come of the body, for those who pass it on; `None` at its end.
+    ///
+    /// # Errors
+    /// The body is malformed or breaks off.
+    fn piece(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, BodyProblem>>;
 }
 
 /// The head of a request: method, decoded path and query, headers. The body is a [`BodySource`] beside it.
@@ -51,6 +58,8 @@ pub(crate) struct Request {
     pub(crate) headers: HeaderMap,
     /// True if the connection can become a WebSocket: HTTP/1.1 only.
     pub(crate) upgradable: bool,
+    /// The address of the client, once the handler chain has it.
+    pub(crate) peer: Option<IpAddr>,
 }
 
 impl Request {
@@ -68,6 +77,7 @@ impl Request {
             query: Arc::new(Query::parse(query).into_owned()),
             headers,
             upgradable,
+            peer: None,
         }
     }
 

@@ -5,8 +5,8 @@
 //! buffered beyond its control payload of 125 bytes.
 //!
 //! Only HTTP/1.1 connections are upgraded. The bearer token in a subprotocol is read by `auth/bearer.rs`; here it
-//! only must not be echoed. Exec, attach and port-forward do not come here: those upgrades pass through to extension
-//! API servers as [`crate::http::body::Body::Tunnel`].
+//! only must not be echoed. Exec, attach and port-forward are tunnels ([`crate::http::tunnel`]), which take from here the
+//! handshake and the frames.
 
 use std::io;
 
@@ -25,6 +25,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::http::body::{Body, Response, WatchBody, with_write_grace};
 use crate::http::h1::head::lists;
 use crate::http::request::Request;
+use crate::http::tunnel::TunnelBody;
 
 /// The constant of RFC 6455, section 1.3.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -33,16 +34,20 @@ const CONTROL_BYTES: u64 = 125;
 /// Bytes of the length that precedes each binary event of a watch in HTTP; a WebSocket message has a length of its
 /// own.
 const LENGTH_BYTES: usize = 4;
+/// The room for a read. A watch keeps it for as long as it lasts, and its client says little.
+const READ_BYTES: usize = 256;
+/// The room for a read of a tunnel.
+const TUNNEL_READ_BYTES: usize = 16 << 10;
 /// Opcodes of RFC 6455, section 5.2. Continuation frames (0) are data.
 const TEXT: u8 = 1;
-const BINARY: u8 = 2;
-const CLOSE: u8 = 8;
+pub(crate) const BINARY: u8 = 2;
+pub(crate) const CLOSE: u8 = 8;
 const PING: u8 = 9;
-const PONG: u8 = 10;
-const NORMAL: u16 = 1000;
-const PROTOCOL_ERROR: u16 = 1002;
+pub(crate) const PONG: u8 = 10;
+pub(crate) const NORMAL: u16 = 1000;
+pub(super) const PROTOCOL_ERROR: u16 = 1002;
 /// Close codes of RFC 6455, section 7.4.
-const TOO_BIG: u16 = 1009;
+pub(super) const TOO_BIG: u16 = 1009;
 
 /// A valid upgrade request, to be accepted once the watch itself is known to be possible. Until then an error is a
 /// plain HTTP response.
@@ -62,16 +67,33 @@ pub(crate) fn negotiate(request: &Request, token_protocol: &str) -> Result<Optio
     if !wanted || !request.upgradable {
         return Ok(None);
     }
-    let bad = |why: &str| Status::bad_request(format!("websocket: {why}"));
+    let protocol = protocol(headers, token_protocol).map_err(|why| bad(&why))?;
+    upgrade(request, protocol).map(Some)
+}
+
+fn bad(why: &str) -> Status {
+    Status::bad_request(format!("websocket: {why}"))
+}
+
+/// Checks the handshake of a request for an upgrade to WebSocket; the subprotocol has been chosen.
+///
+/// # Errors
+/// 400 for one in bad form.
+pub(crate) fn upgrade(request: &Request, protocol: Option<HeaderValue>) -> Result<Upgrade, Status> {
     if request.header(SEC_WEBSOCKET_VERSION) != Some("13") {
         return Err(bad("only version 13 is spoken"));
     }
     let key =
         request.header(SEC_WEBSOCKET_KEY).filter(|key| STANDARD.decode(key).is_ok_and(|k| k.len() == 16));
     let accept = accept_key(key.ok_or_else(|| bad("a key of 16 bytes is needed"))?);
-    let protocol = protocol(headers, token_protocol).map_err(|why| bad(&why))?;
     let accept = HeaderValue::from_str(&accept).map_err(|_| bad("bad key"))?;
-    Ok(Some(Upgrade { accept, protocol }))
+    Ok(Upgrade { accept, protocol })
+}
+
+/// The subprotocols that a client offers.
+pub(crate) fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|v| v.to_str().ok());
+    values.flat_map(|v| v.split(',')).map(str::trim).filter(|p| !p.is_empty())
 }
 
 /// SHA-1 is demanded by the protocol; it proves that the server has read the request, and protects nothing.
@@ -88,9 +110,7 @@ fn accept_key(key: &str) -> String {
 ///
 /// A token without another protocol to answer with, or a choice between several: this server has no preference.
 fn protocol(headers: &HeaderMap, token_protocol: &str) -> Result<Option<HeaderValue>, String> {
-    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|v| v.to_str().ok());
-    let offered: Vec<&str> =
-        values.flat_map(|v| v.split(',')).map(str::trim).filter(|p| !p.is_empty()).collect();
+    let offered: Vec<&str> = offered(headers).collect();
     let others: Vec<&&str> = offered.iter().filter(|p| !p.starts_with(token_protocol)).collect();
     match (others.as_slice(), offered.len()) {
         ([], 0) => Ok(None),
@@ -103,7 +123,21 @@ fn protocol(headers: &HeaderMap, token_protocol: &str) -> Result<Option<HeaderVa
 impl Upgrade {
     /// Returns the 101 response whose body is the watch.
     pub(crate) fn accept(self, stream: Box<dyn WatchBody>) -> Response {
-        let mut response = Response::new(Body::WebSocket(stream));
+        self.with(Body::WebSocket(stream))
+    }
+
+    /// Sets the subprotocol that is answered with.
+    pub(crate) fn choose(&mut self, protocol: Option<HeaderValue>) {
+        self.protocol = protocol;
+    }
+
+    /// Returns the 101 response after which the connection is a tunnel.
+    pub(crate) fn tunnel(self, tunnel: Box<dyn TunnelBody>) -> Response {
+        self.with(Body::Tunnel(tunnel))
+    }
+
+    fn with(self, body: Body) -> Response {
+        let mut response = Response::new(body);
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
         headers.insert(HeaderName::from_static("upgrade"), HeaderValue::from_static("websocket"));
@@ -167,8 +201,12 @@ async fn write_events<S: AsyncWrite + Unpin>(io: &mut S, frames: &[Bytes], binar
     io.flush().await
 }
 
-/// For control frames. Events are gathered by [`write_events`].
-async fn write_frame<S: AsyncWrite + Unpin>(io: &mut S, opcode: u8, payload: &[u8]) -> io::Result<()> {
+/// For control frames and messages of tunnels. Events are gathered by [`write_events`].
+pub(crate) async fn write_frame<S: AsyncWrite + Unpin + ?Sized>(
+    io: &mut S,
+    opcode: u8,
+    payload: &[u8],
+) -> io::Result<()> {
     let mut out = BytesMut::with_capacity(payload.len() + 16);
     push_frame(&mut out, opcode, payload);
     io.write_all(&out).await?;
@@ -194,7 +232,7 @@ fn push_frame(out: &mut BytesMut, opcode: u8, payload: &[u8]) {
 
 /// A part of what a client sends that matters.
 #[derive(Debug, PartialEq, Eq)]
-enum Control {
+pub(crate) enum Control {
     /// A message, from one or more frames.
     Message(Bytes),
     Ping(Vec<u8>),
@@ -209,13 +247,15 @@ enum Control {
 
 /// Reads frames from the client. Data is kept only where messages are expected, and passed over elsewhere.
 #[derive(Debug, Default)]
-struct FrameReader {
+pub(crate) struct FrameReader {
     /// At most a frame head and a control payload, or the part of a message that has come.
     buf: BytesMut,
     /// Bytes of a data frame still to be passed over.
     skip: u64,
     /// The longest message; zero if none is expected.
     limit: usize,
+    /// Bytes to make room for before a read, if more than [`READ_BYTES`].
+    room: usize,
     /// The message so far.
     message: BytesMut,
 }
@@ -238,13 +278,18 @@ impl FrameReader {
         Self { limit, ..Self::default() }
     }
 
+    /// A reader of many messages, which begins with bytes that have come already.
+    pub(crate) fn for_tunnel(limit: usize, begun: BytesMut) -> Self {
+        Self { buf: begun, limit, room: TUNNEL_READ_BYTES, ..Self::default() }
+    }
+
     /// The next thing that needs an answer. Dropping the future loses nothing.
-    async fn next<S: AsyncRead + Unpin>(&mut self, io: &mut S) -> io::Result<Control> {
+    pub(crate) async fn next<S: AsyncRead + Unpin>(&mut self, io: &mut S) -> io::Result<Control> {
         loop {
             if let Some(control) = self.parse() {
                 return Ok(control);
             }
-            self.buf.reserve(256);
+            self.buf.reserve(READ_BYTES.max(self.room));
             if io.read_buf(&mut self.buf).await? == 0 {
                 return Ok(Control::End);
             }

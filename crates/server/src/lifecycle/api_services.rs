@@ -3,7 +3,7 @@
 //! kube-apiserver's aggregator. Each server asks for itself and routes by its own result; the `Available` condition
 //! is for users and tools, and several servers may write it. Checks run concurrently, every 10 seconds, every second
 //! while one fails, and after changes of APIServices, Services or endpoints. Results are published to
-//! [`crate::registry::extension`], which `chain/proxy.rs` and discovery read. Reasons and messages are
+//! [`crate::registry::extension`], which `forward/extension.rs` and discovery read. Reasons and messages are
 //! kube-apiserver's. OpenAPI documents follow in the background (`extension_documents.rs`).
 
 use std::sync::Arc;

@@ -11,7 +11,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, ETAG, HOST, HeaderValue, IF_NONE_MATCH};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
 use listwatch_kinds::openapi;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
@@ -126,7 +125,7 @@ pub(super) async fn get(
         .uri(path)
         .header(HOST, address.authority())
         .header(ACCEPT, "application/json")
-        .body(Full::new(Bytes::new()))
+        .body(Bytes::new().into())
         .map_err(|error| error.to_string())?;
     if let Some(tag) = known {
         request.headers_mut().insert(IF_NONE_MATCH, tag.clone());

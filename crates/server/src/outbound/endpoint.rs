@@ -17,7 +17,7 @@ use listwatch_wire::json::Value;
 use rustls::ClientConfig;
 use tokio::time::Instant;
 
-use crate::outbound::{CallError, OutboundCall, WebhookAddress, WebhookClient, tls};
+use crate::outbound::{CONNECT_TIMEOUT, CallError, OutboundCall, WebhookAddress, WebhookClient, tls};
 
 /// A webhook as its `clientConfig` describes it: a path at a URL or behind a Service, and the TLS configuration with
 /// its CA bundle.
@@ -97,8 +97,8 @@ impl Endpoint {
                 (format!("{name}.{namespace}.svc"), address, target_port)
             }
         };
-        let tls = Arc::clone(&self.tls);
-        Ok(WebhookAddress { server_name, address, port, tls, trust: self.trust.clone() })
+        let (tls, trust) = (Some(Arc::clone(&self.tls)), self.trust.clone());
+        Ok(WebhookAddress { server_name, address, port, tls, trust, connect_timeout: CONNECT_TIMEOUT })
     }
 }
 

@@ -1,5 +1,5 @@
-//! [`WebhookClient`]: HTTPS requests to webhooks, token issuers and extension API servers, over connections that are
-//! kept.
+//! [`WebhookClient`]: requests to webhooks, token issuers, extension API servers, kubelets and Pods, over connections
+//! that are kept.
 //!
 //! Written on hyper's connection level instead of a general client, because certificates are verified per target (the
 //! CA bundle of a webhook or APIService), responses are bounded in bytes, and the messages are those of Go's client:
@@ -10,14 +10,17 @@
 //! Unlike in kube-apiserver, redirects are not followed: a webhook could make this server send requests to any address
 //! that it reaches.
 //!
-//! [`Endpoint`] is the webhook of an object's client configuration, [`Remote`] a service at a fixed URL, [`tls`] the
-//! verification, [`words`] the texts of failures. Deadlines are the callers': `admission/webhook`, `api/convert.rs`, `chain/proxy.rs`,
-//! `lifecycle/api_services.rs` and `auth`.
+//! [`Endpoint`] is the webhook of an object's client configuration, [`Remote`] a service at a fixed URL, [`KubeletTls`] what
+//! kubelets are shown, [`tls`] the verification, [`dial`] makes connections, [`words`] has the texts of failures. Deadlines are the
+//! callers': `admission/webhook`, `api/convert.rs`, `forward/`, `lifecycle/api_services.rs` and `auth`.
 
+mod body;
 mod closed;
+mod dial;
 mod endpoint;
 mod identity;
 mod idle;
+mod kubelet;
 mod limits;
 mod remote;
 pub(crate) mod tls;
@@ -25,47 +28,49 @@ mod words;
 
 use std::io::Read as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, Response};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::http1::SendRequest;
 use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
-use tokio_rustls::TlsConnector;
 
-use closed::ClosedByEof;
+pub(crate) use body::{BodySender, OutboundBody};
+pub(crate) use dial::CONNECT_TIMEOUT;
+use dial::connect;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use identity::identity_headers;
 use idle::IdleConnections;
+pub(crate) use kubelet::KubeletTls;
 pub use limits::WebhookLimits;
 pub(crate) use remote::{ClientIdentity, Remote};
-pub(crate) use words::CallError;
+pub(crate) use words::{CallError, SendError, generic as describe_answer};
 
 /// A resolved target: where to connect, the name to verify and the TLS configuration. Connections are kept per target
 /// and trust, so a changed CA bundle never reuses a connection that an older one verified.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WebhookAddress {
     /// The name in the certificate.
     pub(crate) server_name: String,
     /// The host or address to connect to.
     pub(crate) address: String,
     pub(crate) port: u16,
-    pub(crate) tls: Arc<ClientConfig>,
+    /// `None` for plain HTTP, which only Pods, Services and ports of nodes are asked by.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
     /// Identifies the TLS configuration.
     pub(crate) trust: String,
+    /// Time to connect, the TLS handshake included.
+    pub(crate) connect_timeout: Duration,
 }
 
 impl WebhookAddress {
     /// Host and port for the `Host` header: the name that is verified, not the address that is connected to.
     pub(crate) fn authority(&self) -> String {
-        let host = &self.server_name;
-        if host.contains(':') { format!("[{host}]:{}", self.port) } else { format!("{host}:{}", self.port) }
+        words::host_port(&self.server_name, self.port)
     }
 
     /// Everything that a connection was verified for.
@@ -87,7 +92,7 @@ pub(crate) struct OutboundCall<'a> {
 
 impl OutboundCall<'_> {
     /// Builds the request. `Host` is the name of the target, also where the connection goes to another address.
-    fn request(&self, target: &WebhookAddress) -> Result<Request<Full<Bytes>>, http::Error> {
+    fn request(&self, target: &WebhookAddress) -> Result<Request<OutboundBody>, http::Error> {
         let mut request = Request::builder()
             .method(self.method.clone())
             .uri(self.path)
@@ -99,11 +104,11 @@ impl OutboundCall<'_> {
         if let Some(value) = self.authorization {
             request = request.header(AUTHORIZATION, value);
         }
-        request.body(Full::new(self.body.clone()))
+        request.body(self.body.clone().into())
     }
 }
 
-type WebhookConnection = SendRequest<Full<Bytes>>;
+type WebhookConnection = SendRequest<OutboundBody>;
 
 /// A connection whose response is still being read. Dropped without [`BusyConnection::keep`], it is closed.
 pub(crate) struct BusyConnection {
@@ -161,38 +166,57 @@ impl WebhookClient {
     ///
     /// # Errors
     ///
-    /// The target cannot be reached. A kept connection that fails before an answer is replaced by a new one, once.
+    /// The target cannot be reached. A kept connection that fails before an answer is replaced by a new one, once. A body
+    /// that comes while it is sent cannot be sent twice, so that its request takes no kept connection.
     pub(crate) async fn send(
         &self,
         target: &WebhookAddress,
-        request: Request<Full<Bytes>>,
-    ) -> Result<(Response<Incoming>, BusyConnection), String> {
-        let mut kept = self.idle.take(&target.key());
-        loop {
-            let fresh = kept.is_none();
-            let mut connection = match kept.take() {
-                Some(connection) => connection,
-                None => connect(target).await?,
-            };
-            match connection.send_request(request.clone()).await {
-                Ok(answer) => {
-                    let (key, idle) = (target.key(), Arc::clone(&self.idle));
-                    return Ok((answer, BusyConnection { connection, key, idle }));
-                }
+        request: Request<OutboundBody>,
+    ) -> Result<(Response<Incoming>, BusyConnection), SendError> {
+        let again = request.body().again().map(|body| repeated(&request, body));
+        if let Some(first) = again
+            && let Some(connection) = self.idle.take(&target.key())
+        {
+            match self.ask(target, connection, first).await {
                 // The peer may have closed the connection.
-                Err(error) if !fresh && is_unsent(&error) => {}
-                Err(error) => return Err(describe(&error)),
+                Err(error) if is_unsent(&error) => {}
+                answer => return answer.map_err(|error| SendError::Failed(describe(&error))),
             }
         }
+        self.send_alone(target, request).await
+    }
+
+    /// Sends a request on a connection of its own, which an upgrade may take over.
+    ///
+    /// # Errors
+    /// The target cannot be reached.
+    pub(crate) async fn send_alone(
+        &self,
+        target: &WebhookAddress,
+        request: Request<OutboundBody>,
+    ) -> Result<(Response<Incoming>, BusyConnection), SendError> {
+        let connection = connect(target).await.map_err(SendError::Unconnected)?;
+        self.ask(target, connection, request).await.map_err(|error| SendError::Failed(describe(&error)))
+    }
+
+    /// Sends a request over a connection and returns the head of the answer.
+    async fn ask(
+        &self,
+        target: &WebhookAddress,
+        mut connection: WebhookConnection,
+        request: Request<OutboundBody>,
+    ) -> Result<(Response<Incoming>, BusyConnection), hyper::Error> {
+        let answer = connection.send_request(request).await?;
+        Ok((answer, BusyConnection { connection, key: target.key(), idle: Arc::clone(&self.idle) }))
     }
 
     /// Sends a request and reads the answer.
     pub(crate) async fn fetch(
         &self,
         target: &WebhookAddress,
-        request: Request<Full<Bytes>>,
+        request: Request<OutboundBody>,
     ) -> Result<Response<Bytes>, String> {
-        let (answer, kept) = self.send(target, request).await?;
+        let (answer, kept) = self.send(target, request).await.map_err(|error| error.to_string())?;
         let (head, body) = answer.into_parts();
         let body = self.read(body).await.map_err(CallError::into_text)?;
         kept.keep();
@@ -284,6 +308,15 @@ async fn within<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> 
     }
 }
 
+/// A copy of a request whose body can be sent again.
+fn repeated(request: &Request<OutboundBody>, body: OutboundBody) -> Request<OutboundBody> {
+    let mut again = Request::new(body);
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.headers_mut() = request.headers().clone();
+    again
+}
+
 /// Returns true if a request failed before any part of an answer came.
 fn is_unsent(error: &hyper::Error) -> bool {
     error.is_canceled() || error.is_closed() || error.is_incomplete_message()
@@ -298,26 +331,4 @@ fn describe(error: &hyper::Error) -> String {
     } else {
         error.to_string()
     }
-}
-
-/// Connects and does the TLS handshake. Errors are worded as Go's, since they end up in Status messages.
-///
-/// It has no timeout: every caller has one around the whole call.
-async fn connect(target: &WebhookAddress) -> Result<WebhookConnection, String> {
-    let WebhookAddress { address, port, .. } = target;
-    let stream = TcpStream::connect((address.as_str(), *port)).await;
-    let stream = stream.map_err(|error| words::unconnected(&error, address, *port))?;
-    let _ = stream.set_nodelay(true);
-    let name = ServerName::try_from(target.server_name.clone()).map_err(|error| error.to_string())?;
-    let tls = TlsConnector::from(Arc::clone(&target.tls)).connect(name, stream).await;
-    let tls = tls.map_err(|error| words::unverified(&error))?;
-    let (sender, connection) =
-        http1::handshake(TokioIo::new(ClosedByEof(tls))).await.map_err(|error| error.to_string())?;
-    // Ends when the peer closes, or when the last sender is dropped.
-    tokio::spawn(async move {
-        if let Err(error) = connection.with_upgrades().await {
-            tracing::debug!(%error, "a connection to a webhook ended");
-        }
-    });
-    Ok(sender)
 }

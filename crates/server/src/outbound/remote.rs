@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use http::{HeaderValue, Method, Uri};
 
-use super::{CallError, OutboundCall, WebhookAddress, WebhookClient, tls};
+use super::{CONNECT_TIMEOUT, CallError, OutboundCall, WebhookAddress, WebhookClient, tls};
 
 /// The credentials that a client presents.
 #[derive(Clone, Debug, Default)]
@@ -51,8 +51,9 @@ impl Remote {
             server_name: host.clone(),
             address: host,
             port: uri.port_u16().unwrap_or(443),
-            tls: tls::client_config_as(ca.as_bytes(), certificate)?,
+            tls: Some(tls::client_config_as(ca.as_bytes(), certificate)?),
             trust: ca.to_owned(),
+            connect_timeout: CONNECT_TIMEOUT,
         };
         let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str).to_owned();
         Ok(Self { address, path, authorization: authorization.map_err(|error| error.to_string())? })

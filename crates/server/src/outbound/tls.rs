@@ -42,8 +42,17 @@ pub(crate) fn client_config_as(
     config(verified(bundle)?, identity.as_ref())
 }
 
-/// The certificate and key that this server shows to extension API servers. They trust the `X-Remote-*` headers of its
-/// holder.
+/// Returns a configuration that accepts any certificate, and may show one: its chain and its key, in PEM.
+///
+/// # Errors
+/// The chain or the key cannot be used.
+pub(crate) fn unverified_config(identity: Option<(&str, &str)>) -> Result<Arc<ClientConfig>, String> {
+    let identity = identity.map(|(chain, key)| FrontProxyIdentity::read(chain, key)).transpose()?;
+    config(Accepted::Any, identity.as_ref())
+}
+
+/// The certificate and key that this server shows to extension API servers. They trust the `X-Remote-*` headers of
+/// its holder.
 #[derive(Debug)]
 pub(crate) struct FrontProxyIdentity {
     chain: Vec<CertificateDer<'static>>,
@@ -141,7 +150,7 @@ fn verified(bundle: &[u8]) -> Result<Accepted, String> {
 /// The certificates that are accepted.
 #[derive(Debug)]
 enum Accepted {
-    /// Any, where an APIService asks for that.
+    /// Any, where an APIService asks for that, and of kubelets without a CA.
     Any,
     /// Certificates that verify as usual, and those that are in the bundle themselves.
     Verified { verifier: Arc<WebPkiServerVerifier>, bundle: Vec<CertificateDer<'static>> },

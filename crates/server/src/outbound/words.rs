@@ -62,7 +62,7 @@ fn content_type(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The text for a code and whatever came with it.
-fn generic(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> String {
+pub(crate) fn generic(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> String {
     let is_text = content_type(headers).is_none_or(|ty| ty.starts_with("text/"));
     let text = String::from_utf8_lossy(body.get(..REPEATED.min(body.len())).unwrap_or_default());
     let said = if is_text { text.trim() } else { "unknown" };
@@ -88,16 +88,37 @@ fn generic(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> String {
     }
 }
 
+/// A request that got no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SendError {
+    /// No connection was made.
+    #[error("{0}")]
+    Unconnected(String),
+    /// The connection ended before an answer came.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Host and port as URLs and Go's messages write them.
+pub(super) fn host_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 /// A connection that could not be made.
 pub(super) fn unconnected(error: &io::Error, host: &str, port: u16) -> String {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => format!("dial tcp {host}:{port}: connect: connection refused"),
+    let place = host_port(host, port);
+    let why = match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connect: connection refused",
+        io::ErrorKind::HostUnreachable => "connect: no route to host",
+        io::ErrorKind::NetworkUnreachable => "connect: network is unreachable",
+        io::ErrorKind::TimedOut => "i/o timeout",
         // Errors of the resolver have no kind and no code.
         _ if error.raw_os_error().is_none() && error.to_string().contains("lookup") => {
-            format!("dial tcp: lookup {host}: no such host")
+            return format!("dial tcp: lookup {host}: no such host");
         }
-        _ => format!("dial tcp {host}:{port}: {error}"),
-    }
+        _ => return format!("dial tcp {place}: {error}"),
+    };
+    format!("dial tcp {place}: {why}")
 }
 
 /// A TLS handshake that failed.
@@ -121,7 +142,7 @@ pub(super) fn unverified(error: &io::Error) -> String {
 fn certificate(why: &CertificateError) -> String {
     match why {
         // A self-signed CA certificate that is not in the bundle is `Other` here.
-        CertificateError::UnknownIssuer | CertificateError::Other(_) => {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature | CertificateError::Other(_) => {
             "x509: certificate signed by unknown authority".to_owned()
         }
         CertificateError::NotValidForNameContext { expected, presented } => {

@@ -156,8 +156,6 @@ pub(crate) enum AnswerBody {
     List(collected::CollectedPage),
     /// Any other document: the result of a dry run, a subresource with its own kind.
     Document(listwatch_wire::json::Value),
-    /// Nothing.
-    Empty,
     /// A Status, as deletions answer.
     Status(Status),
 }

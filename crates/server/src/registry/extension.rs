@@ -1,6 +1,6 @@
 //! [`ExtensionServers`]: groups and versions that extension API servers serve, from APIServices.
 //!
-//! The controller `lifecycle/api_services.rs` publishes them and keeps their discovery documents; `chain/proxy.rs`
+//! The controller `lifecycle/api_services.rs` publishes them and keeps their discovery documents; `forward/extension.rs`
 //! forwards requests, discovery and OpenAPI show them. Reading takes no lock. A server without documents is known but
 //! not available: requests get a 503 instead of a 404. Group versions that are built in are never routed to an
 //! extension server.
@@ -15,8 +15,8 @@ use listwatch_wire::json::Value;
 use rustls::ClientConfig;
 use tokio::time::Instant;
 
-use crate::outbound::WebhookAddress;
 use crate::outbound::tls::{FrontProxyIdentity, Trust};
+use crate::outbound::{CONNECT_TIMEOUT, WebhookAddress};
 
 /// All groups and versions served elsewhere. Reading takes no lock: a request works with the list that it has found.
 #[doc(alias = "APIAggregator")]
@@ -130,8 +130,9 @@ impl ExtensionServer {
             server_name: format!("{name}.{namespace}.svc"),
             address: host,
             port,
-            tls: Arc::clone(self.tls.as_ref().map_err(String::clone)?),
+            tls: Some(Arc::clone(self.tls.as_ref().map_err(String::clone)?)),
             trust: self.trust.clone(),
+            connect_timeout: CONNECT_TIMEOUT,
         })
     }
 

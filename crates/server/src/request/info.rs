@@ -96,12 +96,28 @@ impl RequestInfo {
         listwatch_kinds::names::path_segment(name, false).is_empty().then_some(name)
     }
 
-    /// True for watches, which have no deadline and take no part in the count of requests in flight.
+    /// True for watches and connections, which have no deadline and take no part in the count of requests in flight.
+    #[doc(alias = "BasicLongRunningRequestCheck")]
     pub(crate) fn is_long_running(&self) -> bool {
         match &self.target {
-            RequestTarget::Resource(info) => info.verb == Verb::Watch,
+            RequestTarget::Resource(info) => info.verb == Verb::Watch || info.is_connection(),
             RequestTarget::Stream(stream) => *stream == StreamRequest::Open,
             RequestTarget::NonResource => false,
+        }
+    }
+
+    /// Returns true for a request that takes its seats only once its body has been read: a slow upload would otherwise
+    /// hold seats of API priority and fairness while nothing is done. Connections take none.
+    pub(crate) fn waits_for_body(&self) -> bool {
+        let info = match &self.target {
+            RequestTarget::Resource(info) => info,
+            RequestTarget::Stream(_) => return self.http.method == Method::POST,
+            RequestTarget::NonResource => return false,
+        };
+        match info.verb {
+            Verb::Get => info.subresource.is_some(),
+            Verb::List | Verb::Watch => false,
+            _ => true,
         }
     }
 
@@ -170,6 +186,16 @@ pub(crate) struct ResourceInfo {
     pub(crate) head: bool,
     /// Set if the history of the object is requested rather than the object.
     pub(crate) history: Option<HistoryPart>,
+}
+
+/// Subresources that are connections rather than requests: another server answers, for as long as it likes.
+const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
+impl ResourceInfo {
+    /// True for logs, exec, attach, port-forward and proxies.
+    pub(crate) fn is_connection(&self) -> bool {
+        self.subresource.as_deref().is_some_and(|name| CONNECTIONS.contains(&name))
+    }
 }
 
 /// The verb of a request, as authorizers and admission name it.

@@ -1,14 +1,12 @@
 //! Subresources with kinds of their own, and resources that are answered rather than stored.
 //!
-//! [`scale`] changes replicas, [`pods`] binds and evicts, [`tokens`] issues tokens, [`connect`] has the checks of exec,
-//! logs and proxies, without the connection to a kubelet; reviews are answered here and decided in
-//! [`crate::auth::review`]. Each passes admission with the object that the client sent, then changes its target through
-//! [`crate::pipeline::transaction`].
+//! [`scale`] changes replicas, [`pods`] binds and evicts, [`tokens`] issues tokens; reviews are answered here and decided in
+//! [`crate::auth::review`]. Logs, exec and proxies are connections (`forward/connect`). Each passes admission with the
+//! object that the client sent, then changes its target through [`crate::pipeline::transaction`].
 //!
 //! Subresources that show the object itself, such as `status`, do not come here: they are views
 //! ([`crate::registry::view`]) of the ordinary verbs. The callers are `verbs/create.rs`, `update.rs` and `patch.rs`.
 
-pub(crate) mod connect;
 pub(crate) mod pods;
 pub(crate) mod scale;
 pub(crate) mod tokens;

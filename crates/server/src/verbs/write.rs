@@ -27,7 +27,7 @@ use crate::request::negotiate::{self, Encoding, ResponseForm, ResponseShape, Res
 use crate::request::selectors::parse_version;
 use crate::respond;
 use crate::respond::{encode, protobuf, table};
-use crate::subresources::{self, connect};
+use crate::subresources;
 use crate::verbs::{create, delete, delete_collection, patch, unfit, update};
 
 /// Answers a write, or a request for a subresource.
@@ -47,7 +47,6 @@ pub(crate) async fn write(
     let subject = match target.info.verb {
         Verb::DeleteCollection => ResponseSubject::List,
         _ if is_answered_only(&target) => ResponseSubject::Plain,
-        _ if target.info.subresource.as_deref() == Some("log") => ResponseSubject::Log,
         _ => ResponseSubject::Object,
     };
     let serving = match Serving::of(&target.resource) {
@@ -139,7 +138,6 @@ async fn perform(
 /// One match for all verbs, so that the large futures exist once.
 async fn perform_verb(api: &Api, verb: Verb, writing: WriteRequest) -> Result<Answer, Status> {
     match verb {
-        _ if connect::is_connection(&writing) => connect::connect(api, writing).await,
         Verb::Get => {
             api.wait_for(parse_version(writing.query.text("resourceVersion"))?).await?;
             subresources::read_subresource(api, writing).await
@@ -219,7 +217,6 @@ async fn respond_with(
             let body = Box::pin(list.body(api, &blocking, resource, form, include)).await?;
             respond::with_type(code, form.content_type(), body)
         }
-        AnswerBody::Empty => respond::empty(code),
         AnswerBody::Status(status) => {
             let mut response = respond::status(&status, form);
             *response.status_mut() = code;

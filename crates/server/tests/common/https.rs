@@ -78,7 +78,7 @@ impl Https {
     }
 
     /// Starts one that counts its connections and leaves each to a task.
-    async fn accept<F>(
+    pub(crate) async fn accept<F>(
         names: &[&str],
         client_ca: Option<&str>,
         serve: impl Fn(TlsStream<TcpStream>) -> F + Send + Sync + 'static,

@@ -23,6 +23,9 @@ const DRAIN_BYTES: u64 = 256 << 10;
 /// The longest chunk-size line or trailer: a few hex digits, and room for an extension.
 const CHUNK_LINE_BYTES: usize = 256;
 
+/// The bound on the bytes of a request body that are forwarded at a time.
+const PIECE_BYTES: usize = 16 << 10;
+
 /// The bound on all trailers of a body. Clients hardly ever send any.
 const TRAILER_BYTES: usize = 8 << 10;
 
@@ -64,17 +67,67 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
         if matches!(self.framing, Framing::Length(length) if length > limit as u64) {
             return Err(BodyProblem::TooLarge);
         }
-        if self.expects_continue && self.framing != Framing::Length(0) {
-            self.expects_continue = false;
-            self.io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|_| BodyProblem::Cut)?;
-            self.io.flush().await.map_err(|_| BodyProblem::Cut)?;
-        }
+        self.go_on().await?;
         let body = match self.framing {
             Framing::Length(length) => self.exactly(length as usize).await?,
             Framing::Chunked => self.chunks(limit).await?,
+            Framing::InChunk(_) => return Err(BodyProblem::Malformed),
         };
         self.done = true;
         Ok(body)
+    }
+
+    /// Tells a client that waits for it to send its body.
+    async fn go_on(&mut self) -> Result<(), BodyProblem> {
+        if std::mem::take(&mut self.expects_continue) && self.framing != Framing::Length(0) {
+            self.io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|_| BodyProblem::Cut)?;
+            self.io.flush().await.map_err(|_| BodyProblem::Cut)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what has come of the body, at most [`PIECE_BYTES`]; `None` at its end.
+    async fn next_piece(&mut self) -> Result<Option<Bytes>, BodyProblem> {
+        self.go_on().await?;
+        loop {
+            match self.framing {
+                _ if self.done => return Ok(None),
+                Framing::Length(0) => self.done = true,
+                Framing::Length(left) => {
+                    let piece = self.at_most(usize::try_from(left).unwrap_or(usize::MAX)).await?;
+                    self.framing = Framing::Length(left.saturating_sub(piece.len() as u64));
+                    return Ok(Some(piece));
+                }
+                Framing::Chunked => match self.chunk_size().await? {
+                    0 => {
+                        self.trailers().await?;
+                        self.done = true;
+                    }
+                    size => self.framing = Framing::InChunk(size),
+                },
+                Framing::InChunk(0) => {
+                    if !self.exactly(2).await?.starts_with(b"\r\n") {
+                        return Err(BodyProblem::Malformed);
+                    }
+                    self.framing = Framing::Chunked;
+                }
+                Framing::InChunk(left) => {
+                    let piece = self.at_most(left).await?;
+                    self.framing = Framing::InChunk(left - piece.len());
+                    return Ok(Some(piece));
+                }
+            }
+        }
+    }
+
+    /// Takes what is there of so many bytes, and reads if nothing is.
+    async fn at_most(&mut self, left: usize) -> Result<Bytes, BodyProblem> {
+        if self.buf.is_empty() {
+            self.buf.reserve(PIECE_BYTES.min(left));
+            self.more().await?;
+        }
+        let length = self.buf.len().min(left).min(PIECE_BYTES);
+        Ok(self.buf.split_to(length).freeze())
     }
 
     /// Reads a body of known length. The buffer is as large as the body, which has been bounded.
@@ -161,12 +214,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> BodySource for RequestBody<'_, S>
     fn most(&self) -> Option<u64> {
         match self.framing {
             Framing::Length(length) => Some(length),
-            Framing::Chunked => None,
+            Framing::Chunked | Framing::InChunk(_) => None,
         }
     }
 
     fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Bytes, BodyProblem>> {
         self.take(limit).boxed()
+    }
+
+    fn piece(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, BodyProblem>> {
+        self.next_piece().boxed()
     }
 }
 
@@ -194,6 +251,37 @@ mod tests {
             ("3\r\nabc\r\n0\r\n: y\r\n\r\n", false),
         ] {
             assert_eq!(read(text).await.ok().as_deref(), good.then_some(&b"abc"[..]), "{text:?}");
+        }
+    }
+
+    /// A body that is passed on has the bytes of one that is read whole, however they come, and the next request stays.
+    #[tokio::test]
+    async fn a_body_can_be_read_piece_by_piece() {
+        let chunks = "3;a=b\r\nabc\r\n14\r\nthis is a long chunk\r\n0\r\nX: y\r\n\r\nGET /";
+        for (framing, text, expected) in [
+            (Framing::Chunked, chunks, Some("abcthis is a long chunk")),
+            (Framing::Length(5), "abcdeGET /", Some("abcde")),
+            (Framing::Length(0), "GET /", Some("")),
+            (Framing::Chunked, "3\r\nabcX\r\n", None),
+            (Framing::Length(50), "cut", None),
+        ] {
+            for begun in [0, 2, 7] {
+                let (begun, rest) = text.split_at(begun.min(text.len()));
+                let mut io = tokio::io::join(rest.as_bytes(), tokio::io::sink());
+                let mut buf = BytesMut::from(begun);
+                let mut body =
+                    RequestBody { io: &mut io, buf: &mut buf, framing, expects_continue: false, done: false };
+                let mut read = Vec::new();
+                let whole = loop {
+                    match body.next_piece().await {
+                        Ok(Some(piece)) => read.extend_from_slice(&piece),
+                        Ok(None) => break true,
+                        Err(_) => break false,
+                    }
+                };
+                assert_eq!(whole.then_some(&read[..]), expected.map(str::as_bytes), "{text}");
+                assert!(!whole || body.finish().await);
+            }
         }
     }
 

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::http::body::{
-    Body, BodyPieces, Duplex, PieceStream, Response, STALL, WRITE_GRACE, WatchBody, with_write_grace,
+    Body, BodyPieces, PieceStream, Response, STALL, WRITE_GRACE, WatchBody, with_write_grace,
 };
 use crate::http::h1::body::RequestBody;
 use crate::http::h1::head;
@@ -32,6 +32,7 @@ use crate::http::h1::linger::linger;
 use crate::http::h1::output::{END, write_chunk, write_pieces};
 use crate::http::handler::Handler;
 use crate::http::request::Request;
+use crate::http::tunnel::TunnelBody;
 use crate::http::websocket;
 
 /// The first read of a head: most fit, and the buffer goes away before a watch begins.
@@ -48,8 +49,8 @@ enum AfterRequest {
     Linger,
     /// The connection now belongs to a watch.
     Watch(Box<dyn WatchBody>, ConnectionFlow),
-    /// The connection is now a tunnel to an extension API server.
-    Tunnel(Box<dyn Duplex>),
+    /// The connection is now a tunnel to another server, to which its client may have sent something already.
+    Tunnel(Box<dyn TunnelBody>, BytesMut),
 }
 
 /// The framing of events on a connection that belongs to a watch.
@@ -75,7 +76,7 @@ where
         Ok(AfterRequest::Watch(watch, ConnectionFlow::WebSocket)) => {
             Box::pin(websocket::run(&mut io, watch)).await
         }
-        Ok(AfterRequest::Tunnel(mut other)) => tunnel(&mut io, &mut *other, &*service).await,
+        Ok(AfterRequest::Tunnel(body, begun)) => tunnel(&mut io, body, begun, &*service).await,
         Ok(_) => Ok(()),
         Err(error) => Err(error),
     };
@@ -105,11 +106,7 @@ where
         };
         match exchange(io, &mut buf, head, service).await? {
             AfterRequest::Again => {}
-            AfterRequest::Tunnel(mut other) => {
-                // What the client has sent already is not for us.
-                timeout(STALL, other.write_all(&buf)).await??;
-                return Ok(AfterRequest::Tunnel(other));
-            }
+            AfterRequest::Tunnel(tunnel, _) => return Ok(AfterRequest::Tunnel(tunnel, buf)),
             last => return Ok(last),
         }
     }
@@ -187,7 +184,9 @@ where
 {
     let (keep_alive, version, framing) = (head.keep_alive, head.version, head.framing);
     let only_head = head.method == Method::HEAD;
-    let reads = only_head || head.method == Method::GET;
+    // A connection that is to become a tunnel changes nothing here.
+    let tunnels = head.method == Method::POST && head.headers.contains_key(UPGRADE);
+    let reads = only_head || head.method == Method::GET || tunnels;
     let request = Request::new(head.method, &head.target, head.headers, version == Version::HTTP_11);
     let (mut response, whole) = if reads && framing == Framing::Length(0) {
         match answer_unless_gone(io, buf, request, service).await {
@@ -284,10 +283,10 @@ where
             write_short(io, &[&out]).await?;
             return Ok(AfterRequest::Watch(watch, ConnectionFlow::Chunks));
         }
-        Body::Tunnel(other) => {
+        Body::Tunnel(tunnel) => {
             head(Delimiter::None, true);
             write_short(io, &[&out]).await?;
-            return Ok(AfterRequest::Tunnel(other));
+            return Ok(AfterRequest::Tunnel(tunnel, BytesMut::new()));
         }
         Body::WebSocket(watch) => {
             head(Delimiter::None, true);
@@ -298,15 +297,18 @@ where
     Ok(if keep { AfterRequest::Again } else { AfterRequest::Close })
 }
 
-/// Passes bytes both ways until one end closes, or the server stops.
-/// There is no deadline: kubectl keeps such connections for as long as its user does.
-async fn tunnel<S>(io: &mut S, other: &mut dyn Duplex, service: &impl Handler) -> io::Result<()>
+/// Serves a tunnel until it ends, or the server stops.
+async fn tunnel<S>(
+    io: &mut S,
+    body: Box<dyn TunnelBody>,
+    begun: BytesMut,
+    service: &impl Handler,
+) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let mut other = other;
     tokio::select! {
-        passed = tokio::io::copy_bidirectional(io, &mut other) => passed.map(drop),
+        passed = body.run(io, begun) => passed,
         () = service.stopping() => Ok(()),
     }
 }
@@ -368,6 +370,9 @@ where
             io.flush().await
         };
         with_write_grace(watch, write).await?;
+    }
+    if watch.is_broken() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
     write_short(io, &[END]).await
 }

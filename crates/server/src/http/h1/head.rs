@@ -22,6 +22,8 @@ pub(crate) enum Framing {
     Length(u64),
     /// Chunks until an empty one.
     Chunked,
+    /// Chunks, of the first of which so many bytes are left. Only while a body is read piece by piece.
+    InChunk(usize),
 }
 
 /// A request head that was parsed and found unambiguous.

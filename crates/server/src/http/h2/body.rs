@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
-use futures::stream::{self, BoxStream};
+use futures::stream;
 use futures::task::AtomicWaker;
 use futures::{StreamExt, TryStreamExt};
 use http_body::{Frame, SizeHint};
@@ -43,7 +43,7 @@ enum BodyState {
     OneFrame(Bytes),
     Full(Bytes),
     Pieces(PieceStream),
-    Watch(BoxStream<'static, Bytes>),
+    Watch(PieceStream),
     Ended,
 }
 
@@ -134,23 +134,31 @@ impl BodyState {
             Self::OneFrame(rest) | Self::Full(rest) => {
                 Poll::Ready(Some(Ok(rest.split_to(rest.len().min(PIECE)))))
             }
-            Self::Pieces(pieces) => pieces.try_poll_next_unpin(cx),
-            Self::Watch(events) => events.poll_next_unpin(cx).map(|next| next.map(Ok)),
+            Self::Pieces(pieces) | Self::Watch(pieces) => pieces.try_poll_next_unpin(cx),
             Self::Ended => Poll::Ready(None),
         }
     }
 }
 
 /// Sends a batch in as few DATA frames as the peer's window allows. Unsent bytes stay shared with other watches.
-fn events(watch: Box<dyn WatchBody>) -> BoxStream<'static, Bytes> {
-    stream::unfold((watch, FrameBytes::new().into_iter()), |(mut watch, mut frames)| async move {
+fn events(watch: Box<dyn WatchBody>) -> PieceStream {
+    stream::unfold((Some(watch), FrameBytes::new().into_iter()), |(watch, mut frames)| async move {
+        let mut watch = watch?;
         if frames.as_slice().is_empty() {
-            frames = watch.next().await?.into_iter();
+            frames = match watch.next().await {
+                Some(frames) => frames.into_iter(),
+                None if watch.is_broken() => return Some((Err(ended_early()), (None, frames))),
+                None => return None,
+            };
         }
         let next = joined(&mut frames);
-        Some((next, (watch, frames)))
+        Some((Ok(next), (Some(watch), frames)))
     })
     .boxed()
+}
+
+fn ended_early() -> Broken {
+    Broken("its source ended early".to_owned())
 }
 
 /// The next frames, copied together up to [`JOINED`] bytes; a longer one by itself, as it is.

@@ -123,4 +123,21 @@ impl BodySource for StreamedBody {
         }
         .boxed()
     }
+
+    fn piece(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, BodyProblem>> {
+        async move {
+            while let Some(body) = &mut self.0 {
+                match body.frame().await {
+                    Some(Ok(frame)) => match frame.into_data() {
+                        Ok(data) => return Ok(Some(data)),
+                        Err(_) => continue,
+                    },
+                    Some(Err(_)) => return Err(BodyProblem::Cut),
+                    None => self.0 = None,
+                }
+            }
+            Ok(None)
+        }
+        .boxed()
+    }
 }

@@ -1,0 +1,105 @@
+//! [`NodeConnections`]: the connections to kubelets, Pods and Services that may be open, and the TLS they use.
+//!
+//! A log that is followed, a tunnel or a proxied request holds an [`OpenConnection`] for as long as it lasts. They take no
+//! seats of API priority and fairness, which are for work, and these mostly wait; so they have bounds of their own, for all
+//! and per user ([`UserShares`]). Nobody waits for one: a tunnel that would begin in an hour is of no use.
+//!
+//! Opening and passing on is `forward/`.
+
+use std::sync::Arc;
+
+use listwatch_wire::Status;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::api::shares::UserShares;
+use crate::options::NodeOptions;
+use crate::outbound::KubeletTls;
+
+/// Connections to kubelets, Pods and Services: how many may be open, and their TLS.
+#[derive(Debug)]
+pub(crate) struct NodeConnections {
+    pub(crate) tls: KubeletTls,
+    enabled: bool,
+    limit: usize,
+    all: Arc<Semaphore>,
+    shares: UserShares<Arc<Semaphore>>,
+}
+
+/// The place of one open connection, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct OpenConnection {
+    _all: OwnedSemaphorePermit,
+    _share: OwnedSemaphorePermit,
+}
+
+impl NodeConnections {
+    /// The connections that the options allow.
+    pub(crate) fn new(options: &NodeOptions, tls: KubeletTls) -> Self {
+        let limit = options.connections.min(Semaphore::MAX_PERMITS);
+        let share = options.user_connections.min(Semaphore::MAX_PERMITS);
+        Self {
+            tls,
+            enabled: options.enabled,
+            limit,
+            all: Arc::new(Semaphore::new(limit)),
+            shares: UserShares::new(|| Arc::new(Semaphore::new(share))),
+        }
+    }
+
+    /// Takes a place for a connection of a user.
+    ///
+    /// # Errors
+    /// 500 if the server makes no such connections, 429 if there are too many.
+    pub(crate) fn open(&self, user: &str) -> Result<OpenConnection, Status> {
+        if !self.enabled {
+            return Err(Status::unknown_reason(
+                "this API server does not connect to nodes and Pods (--no-node-connections), so logs, exec, attach, port-forward and proxy are not available",
+            ));
+        }
+        let too_many = || {
+            Status::too_many_requests(
+                "too many open connections to nodes and Pods, please try again later",
+                1,
+            )
+        };
+        let share = self.shares.of(user).ok_or_else(too_many)?;
+        let share = Arc::clone(share).try_acquire_owned().map_err(|_| too_many())?;
+        let all = Arc::clone(&self.all).try_acquire_owned().map_err(|_| too_many())?;
+        Ok(OpenConnection { _all: all, _share: share })
+    }
+
+    /// The number of open connections.
+    pub(crate) fn count(&self) -> usize {
+        self.limit.saturating_sub(self.all.available_permits())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connections(options: &NodeOptions) -> NodeConnections {
+        let key = rcgen::generate_simple_self_signed(Vec::new()).unwrap();
+        let tls = KubeletTls::new((&key.cert.pem(), &key.signing_key.serialize_pem()), None).unwrap();
+        NodeConnections::new(options, tls)
+    }
+
+    #[test]
+    fn one_user_cannot_take_the_connections_of_the_others() {
+        let few = connections(&NodeOptions { connections: 3, user_connections: 2, ..NodeOptions::default() });
+        let mut held = vec![few.open("a").unwrap(), few.open("a").unwrap()];
+        assert_eq!(few.open("a").unwrap_err().code, 429);
+        let other = (0..100).find_map(|n| few.open(&format!("user {n}")).ok()).expect("others find room");
+        assert_eq!((few.count(), few.open("b").unwrap_err().code), (3, 429), "all are taken");
+        held.clear();
+        assert!(few.open("a").is_ok(), "given back");
+        drop(other);
+        assert_eq!(few.count(), 0);
+    }
+
+    #[test]
+    fn a_server_without_connections_says_so() {
+        let none = connections(&NodeOptions { enabled: false, ..NodeOptions::default() });
+        assert!(none.open("a").unwrap_err().message.contains("--no-node-connections"));
+    }
+}

@@ -1,0 +1,100 @@
+//! Exec, attach and port-forward: an upgraded connection to a kubelet.
+//!
+//! A client that speaks SPDY, or one of the older WebSocket protocols, gets a tunnel: kubelets speak both. So does one that
+//! speaks a newer WebSocket protocol to a kubelet that declares it. Kubelets that do not are spoken to in SPDY
+//! ([`super::translate`]).
+//!
+//! Whoever may `get` these may do nothing by it: `create` is needed whatever the method, because WebSocket clients cannot
+//! POST, and permission to read must not become permission to run commands.
+
+use http::header::UPGRADE;
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
+
+use super::kubelet::Kubelet;
+use super::{NodeRequest, container, options, translate};
+use crate::auth::{Attributes, Decision};
+use crate::forward::headers::is_upgrade;
+use crate::http::body::Response;
+use crate::http::request::Request;
+use crate::http::websocket;
+use crate::request::info::Verb;
+
+/// The WebSocket protocol of exec and attach that can close a stream, which SPDY is translated to.
+pub(super) const CHANNELS: &str = "v5.channel.k8s.io";
+/// The beginning of the WebSocket protocols that carry SPDY.
+pub(super) const SPDY_PREFIX: &str = "SPDY/3.1+";
+
+/// Answers a request for exec, attach or port-forward.
+///
+/// # Errors
+/// 403 for admission and rights, 400 for parameters or a request without an upgrade, 404 for the Pod or its node, 500 if the
+/// kubelet cannot be reached.
+#[doc(alias = "streamLocation")]
+pub(super) async fn answer(asked: NodeRequest<'_>) -> Result<Response, Status> {
+    let (name, subresource) = (asked.name, asked.subresource());
+    let sent = &asked.http().query;
+    let kind = asked.target.resource.subresource(subresource).map(|sub| sub.kind.to_string());
+    asked.admit(options::command_options(&kind.unwrap_or_default(), sent)?).await?;
+    require_create(asked)?;
+    let pod = asked.object("pods", name).await?;
+    let container = match subresource {
+        "portforward" => None,
+        _ => Some(container::choose(sent.text("container"), &pod)?),
+    };
+    let node = pod.at("spec").text("nodeName");
+    if node.is_empty() {
+        return Err(Status::bad_request(format!("pod {name} does not have a host assigned")));
+    }
+    let kubelet = Kubelet::find(asked, node).await?;
+    let namespace = asked.target.namespace().unwrap_or_default();
+    let path = match container {
+        Some(container) => format!("/{subresource}/{namespace}/{name}/{container}"),
+        None => format!("/portForward/{namespace}/{name}"),
+    };
+    let query = options::command_query(subresource, sent)?;
+    let target = if query.is_empty() { path } else { format!("{path}?{query}") };
+    let place = kubelet.address(asked, true);
+    if !kubelet.speaks_websocket && is_websocket(asked.http()) {
+        let offers = |wanted: fn(&str) -> bool| websocket::offered(&asked.http().headers).any(wanted);
+        if subresource == "portforward" && offers(is_tunnelled_spdy) {
+            return translate::tunnel(asked, &place, target).await;
+        }
+        if subresource != "portforward" && offers(|protocol| protocol == CHANNELS) {
+            return translate::channels(asked, &place, target).await;
+        }
+    }
+    match is_upgrade(asked.http()) {
+        true => asked.upgrade(&place, target).await,
+        false => Err(Status::bad_request("Upgrade request required")),
+    }
+}
+
+fn is_websocket(request: &Request) -> bool {
+    is_upgrade(request)
+        && request.header(UPGRADE).is_some_and(|protocol| protocol.eq_ignore_ascii_case("websocket"))
+}
+
+/// Returns true for a WebSocket protocol that carries SPDY.
+pub(super) fn is_tunnelled_spdy(protocol: &str) -> bool {
+    protocol.starts_with(SPDY_PREFIX) && protocol.ends_with(".k8s.io")
+}
+
+/// Checks the right to `create`, which a GET has not been asked for.
+///
+/// # Errors
+/// 403.
+#[doc(alias = "AuthorizePodWebsocketUpgradeCreatePermission")]
+fn require_create(asked: NodeRequest<'_>) -> Result<(), Status> {
+    if asked.target.info.verb == Verb::Create {
+        return Ok(());
+    }
+    let decided = asked.target.request.with_attributes(|attributes| {
+        let attributes = Attributes { verb: "create", ..*attributes };
+        asked.api.authorizer.authorize(&asked.target.user, &attributes)
+    });
+    match decided {
+        Decision::Allow => Ok(()),
+        Decision::NoOpinion(reason) => Err(Status::forbidden("", "pods", asked.name, &reason)),
+    }
+}

@@ -1,0 +1,167 @@
+//! The aggregation layer's proxy: requests for groups of extension API servers, forwarded with the identity of the
+//! user.
+//!
+//! Authentication and authorization happen here first; the extension server trusts the `X-Remote-*` headers because
+//! the request comes with this server's client certificate (request-header authentication). Credentials and
+//! impersonation headers are removed ([`super::headers`]), so that an extension server cannot act as the user elsewhere.
+//!
+//! Bodies are streamed through, watches included; upgraded connections become tunnels. An APIService without
+//! endpoints or documents answers 503. Which groups are remote is decided by the controller
+//! `lifecycle/api_services.rs`; connections are those of [`crate::outbound`].
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::HOST;
+use http::{Request as HttpRequest, StatusCode};
+use listwatch_wire::Status;
+
+use super::headers;
+use super::relay::{self, Relay};
+use crate::api::Api;
+use crate::auth::User;
+use crate::fairness::Flow;
+use crate::http::body::Response;
+use crate::http::request::{BodyProblem, BodySource, Request};
+use crate::outbound::{OutboundBody, identity_headers};
+use crate::registry::extension::ExtensionServer;
+use crate::request::info::{RequestInfo, RequestTarget, parts};
+use crate::respond;
+
+/// The extension API server that a path belongs to.
+///
+/// Looked up by path for each request outside of the core group, in a list that is empty in most clusters.
+pub(crate) fn remote(api: &Api, path: &str) -> Option<Arc<ExtensionServer>> {
+    let parts = parts(path);
+    let [first, group, version, ..] = parts.as_slice() else { return None };
+    (*first == "apis").then(|| api.registry.remotes.find(group, version)).flatten()
+}
+
+/// Returns true if a request to an extension API server has no deadline.
+pub(crate) fn is_long_running(request: &RequestInfo) -> bool {
+    request.is_long_running()
+        || matches!(request.target, RequestTarget::Resource(_)) && headers::is_upgrade(&request.http)
+}
+
+/// Forwards a request to an extension API server and returns its response. An unreachable server is a 503 in plain
+/// text, as in kube-apiserver, not an error of this function.
+///
+/// # Errors
+/// 413, 400 or 408 for a body that cannot be read, 429 without seats.
+#[doc(alias = "proxyHandler")]
+pub(crate) async fn forward(
+    api: &Api,
+    remote: &ExtensionServer,
+    request: &RequestInfo,
+    (user, flow): (Arc<User>, Flow),
+    body: &mut dyn BodySource,
+) -> Result<Response, Status> {
+    let unavailable = || respond::text(StatusCode::SERVICE_UNAVAILABLE, "service unavailable\n");
+    let (namespace, name, port) = &remote.service;
+    let (Some(_), Ok(place)) = (remote.documents(), api.locate(namespace, name, *port)) else {
+        return Ok(unavailable());
+    };
+    let address = match remote.address(place) {
+        Ok(address) => address,
+        Err(why) => return Ok(respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{why}\n"))),
+    };
+    let waits = request.waits_for_body();
+    let sent = if waits { read(api, body).await? } else { Bytes::new() };
+    // What goes on for hours takes no seat, as in kube-apiserver.
+    let _seats = if waits && !is_long_running(request) { Some(flow.enter(1).await?) } else { None };
+    let mut forwarded = outgoing(&request.http, &user, sent)?;
+    if let Ok(host) = address.authority().parse() {
+        forwarded.headers_mut().insert(HOST, host);
+    }
+    match api.webhooks.send(&address, forwarded).await {
+        Ok((answer, kept)) => {
+            let streamed = request.is_long_running() && answer.status().is_success();
+            let how = Relay { upgrade: headers::is_upgrade(&request.http), streamed, held: () };
+            Ok(relay::answered(answer, kept, how).await)
+        }
+        Err(why) => {
+            let text = format!("error trying to reach service: {why}\n");
+            Ok(respond::text(StatusCode::SERVICE_UNAVAILABLE, text))
+        }
+    }
+}
+
+/// Bodies are read whole before they are sent on, so that a retry on a new connection is possible and the limit of
+/// bodies holds for extension servers as well.
+async fn read(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status> {
+    let limit = api.options.requests.body_bytes;
+    match tokio::time::timeout(api.options.http.body_timeout, body.read(limit)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(BodyProblem::TooLarge)) => Err(Status::too_large(&format!("limit is {limit}"))),
+        Ok(Err(_)) => Err(Status::bad_request("the request body is malformed")),
+        Err(_) => Err(Status::timeout("the request body took too long to arrive", 0)),
+    }
+}
+
+/// The request as it is sent on: without credentials and headers of the connection, with the identity of the user.
+///
+/// Identity goes in headers that the extension server trusts because of this server's certificate. Headers of that
+/// form which the client sent must be removed first.
+fn outgoing(request: &Request, user: &User, body: Bytes) -> Result<HttpRequest<OutboundBody>, Status> {
+    let mut forwarded = HttpRequest::builder()
+        .method(request.method.clone())
+        .uri(headers::target(&request.path, &request.raw_query))
+        .body(body.into())
+        .map_err(|error| Status::bad_request(error.to_string()))?;
+    let headers = forwarded.headers_mut();
+    *headers = headers::outgoing(request);
+    identity_headers(headers, &user.name, &user.uid, &user.groups, &user.extra);
+    Ok(forwarded)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+
+    use super::*;
+
+    #[test]
+    fn credentials_and_claimed_identities_stay_here() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("authorization", "Bearer secret"),
+            ("impersonate-user", "eve"),
+            ("x-remote-user", "root"),
+            ("x-remote-group", "system:masters"),
+            ("x-remote-extra-scopes", "all"),
+            ("connection", "keep-alive"),
+            ("accept", "application/json"),
+            ("sec-websocket-protocol", "v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0,x"),
+        ] {
+            headers.insert(name, value.parse().unwrap());
+        }
+        let request = Request::new(Method::GET, "/apis/g/v/a%20b?x=1", headers, true);
+        let extra = [("example.com/a%b".to_owned(), vec!["1".to_owned(), "2".to_owned()])];
+        let user = User {
+            name: "ann".to_owned(),
+            groups: vec!["a".to_owned(), "b".to_owned()],
+            extra: extra.into(),
+            ..User::default()
+        };
+        let sent = outgoing(&request, &user, Bytes::new()).unwrap();
+        assert_eq!(sent.uri(), "/apis/g/v/a%20b?x=1");
+        let mut found: Vec<String> = sent
+            .headers()
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                "accept: application/json",
+                "sec-websocket-protocol: v5.channel.k8s.io, x",
+                "x-remote-extra-example.com%2fa%25b: 1",
+                "x-remote-extra-example.com%2fa%25b: 2",
+                "x-remote-group: a",
+                "x-remote-group: b",
+                "x-remote-user: ann",
+            ]
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! The client of kubelets, with the certificate that they are shown.
+
+use crate::api::NodeConnections;
+use crate::auth::MASTERS;
+use crate::identity::authority::Authority;
+use crate::options::NodeOptions;
+use crate::outbound::KubeletTls;
+use crate::{Error, files};
+
+/// The user that this server is to kubelets, as in clusters made by kubeadm.
+const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
+
+/// Makes the client of kubelets: with the certificate of the options, or one that the server's CA issues for it. A kubelet that
+/// asks this server about its requests is told that the group may do everything.
+///
+/// # Errors
+///
+/// A file that cannot be read or used.
+pub(super) fn connections(options: &NodeOptions, authority: &Authority) -> Result<NodeConnections, Error> {
+    let (certificate, key) = match &options.client_certificate {
+        Some((certificate, key)) => (files::read(certificate)?, files::read(key)?),
+        None => {
+            let issued = authority.client(KUBELET_CLIENT, MASTERS)?;
+            (issued.certificate, issued.key)
+        }
+    };
+    let ca = options.certificate_authority.as_deref().map(files::read).transpose()?;
+    let tls = KubeletTls::new((&certificate, &key), ca.as_deref()).map_err(Error::Tls)?;
+    Ok(NodeConnections::new(options, tls))
+}
