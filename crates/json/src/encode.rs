@@ -88,7 +88,7 @@ pub fn encode_after(object: &Value, before: Option<EarlierEncoding<'_>>) -> Enco
 ///
 /// Unlike [`encode`], it gives no field precedence: for parts of objects.
 pub fn write_value(out: &mut Vec<u8>, value: &Value) {
-    let mut encoder = JsonEncoder { out: std::mem::take(out), ..JsonEncoder::new(None) };
+    let mut encoder = JsonEncoder::appending(std::mem::take(out), None);
     encoder.value(value);
     *out = encoder.out;
 }
@@ -109,15 +109,13 @@ struct JsonEncoder<'a> {
 impl<'a> JsonEncoder<'a> {
     /// Allocates the size of the earlier encoding and a little more, because most writes change little.
     fn new(before: Option<EarlierEncoding<'a>>) -> Self {
-        let room = before.map_or(1024, |before| before.bytes.len() + 256);
-        Self {
-            out: Vec::with_capacity(room),
-            before,
-            spans: Spans::default(),
-            exact: true,
-            depth: 0,
-            deepest: 0,
-        }
+        let room = before.map_or(2048, |before| before.bytes.len() + 256);
+        Self::appending(Vec::with_capacity(room), before)
+    }
+
+    /// Writes after what is there.
+    fn appending(out: Vec<u8>, before: Option<EarlierEncoding<'a>>) -> Self {
+        Self { out, before, spans: Spans::default(), exact: true, depth: 0, deepest: 0 }
     }
 
     /// A whole object. `wanted` says which fields of the metadata are written.

@@ -29,7 +29,7 @@ use crate::allocate::ranges::AddedRanges;
 use crate::allocate::reservation::Allocator;
 use crate::allocate::services::KUBERNETES_ADDRESS;
 use crate::api::streams::OpenStreams;
-use crate::api::{Api, BlockingPool, Bodies, OpenApiDocuments};
+use crate::api::{Api, BlockingPool, Bodies, OpenApiDocuments, RecentTemplates};
 use crate::audit::{self, AuditLog};
 use crate::auth::x509::ClientCertificates;
 use crate::auth::{
@@ -182,6 +182,7 @@ impl Server {
             webhooks: WebhookClient::new(options.admission.webhooks),
             documents: OpenApiDocuments::default(),
             bodies: Bodies::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
+            templates: RecentTemplates::default(),
             kept_lists: Arc::new(Semaphore::new(options.requests.protobuf_lists_bytes)),
             compressors: Arc::new(Semaphore::new(options.requests.gzip_bytes / gzip::COMPRESSOR)),
             blocking: blocking_pool(&options),

@@ -1,6 +1,6 @@
 //! JSON to protobuf: an object becomes its message, by the field numbers of the schema table.
 //!
-//! Order of fields is that of the table, which is Go's, so that encodings can be compared byte for byte. Fields without
+//! Order of fields is that of their names, in the table as in the object, so that both are walked once, side by side. Fields without
 //! a number cannot be written and are left out. [`ListWriter`] writes a list item by item: protobuf puts the length in
 //! front, so the sizes are summed in a first pass and no list stands in memory.
 
@@ -9,7 +9,7 @@ use listwatch_wire::json::{Map, Value};
 use super::decode::FieldSlot;
 use super::wire::{put_bytes, put_nested, put_number, put_string, put_tag, put_varint};
 use super::{ENVELOPE_END, MAX_DEPTH, ProtoError, encode_message, envelope_head, node_of, special};
-use crate::schema::{Field, Node, StructId, Type, schema};
+use crate::schema::{Field, Node, StructId, Type, field_among, schema};
 
 /// Writes the message of a struct. Fields the type does not have are not written: they have no number.
 pub(super) fn message(id: StructId, map: &Map, out: &mut Vec<u8>, depth: u32) -> Result<(), ProtoError> {
@@ -29,24 +29,26 @@ struct MessageEncoder<'a> {
 impl MessageEncoder<'_> {
     /// Writes the fields inside `level` inlined messages, whose field numbers are in `prefix`.
     fn write(&self, prefix: [u8; 3], level: usize, out: &mut Vec<u8>) -> Result<(), ProtoError> {
-        let mut inlined = [0; 3];
-        for field in self.fields.iter().filter(|f| f.numbers.get(..level) == prefix.get(..level)) {
+        let (mut inlined, mut fields) = ([0; 3], self.fields);
+        for (name, value) in self.map {
+            let Some(field) = field_among(&mut fields, name) else { continue };
+            if field.numbers.get(..level) != prefix.get(..level) {
+                continue;
+            }
             let number = field.numbers.get(level).copied().unwrap_or(0);
             let is_leaf = field.numbers.get(level + 1).is_none_or(|&n| n == 0);
             if number == 0 || inlined.contains(&number) {
                 continue;
             }
-            match self.map.get(field.name) {
-                Some(value) if is_leaf => write_field(field, number, value, out, self.depth)?,
-                // The first present field represents the whole inlined message.
-                Some(_) => {
-                    if let Some(slot) = inlined.iter_mut().find(|n| **n == 0) {
-                        *slot = number;
-                    }
-                    put_nested(out, number, |out| self.write(field.numbers, level + 1, out))?;
-                }
-                None => {}
+            if is_leaf {
+                write_field(field, number, value, out, self.depth)?;
+                continue;
             }
+            // The first of its fields that is there stands for the whole inlined message.
+            if let Some(slot) = inlined.iter_mut().find(|n| **n == 0) {
+                *slot = number;
+            }
+            put_nested(out, number, |out| self.write(field.numbers, level + 1, out))?;
         }
         Ok(())
     }

@@ -5,10 +5,10 @@
 //! decoded recursively within the same limit of depth.
 
 use base64::Engine;
-use listwatch_wire::json::{Map, Value};
+use listwatch_wire::json::{Map, Value, write_value};
 
 use super::decode::FieldSlot;
-use super::wire::{WireReader, put_bytes, put_nested, put_number, put_string};
+use super::wire::{WireReader, put_nested, put_number, put_string};
 use super::{MAGIC, ProtoError, decode, encode};
 use crate::schema::{Type, schema};
 use crate::typecheck::BASE64;
@@ -44,7 +44,10 @@ pub(super) fn write(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot)
             put_number(out, 2, i64::from(nanos));
         }
         (Type::Raw | Type::FieldsV1 | Type::Json, value) => {
-            put_bytes(out, 1, value.to_string().as_bytes());
+            return put_nested(out, 1, |out| {
+                write_value(out, value);
+                Ok(())
+            });
         }
         (Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings, value) => {
             return write_schema_or(ty, value, out, slot);

@@ -124,8 +124,25 @@ pub(super) fn put_nested<E>(
     out.push(0);
     let start = out.len();
     write(out)?;
-    let mut length = Vec::with_capacity(5);
-    put_varint(&mut length, (out.len() - start) as u64);
-    out.splice(start - 1..start, length);
+    let length = out.len() - start;
+    match (u8::try_from(length), out.get_mut(start - 1)) {
+        (Ok(length @ ..0x80), Some(slot)) => *slot = length,
+        _ => insert_length(out, start, length),
+    }
     Ok(())
+}
+
+/// Writes a length of several bytes in the place of the one that was kept for it.
+fn insert_length(out: &mut Vec<u8>, start: usize, length: usize) {
+    let (mut bytes, mut used, mut rest) = ([0; 10], 1, length);
+    for byte in &mut bytes {
+        *byte = rest as u8 & 0x7f;
+        rest >>= 7;
+        if rest == 0 {
+            break;
+        }
+        *byte |= 0x80;
+        used += 1;
+    }
+    out.splice(start - 1..start, bytes.into_iter().take(used));
 }

@@ -10,6 +10,7 @@
 mod load;
 mod merge;
 
+use std::cmp::Ordering;
 use std::sync::LazyLock;
 
 use listwatch_merge::patch::{ListKind, PatchStrategy};
@@ -200,6 +201,23 @@ fn prefix(name: &str) -> u64 {
         *slot = byte;
     }
     u64::from_be_bytes(first)
+}
+
+/// Finds a field by name in the remaining fields of a struct, and removes the fields up to it. Names must be asked for in
+/// order: all fields of an object are then found in one walk over those of its struct.
+pub(crate) fn field_among<'f>(rest: &mut &'f [Field], name: &str) -> Option<&'f Field> {
+    let prefix = prefix(name);
+    while let Some((field, tail)) = rest.split_first() {
+        match field.prefix.cmp(&prefix).then_with(|| field.name.cmp(name)) {
+            Ordering::Less => *rest = tail,
+            Ordering::Equal => {
+                *rest = tail;
+                return Some(field);
+            }
+            Ordering::Greater => return None,
+        }
+    }
+    None
 }
 
 /// A placeholder for an unknown struct, which no id of this table refers to.

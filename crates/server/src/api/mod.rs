@@ -20,6 +20,7 @@ mod services;
 mod shares;
 pub(crate) mod stored;
 pub(crate) mod streams;
+mod templates;
 
 use std::sync::Arc;
 
@@ -51,6 +52,7 @@ pub(crate) use plugin::Plugin;
 pub(crate) use record::AdmissionRecord;
 pub(crate) use shares::UserShares;
 use streams::OpenStreams;
+pub(crate) use templates::{RecentTemplates, TemplateKey, TemplateObject};
 
 /// The shared state of all request handlers: the store, the cache, the registry, and the components around them. One
 /// per server, built by [`crate::Server::start`]; embedding programs reach it through [`crate::Handle::api`].
@@ -92,6 +94,8 @@ pub struct Api {
     pub(crate) streams: OpenStreams,
     /// The memory of request bodies.
     pub(crate) bodies: Bodies,
+    /// Bodies of creations that came more than once lately.
+    pub(crate) templates: RecentTemplates,
     /// The memory of what is kept of protobuf lists, a permit per byte.
     pub(crate) kept_lists: Arc<Semaphore>,
     /// The compressors of responses, a permit each.

@@ -36,7 +36,7 @@ impl Stored {
     async fn read(api: &Api, target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Self, Status> {
         let rules = &target.resource.rules;
         if let Some((revision, version)) = api.cache.trees.get(&target.key, revision, rules) {
-            let WrittenTree { value, bytes, spans } = version;
+            let WrittenTree { value, bytes, spans, .. } = version;
             return Ok(Self { value, revision, bytes, spans: Some(spans) });
         }
         let known = api.cache.trees.peek_bytes(&target.key, &bytes);

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use listwatch_wire::selector::{FieldSelector, LabelSelector, Operator, Requirement};
+use memchr::memmem;
 
 use crate::cache::filter::FieldLookup;
 use crate::cache::object::Object;
@@ -171,7 +172,13 @@ struct FieldCondition {
     field: Box<str>,
     place: FieldPlace,
     values: ValueCondition,
+    /// The values that are excluded, if that is all that is asked for: an object whose bytes have none of them is selected, and the
+    /// field is not looked for.
+    excluded: Option<Box<[memmem::Finder<'static>]>>,
 }
+
+/// The excluded values that are searched for in an object. With more of them, finding the field costs less.
+const SEARCHED: usize = 4;
 
 /// The place of a field in an object.
 #[derive(Debug)]
@@ -200,7 +207,7 @@ impl FieldConditions {
                     }
                 }
                 values.sort();
-                Some(FieldCondition { field: field.into(), place: FieldPlace::of(field, known), values })
+                Some(FieldCondition::new(field.into(), FieldPlace::of(field, known), values))
             })
             .collect();
         (!conditions.is_empty()).then(|| Arc::new(Self { conditions, text: selector.to_string().into() }))
@@ -208,7 +215,7 @@ impl FieldConditions {
 
     /// Returns true if the object is selected.
     pub(super) fn matches(&self, object: &Object) -> bool {
-        self.conditions.iter().all(|condition| condition.values.allows(condition.place.value(object)))
+        self.conditions.iter().all(|condition| condition.allows(object))
     }
 
     /// The value a field must have exactly.
@@ -223,6 +230,28 @@ impl FieldConditions {
             FieldPlace::Lookup(lookup) => Some(&*lookup.path),
             _ => None,
         })
+    }
+}
+
+impl FieldCondition {
+    fn new(field: Box<str>, place: FieldPlace, values: ValueCondition) -> Self {
+        let excluded = match (&place, &values) {
+            (FieldPlace::Lookup(lookup), ValueCondition { one_of: None, none_of })
+                if none_of.len() <= SEARCHED
+                    && none_of.iter().all(|value| !value.is_empty() && **value != *lookup.absent) =>
+            {
+                Some(none_of.iter().map(|value| memmem::Finder::new(value.as_bytes()).into_owned()).collect())
+            }
+            _ => None,
+        };
+        Self { field, place, values, excluded }
+    }
+
+    fn allows(&self, object: &Object) -> bool {
+        let has_none = |excluded: &[memmem::Finder<'_>]| {
+            excluded.iter().all(|value| value.find(object.stored()).is_none())
+        };
+        self.excluded.as_deref().is_some_and(has_none) || self.values.allows(self.place.value(object))
     }
 }
 
@@ -293,6 +322,32 @@ mod tests {
                 prop_assert!(value.is_some() && needed.value.is_none_or(|one| value == Some(one)));
             }
         }
+    }
+
+    #[test]
+    fn a_value_that_an_object_only_mentions_is_not_excluded() {
+        let lookup = FieldLookup {
+            label: "status.phase".into(),
+            path: "status.phase".into(),
+            fallback: None,
+            absent: "Pending".into(),
+        };
+        let object = |status: &str| {
+            let value = format!(r#"{{"kind":"Pod","metadata":{{"name":"Failed"}},"status":{status}}}"#);
+            Object::new("/registry/pods/n/a".into(), 15, value.into(), listwatch_wire::Revision(1)).unwrap()
+        };
+        let matches = |selector: &str, status: &str| {
+            let selector: FieldSelector = selector.parse().unwrap();
+            let known = std::slice::from_ref(&lookup);
+            FieldConditions::new(&selector, known).unwrap().matches(&object(status))
+        };
+        let live = "status.phase!=Failed,status.phase!=Succeeded";
+        assert!(matches(live, "{}") && matches(live, r#"{"phase":"Running"}"#));
+        assert!(!matches(live, r#"{"phase":"Failed"}"#) && !matches(live, r#"{"phase":"Succeeded"}"#));
+        assert!(
+            !matches("status.phase!=Pending", "{}") && matches("status.phase!=Pending", r#"{"phase":"x"}"#)
+        );
+        assert!(!matches("status.phase!=x,status.phase=y", r#"{"phase":"z"}"#));
     }
 
     /// A list with 8,000 requirements held up a worker for 40 seconds: each looked through the labels of each object.

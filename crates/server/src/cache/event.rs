@@ -56,11 +56,12 @@ struct OtherForms {
     compressed: OnceLock<Box<CompressedForms>>,
 }
 
-/// Lines of JSON, compressed.
+/// Shared frames, compressed.
 #[derive(Debug, Default)]
 struct CompressedForms {
     whole: EventFrames,
     delta: EventFrames,
+    protobuf: EventFrames,
 }
 
 /// A delta, or nothing if whole objects are sent; for the version of the kind whose objects begin so.
@@ -158,6 +159,8 @@ impl Event {
         } else if others.deltas.iter().any(|delta| is_kept(delta.get().and_then(|form| form.frame.as_ref())))
         {
             change.slot(&forms().delta)
+        } else if is_kept(change.slot(&others.protobuf).get()) {
+            change.slot(&forms().protobuf)
         } else {
             return (None, 0);
         };

@@ -9,7 +9,7 @@
 //! the minimum revision, and the engine checks the revision at the commit.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use listwatch_wire::Revision;
@@ -57,6 +57,15 @@ pub(crate) struct WrittenTree {
     pub(crate) bytes: Bytes,
     /// The places of the containers of the tree in the bytes; empty if the bytes were parsed.
     pub(crate) spans: Arc<Spans>,
+    /// The protobuf form, for the answer and the event of a write: whoever needs it first makes it for both.
+    protobuf: Arc<OnceLock<(Revision, Bytes)>>,
+}
+
+impl WrittenTree {
+    /// The tree of stored bytes.
+    pub(crate) fn new(value: Value, bytes: Bytes, spans: Arc<Spans>) -> Self {
+        Self { value, bytes, spans, protobuf: Arc::default() }
+    }
 }
 
 /// A tree of one version of an object.
@@ -77,9 +86,9 @@ struct RecentTree {
 impl RecentTree {
     /// The tree that reading these bytes yields. Bytes in the same place are the same bytes, because the entry keeps them
     /// there. A revision would not do: an object in another version, or in its last state, has that of the stored one.
-    fn of(&self, bytes: &[u8]) -> Option<&Value> {
+    fn of(&self, bytes: &[u8]) -> Option<&WrittenTree> {
         let mut versions = std::iter::once(&self.version).chain(&self.next);
-        versions.find(|version| std::ptr::eq(&*version.bytes, bytes)).map(|version| &version.value)
+        versions.find(|version| std::ptr::eq(&*version.bytes, bytes))
     }
 }
 
@@ -121,7 +130,26 @@ impl RecentTrees {
     /// The tree of the stored bytes of an object, if it is known.
     pub(crate) fn peek_bytes(&self, key: &str, bytes: &[u8]) -> Option<Value> {
         let mut generations = self.generations.lock();
-        generations.find(key)?.of(bytes).cloned()
+        generations.find(key)?.of(bytes).map(|version| version.value.clone())
+    }
+
+    /// The protobuf form of an object in the version that is stored, with this revision, made from its tree. `None` if the tree is
+    /// not known.
+    pub(crate) fn protobuf<E>(
+        &self,
+        object: &Object,
+        revision: Revision,
+        make: impl FnOnce(Value) -> Result<Bytes, E>,
+    ) -> Option<Result<Bytes, E>> {
+        let version = self.generations.lock().find(object.key())?.of(object.stored())?.clone();
+        let known = version.protobuf.get().filter(|(at, _)| *at == revision);
+        Some(match known {
+            Some((_, bytes)) => Ok(bytes.clone()),
+            None => make(version.value).inspect(|bytes| {
+                // Of two that make it at the same time, the first one's stays.
+                let _ = version.protobuf.set((revision, bytes.clone()));
+            }),
+        })
     }
 
     /// The tree of an object, kept if it had to be parsed: for objects that are read again and again. `None` if the bytes
@@ -131,8 +159,7 @@ impl RecentTrees {
             return Some(value);
         }
         let value = Value::read(object.stored()).ok()?;
-        let version =
-            WrittenTree { value: value.clone(), bytes: object.stored().clone(), spans: Arc::default() };
+        let version = WrittenTree::new(value.clone(), object.stored().clone(), Arc::default());
         self.keep(object.key(), Some(object.revision()), None, version);
         Some(value)
     }
@@ -246,7 +273,7 @@ mod tests {
     }
 
     fn version(value: Value, length: usize) -> WrittenTree {
-        WrittenTree { value, bytes: vec![0; length].into(), spans: Arc::default() }
+        WrittenTree::new(value, vec![0; length].into(), Arc::default())
     }
 
     #[test]
@@ -305,13 +332,30 @@ mod tests {
         let recent = RecentTrees::new(10_000);
         let stored = Bytes::from_static(br#"{"metadata":{"name":"a"}}"#);
         let last = Bytes::from_static(br#"{"metadata":{"name":"a","x":1}}"#);
-        let tree = WrittenTree { value: json!({"offered": 1}), bytes: stored.clone(), spans: Arc::default() };
+        let tree = WrittenTree::new(json!({"offered": 1}), stored.clone(), Arc::default());
         recent.offer(&"/registry/configmaps/n/a".into(), tree);
         assert_eq!(recent.peek(&object(7, &stored)), Some(json!({"offered": 1})));
         assert_eq!(recent.peek(&object(7, &last)), None);
         assert_eq!(recent.read(&object(7, &last)), Some(json!({"metadata": {"name": "a", "x": 1}})));
         assert!(recent.peek(&object(7, &last)).is_some(), "kept once it was parsed");
         assert_eq!(recent.peek(&object(7, &Bytes::copy_from_slice(&last))), None, "equal bytes elsewhere");
+    }
+
+    /// The answer to a write and its event were encoded one after the other, from the same tree.
+    #[test]
+    fn the_protobuf_form_is_made_once_for_each_revision() {
+        let (recent, key) = (RecentTrees::new(10_000), Arc::from("/registry/configmaps/n/a"));
+        let stored = Bytes::from_static(br#"{"metadata":{"name":"a"}}"#);
+        let tree = WrittenTree::new(json!({"offered": 1}), stored.clone(), Arc::default());
+        recent.offer(&key, tree.clone());
+        let form = |revision: u64, made: &'static str| {
+            let make = |_| Ok::<_, ()>(Bytes::from_static(made.as_bytes()));
+            recent.protobuf(&object(7, &stored), Revision(revision), make)
+        };
+        assert_eq!(form(7, "made for the event"), Some(Ok(Bytes::from_static(b"made for the event"))));
+        recent.put(&key, Revision(7), Some(rules()), tree);
+        assert_eq!(form(7, "made for the answer"), Some(Ok(Bytes::from_static(b"made for the event"))));
+        assert_eq!(form(8, "its last state"), Some(Ok(Bytes::from_static(b"its last state"))));
     }
 
     /// A namespace that was marked a moment ago looked alive while another write of it was under way.

@@ -2,17 +2,18 @@
 //!
 //! Level 1 and the rule for `Accept-Encoding` are kube-apiserver's. Lists are compressed piece by piece, so that
 //! memory stays that of the compressor. A watch is one gzip member that is flushed after each batch ([`GzipMember`]);
-//! a member per batch would be held back by Go's reader until the next one begins.
+//! a member per batch would be held back by Go's reader until the next one begins. Small events are in it as they are.
 //!
 //! The threshold is `RequestLimits::gzip_above`, passed in by the verbs and by OpenAPI. `HEAD` is never compressed,
 //! because its `Content-Length` is that of the plain body.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flate2::write::{DeflateEncoder, GzEncoder};
-use flate2::{Compression, Crc};
+use flate2::write::GzEncoder;
+use flate2::{Compress, Compression, Crc, FlushCompress};
 use futures::{StreamExt, stream};
 use http::Method;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
@@ -111,6 +112,15 @@ const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
 /// The last deflate block of a member, without contents.
 const LAST_BLOCK: [u8; 2] = [3, 0];
 
+/// Frames of up to this many bytes are stored in the member as they are: alone, an object of one or two KiB shrinks by a third, which
+/// saves no packet or one, and compressing it costs more than everything else that is done for the event.
+const STORED: usize = 4 << 10;
+
+thread_local! {
+    /// The compressor of a thread. Making a new one takes longer than compressing an event.
+    static THREAD_COMPRESSOR: RefCell<Compress> = RefCell::new(Compress::new(LEVEL, false));
+}
+
 /// A watch as one gzip member that grows by batches.
 ///
 /// Go's reader returns the data before the end of a member only after it has seen the next one begin, so a member per batch
@@ -136,24 +146,66 @@ enum MemberStage {
 
 /// Frames as deflate blocks that end at a byte and refer to nothing before them, so that any blocks may follow and precede.
 pub(crate) fn deflate_blocks(frames: &[Bytes]) -> Bytes {
-    let mut encoder = DeflateEncoder::new(Vec::new(), LEVEL);
-    for frame in frames {
-        // Writing to memory does not fail.
-        let _ = encoder.write_all(frame);
+    let length: usize = frames.iter().map(Bytes::len).sum();
+    let mut out = Vec::with_capacity(length / 3 + 64);
+    THREAD_COMPRESSOR.with_borrow_mut(|compressor| {
+        compressor.reset();
+        frames.iter().for_each(|frame| deflate(compressor, frame, FlushCompress::None, &mut out));
+        deflate(compressor, &[], FlushCompress::Sync, &mut out);
+    });
+    out.into()
+}
+
+/// Appends the compressed form of the input, as far as the compressor does not hold it back.
+fn deflate(compressor: &mut Compress, mut input: &[u8], flush: FlushCompress, out: &mut Vec<u8>) {
+    loop {
+        out.reserve(64);
+        let (before, length) = (compressor.total_in(), out.len());
+        // Fails only after the end of a stream, which a member never comes to here.
+        let _ = compressor.compress_vec(input, out, flush);
+        let read = usize::try_from(compressor.total_in() - before).unwrap_or(input.len());
+        input = input.get(read..).unwrap_or_default();
+        // An output with room left means that there was no more to write.
+        let is_done = input.is_empty() && out.len() < out.capacity();
+        let is_stuck = read == 0 && out.len() == length;
+        if is_done || is_stuck {
+            return;
+        }
     }
-    let _ = encoder.flush();
-    std::mem::take(encoder.get_mut()).into()
+}
+
+/// The bytes before so many that a deflate block holds as they are.
+fn stored_head(length: u16) -> Bytes {
+    let [low, high] = length.to_le_bytes();
+    Bytes::copy_from_slice(&[0, low, high, !low, !high])
 }
 
 impl GzipMember {
-    /// Takes the compressed form of a frame, if there is one, for the next [`Self::batch`]; else compresses it.
-    pub(crate) fn prepare(&mut self, frame: &Bytes, blocks: Option<Bytes>) {
-        self.compressed.push(blocks.unwrap_or_else(|| deflate_blocks(std::slice::from_ref(frame))));
+    /// Prepares a frame for the next [`Self::batch`]: in the compressed form that `shared` returns, if there is one. A small
+    /// frame stays as it is.
+    pub(crate) fn prepare(&mut self, frame: &Bytes, shared: impl FnOnce() -> Option<Bytes>) {
+        if !self.store(frame) {
+            let blocks = shared().unwrap_or_else(|| deflate_blocks(std::slice::from_ref(frame)));
+            self.compressed.push(blocks);
+        }
+    }
+
+    /// Stores a frame as it is, if it is small.
+    fn store(&mut self, frame: &Bytes) -> bool {
+        let Some(length) = u16::try_from(frame.len()).ok().filter(|length| usize::from(*length) <= STORED)
+        else {
+            return false;
+        };
+        self.compressed.extend([stored_head(length), frame.clone()]);
+        true
     }
 
     /// A batch, compressed up to its last byte. The header precedes the first.
     pub(crate) fn batch(&mut self, frames: &[Bytes]) -> FrameBytes {
         frames.iter().for_each(|frame| self.checksum.update(frame));
+        if let ([frame], true) = (frames, self.compressed.is_empty()) {
+            self.prepare(frame, || None);
+        }
         let mut blocks = std::mem::take(&mut self.compressed);
         if blocks.is_empty() {
             blocks.push(deflate_blocks(frames));
@@ -251,12 +303,33 @@ mod tests {
             let (mut member, mut reader) = (GzipMember::default(), GoReader::default());
             let before = Bytes::from_static(before.as_bytes());
             assert_eq!(reader.read(&member.batch(std::slice::from_ref(&before)).concat()), before);
-            member.prepare(&shared[0], Some(blocks[0].clone()));
-            member.prepare(&shared[1], None);
+            member.prepare(&shared[0], || Some(blocks[0].clone()));
+            member.prepare(&shared[1], || None);
             assert_eq!(reader.read(&member.batch(&shared).concat()), shared.concat());
             reader.read(&member.end().unwrap());
             reader.end();
         }
+    }
+
+    /// Two thirds of the instructions of a Pod's way from its creation to its node were spent on compressing its events.
+    #[test]
+    fn small_events_are_not_compressed_and_large_ones_do_not_depend_on_what_came_before() {
+        let (small, large) = (Bytes::from(vec![b'x'; STORED]), Bytes::from(vec![b'x'; STORED + 1]));
+        let first = deflate_blocks(std::slice::from_ref(&large));
+        let (mut member, mut reader) = (GzipMember::default(), GoReader::default());
+        for frame in [&small, &large, &small, &large] {
+            member.prepare(frame, || None);
+            let blocks = member.batch(std::slice::from_ref(frame));
+            assert_eq!(reader.read(&blocks.concat()), **frame);
+            match frame.len() <= STORED {
+                true => {
+                    assert_eq!(blocks.last().map(|last| last.as_ptr()), Some(frame.as_ptr()), "not copied")
+                }
+                false => assert_eq!(blocks.last(), Some(&first)),
+            }
+        }
+        reader.read(&member.end().unwrap());
+        reader.end();
     }
 
     /// A list is one member too, so that nothing of it is withheld.

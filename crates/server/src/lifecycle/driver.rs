@@ -205,7 +205,8 @@ impl Driver {
             self.queue.add(LifecycleTask::Policy(path.into()), Instant::now());
         }
         if options.collect_garbage {
-            if self.graph.set(key, value) {
+            let trees = &self.api.cache.trees;
+            if self.graph.set(key, value, || trees.peek_bytes(key, value)) {
                 self.queue.add(LifecycleTask::Dependent(Arc::clone(key)), soon);
             }
             if garbage::waits(value) {

@@ -133,7 +133,11 @@ async fn read(api: &Api, key: &str) -> Result<Option<(Value, Revision)>, Status>
     const WANTED: [&str; 4] = ["deletionTimestamp", "finalizers", "ownerReferences", "uid"];
     tokio::task::yield_now().await;
     let found = api.engine.get(key, None).await.map_err(Status::internal)?;
-    Ok(found.map(|found| (metadata(&found.value, &WANTED), found.revision)))
+    Ok(found.map(|found| {
+        let tree = api.cache.trees.peek_bytes(key, &found.value);
+        let meta = tree.map(|tree| tree.at("metadata").clone());
+        (meta.unwrap_or_else(|| metadata(&found.value, &WANTED)), found.revision)
+    }))
 }
 
 /// Looks an owner up in the store, by name and uid. An owner with another uid counts as deleted, even if its name

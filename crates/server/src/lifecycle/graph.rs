@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use listwatch_wire::json::raw;
 use memchr::memmem;
@@ -30,9 +31,14 @@ impl OwnerGraph {
     /// Records the owners of an object. Returns true if it has owners and they changed.
     ///
     /// The test for a change comes first: most updates of a dependent leave its owners alone and allocate nothing but
-    /// the list of uids.
-    pub(super) fn set(&mut self, key: &StorageKey, value: &[u8]) -> bool {
-        let owners = owner_uids(value);
+    /// the list of uids. `tree` finds the tree of the value, if it is known.
+    pub(super) fn set(
+        &mut self,
+        key: &StorageKey,
+        value: &[u8],
+        tree: impl FnOnce() -> Option<Value>,
+    ) -> bool {
+        let owners = owner_uids(value, tree);
         if self.owners.get(key).map(Vec::as_slice).unwrap_or_default() == owners {
             return false;
         }
@@ -79,13 +85,16 @@ pub(super) fn uid(value: &[u8]) -> Option<Uid> {
 }
 
 /// An object whose references cannot be read has no owners here, so it is never collected by mistake.
-fn owner_uids(value: &[u8]) -> Vec<Uid> {
+fn owner_uids(value: &[u8], tree: impl FnOnce() -> Option<Value>) -> Vec<Uid> {
     if !mentions(value, "\"ownerReferences\"") {
         return Vec::new();
     }
-    let owners: Value = raw::lookup(value, &["metadata", "ownerReferences"])
-        .and_then(|raw| Value::read(raw).ok())
-        .unwrap_or_default();
+    let owners = match tree() {
+        Some(tree) => tree.at("metadata").at("ownerReferences").clone(),
+        None => raw::lookup(value, &["metadata", "ownerReferences"])
+            .and_then(|raw| Value::read(raw).ok())
+            .unwrap_or_default(),
+    };
     let uid = |owner: &Value| owner.get("uid").and_then(Value::as_str).map(Arc::from);
     owners.as_array().into_iter().flatten().filter_map(uid).collect()
 }
@@ -106,10 +115,15 @@ mod tests {
     fn dependents_follow_changes_of_their_owners() {
         let mut graph = OwnerGraph::default();
         let key: StorageKey = "/registry/pods/n/a".into();
-        assert!(graph.set(&key, &object(&["r"])));
-        assert!(!graph.set(&key, &object(&["r"])));
+        let unknown = || None;
+        assert!(graph.set(&key, &object(&["r"]), unknown));
+        assert!(!graph.set(&key, &object(&["r"]), unknown));
+        assert!(
+            !graph.set(&key, &object(&["r"]), || Value::read(&object(&["r"])).ok()),
+            "the same by its tree"
+        );
         assert_eq!(graph.dependents("r"), [Arc::clone(&key)]);
-        assert!(graph.set(&key, &object(&["s"])));
+        assert!(graph.set(&key, &object(&["s"]), unknown));
         assert_eq!(graph.dependents("r"), [] as [StorageKey; 0]);
         assert_eq!(graph.remove(&key), ["s".into()]);
         assert!(graph.dependents.is_empty() && graph.owners.is_empty());
@@ -118,7 +132,8 @@ mod tests {
     #[test]
     fn an_object_without_owners_is_not_kept() {
         let mut graph = OwnerGraph::default();
-        assert!(!graph.set(&"/registry/pods/n/a".into(), br#"{"metadata":{"name":"a","uid":"u"}}"#));
+        let value = br#"{"metadata":{"name":"a","uid":"u"}}"#;
+        assert!(!graph.set(&"/registry/pods/n/a".into(), value, || unreachable!()));
         assert!(graph.owners.is_empty());
         assert_eq!(uid(br#"{"metadata":{"name":"a","uid":"u"}}"#).as_deref(), Some("u"));
     }

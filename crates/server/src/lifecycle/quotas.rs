@@ -37,7 +37,10 @@ pub(super) fn limits(api: &Api, namespace: &str) -> bool {
 /// Called for each change of a Pod, so it searches the bytes and parses nothing.
 pub(super) fn gives_back(pod: &[u8]) -> bool {
     let field = |path: &[&str]| raw::lookup(pod, path);
-    matches!(field(&["status", "phase"]).and_then(raw::scalar), Some("Succeeded" | "Failed"))
+    let has_ended =
+        || matches!(field(&["status", "phase"]).and_then(raw::scalar), Some("Succeeded" | "Failed"));
+    // Searching for the words costs far less than finding the field behind the spec.
+    ((mentions(pod, "\"Succeeded\"") || mentions(pod, "\"Failed\"")) && has_ended())
         || (mentions(pod, "\"deletionTimestamp\"") && field(&["metadata", "deletionTimestamp"]).is_some())
 }
 

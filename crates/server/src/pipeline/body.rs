@@ -100,8 +100,6 @@ enum Repeated {
     Yaml(Vec<String>),
 }
 
-/// Reads a whole object and checks it against its schema.
-///
 /// Checks the media type of a body, which comes before its options.
 ///
 /// # Errors
@@ -122,6 +120,8 @@ fn unsupported(expected: Expected<'_>) -> Status {
     }
 }
 
+/// Reads a whole object and checks it against its schema.
+///
 /// `check` is the strategy's type check, which also brings values into canonical form. Costs one parse and one walk
 /// of the tree.
 ///

@@ -144,7 +144,7 @@ pub(super) async fn store(
     let maker = stored.is_same(&object).then(|| Arc::clone(rules) as Arc<dyn TreeMaker>);
     // The bytes have no version.
     let exact = exact && !stored.at("metadata").has("resourceVersion");
-    let tree = exact.then(|| WrittenTree { value: stored, bytes: bytes.clone(), spans: spans.into() });
+    let tree = exact.then(|| WrittenTree::new(stored, bytes.clone(), spans.into()));
     tree.iter().for_each(|tree| trees.offer(&target.key, tree.clone()));
     match put(api, target, Some(bytes.clone()), expect, charges).await? {
         Ok(revision) => {

@@ -14,7 +14,7 @@ use listwatch_wire::status::StatusReason;
 
 use crate::allocate::reservation::Reservation;
 use crate::api::stored::{Stored, fresh};
-use crate::api::{Api, RequestOptions};
+use crate::api::{Api, RequestOptions, TemplateKey, TemplateObject};
 use crate::pipeline::change::ObjectChange;
 use crate::pipeline::commit::{CommitConflict, insert};
 use crate::pipeline::managed::Tracking;
@@ -37,20 +37,11 @@ const NAME_ATTEMPTS: usize = 8;
 /// Mutating admission runs once, before the name is generated; preparation and validation run for each name that is
 /// tried.
 pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
-    let resource = &*request.resource;
-    let content_type = request.content_type.as_deref();
-    body::check_media_type(content_type, expected(resource))?;
+    body::check_media_type(request.content_type.as_deref(), expected(&request.resource))?;
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Create)?;
-    let check = |object: &mut Value| resource.rules.decode(object, None);
-    let decoded =
-        body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
-    let mut object = decoded.object;
-    place(&mut object, request.namespace.as_deref())
-        .inspect_err(|_| request.record.warn_all(&decoded.warnings))?;
-    resource.rules.complete(&mut object, None);
     let tracking = Tracking::new(request, &options);
-    resource.rules.track(&tracking, None, &mut object);
+    let TemplateObject { object, mut warnings } = decoded(api, request, &options, &tracking)?;
     let change = ObjectChange {
         api,
         request,
@@ -59,7 +50,6 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, 
         view: ObjectView::Whole,
         reservation: Reservation::new(&api.allocator),
     };
-    let mut warnings = decoded.warnings;
     match admit_and_create(&change, options.is_dry_run(), object, &mut warnings).await {
         Ok(done) => Ok(done.answer().with_warnings(warnings)),
         Err(status) => {
@@ -68,6 +58,49 @@ pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, 
             Err(status)
         }
     }
+}
+
+/// Returns the object of the body with defaults and field ownership, shared with an equal request of the same second if there
+/// was one.
+fn decoded(
+    api: &Api,
+    request: &WriteRequest,
+    options: &WriteOptions,
+    tracking: &Tracking<'_>,
+) -> Result<TemplateObject, Status> {
+    let key = TemplateKey {
+        resource: &request.resource,
+        namespace: request.namespace.as_deref(),
+        query: &request.query,
+        content_type: request.content_type.as_deref(),
+        body: &request.body,
+        manager: &tracking.manager,
+        time: &tracking.time,
+    };
+    if let Some(made) = api.templates.get(key) {
+        return Ok(made);
+    }
+    let made = decode(request, options, tracking)?;
+    api.templates.note(key, || made.clone());
+    Ok(made)
+}
+
+/// Decodes the body, fills in defaults and records the owner of the fields.
+fn decode(
+    request: &WriteRequest,
+    options: &WriteOptions,
+    tracking: &Tracking<'_>,
+) -> Result<TemplateObject, Status> {
+    let resource = &*request.resource;
+    let content_type = request.content_type.as_deref();
+    let check = |object: &mut Value| resource.rules.decode(object, None);
+    let body::Decoded { mut object, warnings } =
+        body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
+    place(&mut object, request.namespace.as_deref())
+        .inspect_err(|_| request.record.warn_all(&warnings))?;
+    resource.rules.complete(&mut object, None);
+    resource.rules.track(tracking, None, &mut object);
+    Ok(TemplateObject { object, warnings })
 }
 
 /// Apart from [`create`] so that warnings of admission reach the client also if it fails.

@@ -239,9 +239,9 @@ pub(crate) fn show(
 ) -> Result<Bytes, Status> {
     if form.encoding == Encoding::Protobuf
         && form.shape == ResponseShape::Whole
-        && let Some(tree) = api.cache.trees.peek(object)
+        && let Some(document) = known_protobuf(api, object, resource)
     {
-        return protobuf::object(resource, tree, object.revision());
+        return document;
     }
     let object = &resource.present(object);
     let json = match form.shape {
@@ -254,6 +254,16 @@ pub(crate) fn show(
         ResponseShape::Unfit => return Err(unfit::object(resource)),
     };
     encode::document(json, form)
+}
+
+/// The protobuf form of an object whose tree is known. That of the stored version is shared with watchers.
+fn known_protobuf(api: &Api, object: &Arc<Object>, resource: &Resource) -> Option<Result<Bytes, Status>> {
+    let (trees, revision) = (&api.cache.trees, object.revision());
+    let make = |tree| protobuf::object(resource, tree, revision);
+    match resource.present.is_none() {
+        true => trees.protobuf(object, revision, make),
+        false => trees.peek(object).map(make),
+    }
 }
 
 /// A document that is not an object of the resource's collection: dry runs and subresources.

@@ -70,7 +70,7 @@ impl Follower for GraphFeed {
     fn changed(&self, events: &[Arc<Event>]) {
         for event in events {
             match (&event.object, &event.previous) {
-                (Some(object), Some(previous)) if self.source.is_same(previous, object) => {}
+                (Some(object), Some(previous)) if self.source.is_same(previous, object, &self.trees) => {}
                 (Some(object), _) => {
                     self.source.put(&mut self.authorizer.graph.write(), object, &self.trees);
                 }
@@ -85,13 +85,13 @@ impl Follower for GraphFeed {
 
 impl GraphSource {
     /// Returns true if the change makes no difference to the graph.
-    fn is_same(self, previous: &Object, object: &Object) -> bool {
+    fn is_same(self, previous: &Object, object: &Object, trees: &RecentTrees) -> bool {
         match self {
-            Self::Pod => {
-                object.field("spec.nodeName").is_none_or(str::is_empty)
-                    && previous.field("spec.nodeName").is_none_or(str::is_empty)
-                    || POD_PARTS.iter().all(|path| previous.raw(path) == object.raw(path))
-            }
+            // A Pod that has no node, or gets one, is told by that alone.
+            Self::Pod => match (has_node(previous, None), has_node(object, trees.peek(object))) {
+                (true, true) => POD_PARTS.iter().all(|path| previous.raw(path) == object.raw(path)),
+                (before, after) => before == after,
+            },
             Self::Volume => previous.raw("spec") == object.raw("spec"),
             Self::Placed(_) => previous.field("spec.nodeName") == object.field("spec.nodeName"),
         }
@@ -100,20 +100,22 @@ impl GraphSource {
     /// Pods whose trees are not known are parsed here, at most once per change of one of [`POD_PARTS`]. A Pod without a node is
     /// removed, which matters for an object that was replaced by another of the same name.
     fn put(self, graph: &mut NodeGraph, object: &Object, trees: &RecentTrees) {
-        let node = match self {
-            Self::Volume => "",
-            _ => object.field("spec.nodeName").unwrap_or_default(),
-        };
         match self {
-            Self::Pod if !node.is_empty() => {
-                let pod = tree(object, trees);
-                graph.place(self.vertex(object), node, references::of_pod(&pod));
+            Self::Pod => {
+                let known = trees.peek(object);
+                if !has_node(object, known.clone()) {
+                    return graph.remove(&self.vertex(object));
+                }
+                let pod = known.unwrap_or_else(|| tree(object, trees));
+                graph.place(self.vertex(object), pod.at("spec").text("nodeName"), references::of_pod(&pod));
             }
-            Self::Pod => graph.remove(&self.vertex(object)),
             Self::Volume => {
                 graph.set_volume(object.name(), references::of_volume(&tree(object, trees)));
             }
-            Self::Placed(_) => graph.place(self.vertex(object), node, Vec::new()),
+            Self::Placed(_) => {
+                let node = object.field("spec.nodeName").unwrap_or_default();
+                graph.place(self.vertex(object), node, Vec::new());
+            }
         }
     }
 
@@ -132,6 +134,14 @@ impl GraphSource {
             Self::Pod | Self::Volume => NodeObjectKind::Pod,
         };
         Vertex::new(kind, object.namespace(), object.name())
+    }
+}
+
+/// Returns true if a Pod has a node, by its tree if that is known: finding a field in the bytes costs a walk over what is before it.
+fn has_node(object: &Object, tree: Option<Value>) -> bool {
+    match tree {
+        Some(tree) => !tree.at("spec").text("nodeName").is_empty(),
+        None => !object.field("spec.nodeName").is_none_or(str::is_empty),
     }
 }
 

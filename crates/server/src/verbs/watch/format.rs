@@ -80,14 +80,14 @@ impl EventFormat {
         if let Some(frame) = filtered.event.protobuf(filtered.change).filter(|_| shared) {
             return frame.clone();
         }
-        let known = cache.trees.peek(object).filter(|_| shared);
-        let known = known.and_then(|tree| {
-            let document = protobuf::object(&self.resource, tree, filtered.event.revision).ok()?;
-            Some(protobuf::framed(filtered.change.into(), &document))
-        });
+        let revision = filtered.event.revision;
+        let make = |tree| protobuf::object(&self.resource, tree, revision);
+        let known = shared.then(|| cache.trees.protobuf(object, revision, make)).flatten();
+        let known =
+            known.and_then(|document| Some(protobuf::framed(filtered.change.into(), &document.ok()?)));
         let frame = known.unwrap_or_else(|| {
             let mut out = BytesMut::with_capacity(object.written_len(&self.resource.type_prefix) + 256);
-            self.write(filtered.change.into(), object, filtered.event.revision, &mut out);
+            self.write(filtered.change.into(), object, revision, &mut out);
             out.freeze()
         });
         if shared && !self.broken {

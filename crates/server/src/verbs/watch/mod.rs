@@ -263,10 +263,11 @@ impl ServedWatch {
         let Some(member) = &mut self.gzip else { return };
         for (filtered, frame) in events.iter().zip(frames) {
             let shared = &self.api.cache.frames;
-            let blocks = shared.compressed(&filtered.event, filtered.change, frame, |frame| {
-                gzip::deflate_blocks(std::slice::from_ref(frame))
+            member.prepare(frame, || {
+                shared.compressed(&filtered.event, filtered.change, frame, |frame| {
+                    gzip::deflate_blocks(std::slice::from_ref(frame))
+                })
             });
-            member.prepare(frame, blocks);
         }
     }
 
