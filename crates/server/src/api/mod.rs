@@ -6,7 +6,6 @@
 
 mod attributes;
 pub(crate) mod blocking;
-mod bodies;
 mod chain;
 mod components;
 pub(crate) mod convert;
@@ -19,6 +18,7 @@ mod services;
 mod shares;
 pub(crate) mod stored;
 pub(crate) mod streams;
+mod user_memory;
 
 use std::sync::Arc;
 
@@ -40,7 +40,6 @@ use crate::registry::custom::Hashes;
 
 pub(crate) use attributes::{Attributes, Operation, RequestOptions};
 pub(crate) use blocking::{BlockingPool, UserPool};
-pub(crate) use bodies::Bodies;
 pub(crate) use chain::Chain;
 pub(crate) use components::{COMPONENTS, ComponentHealth};
 pub(crate) use documents::{OpenApiDocument, OpenApiDocuments};
@@ -49,6 +48,7 @@ pub(crate) use plugin::Plugin;
 pub(crate) use record::AdmissionRecord;
 pub(crate) use shares::UserShares;
 use streams::OpenStreams;
+pub(crate) use user_memory::{MemoryReservation, UserMemory};
 
 /// The shared state of all request handlers: the store, the cache, the registry, and the components around them. One
 /// per server, built by [`crate::Server::start`]; embedding programs reach it through [`crate::Handle::api`].
@@ -87,7 +87,9 @@ pub struct Api {
     /// The open streams of many watches.
     pub(crate) streams: OpenStreams,
     /// The memory of request bodies.
-    pub(crate) bodies: Bodies,
+    pub(crate) bodies: UserMemory,
+    /// The memory of long selectors of open watches.
+    pub(crate) selectors: UserMemory,
     /// The memory of what is kept of protobuf lists, a permit per byte.
     pub(crate) kept_lists: Arc<Semaphore>,
     /// The compressors of responses, a permit each.

@@ -1,7 +1,7 @@
 //! [`UserShares`]: one share of something per user, in bounded memory.
 //!
 //! A share belongs to those whose names hash alike, under a key that nobody can know: whoever wants to use up the share of
-//! somebody else cannot choose a name for it. [`super::Bodies`] and `chain/unread.rs` bound memory per user with it.
+//! somebody else cannot choose a name for it. [`super::UserMemory`] and `chain/unread.rs` bound memory per user with it.
 
 use std::hash::{BuildHasher, RandomState};
 

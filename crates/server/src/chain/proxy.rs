@@ -32,12 +32,13 @@ use crate::api::Api;
 use crate::auth::{TOKEN_PROTOCOL, User};
 use crate::fairness::Flow;
 use crate::http::body::{Body, BodyPieces, Broken, FrameBytes, Response, WatchBody};
-use crate::http::request::{BodyProblem, BodySource, Request};
+use crate::http::request::{BodySource, Request};
 use crate::observe::RequestSeries;
 use crate::outbound::{BusyConnection, identity_headers};
 use crate::registry::extension::ExtensionServer;
 use crate::request::info::{RequestInfo, RequestTarget, Verb, parts};
 use crate::respond;
+use crate::verbs::write::{body_bytes, read_body};
 
 /// Time after which a stream from an extension API server is ended. It bounds what a stuck server can hold; clients
 /// resume watches anyway.
@@ -79,7 +80,8 @@ fn is_upgrade(request: &Request) -> bool {
     request.upgradable && request.headers.contains_key(UPGRADE) && connection.contains("upgrade")
 }
 
-/// Forwards a request to an extension API server and returns its response. An unreachable server is a 503 in plain
+/// Forwards a request to an extension API server and returns its response. Its body is read whole first, so that a retry on a new
+/// connection is possible and the bounds of bodies hold. An unreachable server is a 503 in plain
 /// text, as in kube-apiserver, not an error of this function.
 ///
 /// # Errors
@@ -102,7 +104,10 @@ pub(crate) async fn forward(
         Err(why) => return Ok(respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{why}\n"))),
     };
     let waits = super::route::waits_for_body(request);
-    let sent = if waits { read(api, body).await? } else { Bytes::new() };
+    let limit = api.options.requests.body_bytes;
+    let room = if waits { body_bytes(body, limit) } else { 0 };
+    let _room = api.bodies.enter(&user.name, room).await;
+    let sent = if waits { read_body(api, body, limit).await? } else { Bytes::new() };
     let _seats = if waits { Some(flow.enter(1).await?) } else { None };
     let mut forwarded = outgoing(&request.http, &user, sent)?;
     if let Ok(host) = address.authority().parse() {
@@ -114,18 +119,6 @@ pub(crate) async fn forward(
             let text = format!("error trying to reach service: {why}\n");
             Ok(respond::text(StatusCode::SERVICE_UNAVAILABLE, text))
         }
-    }
-}
-
-/// Bodies are read whole before they are sent on, so that a retry on a new connection is possible and the limit of
-/// bodies holds for extension servers as well.
-async fn read(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status> {
-    let limit = api.options.requests.body_bytes;
-    match tokio::time::timeout(api.options.http.body_timeout, body.read(limit)).await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(BodyProblem::TooLarge)) => Err(Status::too_large(&format!("limit is {limit}"))),
-        Ok(Err(_)) => Err(Status::bad_request("the request body is malformed")),
-        Err(_) => Err(Status::timeout("the request body took too long to arrive", 0)),
     }
 }
 
@@ -149,12 +142,13 @@ fn outgoing(request: &Request, user: &User, body: Bytes) -> Result<HttpRequest<F
     let impersonating: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("impersonate-")).cloned().collect();
     impersonating.iter().for_each(|name| drop(headers.remove(name)));
-    identity_headers(headers, &user.name, &user.uid, &user.groups, &user.extra);
+    identity_headers(headers, &user.name, &user.uid, &user.groups, &user.extra)
+        .map_err(|unfit| Status::bad_request(unfit.to_string()))?;
     if is_upgrade(request) {
-        for name in [CONNECTION, UPGRADE] {
-            if let Some(value) = request.headers.get(&name) {
-                headers.insert(name, value.clone());
-            }
+        // Other names in the client's header would have the identity removed on the way, as headers of the connection.
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        if let Some(value) = request.headers.get(UPGRADE) {
+            headers.insert(UPGRADE, value.clone());
         }
     }
     Ok(forwarded)
@@ -300,6 +294,31 @@ mod tests {
     use http::Method;
 
     use super::*;
+
+    /// A client that named the identity as a header of its connection had it removed by whatever stood before the extension server.
+    #[test]
+    fn an_upgrade_is_all_that_is_said_about_the_connection() {
+        let mut headers = HeaderMap::new();
+        headers.insert("connection", HeaderValue::from_static("upgrade, x-remote-user"));
+        headers.insert("upgrade", HeaderValue::from_static("websocket"));
+        let request = Request::new(Method::GET, "/apis/g/v/a", headers, true);
+        let user = User { name: "ann".to_owned(), ..User::default() };
+        let sent = outgoing(&request, &user, Bytes::new()).unwrap();
+        assert_eq!(sent.headers()["connection"], "Upgrade");
+        assert_eq!((&sent.headers()["upgrade"], &sent.headers()["x-remote-user"]), (&"websocket".parse().unwrap(), &"ann".parse().unwrap()));
+    }
+
+    /// A name that is not ASCII was left out, so that the extension server took the request for one of this server itself.
+    #[test]
+    fn an_identity_is_sent_as_a_whole_or_not_at_all() {
+        let request = Request::new(Method::GET, "/apis/g/v/a", HeaderMap::new(), true);
+        let mut user = User { name: "zoë".to_owned(), groups: vec!["ø".to_owned()], ..User::default() };
+        let sent = outgoing(&request, &user, Bytes::new()).unwrap();
+        assert_eq!(sent.headers()["x-remote-user"].as_bytes(), "zoë".as_bytes());
+        assert_eq!(sent.headers()["x-remote-group"].as_bytes(), "ø".as_bytes());
+        user.groups.push("a\nb".to_owned());
+        assert_eq!(outgoing(&request, &user, Bytes::new()).unwrap_err().code, 400);
+    }
 
     #[test]
     fn credentials_and_claimed_identities_stay_here() {

@@ -24,7 +24,7 @@ use crate::cache::{Collection, Filter, Object, Portion};
 use crate::lifecycle::known::{KnownDefinitions, StoredDefinition};
 use crate::outbound::tls::bundle_problem;
 use crate::pipeline::origin;
-use crate::registry::{Resource, custom};
+use crate::registry::{Resource, custom, is_builtin};
 
 const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// The interval at which a definition in deletion is checked: its objects may be held by finalizers of their own.
@@ -110,7 +110,8 @@ impl Definitions {
 
     /// Brings names and conditions up to date; returns whether the names are accepted.
     async fn accept(&self, stored: &mut StoredDefinition, all: &[Arc<Definition>]) -> bool {
-        let conflicts = name_conflicts(&stored.definition, all.iter().map(|other| &**other));
+        let mut conflicts = name_conflicts(&stored.definition, all.iter().map(|other| &**other));
+        conflicts.extend(builtin_conflict(&stored.definition));
         let Ok(mut object) = Value::read(stored.object.stored()) else { return false };
         let accepted = conflicts.is_empty();
         grant_names(&mut object, &conflicts);
@@ -145,18 +146,10 @@ impl Definitions {
     /// Deletes one after the other, without admission, as kube-apiserver's finalizer does. Objects with finalizers of
     /// their own keep the definition until those are gone.
     async fn finish(&self, stored: &StoredDefinition) -> bool {
-        let collection = self.api.cache.collection(&stored.definition.name, &[]);
-        let walk = collection.walk(&Filter::default(), None);
-        let left: Vec<Arc<Object>> = collection.snapshot().range(&walk).cloned().collect();
-        for object in &left {
-            self.remove(object).await;
-        }
-        if !left.is_empty() {
-            self.set_terminating_condition(stored).await;
+        // The objects of a built-in kind are not those of a definition.
+        if !is_builtin(&stored.definition.name) && !self.delete_objects(stored).await {
             return false;
         }
-        self.stop_serving(&stored.definition.name);
-        collection.end_watches();
         let Ok(mut object) = Value::read(stored.object.stored()) else { return false };
         let others: Vec<Value> = object
             .at("metadata")
@@ -173,6 +166,23 @@ impl Definitions {
             metadata.put("finalizers", others);
         }
         self.write(&stored.object, Some(object)).await;
+        true
+    }
+
+    /// Deletes the objects of a definition and stops serving it. Returns true if none is left.
+    async fn delete_objects(&self, stored: &StoredDefinition) -> bool {
+        let collection = self.api.cache.collection(&stored.definition.name, &[]);
+        let walk = collection.walk(&Filter::default(), None);
+        let left: Vec<Arc<Object>> = collection.snapshot().range(&walk).cloned().collect();
+        for object in &left {
+            self.remove(object).await;
+        }
+        if !left.is_empty() {
+            self.set_terminating_condition(stored).await;
+            return false;
+        }
+        self.stop_serving(&stored.definition.name);
+        collection.end_watches();
         true
     }
 
@@ -262,6 +272,9 @@ impl Definitions {
 /// except while it is being deleted.
 fn resources(api: &Api, stored: &StoredDefinition) -> Vec<Arc<Resource>> {
     let StoredDefinition { definition, object, .. } = stored;
+    if is_builtin(&definition.name) {
+        return Vec::new();
+    }
     let since = if definition.terminating { Revision::ZERO } else { object.revision() };
     custom::resources(&api.cache, definition, since)
 }
@@ -269,6 +282,12 @@ fn resources(api: &Api, stored: &StoredDefinition) -> Vec<Arc<Resource>> {
 /// By the collection, whose name is that of the definition.
 fn belongs(resource: &Resource, definition: &str) -> bool {
     resource.is_custom() && resource.collection.name() == definition
+}
+
+/// The conflict of a definition with a built-in kind of the same group and plural.
+fn builtin_conflict(definition: &Definition) -> Option<NameConflict> {
+    let message = format!("{:?} is already in use", definition.names.plural);
+    is_builtin(&definition.name).then_some(NameConflict { field: "plural", reason: "PluralConflict", message })
 }
 
 /// Brings `acceptedNames` up to date with `spec.names`, but for those that others have.

@@ -170,6 +170,11 @@ pub struct WatchLimits {
     pub recheck_every: Option<Duration>,
     /// Bytes of objects that a watcher takes at a time. Default 256 KiB. A client that does not read holds that much.
     pub batch_bytes: usize,
+    /// Bytes of the long selectors of all open watches, those above 1 KiB. Default 16 MiB. A selector is kept in a form that takes up about ten
+    /// times its text for as long as the watch is open, and is held against every change. More are answered 429.
+    pub selector_bytes: usize,
+    /// The part of it that one user has at most. Default 2 MiB, thirty of the longest selectors that fit into a request.
+    pub user_selector_bytes: usize,
     /// Events a watcher takes at a time, together with `batch_bytes`. Default 256, so that small events do not hold
     /// up the others for long.
     pub batch_events: usize,
@@ -183,6 +188,8 @@ impl Default for WatchLimits {
             recheck_every: Some(Duration::from_secs(60)),
             bookmark_before_end: Duration::from_secs(2),
             batch_bytes: 256 << 10,
+            selector_bytes: 16 << 20,
+            user_selector_bytes: 2 << 20,
             batch_events: 256,
         }
     }

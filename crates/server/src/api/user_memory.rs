@@ -1,8 +1,9 @@
-//! [`Bodies`]: the memory that request bodies may take, from their first byte until their request is answered.
+//! [`UserMemory`]: bytes that requests may take up, of all users together and of each.
 //!
-//! A body is read before its request waits for a seat, so that seats do not bound what bodies take: one HTTP/2 connection could
-//! send a thousand. Whoever sends more than fits waits before the first byte is read. BodyReservation is taken for a whole body at once,
-//! so that bodies that are half there never wait for each other.
+//! Two things are counted with it. Request bodies, from their first byte until their request is answered: a body is read before its
+//! request waits for a seat, so that seats do not bound what bodies take, and one HTTP/2 connection could send a thousand. Whoever sends
+//! more than fits waits before the first byte is read; room is taken for a whole body at once, so that bodies that are half there
+//! never wait for each other. And the long selectors of open watches, which are refused instead: a watch may last for an hour.
 //!
 //! Users have shares ([`UserShares`]), so that one cannot keep out the others.
 
@@ -12,36 +13,44 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::api::shares::UserShares;
 
-/// The memory for request bodies, in bytes, of all users and per share of users.
+/// Memory of one kind, in bytes, of all users and per share of users.
 ///
 /// The share is taken before the whole: a user who waits for its own share holds nothing that others need.
 #[derive(Debug)]
-pub(crate) struct Bodies {
+pub(crate) struct UserMemory {
     all: Arc<Semaphore>,
     shares: UserShares<Arc<Semaphore>>,
 }
 
-/// The room of one body, given back when dropped.
+/// Some of that memory, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct BodyReservation {
+pub(crate) struct MemoryReservation {
     _all: OwnedSemaphorePermit,
     _share: OwnedSemaphorePermit,
 }
 
-impl Bodies {
-    /// BodyReservation for `all` bytes, of which one user has at most `share`.
+impl UserMemory {
+    /// Memory for `all` bytes, of which one user has at most `share`.
     pub(crate) fn new(all: usize, share: usize) -> Self {
         let semaphore = |bytes: usize| Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS)));
         Self { all: semaphore(all), shares: UserShares::new(|| semaphore(share)) }
     }
 
-    /// Waits for room for a body of a user; `None` if it needs none.
-    pub(crate) async fn enter(&self, user: &str, bytes: usize) -> Option<BodyReservation> {
+    /// Waits for memory of a user; `None` if it needs none.
+    pub(crate) async fn enter(&self, user: &str, bytes: usize) -> Option<MemoryReservation> {
         let bytes = u32::try_from(bytes).ok().filter(|bytes| *bytes > 0)?;
         // The share first: who waits for it must not hold what others could use.
         let share = Arc::clone(self.shares.of(user)?).acquire_many_owned(bytes).await.ok()?;
         let all = Arc::clone(&self.all).acquire_many_owned(bytes).await.ok()?;
-        Some(BodyReservation { _all: all, _share: share })
+        Some(MemoryReservation { _all: all, _share: share })
+    }
+
+    /// Takes memory of a user if there is so much at this moment.
+    pub(crate) fn try_enter(&self, user: &str, bytes: usize) -> Option<MemoryReservation> {
+        let bytes = u32::try_from(bytes).ok()?;
+        let share = Arc::clone(self.shares.of(user)?).try_acquire_many_owned(bytes).ok()?;
+        let all = Arc::clone(&self.all).try_acquire_many_owned(bytes).ok()?;
+        Some(MemoryReservation { _all: all, _share: share })
     }
 }
 
@@ -53,9 +62,10 @@ mod tests {
 
     #[tokio::test]
     async fn one_user_cannot_take_the_room_of_the_others() {
-        let bodies = Bodies::new(30, 10);
+        let bodies = UserMemory::new(30, 10);
         let first = bodies.enter("a", 8).await;
         assert!(bodies.enter("a", 3).now_or_never().is_none(), "the share of a is used up");
+        assert!(bodies.try_enter("a", 3).is_none() && bodies.try_enter("a", 2).is_some());
         let others: Vec<String> = (0..100).map(|n| format!("user {n}")).collect();
         let entered = others.iter().filter_map(|user| bodies.enter(user, 3).now_or_never().flatten());
         assert_eq!(entered.take(7).count(), 7, "others have room");
