@@ -174,6 +174,10 @@ impl Server {
             webhooks: WebhookClient::new(options.admission.webhooks),
             documents: OpenApiDocuments::default(),
             bodies: UserMemory::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
+            histories: UserMemory::new(
+                options.requests.histories_bytes,
+                options.requests.user_histories_bytes,
+            ),
             selectors: UserMemory::new(options.watch.selector_bytes, options.watch.user_selector_bytes),
             kept_lists: Arc::new(Semaphore::new(options.requests.protobuf_lists_bytes)),
             compressors: Arc::new(Semaphore::new(options.requests.gzip_bytes / gzip::COMPRESSOR)),

@@ -48,7 +48,7 @@ pub(crate) use plugin::Plugin;
 pub(crate) use record::AdmissionRecord;
 pub(crate) use shares::UserShares;
 use streams::OpenStreams;
-pub(crate) use user_memory::{MemoryReservation, UserMemory};
+pub(crate) use user_memory::{MemoryReservation, UserMemory, reserved};
 
 /// The shared state of all request handlers: the store, the cache, the registry, and the components around them. One
 /// per server, built by [`crate::Server::start`]; embedding programs reach it through [`crate::Handle::api`].
@@ -88,6 +88,8 @@ pub struct Api {
     pub(crate) streams: OpenStreams,
     /// The memory of request bodies.
     pub(crate) bodies: UserMemory,
+    /// The memory of pages of object histories.
+    pub(crate) histories: UserMemory,
     /// The memory of long selectors of open watches.
     pub(crate) selectors: UserMemory,
     /// The memory of what is kept of protobuf lists, a permit per byte.

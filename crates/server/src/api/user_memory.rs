@@ -1,14 +1,16 @@
 //! [`UserMemory`]: bytes that requests may take up, of all users together and of each.
 //!
-//! Two things are counted with it. Request bodies, from their first byte until their request is answered: a body is read before its
+//! Three things are counted with it. Request bodies, from their first byte until their request is answered: a body is read before its
 //! request waits for a seat, so that seats do not bound what bodies take, and one HTTP/2 connection could send a thousand. Whoever sends
 //! more than fits waits before the first byte is read; room is taken for a whole body at once, so that bodies that are half there
-//! never wait for each other. And the long selectors of open watches, which are refused instead: a watch may last for an hour.
+//! never wait for each other. Pages of object histories, until they are read: unlike other answers they are made of far more than they were asked
+//! with, so that hundreds of requests at once would hold gigabytes. And the long selectors of open watches, which are refused instead: a watch may last for an hour.
 //!
 //! Users have shares ([`UserShares`]), so that one cannot keep out the others.
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::api::shares::UserShares;
@@ -27,6 +29,23 @@ pub(crate) struct UserMemory {
 pub(crate) struct MemoryReservation {
     _all: OwnedSemaphorePermit,
     _share: OwnedSemaphorePermit,
+}
+
+/// Bytes that hold their reservation for as long as a part of them is there.
+struct ReservedBytes {
+    bytes: Bytes,
+    _reservation: Option<MemoryReservation>,
+}
+
+impl AsRef<[u8]> for ReservedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Keeps a reservation for as long as a part of these bytes is there.
+pub(crate) fn reserved(bytes: Bytes, reservation: Option<MemoryReservation>) -> Bytes {
+    Bytes::from_owner(ReservedBytes { bytes, _reservation: reservation })
 }
 
 impl UserMemory {

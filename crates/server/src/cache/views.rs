@@ -219,7 +219,9 @@ mod tests {
 
     fn object(labels: usize) -> Arc<Object> {
         let mut text = r#"{"metadata":{"name":"a","labels":{"#.to_owned();
-        (0..labels).for_each(|n| drop(write!(text, "\"l{n:06}\":\"v\",")));
+        for n in 0..labels {
+            let _ = write!(text, "\"l{n:06}\":\"v\",");
+        }
         text.push_str("\"z\":\"v\"},\"namespace\":\"n\"}}");
         Arc::new(Object::new("/registry/configmaps/n/a".into(), 21, text.into(), Revision(1)).unwrap())
     }

@@ -22,13 +22,16 @@ use listwatch_wire::{Revision, json};
 use crate::api::Api;
 use crate::cache::{Collection, Filter, Object, Portion};
 use crate::lifecycle::known::{KnownDefinitions, StoredDefinition};
+use crate::lifecycle::namespaces::is_held;
 use crate::outbound::tls::bundle_problem;
 use crate::pipeline::origin;
 use crate::registry::{Resource, custom, is_builtin};
 
 const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
-/// The interval at which a definition in deletion is checked: its objects may be held by finalizers of their own.
+/// The interval at which a definition in deletion is checked: its objects may be held by finalizers of their own. It doubles up to
+/// [`LONGEST_RETRY`] while nothing happens, since they may be held for days.
 const TERMINATING_RETRY: Duration = Duration::from_millis(200);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// The number of changes taken at a time; any number of them leads to one look at everything.
 const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 
@@ -67,12 +70,15 @@ impl Definitions {
     pub(crate) async fn run(mut self) {
         let mut cursor =
             self.api.cache.watch(&self.collection, Filter::default(), self.api.cache.position().get());
+        let (mut left, mut pause) = (0, TERMINATING_RETRY);
         loop {
             let pending = self.reconcile().await;
+            pause = if pending == left { (pause * 2).min(LONGEST_RETRY) } else { TERMINATING_RETRY };
+            left = pending;
             let more = cursor.next(BATCH);
             let ended = match pending {
-                true => tokio::time::timeout(TERMINATING_RETRY, more).await.is_ok_and(|next| next.is_err()),
-                false => more.await.is_err(),
+                0 => more.await.is_err(),
+                _ => tokio::time::timeout(pause, more).await.is_ok_and(|next| next.is_err()),
             };
             if ended {
                 return;
@@ -86,20 +92,20 @@ impl Definitions {
         self.known.update(self.collection.snapshot().range(&walk));
     }
 
-    /// Looks at every definition that may have to be changed or served; returns whether any wants to be looked at again
-    /// soon.
+    /// Looks at every definition that may have to be changed or served; returns the number of objects whose deletion holds up
+    /// that of their definition.
     ///
     /// Definitions that are settled cost a comparison of revisions; compiled ones are kept in `known`.
-    async fn reconcile(&mut self) -> bool {
+    async fn reconcile(&mut self) -> usize {
         self.update();
         let mut known = std::mem::take(&mut self.known);
         let all = known.definitions();
         self.stop_serving_unknown(&all);
-        let mut pending = false;
+        let mut pending = 0;
         for stored in known.each() {
             if stored.definition.terminating {
                 self.serve(stored);
-                pending |= !self.finish(stored).await;
+                pending += self.finish(stored).await;
             } else if !stored.settled && self.accept(stored, &all).await && stored.definition.established {
                 self.serve(stored);
             }
@@ -140,17 +146,18 @@ impl Definitions {
         accepted
     }
 
-    /// Deletes the objects of a definition that is being deleted, then removes its finalizer. Returns true if nothing
-    /// is left.
+    /// Deletes the objects of a definition that is being deleted, then removes its finalizer. Returns the number of objects that are
+    /// left.
     ///
     /// Deletes one after the other, without admission, as kube-apiserver's finalizer does. Objects with finalizers of
     /// their own keep the definition until those are gone.
-    async fn finish(&self, stored: &StoredDefinition) -> bool {
+    async fn finish(&self, stored: &StoredDefinition) -> usize {
         // The objects of a built-in kind are not those of a definition.
-        if !is_builtin(&stored.definition.name) && !self.delete_objects(stored).await {
-            return false;
+        let left = if is_builtin(&stored.definition.name) { 0 } else { self.delete_objects(stored).await };
+        if left > 0 {
+            return left;
         }
-        let Ok(mut object) = Value::read(stored.object.stored()) else { return false };
+        let Ok(mut object) = Value::read(stored.object.stored()) else { return 0 };
         let others: Vec<Value> = object
             .at("metadata")
             .list("finalizers")
@@ -160,30 +167,30 @@ impl Definitions {
             .collect();
         if others.is_empty() {
             self.write(&stored.object, None).await;
-            return true;
+            return 0;
         }
         if let Some(metadata) = object.inner("metadata") {
             metadata.put("finalizers", others);
         }
         self.write(&stored.object, Some(object)).await;
-        true
+        0
     }
 
-    /// Deletes the objects of a definition and stops serving it. Returns true if none is left.
-    async fn delete_objects(&self, stored: &StoredDefinition) -> bool {
+    /// Deletes the objects of a definition and stops serving it once none is left. Returns the number of those that are.
+    async fn delete_objects(&self, stored: &StoredDefinition) -> usize {
         let collection = self.api.cache.collection(&stored.definition.name, &[]);
         let walk = collection.walk(&Filter::default(), None);
         let left: Vec<Arc<Object>> = collection.snapshot().range(&walk).cloned().collect();
-        for object in &left {
+        for object in left.iter().filter(|object| !is_held(object)) {
             self.remove(object).await;
         }
         if !left.is_empty() {
             self.set_terminating_condition(stored).await;
-            return false;
+            return left.len();
         }
         self.stop_serving(&stored.definition.name);
         collection.end_watches();
-        true
+        0
     }
 
     /// Sets the `Terminating` condition while objects are being deleted.

@@ -90,8 +90,8 @@ fn namespaced(api: &Api) -> Vec<Arc<Resource>> {
 }
 
 /// Returns true if an object is being deleted already and only kept by its finalizers: to delete it once more would change nothing.
-/// A namespace may have thousands of them for hours.
-fn is_held(object: &Object) -> bool {
+/// A namespace or a definition may have thousands of them for hours.
+pub(super) fn is_held(object: &Object) -> bool {
     if !terminating(object.stored()) {
         return false;
     }

@@ -60,6 +60,10 @@ pub struct RequestLimits {
     /// Bytes of answers that one user may leave unread before its further requests wait: what a client does not read
     /// is held for it. Default 64 MiB.
     pub user_answers_bytes: usize,
+    /// Bytes of pages of object histories that are being made or not read yet, 8 MiB each. Default 128 MiB. More requests wait.
+    pub histories_bytes: usize,
+    /// The part of it that one user has at most. Default 32 MiB, four pages.
+    pub user_histories_bytes: usize,
     /// Bytes of a stored object; larger ones are refused. Default 1.5 MiB, etcd's default limit of a request, which
     /// clients of kube-apiserver rely on: everything that handles objects handles ones of this size.
     pub object_bytes: usize,
@@ -105,6 +109,8 @@ impl Default for RequestLimits {
             bodies_bytes: 256 << 20,
             user_bodies_bytes: 48 << 20,
             user_answers_bytes: 64 << 20,
+            histories_bytes: 128 << 20,
+            user_histories_bytes: 32 << 20,
             object_bytes: 3 << 19,
             heavy_above: 16 << 10,
             timeout: Duration::from_secs(60),

@@ -16,7 +16,7 @@ use listwatch_wire::json::raw;
 use listwatch_wire::json::{self, Map, Value};
 use listwatch_wire::{Revision, Status};
 
-use crate::api::{Api, blocking, convert};
+use crate::api::{Api, blocking, convert, reserved};
 use crate::cache::fresh::storage_status;
 use crate::http::body::Response;
 use crate::http::gzip;
@@ -37,6 +37,9 @@ const MAX_LIMIT: usize = 500;
 /// Bytes after which no further version is added to a page, since many pages may be in memory at once.
 const PAGE_BYTES: usize = 4 << 20;
 
+/// The memory of a page: the versions and the answer.
+const ROOM: usize = 2 * PAGE_BYTES;
+
 /// Answers a request for the history of an object.
 ///
 /// # Errors
@@ -56,10 +59,11 @@ pub(crate) async fn answer(
         part,
     };
     // A page is megabytes, and so may be one version: the workers have others to serve.
-    let beside = Arc::clone(api);
-    let body = api.blocking_for(&target.user.name).run(async move { asked.body(&beside).await }).await?;
+    let (beside, user) = (Arc::clone(api), &target.user.name);
+    let room = api.histories.enter(user, ROOM).await;
+    let body = api.blocking_for(user).run(async move { asked.body(&beside).await }).await?;
     Ok(gzip::compress(
-        respond::json(StatusCode::OK, body),
+        respond::json(StatusCode::OK, reserved(body, room)),
         &target.request.http,
         api.options.requests.gzip_above,
         &api.compressors,
