@@ -1,7 +1,7 @@
 //! The listening socket: accepts TCP connections, bounds how many there are, does the TLS handshake and chooses the
 //! HTTP version.
 //!
-//! A connection takes a permit of `HttpLimits::connections` before it is accepted. If there is none, the oldest connection
+//! A connection takes a permit of `HttpLimits::connections` before it is served. If there is none, the oldest connection
 //! on which nobody has been authenticated is closed ([`strangers`]); without such a one further clients wait in the kernel's backlog
 //! instead of using memory here. ALPN decides between [`crate::http::h2`] and
 //! [`crate::http::h1`]; without TLS only HTTP/1.1 is served. A plain HTTP request on the TLS port gets the 400 that
@@ -21,7 +21,7 @@ use std::time::Duration;
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -29,7 +29,7 @@ use crate::HttpLimits;
 use crate::http::handler::Handler;
 use crate::http::metered::metered;
 use crate::http::{h1, h2};
-use crate::listen::strangers::{StrangerTicket, Strangers};
+use crate::listen::strangers::{OldestStranger, StrangerTicket, Strangers};
 use crate::listen::tls::Tls;
 
 /// The pause after a failed accept. Most failures mean that the process has no file descriptors left, and an
@@ -67,16 +67,16 @@ pub(crate) async fn accept(
     let room = Arc::new(Semaphore::new(service.limits().connections));
     let strangers = Arc::new(Strangers::default());
     loop {
-        if room.available_permits() == 0 {
-            strangers.close_oldest();
-        }
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = stop.cancelled() => return,
         };
         match accepted {
             Ok((stream, peer)) => {
+                let permit = tokio::select! {
+                    permit = place(&room, &strangers) => permit,
+                    () = stop.cancelled() => return,
+                };
                 let (tls, service) = (tls.clone(), Arc::clone(&service));
                 let stranger = strangers.enter();
                 let number = stranger.number();
@@ -89,6 +89,24 @@ pub(crate) async fn accept(
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connections");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Waits for a place among the connections, and closes the oldest stranger for it if there is none.
+async fn place(room: &Arc<Semaphore>, strangers: &Strangers) -> Option<OwnedSemaphorePermit> {
+    loop {
+        if let Ok(permit) = Arc::clone(room).try_acquire_owned() {
+            return Some(permit);
+        }
+        let free = Arc::clone(room).acquire_owned();
+        match strangers.close_oldest() {
+            OldestStranger::Nobody | OldestStranger::Closed => return free.await.ok(),
+            OldestStranger::TooNew(due) => {
+                if let Ok(permit) = tokio::time::timeout_at(due, free).await {
+                    return permit.ok();
+                }
             }
         }
     }

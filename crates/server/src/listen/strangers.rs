@@ -10,15 +10,38 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use std::time::Duration;
+
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// The time that every connection has before it is closed for another: enough for a handshake and a request on a busy machine.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// The connections of strangers, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
-    /// By number, in the order of their coming. `None` until the task of the connection is known.
-    tasks: Mutex<BTreeMap<u64, Option<AbortHandle>>>,
+    /// By number, in the order of their coming.
+    tasks: Mutex<BTreeMap<u64, StrangerTask>>,
     last: AtomicU64,
+}
+
+#[derive(Debug)]
+struct StrangerTask {
+    since: Instant,
+    task: Option<AbortHandle>,
+}
+
+/// What became of the oldest stranger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OldestStranger {
+    /// There is none.
+    Nobody,
+    /// It may be closed at this time.
+    TooNew(Instant),
+    /// It has been told to end.
+    Closed,
 }
 
 /// The place of one connection among the strangers, until it is dropped or its user is known.
@@ -33,24 +56,27 @@ impl Strangers {
     /// Counts a new connection.
     pub(crate) fn enter(self: &Arc<Self>) -> StrangerTicket {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        self.tasks.lock().insert(number, None);
+        self.tasks.lock().insert(number, StrangerTask { since: Instant::now(), task: None });
         StrangerTicket { number: AtomicU64::new(number), strangers: Arc::clone(self) }
     }
 
     /// Notes the task of a connection, unless it has ended or its user is known already.
     pub(super) fn serve(&self, number: u64, task: AbortHandle) {
         if let Some(place) = self.tasks.lock().get_mut(&number) {
-            *place = Some(task);
+            place.task = Some(task);
         }
     }
 
-    /// Closes the oldest connection of a stranger, if there is one.
-    pub(super) fn close_oldest(&self) {
+    /// Closes the oldest connection of a stranger, if there is one and it has had its time.
+    pub(super) fn close_oldest(&self) -> OldestStranger {
         let mut tasks = self.tasks.lock();
-        let oldest = tasks.iter().find(|(_, task)| task.is_some()).map(|(number, _)| *number);
-        if let Some(task) = oldest.and_then(|number| tasks.remove(&number)).flatten() {
-            task.abort();
+        let Some(oldest) = tasks.first_entry() else { return OldestStranger::Nobody };
+        let due = oldest.get().since + GRACE;
+        if due > Instant::now() {
+            return OldestStranger::TooNew(due);
         }
+        oldest.remove().task.iter().for_each(AbortHandle::abort);
+        OldestStranger::Closed
     }
 }
 
@@ -79,7 +105,7 @@ impl Drop for StrangerTicket {
 mod tests {
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_oldest_stranger_goes_and_who_is_known_stays() {
         let strangers = Arc::new(Strangers::default());
         let mut open = Vec::new();
@@ -94,13 +120,15 @@ mod tests {
             open.push((ticket, task));
         }
         open[0].0.introduce();
-        strangers.close_oldest();
+        assert!(matches!(strangers.close_oldest(), OldestStranger::TooNew(_)), "it has time for a request");
+        tokio::time::advance(GRACE).await;
+        assert_eq!(strangers.close_oldest(), OldestStranger::Closed);
         assert!((&mut open[1].1).await.unwrap_err().is_cancelled());
         assert!(!open[0].1.is_finished() && !open[2].1.is_finished());
         open.remove(1);
         strangers.close_oldest();
         assert!((&mut open[1].1).await.unwrap_err().is_cancelled());
-        strangers.close_oldest();
+        assert_eq!(strangers.close_oldest(), OldestStranger::Nobody);
         assert!(strangers.tasks.lock().is_empty() && !open[0].1.is_finished());
     }
 
