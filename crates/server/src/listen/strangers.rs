@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -33,7 +32,7 @@ struct StrangerTask {
     task: Option<AbortHandle>,
 }
 
-/// What became of the oldest stranger.
+/// The outcome of closing the oldest stranger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OldestStranger {
     /// There is none.
@@ -75,7 +74,10 @@ impl Strangers {
         if due > Instant::now() {
             return OldestStranger::TooNew(due);
         }
-        oldest.remove().task.iter().for_each(AbortHandle::abort);
+        let closed = oldest.remove();
+        // Its ticket takes the lock when it is dropped.
+        drop(tasks);
+        closed.task.iter().for_each(AbortHandle::abort);
         OldestStranger::Closed
     }
 }
