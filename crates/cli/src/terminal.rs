@@ -3,6 +3,7 @@
 //! Data goes to stdout and its errors are returned: a closed pipe ends a command, with success (`main.rs`). Notes go to stderr
 //! and their errors are dropped: there is no other place to report them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -20,9 +21,30 @@ pub(crate) fn print(text: impl fmt::Display) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Writes a line to stderr.
+/// Writes a line to stderr. What a server or an object says in it cannot control the terminal.
 pub(crate) fn note(text: impl fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let text = text.to_string();
+    let lines: Vec<_> = text.split('\n').map(visible).collect();
+    let _ = writeln!(std::io::stderr(), "{}", lines.join("\n"));
+}
+
+/// Text of one line from a server, for a terminal: control characters are shown as `^[` and the like, and characters that reverse
+/// the direction of writing are replaced. Otherwise the annotations of an object could move the cursor, rewrite what was printed
+/// before, or send keys.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if !text.chars().any(|c| c.is_control() || turns(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match u8::try_from(c) {
+            Ok(code) if code.is_ascii_control() => shown.extend(['^', char::from(code ^ 0x40)]),
+            _ if c.is_control() || turns(c) => shown.push(char::REPLACEMENT_CHARACTER),
+            _ => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// Writes a note over the last one, on a terminal only.
@@ -127,6 +149,13 @@ pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An event with escape sequences in its message rewrote the lines above it in the terminal of whoever listed events.
+    #[test]
+    fn what_comes_from_a_server_cannot_control_the_terminal() {
+        assert!(matches!(visible("plain ✓ ü"), Cow::Borrowed(_)));
+        assert_eq!(visible("a\x1b]0;x\x07b\nc\x7f\u{9b}31m\u{202e}d"), "a^[]0;x^Gb^Jc^?\u{fffd}31m\u{fffd}d");
+    }
 
     /// The summary of the demo used to be broken within words on a narrow terminal.
     #[test]

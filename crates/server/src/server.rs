@@ -29,7 +29,7 @@ use crate::allocate::ranges::AddedRanges;
 use crate::allocate::reservation::Allocator;
 use crate::allocate::services::KUBERNETES_ADDRESS;
 use crate::api::streams::OpenStreams;
-use crate::api::{Api, BlockingPool, Bodies, OpenApiDocuments, RecentTemplates};
+use crate::api::{Api, BlockingPool, OpenApiDocuments, RecentTemplates, UserMemory};
 use crate::audit::{self, AuditLog};
 use crate::auth::x509::ClientCertificates;
 use crate::auth::{
@@ -181,8 +181,13 @@ impl Server {
             admission: chain(&options.admission),
             webhooks: WebhookClient::new(options.admission.webhooks),
             documents: OpenApiDocuments::default(),
-            bodies: Bodies::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
+            bodies: UserMemory::new(options.requests.bodies_bytes, options.requests.user_bodies_bytes),
             templates: RecentTemplates::default(),
+            histories: UserMemory::new(
+                options.requests.histories_bytes,
+                options.requests.user_histories_bytes,
+            ),
+            selectors: UserMemory::new(options.watch.selector_bytes, options.watch.user_selector_bytes),
             kept_lists: Arc::new(Semaphore::new(options.requests.protobuf_lists_bytes)),
             compressors: Arc::new(Semaphore::new(options.requests.gzip_bytes / gzip::COMPRESSOR)),
             blocking: blocking_pool(&options),

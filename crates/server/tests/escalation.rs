@@ -514,3 +514,63 @@ async fn the_status_of_a_claim_is_written_by_those_it_belongs_to() {
         );
     }
 }
+
+/// A definition with the group and plural of a built-in kind, with whatever schema its writer likes.
+fn shadow(plural: &str, group: &str, kind: &str, version: &str) -> Value {
+    json!({
+        "metadata": {"name": format!("{plural}.{group}"), "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
+        "spec": {"group": group, "scope": "Cluster", "names": {"plural": plural, "kind": kind},
+            "versions": [{"name": version, "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]},
+    })
+}
+
+/// A definition of `clusterrolebindings.rbac.authorization.k8s.io` shared its stored objects with the built-in kind: whoever could
+/// write definitions became an administrator through a version of their own, replaced the kind itself, and deleted all
+/// bindings by deleting the definition.
+#[tokio::test]
+async fn a_definition_gets_nothing_of_a_built_in_kind() {
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let mut stage = Stage::new().await;
+    let everything = json!([{"apiGroups": ["apiextensions.k8s.io"], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [GROUP], "resources": ["clusterrolebindings"], "verbs": ["create", "list"]}]);
+    stage.give("eve", everything).await;
+    let bindings = format!("{RBAC}/clusterrolebindings");
+    let before = stage.admin("GET", &bindings, Value::Null).await.json()["items"].as_array().unwrap().len();
+    for (plural, group, kind, version) in [
+        ("clusterrolebindings", GROUP, "ClusterRoleBinding", "v1"),
+        ("clusterroles", GROUP, "ClusterRole", "v9"),
+        ("events", "events.k8s.io", "Event", "v1"),
+        ("customresourcedefinitions", "apiextensions.k8s.io", "CustomResourceDefinition", "v2"),
+    ] {
+        let definition = shadow(plural, group, kind, version);
+        let name = format!("{plural}.{group}");
+        let created = stage.as_user("eve", "POST", DEFINITIONS, &definition).await;
+        assert_eq!(created.status, 201, "{}", created.json());
+        let refused = async {
+            loop {
+                let now = stage.admin("GET", &format!("{DEFINITIONS}/{name}"), Value::Null).await.json();
+                let conditions = now["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                if let Some(names) = conditions.iter().find(|one| one["type"] == "NamesAccepted") {
+                    break (names["status"].clone(), names["reason"].clone());
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        assert_eq!(refused.await, (json!("False"), json!("PluralConflict")), "{name}");
+        if version != "v1" {
+            let path = format!("/apis/{group}/{version}/{plural}");
+            assert_eq!(stage.admin("GET", &path, Value::Null).await.status, 404, "{path}");
+        }
+        let deleted = stage.as_user("eve", "DELETE", &format!("{DEFINITIONS}/{name}"), &Value::Null).await;
+        assert_eq!(deleted.status, 200);
+        while stage.admin("GET", &format!("{DEFINITIONS}/{name}"), Value::Null).await.status != 404 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+    let masters = stage.binding("eve", "cluster-admin");
+    assert_eq!(stage.as_user("eve", "POST", &bindings, &masters).await.status, 403, "still the built-in kind");
+    let after = stage.admin("GET", &bindings, Value::Null).await.json()["items"].as_array().unwrap().len();
+    assert_eq!(after, before, "nothing was deleted with the definitions");
+    assert_eq!(stage.admin("GET", "/apis/events.k8s.io/v1/events", Value::Null).await.status, 200);
+}

@@ -222,3 +222,29 @@ async fn the_history_of_a_missing_object_is_answered_like_a_get() {
     }
     assert_eq!(client.call("POST", &format!("/listwatch/v1/history?{OF_A}"), None).await.status, 405);
 }
+
+/// Four hundred requests for the history of an object of a megabyte, none of which was read, held 1.3 GB.
+#[tokio::test]
+async fn pages_that_are_not_read_are_bounded() {
+    let mut options = Options::default();
+    options.requests.user_histories_bytes = 16 << 20;
+    let server = start_on(options).await;
+    let mut client = Client::new(&server).await;
+    for n in 0..4 {
+        let data = format!("{n}").repeat(900_000);
+        if n == 0 { client.create("a", &data).await } else { client.update("a", &data).await };
+    }
+    let mut unread = Vec::new();
+    for _ in 0..2 {
+        let mut client = Client::new(&server).await;
+        client.send("GET", &format!("/listwatch/v1/history?{OF_A}"), "", "").await;
+        assert_eq!(client.head().await.0, 200);
+        unread.push(client);
+    }
+    client.send("GET", &format!("/listwatch/v1/history?{OF_A}"), "", "").await;
+    let waits = tokio::time::timeout(std::time::Duration::from_millis(300), client.head()).await;
+    assert!(waits.is_err(), "two pages are the share of one user");
+    drop(unread);
+    let mut client = Client::new(&server).await;
+    assert_eq!(revisions(&history(&mut client, "").await).len(), 4, "there is room again");
+}

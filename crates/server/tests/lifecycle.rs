@@ -185,3 +185,79 @@ async fn protected_objects_go_when_nothing_uses_them() {
         until(&server, &format!("{path}/a"), gone).await;
     }
 }
+
+/// Objects that own each other in a circle waited for each other for ever, and sixty of them kept a processor busy with it.
+#[tokio::test]
+async fn a_circle_of_owners_is_deleted_in_the_foreground() {
+    let server = start_on(quick()).await;
+    let mut client = Client::new(&server).await;
+    const SIZE: usize = 5;
+    let mut made_maps = Vec::new();
+    for n in 0..SIZE {
+        made_maps.push(made(&mut client, &config_map(&format!("c{n}"), "x")).await);
+    }
+    // Everybody is owned by everybody, itself included.
+    let owners: Vec<Value> = made_maps.iter().map(|map| owned("", map, true)["metadata"]["ownerReferences"][0].clone()).collect();
+    for (n, map) in made_maps.iter().enumerate() {
+        let mut map = map.clone();
+        map["metadata"]["ownerReferences"] = json!(owners);
+        assert_eq!(client.call("PUT", &format!("{MAPS}/c{n}"), Some(&map)).await.status, 200);
+    }
+    for n in 0..SIZE {
+        let deleted = client.call("DELETE", &format!("{MAPS}/c{n}"), Some(&json!({"propagationPolicy": "Foreground"}))).await;
+        assert!(matches!(deleted.status, 200 | 404));
+    }
+    for n in 0..SIZE {
+        until(&server, &format!("{MAPS}/c{n}"), gone).await;
+    }
+}
+
+/// Each write of an event was remembered for an hour by itself: one event that was written again and again filled the memory.
+#[tokio::test]
+async fn an_event_that_is_written_again_expires_after_its_last_write() {
+    const EVENTS: &str = "/api/v1/namespaces/default/events";
+    let ttl = Duration::from_millis(600);
+    let lifecycle = LifecycleOptions { event_ttl: Some(ttl), settle: Duration::ZERO, ..LifecycleOptions::default() };
+    let server = start_on(Options { lifecycle, ..Options::default() }).await;
+    let mut client = Client::new(&server).await;
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default", "name": "x"}, "count": 1});
+    let mut event = client.call("POST", EVENTS, Some(&event)).await.json();
+    let begin = std::time::Instant::now();
+    let mut last = begin;
+    while begin.elapsed() < ttl * 2 {
+        event["count"] = json!(event["count"].as_u64().unwrap() + 1);
+        last = std::time::Instant::now();
+        let written = client.call("PUT", &format!("{EVENTS}/e"), Some(&event)).await;
+        assert_eq!(written.status, 200, "it is written more often than it expires");
+        event = written.json();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    until(&server, &format!("{EVENTS}/e"), gone).await;
+    assert!(last.elapsed() >= ttl);
+}
+
+/// Deleting a namespace tried to delete each held object twice a second; it must still notice at once when the last of them goes.
+#[tokio::test]
+async fn a_namespace_goes_soon_after_the_last_object_that_was_held() {
+    let server = start_on(quick()).await;
+    let mut client = Client::new(&server).await;
+    client.call("POST", "/api/v1/namespaces", Some(&json!({"metadata": {"name": "n"}}))).await;
+    let maps = "/api/v1/namespaces/n/configmaps";
+    let mut map = config_map("held", "x");
+    map["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    assert_eq!(client.call("POST", maps, Some(&map)).await.status, 201);
+    client.call("DELETE", "/api/v1/namespaces/n", None).await;
+    until(&server, &format!("{maps}/held"), |map| {
+        map.is_some_and(|map| map["metadata"]["deletionTimestamp"].is_string())
+    })
+    .await;
+    // Long enough for delays to have grown beyond the time that is allowed below.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let released = client.get(&format!("{maps}/held")).await;
+    let mut released = released;
+    released["metadata"].as_object_mut().unwrap().remove("finalizers");
+    client.call("PUT", &format!("{maps}/held"), Some(&released)).await;
+    let begin = std::time::Instant::now();
+    until(&server, "/api/v1/namespaces/n", gone).await;
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+}

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Cluster, changes, resolve};
+use crate::terminal::visible;
 
 /// Versions per request: the most that a server answers with at once.
 const PAGE: usize = 500;
@@ -150,7 +151,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         HistoryOutput::Table => {
             writeln!(out, "{:<12} {:<20} {:<20} {:<24} CHANGE", "VERSION", "TIME", "MANAGER", "USER")?;
             for (at, version) in versions.iter().take(arguments.limit).enumerate() {
-                writeln!(out, "{}", line(version, versions.get(at + 1)))?;
+                writeln!(out, "{}", visible(&line(version, versions.get(at + 1))))?;
             }
         }
     }
@@ -184,7 +185,8 @@ pub(crate) async fn run_diff(arguments: DiffArguments) -> anyhow::Result<ExitCod
     }
     let back = difference(&client, &query, to, from).await?;
     for operation in there.iter().filter(|operation| !is_bookkeeping(operation)) {
-        writeln!(out, "{}", operation.line(back.iter().find(|old| old.path == operation.path)))?;
+        let line = operation.line(back.iter().find(|old| old.path == operation.path));
+        writeln!(out, "{}", visible(&line))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -14,7 +14,7 @@ use futures::StreamExt;
 use listwatch::{Event, InformerStatus, Raw, SharedInformer};
 
 use super::{Selection, interrupted};
-use crate::terminal::{counted, note};
+use crate::terminal::{counted, note, visible};
 
 /// Time between two lines of `--summary`.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(1);
@@ -118,7 +118,7 @@ pub(crate) async fn run(arguments: InformArguments) -> anyhow::Result<ExitCode> 
 /// Flushed per event, for interactive use and for scripts that wait for a line.
 fn print(event: &Event) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{event}")?;
+    writeln!(out, "{}", visible(&event.to_string()))?;
     out.flush()
 }
 

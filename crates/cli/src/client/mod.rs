@@ -20,6 +20,8 @@ use clap::{Args, ValueEnum};
 use listwatch::Object;
 use listwatch::kube::KubeSource;
 
+use crate::terminal::visible;
+
 pub(crate) use cluster::Cluster;
 pub(crate) use resolve::ResolvedResource;
 
@@ -118,7 +120,7 @@ impl PrintForm {
         kind: &TypeMeta,
     ) -> anyhow::Result<()> {
         match self {
-            Self::Name => writeln!(out, "{} {}", object.key(), object.revision())?,
+            Self::Name => writeln!(out, "{} {}", visible(&object.key().to_string()), object.revision())?,
             Self::Json => {
                 kind.write_json(out, object.json())?;
                 out.write_all(b"\n")?;

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Selection, ServerCollection};
+use crate::terminal::visible;
 
 /// Servers without Tables for a resource answer with a plain list, which is an error here.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -67,7 +68,7 @@ impl Layout {
     fn new(page: &TablePage, wide: bool, with_namespace: bool) -> Self {
         let shown =
             page.column_definitions.iter().enumerate().filter(|(_, column)| wide || column.priority == 0);
-        let columns = shown.map(|(index, column)| (index, column.name.to_uppercase())).collect();
+        let columns = shown.map(|(index, column)| (index, visible(&column.name.to_uppercase()).into_owned())).collect();
         let mut layout = Self { columns, with_namespace, widths: Vec::new() };
         let lines = std::iter::once(layout.head()).chain(page.rows.iter().map(|row| layout.cells(row)));
         let mut widths = Vec::new();
@@ -89,7 +90,8 @@ impl Layout {
     /// Returns the texts of a row, with its namespace before them if rows of several are shown.
     fn cells(&self, row: &TableRow) -> Vec<String> {
         let namespace = self.with_namespace.then(|| {
-            row.object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default().to_owned()
+            let namespace = row.object.pointer("/metadata/namespace").and_then(Value::as_str);
+            visible(namespace.unwrap_or_default()).into_owned()
         });
         let cells =
             self.columns.iter().map(|(index, _)| row.cells.get(*index).map_or_else(String::new, cell));
@@ -111,7 +113,7 @@ impl Layout {
 /// `<none>` for null is kubectl's.
 fn cell(value: &Value) -> String {
     match value {
-        Value::String(text) => text.replace(['\n', '\r'], " "),
+        Value::String(text) => visible(&text.replace(['\n', '\r'], " ")).into_owned(),
         Value::Null => "<none>".to_owned(),
         other => other.to_string(),
     }

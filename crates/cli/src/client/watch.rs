@@ -17,7 +17,7 @@ use listwatch::pager::{Pager, PagerOptions};
 use listwatch::{Object, ObjectKey, RetryWatcher, Revision};
 
 use super::{Selection, TypeMeta, changes, interrupted};
-use crate::terminal::{end_progress, note, progress};
+use crate::terminal::{end_progress, note, progress, visible};
 
 /// The time after which the progress of a list is shown.
 const QUIET: Duration = Duration::from_secs(2);
@@ -162,11 +162,15 @@ impl Printer {
                 self.kind.write_json(&mut self.out, object.json())?;
                 self.out.write_all(b"}\n")?;
             }
-            WatchOutput::Name => writeln!(self.out, "{event:8} {} {}", object.key(), object.revision())?,
+            WatchOutput::Name => {
+                let key = object.key().to_string();
+                writeln!(self.out, "{event:8} {} {}", visible(&key), object.revision())?;
+            }
             WatchOutput::Changes => {
                 let changed = self.changed(event, object)?;
                 let space = if changed.is_empty() { "" } else { " " };
-                writeln!(self.out, "{event:8} {} {}{space}{changed}", object.key(), object.revision())?;
+                let line = format!("{event:8} {} {}{space}{changed}", object.key(), object.revision());
+                writeln!(self.out, "{}", visible(&line))?;
             }
         }
         Ok(())

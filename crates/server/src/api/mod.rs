@@ -6,7 +6,6 @@
 
 mod attributes;
 pub(crate) mod blocking;
-mod bodies;
 mod chain;
 mod components;
 pub(crate) mod convert;
@@ -21,6 +20,7 @@ mod shares;
 pub(crate) mod stored;
 pub(crate) mod streams;
 mod templates;
+mod user_memory;
 
 use std::sync::Arc;
 
@@ -42,7 +42,6 @@ use crate::registry::custom::Hashes;
 
 pub(crate) use attributes::{Attributes, Operation, RequestOptions};
 pub(crate) use blocking::{BlockingPool, UserPool};
-pub(crate) use bodies::Bodies;
 pub(crate) use chain::Chain;
 pub(crate) use components::{COMPONENTS, ComponentHealth};
 pub(crate) use documents::{OpenApiDocument, OpenApiDocuments};
@@ -53,6 +52,7 @@ pub(crate) use record::AdmissionRecord;
 pub(crate) use shares::UserShares;
 use streams::OpenStreams;
 pub(crate) use templates::{RecentTemplates, TemplateKey, TemplateObject};
+pub(crate) use user_memory::{MemoryReservation, UserMemory, reserved};
 
 /// The shared state of all request handlers: the store, the cache, the registry, and the components around them. One
 /// per server, built by [`crate::Server::start`]; embedding programs reach it through [`crate::Handle::api`].
@@ -93,9 +93,13 @@ pub struct Api {
     /// The open streams of many watches.
     pub(crate) streams: OpenStreams,
     /// The memory of request bodies.
-    pub(crate) bodies: Bodies,
+    pub(crate) bodies: UserMemory,
     /// Bodies of creations that came more than once lately.
     pub(crate) templates: RecentTemplates,
+    /// The memory of pages of object histories.
+    pub(crate) histories: UserMemory,
+    /// The memory of long selectors of open watches.
+    pub(crate) selectors: UserMemory,
     /// The memory of what is kept of protobuf lists, a permit per byte.
     pub(crate) kept_lists: Arc<Semaphore>,
     /// The compressors of responses, a permit each.

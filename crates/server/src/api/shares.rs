@@ -1,7 +1,7 @@
 //! [`UserShares`]: one share of something per user, in bounded memory.
 //!
 //! Users whose names hash alike share one, under a secret key: a user cannot choose a name that uses up another user's
-//! share. [`super::Bodies`] and `chain/unread.rs` bound memory per user with it.
+//! share. [`super::UserMemory`] and `chain/unread.rs` bound memory per user with it.
 
 use std::hash::{BuildHasher, RandomState};
 

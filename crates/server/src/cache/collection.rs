@@ -17,6 +17,7 @@ use crate::cache::event::Event;
 use crate::cache::filter::Filter;
 use crate::cache::object::Object;
 use crate::cache::snapshot::{IndexedField, Snapshot, Walk, scope};
+use crate::cache::subject::EventSubjects;
 use crate::cache::view::View;
 use crate::cache::views::Views;
 
@@ -216,8 +217,9 @@ impl Collection {
             log.head = event.revision;
             log.events.push_back(Arc::clone(event));
             let floor = log.floor;
-            log.views.candidates(event, &self.fields, |view| {
-                if view.offer(event, floor) {
+            let subjects = EventSubjects::new(event);
+            log.views.candidates(&subjects, &self.fields, |view| {
+                if view.offer(event, &subjects, floor) {
                     wake.push(Arc::clone(view));
                 }
             });

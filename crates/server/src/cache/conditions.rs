@@ -13,6 +13,7 @@ use memchr::memmem;
 
 use crate::cache::filter::FieldLookup;
 use crate::cache::object::Object;
+use crate::cache::subject::MatchSubject;
 
 /// A label selector, compiled: one condition per key, found by binary search. An object matches if every condition
 /// that needs a label meets one, and no label fails its condition.
@@ -26,12 +27,19 @@ pub(super) struct LabelConditions {
     pub(super) text: Box<str>,
 }
 
-/// All requirements on one label.
+/// All requirements on one label. A long selector has thousands of them, most of which say only that the label is there or is not.
 #[derive(Debug)]
 struct LabelCondition {
     key: Box<str>,
     required: bool,
     forbidden: bool,
+    /// What the value must be, if that matters.
+    value: Option<Box<LabelValueCondition>>,
+}
+
+/// All requirements on the value of one label.
+#[derive(Debug, Default)]
+struct LabelValueCondition {
     values: ValueCondition,
     above: Option<i64>,
     below: Option<i64>,
@@ -81,10 +89,47 @@ impl LabelConditions {
         met == self.required
     }
 
+    /// The same for labels that are sorted by key. The shorter side is walked and the longer one searched from where the last search
+    /// ended, so that neither thousands of labels nor thousands of conditions cost more than there are of the other.
+    pub(super) fn matches_sorted(&self, labels: &[(&str, &str)]) -> bool {
+        match () {
+            () if self.required > labels.len() => false,
+            () if labels.len() <= self.conditions.len() => self.meet_all(labels),
+            () => self.all_met(labels),
+        }
+    }
+
+    /// Looks for the condition of each label.
+    fn meet_all(&self, labels: &[(&str, &str)]) -> bool {
+        let (mut met, mut rest) = (0, &*self.conditions);
+        for (key, value) in labels {
+            rest = skip(rest, |condition| *condition.key < **key);
+            let Some(condition) = rest.first().filter(|condition| *condition.key == **key) else { continue };
+            if !condition.allows(value) {
+                return false;
+            }
+            met += usize::from(condition.required);
+        }
+        met == self.required
+    }
+
+    /// Looks for the label of each condition.
+    fn all_met(&self, labels: &[(&str, &str)]) -> bool {
+        let mut rest = labels;
+        self.conditions.iter().all(|condition| {
+            rest = skip(rest, |(key, _)| **key < *condition.key);
+            match rest.first().filter(|(key, _)| **key == *condition.key) {
+                Some((_, value)) => condition.allows(value),
+                None => !condition.required,
+            }
+        })
+    }
+
     /// The narrowest label that what is selected must have.
     pub(super) fn needed(&self) -> Option<NeededLabel<'_>> {
         let needed = self.conditions.iter().filter(|condition| condition.required).map(|condition| {
-            let value = match condition.values.one_of.as_deref() {
+            let one_of = condition.value.as_ref().and_then(|value| value.values.one_of.as_deref());
+            let value = match one_of {
                 Some([only]) => Some(&**only),
                 _ => None,
             };
@@ -94,25 +139,52 @@ impl LabelConditions {
     }
 }
 
+/// Skips the items of a sorted list for which `before` holds, in steps that double: what is near is found at once.
+fn skip<T>(items: &[T], before: impl Fn(&T) -> bool) -> &[T] {
+    let mut step = 1;
+    while items.get(step - 1).is_some_and(&before) {
+        step *= 2;
+    }
+    let (from, to) = (step / 2, (step - 1).min(items.len()));
+    let found = items.get(from..to).unwrap_or_default().partition_point(before);
+    items.get(from + found..).unwrap_or_default()
+}
+
 impl LabelCondition {
     /// Combines the requirements on one label into one condition, which is then checked once per event.
     fn new(requirements: &[Requirement]) -> Option<Self> {
         let key = requirements.first()?.key().into();
-        let values = ValueCondition::default();
-        let mut all = Self { key, required: false, forbidden: false, values, above: None, below: None };
+        let mut all = Self { key, required: false, forbidden: false, value: None };
         requirements.iter().for_each(|requirement| all.add(requirement));
-        all.values.sort();
+        if let Some(value) = &mut all.value {
+            value.values.sort();
+        }
         Some(all)
     }
 
+    fn add(&mut self, requirement: &Requirement) {
+        match requirement.operator() {
+            Operator::Exists => {}
+            Operator::DoesNotExist => self.forbidden = true,
+            _ => self.value.get_or_insert_default().add(requirement),
+        }
+        self.required |=
+            !matches!(requirement.operator(), Operator::DoesNotExist | Operator::NotEquals | Operator::NotIn);
+    }
+
+    fn allows(&self, value: &str) -> bool {
+        !self.forbidden && self.value.as_ref().is_none_or(|condition| condition.allows(value))
+    }
+}
+
+impl LabelValueCondition {
     /// Several requirements on one key narrow each other: lists are intersected, bounds take the stricter one.
     fn add(&mut self, requirement: &Requirement) {
         let values = || requirement.values().iter().map(|value| Box::from(value.as_str()));
         // What is no number bounds nothing, and nothing meets it.
         let bound = || requirement.values().first().and_then(|value| value.parse::<i64>().ok());
         match requirement.operator() {
-            Operator::Exists => {}
-            Operator::DoesNotExist => self.forbidden = true,
+            Operator::Exists | Operator::DoesNotExist => {}
             Operator::Equals | Operator::DoubleEquals | Operator::In => {
                 self.values.narrow(values().collect())
             }
@@ -123,15 +195,12 @@ impl LabelCondition {
                 self.below = Some(self.below.map_or(bound, |below| below.min(bound)));
             }
         }
-        self.required |=
-            !matches!(requirement.operator(), Operator::DoesNotExist | Operator::NotEquals | Operator::NotIn);
     }
 
     /// Numbers are parsed only if there is a bound. A value that is no number meets none.
     fn allows(&self, value: &str) -> bool {
         let number = || value.parse::<i64>().ok();
-        !self.forbidden
-            && self.values.allows(value)
+        self.values.allows(value)
             && self.above.is_none_or(|bound| number().is_some_and(|number| number > bound))
             && self.below.is_none_or(|bound| number().is_some_and(|number| number < bound))
     }
@@ -215,7 +284,14 @@ impl FieldConditions {
 
     /// Returns true if the object is selected.
     pub(super) fn matches(&self, object: &Object) -> bool {
-        self.conditions.iter().all(|condition| condition.allows(object))
+        let field = |path: &str| object.field(path);
+        self.conditions.iter().all(|condition| condition.allows(object, &field))
+    }
+
+    /// The same for an object that many filters look at.
+    pub(super) fn matches_subject(&self, subject: &MatchSubject<'_>) -> bool {
+        let field = |path: &str| subject.field(path);
+        self.conditions.iter().all(|condition| condition.allows(subject.object, &field))
     }
 
     /// The value a field must have exactly.
@@ -247,11 +323,12 @@ impl FieldCondition {
         Self { field, place, values, excluded }
     }
 
-    fn allows(&self, object: &Object) -> bool {
+    /// Returns true if the value of the field is selected. `field` reads a path of the object.
+    fn allows<'a>(&'a self, object: &'a Object, field: &dyn Fn(&str) -> Option<&'a str>) -> bool {
         let has_none = |excluded: &[memmem::Finder<'_>]| {
             excluded.iter().all(|value| value.find(object.stored()).is_none())
         };
-        self.excluded.as_deref().is_some_and(has_none) || self.values.allows(self.place.value(object))
+        self.excluded.as_deref().is_some_and(has_none) || self.values.allows(self.place.value(object, field))
     }
 }
 
@@ -269,15 +346,15 @@ impl FieldPlace {
     }
 
     /// The value that a selector compares: never absent for a selectable field, as in kube-apiserver, where an absent field is
-    /// its zero value.
-    fn value<'a>(&'a self, object: &'a Object) -> &'a str {
+    /// its zero value. `field` reads a path of the object.
+    fn value<'a>(&'a self, object: &'a Object, field: &dyn Fn(&str) -> Option<&'a str>) -> &'a str {
         match self {
             Self::Name => object.name(),
             Self::Namespace => object.namespace(),
             Self::Nowhere => "",
             Self::Lookup(lookup) => {
-                let value = object.field(&lookup.path).filter(|value| !value.is_empty());
-                let other = || lookup.fallback.as_deref().and_then(|path| object.field(path));
+                let value = field(&lookup.path).filter(|value| !value.is_empty());
+                let other = || lookup.fallback.as_deref().and_then(field);
                 value.or_else(other).unwrap_or(&lookup.absent)
             }
         }
@@ -317,6 +394,8 @@ mod tests {
             let expected = selector.matches(|key| labels.get(key).copied());
             let compiled = LabelConditions::new(&selector).unwrap();
             prop_assert_eq!(compiled.matches(labels.iter().map(|(key, value)| (key.as_str(), *value))), expected);
+            let sorted: Vec<_> = labels.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+            prop_assert_eq!(compiled.matches_sorted(&sorted), expected);
             if let (true, Some(needed)) = (expected, compiled.needed()) {
                 let value = labels.get(needed.key).copied();
                 prop_assert!(value.is_some() && needed.value.is_none_or(|one| value == Some(one)));

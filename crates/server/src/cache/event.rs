@@ -84,12 +84,7 @@ impl Event {
     #[must_use]
     pub fn change_for(&self, filter: &Filter) -> Option<ChangeKind> {
         let wanted = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|o| filter.matches(o));
-        match (wanted(&self.previous), wanted(&self.object)) {
-            (false, true) => Some(ChangeKind::Added),
-            (true, true) => Some(ChangeKind::Modified),
-            (true, false) => Some(ChangeKind::Deleted),
-            (false, false) => None,
-        }
+        ChangeKind::seen(wanted(&self.previous), wanted(&self.object))
     }
 
     /// The object an event of this type carries: the last content for a deletion.
@@ -221,6 +216,16 @@ pub enum ChangeKind {
 }
 
 impl ChangeKind {
+    /// The change that a watcher sees of an object that it wanted before, now, or both.
+    pub(super) fn seen(before: bool, now: bool) -> Option<Self> {
+        match (before, now) {
+            (false, true) => Some(Self::Added),
+            (true, true) => Some(Self::Modified),
+            (true, false) => Some(Self::Deleted),
+            (false, false) => None,
+        }
+    }
+
     /// The place of the frame of this kind of event.
     fn slot(self, [added, modified, deleted]: &EventFrames) -> &OnceLock<Bytes> {
         match self {

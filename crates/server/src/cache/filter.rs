@@ -12,6 +12,7 @@ use listwatch_wire::selector::{FieldSelector, LabelSelector};
 
 use crate::cache::conditions::{FieldConditions, LabelConditions, NeededLabel};
 use crate::cache::object::Object;
+use crate::cache::subject::MatchSubject;
 
 /// A selectable field of a kind: its name in selectors and where its value is in stored objects.
 #[derive(Clone, Debug)]
@@ -106,6 +107,13 @@ impl Filter {
         self.in_scope(object)
             && self.labels.as_ref().is_none_or(|labels| labels.matches(object.labels()))
             && self.fields.as_ref().is_none_or(|fields| fields.matches(object))
+    }
+
+    /// Returns true if the object matches, as [`Filter::matches`] does. For an object that many filters look at.
+    pub(super) fn selects(&self, subject: &MatchSubject<'_>) -> bool {
+        self.in_scope(subject.object)
+            && self.labels.as_ref().is_none_or(|labels| labels.matches_sorted(subject.labels()))
+            && self.fields.as_ref().is_none_or(|fields| fields.matches_subject(subject))
     }
 
     fn in_scope(&self, object: &Object) -> bool {

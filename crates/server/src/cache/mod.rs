@@ -6,7 +6,7 @@
 //! filter. A cursor that falls behind the events in memory reads the engine's log instead; only when that is compacted,
 //! too, does its watch end with 410. Nothing here waits for a watcher, and no watcher can delay another.
 //!
-//! The files in reading order: `object`, `snapshot`, `event`, `delta`, `conditions`, `filter`, `view`, `collection`, `feeder`, `cursor`,
+//! The files in reading order: `object`, `snapshot`, `event`, `delta`, `conditions`, `filter`, `subject`, `view`, `collection`, `feeder`, `cursor`,
 //! `merge`, `trees`.
 
 mod collection;
@@ -25,6 +25,7 @@ mod object;
 mod pins;
 mod position;
 mod snapshot;
+mod subject;
 mod trees;
 mod view;
 mod views;

@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 
 use crate::cache::event::{ChangeKind, Event};
 use crate::cache::filter::Filter;
+use crate::cache::subject::EventSubjects;
 
 /// An event as one filter sees it: an update may be an ADDED or DELETED for a watcher with a selector. Two words; the
 /// event itself is shared with the other filters.
@@ -181,8 +182,8 @@ impl View {
     }
 
     /// Adds an event if the filter sees it. Returns true if the watchers are to be woken now and were not before.
-    pub(crate) fn offer(&self, event: &Arc<Event>, keep_after: Revision) -> bool {
-        let Some(change) = event.change_for(&self.filter) else { return false };
+    pub(super) fn offer(&self, event: &Arc<Event>, subjects: &EventSubjects<'_>, keep_after: Revision) -> bool {
+        let Some(change) = subjects.change_for(&self.filter) else { return false };
         let mut recent = self.recent.lock();
         recent.trim(keep_after);
         recent.events.push_back(FilteredEvent { change, event: Arc::clone(event) });

@@ -7,10 +7,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::cache::event::Event;
 use crate::cache::filter::Filter;
-use crate::cache::object::Object;
 use crate::cache::snapshot::IndexedField;
+use crate::cache::subject::{EventSubjects, MatchSubject};
 use crate::cache::view::View;
 
 /// The narrowest condition of a filter, which a view is looked up by. Each view has one, so that a change comes to it once.
@@ -117,9 +116,9 @@ impl Views {
     }
 
     /// Calls `visit` with each view that may see the event, each once.
-    pub(crate) fn candidates(
+    pub(super) fn candidates(
         &self,
-        event: &Event,
+        subjects: &EventSubjects<'_>,
         fields: &[IndexedField],
         mut visit: impl FnMut(&Arc<View>),
     ) {
@@ -127,9 +126,9 @@ impl Views {
             self.by_place.get(place).into_iter().flat_map(ViewSet::values).for_each(&mut visit)
         };
         at(&ViewKey::Everything);
-        let Some(object) = event.object.as_ref().or(event.previous.as_ref()) else { return };
+        let Some(object) = subjects.now.as_ref().or(subjects.before.as_ref()).map(|s| s.object) else { return };
         if !self.labels.is_empty() {
-            self.labelled(event, &mut visit);
+            self.labelled(subjects, &mut visit);
         }
         let mut at = |place: &ViewKey| {
             self.by_place.get(place).into_iter().flat_map(ViewSet::values).for_each(&mut visit);
@@ -141,9 +140,10 @@ impl Views {
         at(&ViewKey::Namespace(object.namespace().into()));
         at(&ViewKey::Name(object.name().into()));
         for index in 0..fields.len() {
-            let value =
-                |o: &Option<Arc<Object>>| o.as_ref().and_then(|o| o.indexed(index)).map(Arc::<str>::from);
-            let (now, before) = (value(&event.object), value(&event.previous));
+            let value = |subject: &Option<MatchSubject<'_>>| {
+                subject.as_ref().and_then(|subject| subject.object.indexed(index)).map(Arc::<str>::from)
+            };
+            let (now, before) = (value(&subjects.now), value(&subjects.before));
             if let Some(now) = &now {
                 at(&ViewKey::Field(index, Arc::clone(now)));
             }
@@ -154,20 +154,20 @@ impl Views {
     }
 
     /// The views under the labels that the object has or had.
-    fn labelled(&self, event: &Event, visit: &mut impl FnMut(&Arc<View>)) {
-        for (key, value) in event.object.iter().flat_map(|object| object.labels()) {
-            let Some(views) = self.labels.get(key) else { continue };
+    fn labelled(&self, subjects: &EventSubjects<'_>, visit: &mut impl FnMut(&Arc<View>)) {
+        for (key, value) in subjects.now.iter().flat_map(|subject| subject.labels()) {
+            let Some(views) = self.labels.get(*key) else { continue };
             views.any.values().for_each(&mut *visit);
-            views.by_value.get(value).into_iter().flat_map(ViewSet::values).for_each(&mut *visit);
+            views.by_value.get(*value).into_iter().flat_map(ViewSet::values).for_each(&mut *visit);
         }
-        for (key, value) in event.previous.iter().flat_map(|object| object.labels()) {
-            let Some(views) = self.labels.get(key) else { continue };
-            let now = event.object.as_ref().and_then(|object| object.label(key));
+        for (key, value) in subjects.before.iter().flat_map(|subject| subject.labels()) {
+            let Some(views) = self.labels.get(*key) else { continue };
+            let now = subjects.now.as_ref().and_then(|subject| subject.label(key));
             if now.is_none() {
                 views.any.values().for_each(&mut *visit);
             }
-            if now != Some(value) {
-                views.by_value.get(value).into_iter().flat_map(ViewSet::values).for_each(&mut *visit);
+            if now != Some(*value) {
+                views.by_value.get(*value).into_iter().flat_map(ViewSet::values).for_each(&mut *visit);
             }
         }
     }
@@ -203,4 +203,48 @@ fn place(filter: &Filter, fields: &[IndexedField]) -> ViewKey {
         return ViewKey::Label(label.key.into(), label.value.map(Into::into));
     }
     filter.namespace.clone().map_or(ViewKey::Everything, ViewKey::Namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::time::{Duration, Instant};
+
+    use listwatch_wire::Revision;
+    use listwatch_wire::selector::FieldSelector;
+
+    use super::*;
+    use crate::cache::event::Event;
+    use crate::cache::object::Object;
+
+    fn object(labels: usize) -> Arc<Object> {
+        let mut text = r#"{"metadata":{"name":"a","labels":{"#.to_owned();
+        for n in 0..labels {
+            let _ = write!(text, "\"l{n:06}\":\"v\",");
+        }
+        text.push_str("\"z\":\"v\"},\"namespace\":\"n\"}}");
+        Arc::new(Object::new("/registry/configmaps/n/a".into(), 21, text.into(), Revision(1)).unwrap())
+    }
+
+    /// The labels of a change were read once for each view: an object with 20,000 of them and a thousand watches held up the cache for
+    /// seconds, and with it everybody who waited for the write.
+    #[test]
+    fn labels_are_read_once_for_all_views() {
+        let mut views = Views::default();
+        for n in 0..500 {
+            let selector = format!("!a{n}").parse().unwrap();
+            let filter = Filter::new(None, selector, FieldSelector::default(), &[]);
+            let view = Arc::new(View::new(filter.clone(), Revision(0)));
+            views.insert(filter.identity(), view, &[]);
+        }
+        let event = Arc::new(Event::new(Revision(2), Some(object(20_000)), Some(object(20_000))));
+        let (begin, mut seen) = (Instant::now(), 0);
+        let subjects = EventSubjects::new(&event);
+        views.candidates(&subjects, &[], |view| {
+            view.offer(&event, &subjects, Revision(0));
+            seen += view.after(Revision(0), crate::cache::Portion { events: 9, bytes: 9 }).unwrap().len();
+        });
+        assert_eq!(seen, 500, "all of them see it");
+        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+    }
 }

@@ -9,24 +9,20 @@
 //! ([`RequestFacts`]). Everything after authorization is under the deadline of the request, except for watches and
 //! connections.
 
-use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, StatusCode};
 use listwatch_wire::Status;
-use rustls::pki_types::CertificateDer;
 use tokio_util::sync::CancellationToken;
 
-use crate::HttpLimits;
 use crate::api::Api;
 use crate::audit::{AuditDraft, AuditLog, AuditStage};
-use crate::auth::x509::CertificateUser;
 use crate::auth::{Impersonation, User};
 use crate::chain::labels::labels;
+use crate::chain::connection::Peer;
 use crate::chain::panic_recovery::{self, catch_panic};
 use crate::chain::report::{RequestOutcome, report};
 use crate::chain::route;
@@ -36,10 +32,7 @@ use crate::fairness::Flow;
 use crate::fairness::gate::{self, FlowHeaders};
 use crate::forward::extension;
 use crate::http::body::{Body, Response};
-use crate::http::handler::Handler;
-use crate::http::metered::ProcessorMeter;
 use crate::http::request::{BodySource, Request};
-use crate::listen::Connect;
 use crate::observe::Labels;
 use crate::request::deadline;
 use crate::request::info::{RequestInfo, RequestTarget};
@@ -77,7 +70,7 @@ pub(crate) struct Service {
     pub(crate) api: Arc<Api>,
     unread: UnreadAnswers,
     /// Cancelled when the server stops: connections then close after their present request.
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
 }
 
 impl Service {
@@ -89,7 +82,7 @@ impl Service {
     }
 
     /// Answers a request.
-    async fn serve(&self, mut request: Request, peer: &Peer, body: &mut dyn BodySource) -> Response {
+    pub(super) async fn serve(&self, mut request: Request, peer: &Peer, body: &mut dyn BodySource) -> Response {
         // Go's HTTP library answers such a request before kube-apiserver sees it.
         if request.malformed {
             return respond::text(StatusCode::BAD_REQUEST, "400 Bad Request");
@@ -169,6 +162,9 @@ impl Service {
         };
         self.api.authenticator.prepare(&request.http.headers, peer.certificate.as_ref()).await;
         let user = self.authenticated(request, peer).await?;
+        if user.is_in("system:authenticated") {
+            peer.stranger.introduce();
+        }
         let user = self.impersonated(request, user).inspect_err(|status| known.refuse(status))?;
         known.user = Some(Arc::clone(&user));
         let flow = request.with_attributes(|attributes| self.api.fairness.classify(&user, attributes));
@@ -264,80 +260,6 @@ impl Service {
     /// progress continue.
     pub(super) fn is_stopping(&self) -> bool {
         self.stop.is_cancelled()
-    }
-}
-
-/// The other end of a connection.
-#[derive(Debug)]
-struct Peer {
-    address: SocketAddr,
-    /// The result of verifying its certificate, if it presented one.
-    certificate: Option<CertificateUser>,
-    /// The user of its last request, as [`Flow::user`]: processor time of the connection is counted for that one.
-    user: AtomicU64,
-    /// True if that user has a share of the processors. The time of others is not measured: it would cost them two system calls
-    /// for each event of a watch.
-    is_paced: AtomicBool,
-}
-
-/// The handler chain as one connection sees it: the service, the peer's address, and the user of its client
-/// certificate, verified once per connection.
-#[derive(Debug)]
-pub(crate) struct ServiceConnection {
-    service: Arc<Service>,
-    peer: Peer,
-}
-
-impl Connect for Service {
-    type Handler = ServiceConnection;
-
-    fn connect(
-        self: &Arc<Self>,
-        peer: SocketAddr,
-        certificates: Option<&[CertificateDer<'_>]>,
-    ) -> ServiceConnection {
-        let certificate = certificates.map(|chain| self.api.authenticator.check_certificates(chain));
-        ServiceConnection {
-            service: Arc::clone(self),
-            peer: Peer {
-                address: peer,
-                certificate,
-                user: AtomicU64::new(0),
-                is_paced: AtomicBool::new(false),
-            },
-        }
-    }
-
-    fn limits(&self) -> &HttpLimits {
-        &self.api.options.http
-    }
-}
-
-impl ProcessorMeter for ServiceConnection {
-    fn is_on(&self) -> bool {
-        self.service.api.fairness.pacing.is_shared() && self.peer.is_paced.load(Ordering::Relaxed)
-    }
-
-    fn used(&self, took: Duration) {
-        self.service.api.fairness.pacing.charge(self.peer.user.load(Ordering::Relaxed), took);
-    }
-}
-
-impl Handler for ServiceConnection {
-    fn handle(&self, request: Request, body: &mut dyn BodySource) -> impl Future<Output = Response> + Send {
-        self.service.serve(request, &self.peer, body)
-    }
-
-    fn limits(&self) -> &HttpLimits {
-        &self.service.api.options.http
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.service.is_stopping()
-    }
-
-    fn stopping(&self) -> impl Future<Output = ()> + Send {
-        self.service.stop.cancelled()
     }
 }
 

@@ -22,11 +22,12 @@ use crate::api::Api;
 use crate::auth::User;
 use crate::fairness::Flow;
 use crate::http::body::Response;
-use crate::http::request::{BodyProblem, BodySource, Request};
+use crate::http::request::{BodySource, Request};
 use crate::outbound::{OutboundBody, identity_headers};
 use crate::registry::extension::ExtensionServer;
 use crate::request::info::{RequestInfo, RequestTarget, parts};
 use crate::respond;
+use crate::verbs::write::{body_bytes, read_body};
 
 /// The extension API server that a path belongs to.
 ///
@@ -43,8 +44,8 @@ pub(crate) fn is_long_running(request: &RequestInfo) -> bool {
         || matches!(request.target, RequestTarget::Resource(_)) && headers::is_upgrade(&request.http)
 }
 
-/// Forwards a request to an extension API server and returns its response. An unreachable server is a 503 in plain
-/// text, as in kube-apiserver, not an error of this function.
+/// Forwards a request to an extension API server and returns its response. Its body is read whole first, so that a retry
+/// on a new connection is possible and the bounds on bodies hold. An unreachable server is a 503 in plain text, as in kube-apiserver, not an error of this function.
 ///
 /// # Errors
 /// 413, 400 or 408 for a body that cannot be read, 429 without seats.
@@ -66,7 +67,10 @@ pub(crate) async fn forward(
         Err(why) => return Ok(respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{why}\n"))),
     };
     let waits = request.waits_for_body();
-    let sent = if waits { read(api, body).await? } else { Bytes::new() };
+    let limit = api.options.requests.body_bytes;
+    let room = if waits { body_bytes(body, limit) } else { 0 };
+    let _room = api.bodies.enter(&user.name, room).await;
+    let sent = if waits { read_body(api, body, limit).await? } else { Bytes::new() };
     // What goes on for hours takes no seat, as in kube-apiserver.
     let _seats = if waits && !is_long_running(request) { Some(flow.enter(1).await?) } else { None };
     let mut forwarded = outgoing(&request.http, &user, sent)?;
@@ -86,18 +90,6 @@ pub(crate) async fn forward(
     }
 }
 
-/// Bodies are read whole before they are sent on, so that a retry on a new connection is possible and the limit of
-/// bodies holds for extension servers as well.
-async fn read(api: &Api, body: &mut dyn BodySource) -> Result<Bytes, Status> {
-    let limit = api.options.requests.body_bytes;
-    match tokio::time::timeout(api.options.http.body_timeout, body.read(limit)).await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(BodyProblem::TooLarge)) => Err(Status::too_large(&format!("limit is {limit}"))),
-        Ok(Err(_)) => Err(Status::bad_request("the request body is malformed")),
-        Err(_) => Err(Status::timeout("the request body took too long to arrive", 0)),
-    }
-}
-
 /// The request as it is sent on: without credentials and headers of the connection, with the identity of the user.
 ///
 /// Identity goes in headers that the extension server trusts because of this server's certificate. Headers of that
@@ -110,15 +102,43 @@ fn outgoing(request: &Request, user: &User, body: Bytes) -> Result<HttpRequest<O
         .map_err(|error| Status::bad_request(error.to_string()))?;
     let headers = forwarded.headers_mut();
     *headers = headers::outgoing(request);
-    identity_headers(headers, &user.name, &user.uid, &user.groups, &user.extra);
+    identity_headers(headers, &user.name, &user.uid, &user.groups, &user.extra)
+        .map_err(|unfit| Status::bad_request(unfit.to_string()))?;
     Ok(forwarded)
 }
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, Method};
+    use http::{HeaderMap, HeaderValue, Method};
 
     use super::*;
+
+    /// A client that named the identity as a header of its connection had it removed by a proxy before the extension server.
+    #[test]
+    fn an_upgrade_is_all_that_is_said_about_the_connection() {
+        let mut headers = HeaderMap::new();
+        headers.insert("connection", HeaderValue::from_static("upgrade, x-remote-user"));
+        headers.insert("upgrade", HeaderValue::from_static("websocket"));
+        let request = Request::new(Method::GET, "/apis/g/v/a", headers, true);
+        let user = User { name: "ann".to_owned(), ..User::default() };
+        let sent = outgoing(&request, &user, Bytes::new()).unwrap();
+        let header = |name: &str| sent.headers().get(name).map(HeaderValue::as_bytes);
+        assert_eq!(header("connection"), Some(b"Upgrade".as_slice()));
+        assert_eq!(header("upgrade"), Some(b"websocket".as_slice()));
+        assert_eq!(header("x-remote-user"), Some(b"ann".as_slice()));
+    }
+
+    /// A name that is not ASCII was left out, so that the extension server took the request for one of this server itself.
+    #[test]
+    fn an_identity_is_sent_as_a_whole_or_not_at_all() {
+        let request = Request::new(Method::GET, "/apis/g/v/a", HeaderMap::new(), true);
+        let mut user = User { name: "zoë".to_owned(), groups: vec!["ø".to_owned()], ..User::default() };
+        let sent = outgoing(&request, &user, Bytes::new()).unwrap();
+        assert_eq!(sent.headers()["x-remote-user"].as_bytes(), "zoë".as_bytes());
+        assert_eq!(sent.headers()["x-remote-group"].as_bytes(), "ø".as_bytes());
+        user.groups.push("a\nb".to_owned());
+        assert_eq!(outgoing(&request, &user, Bytes::new()).unwrap_err().code, 400);
+    }
 
     #[test]
     fn credentials_and_claimed_identities_stay_here() {

@@ -44,7 +44,11 @@ pub(super) fn outgoing(request: &Request) -> HeaderMap {
     let claimed: Vec<HeaderName> = headers.keys().filter(claims).cloned().collect();
     claimed.iter().for_each(|name| drop(headers.remove(name)));
     if is_upgrade(request) {
-        copy_upgrade(&request.headers, &mut headers);
+        // Other names in the client's header would have the identity removed on the way, as headers of the connection.
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        if let Some(value) = request.headers.get(UPGRADE) {
+            headers.insert(UPGRADE, value.clone());
+        }
     }
     headers
 }

@@ -22,13 +22,16 @@ use listwatch_wire::{Revision, json};
 use crate::api::Api;
 use crate::cache::{Collection, Filter, Object, Portion};
 use crate::lifecycle::known::{KnownDefinitions, StoredDefinition};
+use crate::lifecycle::namespaces::is_held;
 use crate::outbound::tls::bundle_problem;
 use crate::pipeline::origin;
-use crate::registry::{Resource, custom};
+use crate::registry::{Resource, custom, is_builtin};
 
 const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
-/// The interval at which a definition in deletion is checked: its objects may be held by finalizers of their own.
+/// The interval at which a definition in deletion is checked: its objects may be held by finalizers of their own. It doubles up to
+/// [`LONGEST_RETRY`] while nothing happens, since they may be held for days.
 const TERMINATING_RETRY: Duration = Duration::from_millis(200);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// The number of changes taken at a time; any number of them leads to one look at everything.
 const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 
@@ -68,12 +71,15 @@ impl Definitions {
     pub(crate) async fn run(mut self) {
         let mut cursor =
             self.api.cache.watch(&self.collection, Filter::default(), self.api.cache.position().get());
+        let (mut left, mut pause) = (0, TERMINATING_RETRY);
         loop {
             let pending = self.reconcile().await;
+            pause = if pending == left { (pause * 2).min(LONGEST_RETRY) } else { TERMINATING_RETRY };
+            left = pending;
             let more = cursor.next(BATCH);
             let ended = match pending {
-                true => tokio::time::timeout(TERMINATING_RETRY, more).await.is_ok_and(|next| next.is_err()),
-                false => more.await.is_err(),
+                0 => more.await.is_err(),
+                _ => tokio::time::timeout(pause, more).await.is_ok_and(|next| next.is_err()),
             };
             if ended {
                 return;
@@ -87,20 +93,20 @@ impl Definitions {
         self.known.update(self.collection.snapshot().range(&walk));
     }
 
-    /// Looks at every definition that may have to be changed or served; returns whether any wants to be looked at again
-    /// soon.
+    /// Looks at every definition that may have to be changed or served; returns the number of objects whose deletion holds up
+    /// that of their definition.
     ///
     /// Definitions that are settled cost a comparison of revisions; compiled ones are kept in `known`.
-    async fn reconcile(&mut self) -> bool {
+    async fn reconcile(&mut self) -> usize {
         self.update();
         let mut known = std::mem::take(&mut self.known);
         let all = known.definitions();
         self.stop_serving_unknown(&all);
-        let mut pending = false;
+        let mut pending = 0;
         for stored in known.each() {
             if stored.definition.terminating {
                 self.serve(stored);
-                pending |= !self.finish(stored).await;
+                pending += self.finish(stored).await;
             } else if !stored.settled && self.accept(stored, &all).await && stored.definition.established {
                 self.serve(stored);
             }
@@ -127,7 +133,8 @@ impl Definitions {
 
     /// Brings names and conditions up to date; returns whether the names are accepted.
     async fn accept(&self, stored: &mut StoredDefinition, all: &[Arc<Definition>]) -> bool {
-        let conflicts = name_conflicts(&stored.definition, all.iter().map(|other| &**other));
+        let mut conflicts = name_conflicts(&stored.definition, all.iter().map(|other| &**other));
+        conflicts.extend(builtin_conflict(&stored.definition));
         let Ok(mut object) = Value::read(stored.object.stored()) else { return false };
         let accepted = conflicts.is_empty();
         grant_names(&mut object, &conflicts);
@@ -156,25 +163,18 @@ impl Definitions {
         accepted
     }
 
-    /// Deletes the objects of a definition that is being deleted, then removes its finalizer. Returns true if nothing
-    /// is left.
+    /// Deletes the objects of a definition that is being deleted, then removes its finalizer. Returns the number of objects that are
+    /// left.
     ///
-    /// Deletes one after the other, without admission, as kube-apiserver's finalizer does. Objects with finalizers keep
-    /// the definition until those are removed.
-    async fn finish(&self, stored: &StoredDefinition) -> bool {
-        let collection = self.api.cache.collection(&stored.definition.name, &[]);
-        let walk = collection.walk(&Filter::default(), None);
-        let left: Vec<Arc<Object>> = collection.snapshot().range(&walk).cloned().collect();
-        for object in &left {
-            self.remove(object).await;
+    /// Deletes one after the other, without admission, as kube-apiserver's finalizer does. Objects with finalizers of
+    /// their own keep the definition until those are gone.
+    async fn finish(&self, stored: &StoredDefinition) -> usize {
+        // The objects of a built-in kind are not those of a definition.
+        let left = if is_builtin(&stored.definition.name) { 0 } else { self.delete_objects(stored).await };
+        if left > 0 {
+            return left;
         }
-        if !left.is_empty() {
-            self.set_terminating_condition(stored).await;
-            return false;
-        }
-        self.stop_serving(&stored.definition.name);
-        collection.end_watches();
-        let Ok(mut object) = Value::read(stored.object.stored()) else { return false };
+        let Ok(mut object) = Value::read(stored.object.stored()) else { return 0 };
         let others: Vec<Value> = object
             .at("metadata")
             .list("finalizers")
@@ -184,13 +184,30 @@ impl Definitions {
             .collect();
         if others.is_empty() {
             self.write(&stored.object, None).await;
-            return true;
+            return 0;
         }
         if let Some(metadata) = object.inner("metadata") {
             metadata.put("finalizers", others);
         }
         self.write(&stored.object, Some(object)).await;
-        true
+        0
+    }
+
+    /// Deletes the objects of a definition and stops serving it once none is left. Returns the number of those that are.
+    async fn delete_objects(&self, stored: &StoredDefinition) -> usize {
+        let collection = self.api.cache.collection(&stored.definition.name, &[]);
+        let walk = collection.walk(&Filter::default(), None);
+        let left: Vec<Arc<Object>> = collection.snapshot().range(&walk).cloned().collect();
+        for object in left.iter().filter(|object| !is_held(object)) {
+            self.remove(object).await;
+        }
+        if !left.is_empty() {
+            self.set_terminating_condition(stored).await;
+            return left.len();
+        }
+        self.stop_serving(&stored.definition.name);
+        collection.end_watches();
+        0
     }
 
     /// Sets the `Terminating` condition while objects are being deleted.
@@ -279,6 +296,9 @@ impl Definitions {
 /// except while it is being deleted.
 fn resources(api: &Api, stored: &StoredDefinition) -> Vec<Arc<Resource>> {
     let StoredDefinition { definition, object, .. } = stored;
+    if is_builtin(&definition.name) {
+        return Vec::new();
+    }
     let since = if definition.terminating { Revision::ZERO } else { object.revision() };
     custom::resources(&api.cache, definition, since)
 }
@@ -286,6 +306,12 @@ fn resources(api: &Api, stored: &StoredDefinition) -> Vec<Arc<Resource>> {
 /// By the collection, whose name is that of the definition.
 fn belongs(resource: &Resource, definition: &str) -> bool {
     resource.is_custom() && resource.collection.name() == definition
+}
+
+/// The conflict of a definition with a built-in kind of the same group and plural.
+fn builtin_conflict(definition: &Definition) -> Option<NameConflict> {
+    let message = format!("{:?} is already in use", definition.names.plural);
+    is_builtin(&definition.name).then_some(NameConflict { field: "plural", reason: "PluralConflict", message })
 }
 
 /// Brings `acceptedNames` up to date with `spec.names`, but for those that others have.

@@ -20,39 +20,16 @@ use crate::api::Api;
 use crate::lifecycle::graph;
 use crate::lifecycle::graph::OwnerGraph;
 use crate::lifecycle::place::split;
+use crate::lifecycle::protection::MountedClaims;
 use crate::lifecycle::queue::TaskQueue;
+use crate::lifecycle::task::{LifecycleTask, TaskProgress};
 use crate::lifecycle::{addresses, bootstrap, garbage, namespaces, policies, protection, quotas};
 use crate::pipeline::origin;
 
-/// The delay before a task that waits for other objects runs again.
+/// The delay before a namespace is looked at again after an object in it is gone: many may go one after the other.
 const AGAIN: Duration = Duration::from_millis(500);
 /// The delay before the log is read again after an error.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
-
-/// One piece of work, due at some time.
-///
-/// Hashable, so that a task that is queued already is not queued twice.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum LifecycleTask {
-    /// Decide about an object that names owners.
-    Dependent(Arc<str>),
-    /// Carry out foreground or orphan deletion of an owner.
-    Owner(Arc<str>),
-    /// Empty a namespace.
-    Namespace(Arc<str>),
-    /// Create the default ServiceAccount and the `kube-root-ca.crt` ConfigMap of a namespace.
-    BootstrapNamespace(Arc<str>),
-    /// Remove the protection of a deleted claim or volume that is not used: collection and path.
-    Release(Arc<str>, Arc<str>),
-    /// Write or remove the IPAddress of an address that a Service has or had: address and path of the Service.
-    Address(Arc<str>, Arc<str>),
-    /// Count the usage of the quotas of a namespace.
-    Quotas(Arc<str>),
-    /// Check the types in a policy.
-    Policy(Arc<str>),
-    /// Delete an event if it is still the same.
-    Expire(Arc<str>, Revision),
-}
 
 /// The controller loop: one task that turns changes into tasks and performs them one at a time. Nothing in it needs a
 /// lock.
@@ -68,6 +45,12 @@ pub(super) struct Driver {
     ///
     /// Grows with owners in foreground deletion only.
     waiting: HashMap<Arc<str>, Arc<str>>,
+    /// Terminating namespaces that something is left in.
+    emptying: HashSet<Arc<str>>,
+    /// The last write of each event and when it expires: one entry per event, however often that is written.
+    expiring: HashMap<Arc<str>, (Revision, Instant)>,
+    /// The claims that Pods use, as of the last time that was asked.
+    mounted: MountedClaims,
     /// Namespaces whose bootstrap objects exist, so that not every Pod leads to a check.
     bootstrapped: HashSet<Arc<str>>,
 }
@@ -81,6 +64,9 @@ impl Driver {
             queue: TaskQueue::new(),
             graph: OwnerGraph::default(),
             waiting: HashMap::new(),
+            emptying: HashSet::new(),
+            expiring: HashMap::new(),
+            mounted: MountedClaims::default(),
             bootstrapped: HashSet::new(),
         }
     }
@@ -131,6 +117,7 @@ impl Driver {
     /// Walks all collections once, without parsing more than the fields that matter.
     fn load(&mut self) -> Revision {
         self.graph = OwnerGraph::default();
+        self.expiring.clear();
         let position = self.api.cache.position().get();
         for collection in self.api.cache.collections() {
             let snapshot = collection.snapshot();
@@ -190,10 +177,14 @@ impl Driver {
                 if let Some(ttl) = options.event_ttl {
                     let age = if at_start { age(value) } else { Duration::ZERO };
                     let due = Instant::now() + ttl.saturating_sub(age);
-                    self.queue.add(LifecycleTask::Expire(Arc::clone(key), revision), due);
+                    self.expiring.insert(Arc::clone(key), (revision, due));
+                    self.queue.add(LifecycleTask::Expire(Arc::clone(key)), due);
                 }
             }
             _ => {}
+        }
+        if collection == "pods" && quotas::gives_back(value) {
+            self.release_claims(path, Some(value));
         }
         if options.storage_protection && protection::waits(collection, value) {
             self.queue.add(LifecycleTask::Release(collection.into(), path.into()), soon);
@@ -206,9 +197,11 @@ impl Driver {
         }
         if options.collect_garbage {
             let trees = &self.api.cache.trees;
-            if self.graph.set(key, value, || trees.peek_bytes(key, value)) {
+            let change = self.graph.set(key, value, || trees.peek_bytes(key, value));
+            if change.has_new_owners {
                 self.queue.add(LifecycleTask::Dependent(Arc::clone(key)), soon);
             }
+            self.wake_owners(&change.former);
             if garbage::waits(value) {
                 self.queue.add(LifecycleTask::Owner(Arc::clone(key)), soon);
             }
@@ -249,25 +242,62 @@ impl Driver {
 
     /// Handles a deleted object: its dependents are checked, and its owners may be released.
     fn gone(&mut self, key: &Arc<str>, last: Option<&[u8]>) {
-        if let Some(("namespaces", name)) = split(key) {
-            self.bootstrapped.remove(name);
+        match split(key) {
+            Some(("namespaces", name)) => {
+                self.bootstrapped.remove(name);
+                self.emptying.remove(name);
+            }
+            Some(("events", _)) => {
+                self.expiring.remove(key);
+                self.queue.remove(&LifecycleTask::Expire(Arc::clone(key)));
+            }
+            Some(("pods", path)) => self.release_claims(path, last),
+            _ => {}
         }
+        self.look_into_namespace(key);
         if let Some((collection, path)) = split(key)
             && collection != "events"
             && self.api.options.lifecycle.quota_status
         {
             self.recount(path);
         }
-        let now = Instant::now();
-        for uid in self.graph.remove(key) {
-            if let Some(owner) = self.waiting.remove(&uid) {
-                self.queue.add(LifecycleTask::Owner(owner), now);
-            }
-        }
+        let owners = self.graph.remove(key);
+        self.wake_owners(&owners);
         let soon = self.settle_time();
-        let dependents = last.and_then(graph::uid).map(|uid| self.graph.dependents(&uid)).unwrap_or_default();
+        let uid = last.and_then(graph::uid);
+        let dependents = uid.as_ref().map(|uid| self.graph.dependents(uid)).unwrap_or_default();
+        uid.iter().for_each(|uid| drop(self.waiting.remove(uid)));
         for dependent in dependents {
             self.queue.add(LifecycleTask::Dependent(dependent), soon);
+        }
+    }
+
+    /// Queues the owners among these that nothing blocks any longer.
+    fn wake_owners(&mut self, uids: &[Arc<str>]) {
+        let free = uids.iter().filter(|uid| !self.graph.is_blocked(uid));
+        for owner in free.filter_map(|uid| self.waiting.get(uid)) {
+            self.queue.add(LifecycleTask::Owner(Arc::clone(owner)), Instant::now());
+        }
+    }
+
+    /// Queues the namespace of an object that is gone, if it waits for that.
+    fn look_into_namespace(&mut self, key: &str) {
+        let namespace = split(key).and_then(|(_, path)| path.split_once('/')).map(|(namespace, _)| namespace);
+        if let Some(name) = namespace.and_then(|namespace| self.emptying.get(namespace)) {
+            self.queue.add(LifecycleTask::Namespace(Arc::clone(name)), Instant::now() + AGAIN);
+        }
+    }
+
+    /// Queues the deleted claims of a Pod that is gone or has ended.
+    fn release_claims(&mut self, path: &str, pod: Option<&[u8]>) {
+        let (Some((namespace, _)), Some(pod)) = (path.split_once('/'), pod) else { return };
+        let soon = self.settle_time();
+        for claim in protection::claims_of(pod) {
+            let path = Arc::from(format!("{namespace}/{claim}"));
+            let task = LifecycleTask::Release(protection::CLAIMS.into(), path);
+            if self.queue.contains(&task) {
+                self.queue.add(task, soon);
+            }
         }
     }
 
@@ -279,7 +309,8 @@ impl Driver {
         while let Some(task) = self.queue.take(Instant::now()) {
             tokio::task::yield_now().await;
             match self.perform(&task).await {
-                Ok(()) => self.queue.succeeded(&task),
+                Ok(TaskProgress::Done) => self.queue.succeeded(&task),
+                Ok(TaskProgress::Waits) => self.queue.retry(task, Instant::now()),
                 Err(status) => {
                     tracing::debug!(?task, %status, "lifecycle will try again");
                     self.queue.retry(task, Instant::now());
@@ -293,60 +324,69 @@ impl Driver {
     /// # Errors
     ///
     /// The store or a write fails; the task is tried again later.
-    async fn perform(&mut self, task: &LifecycleTask) -> Result<(), Status> {
+    async fn perform(&mut self, task: &LifecycleTask) -> Result<TaskProgress, Status> {
         match task {
-            LifecycleTask::Dependent(key) => garbage::check_dependent(&self.api, &self.graph, key).await,
-            LifecycleTask::Owner(key) => self.release(key).await,
-            LifecycleTask::Namespace(name) => {
-                if !namespaces::empty(&self.api, name).await? {
-                    self.queue.add(LifecycleTask::Namespace(Arc::clone(name)), Instant::now() + AGAIN);
-                }
-                Ok(())
-            }
+            LifecycleTask::Dependent(key) => garbage::check_dependent(&self.api, &self.graph, key).await?,
+            LifecycleTask::Owner(key) => return self.release(key).await,
+            LifecycleTask::Namespace(name) => return self.empty(name).await,
             LifecycleTask::BootstrapNamespace(namespace) => {
                 match bootstrap::bootstrap_namespace(&self.api, namespace, self.ca_pem.as_deref()).await {
                     // A namespace that is terminating or deleted needs nothing.
-                    Err(status) if matches!(status.code, 403 | 404) => return Ok(()),
+                    Err(status) if matches!(status.code, 403 | 404) => return Ok(TaskProgress::Done),
                     other => other?,
                 }
                 self.bootstrapped.insert(Arc::clone(namespace));
-                Ok(())
             }
             LifecycleTask::Release(collection, path) => {
-                if !protection::release(&self.api, collection, path).await? {
-                    self.queue.add(task.clone(), Instant::now() + AGAIN);
+                if !protection::release(&self.api, &mut self.mounted, collection, path).await? {
+                    return Ok(TaskProgress::Waits);
                 }
-                Ok(())
             }
-            LifecycleTask::Address(address, path) => addresses::reconcile(&self.api, address, path).await,
-            LifecycleTask::Quotas(namespace) => quotas::recalculate(&self.api, namespace).await,
-            LifecycleTask::Policy(name) => policies::check(&self.api, name).await,
-            LifecycleTask::Expire(key, revision) => {
-                let (expect, origin) = (Expect::At(*revision), Some(origin::own()));
-                let write = Write { key: Arc::clone(key), value: None, expect, origin };
-                self.api.engine.write(write).await.map(drop).map_err(Status::internal)
-            }
+            LifecycleTask::Address(address, path) => addresses::reconcile(&self.api, address, path).await?,
+            LifecycleTask::Quotas(namespace) => quotas::recalculate(&self.api, namespace).await?,
+            LifecycleTask::Policy(name) => policies::check(&self.api, name).await?,
+            LifecycleTask::Expire(key) => self.expire(key).await?,
         }
+        Ok(TaskProgress::Done)
     }
 
-    /// Carries out the finalizer of an owner. If dependents block it, they are checked first and the owner again when
-    /// one of them is deleted.
-    async fn release(&mut self, key: &Arc<str>) -> Result<(), Status> {
-        let garbage::OwnerProgress::WaitFor(dependents) =
+    /// Deletes an event, unless it was written again: then it is looked at when that version expires.
+    async fn expire(&mut self, key: &Arc<str>) -> Result<(), Status> {
+        let Some((revision, due)) = self.expiring.get(key).copied() else { return Ok(()) };
+        if due > Instant::now() {
+            self.queue.add(LifecycleTask::Expire(Arc::clone(key)), due);
+            return Ok(());
+        }
+        let (expect, origin) = (Expect::At(revision), Some(origin::own()));
+        let write = Write { key: Arc::clone(key), value: None, expect, origin };
+        self.api.engine.write(write).await.map(drop).map_err(Status::internal)
+    }
+
+    /// Empties a namespace, and notes it while something is left.
+    async fn empty(&mut self, name: &Arc<str>) -> Result<TaskProgress, Status> {
+        // Before it is looked at, so that nothing that goes meanwhile is missed.
+        self.emptying.insert(Arc::clone(name));
+        if !namespaces::empty(&self.api, name).await? {
+            return Ok(TaskProgress::Waits);
+        }
+        self.emptying.remove(name);
+        Ok(TaskProgress::Done)
+    }
+
+    /// Carries out the finalizer of an owner. If dependents block it, they are checked first, and the owner again when
+    /// the last of them is gone.
+    async fn release(&mut self, key: &Arc<str>) -> Result<TaskProgress, Status> {
+        let garbage::OwnerProgress::Blocked(uid) =
             garbage::release_owner(&self.api, &self.graph, key).await?
         else {
-            return Ok(());
+            return Ok(TaskProgress::Done);
         };
         let now = Instant::now();
-        let found = self.api.engine.get(key, None).await.map_err(Status::internal)?;
-        if let Some(uid) = found.and_then(|found| graph::uid(&found.value)) {
-            self.waiting.insert(uid, Arc::clone(key));
-        }
-        for dependent in dependents {
+        for dependent in self.graph.dependents(&uid) {
             self.queue.add(LifecycleTask::Dependent(dependent), now);
         }
-        self.queue.add(LifecycleTask::Owner(Arc::clone(key)), now + AGAIN);
-        Ok(())
+        self.waiting.insert(uid, Arc::clone(key));
+        Ok(TaskProgress::Waits)
     }
 }
 

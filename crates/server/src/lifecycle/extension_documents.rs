@@ -135,7 +135,8 @@ pub(super) async fn get(
         groups: vec!["system:masters".to_owned()],
         ..User::default()
     };
-    identity_headers(request.headers_mut(), &user.name, &user.uid, &user.groups, &user.extra);
+    identity_headers(request.headers_mut(), &user.name, &user.uid, &user.groups, &user.extra)
+        .map_err(|unfit| unfit.to_string())?;
     let answer = tokio::time::timeout(PATIENCE, api.webhooks.fetch(address, request)).await;
     answer.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()))
 }

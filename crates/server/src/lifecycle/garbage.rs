@@ -50,12 +50,19 @@ struct ReadOwner {
 impl ReadOwner {
     /// Reads these fields and skips the others, which may be a megabyte.
     fn new(value: &[u8]) -> Self {
-        let finalizers = raw::lookup(value, &["metadata", "finalizers"]).unwrap_or_default();
-        let finalizers = Value::read(finalizers).unwrap_or_default();
-        let held = finalizers.as_array().is_some_and(|names| names.iter().any(|name| name == FOREGROUND));
-        let waits = held && raw::lookup(value, &["metadata", "deletionTimestamp"]).is_some();
-        Self { uid: graph::uid(value), waits }
+        Self { uid: graph::uid(value), waits: waits_for_dependents(value) }
     }
+}
+
+/// Returns true if the deletion of a stored object waits for its dependents.
+pub(super) fn waits_for_dependents(value: &[u8]) -> bool {
+    if !graph::mentions(value, "\"foregroundDeletion\"") {
+        return false;
+    }
+    let finalizers = raw::lookup(value, &["metadata", "finalizers"]).unwrap_or_default();
+    let finalizers = Value::read(finalizers).unwrap_or_default();
+    let held = finalizers.as_array().is_some_and(|names| names.iter().any(|name| name == FOREGROUND));
+    held && raw::lookup(value, &["metadata", "deletionTimestamp"]).is_some()
 }
 
 /// Returns true if an object waits for the collector, by its bytes. A text search and no parse, because every change of
@@ -95,6 +102,10 @@ pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) ->
         return forget_owners(api, &place, &lost).await;
     }
     let uid = meta.text("uid");
+    let blocks = meta.list("ownerReferences").iter().any(|owner| owner.flag("blockOwnerDeletion"));
+    if any(OwnerState::Waiting) && blocks && graph.has_waiting_dependents(uid) {
+        return unblock_owners(api, &place).await;
+    }
     let has_dependents = !graph.dependents(uid).is_empty();
     let policy = if any(OwnerState::Waiting) && has_dependents { "Foreground" } else { "Background" };
     let options = DeleteOptions {
@@ -176,6 +187,22 @@ async fn owner_state(
     })
 }
 
+/// Breaks a cycle of objects that wait for each other: this one no longer blocks its owners, as in kube-controller-manager. The
+/// change queues it again.
+async fn unblock_owners(api: &Api, place: &ObjectPlace) -> Result<(), Status> {
+    amend(api, &place.resource, place.namespace(), &place.name, |object| {
+        let mut new = object.clone();
+        let meta = new.inner("metadata")?;
+        let mut owners = meta.list("ownerReferences").to_vec();
+        owners.iter_mut().filter(|owner| owner.has("blockOwnerDeletion")).for_each(|owner| {
+            owner.put("blockOwnerDeletion", false);
+        });
+        meta.put("ownerReferences", owners);
+        Some(new)
+    })
+    .await
+}
+
 /// Removes owner references from an object. Does nothing if the object does not exist or has none of them.
 async fn forget_owners(api: &Api, place: &ObjectPlace, uids: &[&str]) -> Result<(), Status> {
     amend(api, &place.resource, place.namespace(), &place.name, |object| {
@@ -199,8 +226,8 @@ async fn forget_owners(api: &Api, place: &ObjectPlace, uids: &[&str]) -> Result<
 pub(super) enum OwnerProgress {
     /// Nothing.
     Done,
-    /// These dependents block the deletion.
-    WaitFor(Vec<std::sync::Arc<str>>),
+    /// Dependents block the deletion of the object with this uid.
+    Blocked(Uid),
 }
 
 /// Processes the `orphan` or `foregroundDeletion` finalizer of an owner.
@@ -208,7 +235,8 @@ pub(super) enum OwnerProgress {
 /// # Errors
 /// The store fails: try again.
 ///
-/// For `foregroundDeletion` the caller queues the blocking dependents and calls again when the last is deleted. For
+/// For `foregroundDeletion` the caller queues the dependents and comes back when none blocks any longer, which the graph knows: an
+/// owner with thousands of them reads none. For
 /// `orphan` all dependents are changed in one pass; a failure in the middle is repeated from the start, which is
 /// harmless since each step does nothing the second time.
 pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> Result<OwnerProgress, Status> {
@@ -226,25 +254,12 @@ pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> R
         }
         drop_finalizer(api, &place, ORPHAN).await?;
     } else if held_by(FOREGROUND) {
-        let mut blocking = Vec::new();
-        for dependent in graph.dependents(uid) {
-            if blocks(api, &dependent, uid).await? {
-                blocking.push(dependent);
-            }
-        }
-        if !blocking.is_empty() {
-            return Ok(OwnerProgress::WaitFor(blocking));
+        if graph.is_blocked(uid) {
+            return Ok(OwnerProgress::Blocked(uid.into()));
         }
         drop_finalizer(api, &place, FOREGROUND).await?;
     }
     Ok(OwnerProgress::Done)
-}
-
-/// Returns true if a dependent exists and blocks the deletion of its owner.
-async fn blocks(api: &Api, key: &str, uid: &str) -> Result<bool, Status> {
-    let Some((meta, _)) = read(api, key).await? else { return Ok(false) };
-    let owners = meta.list("ownerReferences");
-    Ok(owners.iter().any(|owner| owner.text("uid") == uid && owner.flag("blockOwnerDeletion")))
 }
 
 /// Removes `foregroundDeletion` or `orphan` when it has been honoured.

@@ -12,6 +12,8 @@ use listwatch_wire::json::Value;
 use listwatch_wire::json::raw;
 use memchr::memmem;
 
+use crate::lifecycle::garbage::waits_for_dependents;
+
 /// Owners are known by uid: an object of the same name is another one.
 pub(super) type Uid = Arc<str>;
 /// Dependents are read and deleted by key.
@@ -23,53 +25,137 @@ pub(super) type StorageKey = Arc<str>;
 #[doc(alias = "uidToNode")]
 #[derive(Debug, Default)]
 pub(super) struct OwnerGraph {
-    dependents: HashMap<Uid, HashSet<StorageKey>>,
-    owners: HashMap<StorageKey, Vec<Uid>>,
+    owners: HashMap<Uid, OwnerNode>,
+    dependents: HashMap<StorageKey, DependentNode>,
+}
+
+/// An owner that some object names, which need not exist.
+#[derive(Debug, Default)]
+struct OwnerNode {
+    dependents: HashSet<StorageKey>,
+    /// The references with `blockOwnerDeletion`.
+    blocking: usize,
+    /// The references of objects whose own deletion waits for their dependents.
+    waiting: usize,
+}
+
+/// An object that names owners.
+#[derive(Debug, PartialEq, Eq)]
+struct DependentNode {
+    references: Vec<OwnerLink>,
+    /// True if its own deletion waits for its dependents.
+    waits: bool,
+}
+
+/// One owner reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OwnerLink {
+    uid: Uid,
+    blocks: bool,
+}
+
+/// The difference that a version of an object makes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct OwnerChange {
+    /// True if it has owners and they changed.
+    pub(super) has_new_owners: bool,
+    /// The owners that it named before, if they changed: they may have waited for it.
+    pub(super) former: Vec<Uid>,
 }
 
 impl OwnerGraph {
-    /// Records the owners of an object. Returns true if it has owners and they changed.
+    /// Records the owners of an object.
     ///
     /// The test for a change comes first: most updates of a dependent leave its owners alone and allocate nothing but
-    /// the list of uids. `tree` finds the tree of the value, if it is known.
+    /// the list of uids. `tree` returns the tree of the value, if it is known.
     pub(super) fn set(
         &mut self,
         key: &StorageKey,
         value: &[u8],
         tree: impl FnOnce() -> Option<Value>,
-    ) -> bool {
-        let owners = owner_uids(value, tree);
-        if self.owners.get(key).map(Vec::as_slice).unwrap_or_default() == owners {
-            return false;
+    ) -> OwnerChange {
+        let new = DependentNode::read(value, tree);
+        if self.dependents.get(key) == new.as_ref() {
+            return OwnerChange::default();
         }
-        self.remove(key);
-        if owners.is_empty() {
-            return false;
+        let former = self.take(key);
+        let references = |node: &Option<DependentNode>| node.as_ref().map(|node| node.references.clone());
+        let is_same = references(&former) == references(&new);
+        let has_new_owners = new.is_some() && !is_same;
+        if let Some(new) = new {
+            self.put(key, new);
         }
-        for uid in &owners {
-            self.dependents.entry(Arc::clone(uid)).or_default().insert(Arc::clone(key));
-        }
-        self.owners.insert(Arc::clone(key), owners);
-        true
+        let former = former.filter(|_| !is_same).map(DependentNode::uids).unwrap_or_default();
+        OwnerChange { has_new_owners, former }
     }
 
     /// Removes an object; returns the uids of its owners.
     pub(super) fn remove(&mut self, key: &StorageKey) -> Vec<Uid> {
-        let owners = self.owners.remove(key).unwrap_or_default();
-        for uid in &owners {
-            if let Some(keys) = self.dependents.get_mut(uid) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.dependents.remove(uid);
-                }
+        self.take(key).map(DependentNode::uids).unwrap_or_default()
+    }
+
+    fn put(&mut self, key: &StorageKey, node: DependentNode) {
+        for OwnerLink { uid, blocks } in &node.references {
+            let owner = self.owners.entry(Arc::clone(uid)).or_default();
+            owner.dependents.insert(Arc::clone(key));
+            owner.blocking += usize::from(*blocks);
+            owner.waiting += usize::from(node.waits);
+        }
+        self.dependents.insert(Arc::clone(key), node);
+    }
+
+    fn take(&mut self, key: &StorageKey) -> Option<DependentNode> {
+        let node = self.dependents.remove(key)?;
+        for OwnerLink { uid, blocks } in &node.references {
+            let Some(owner) = self.owners.get_mut(uid) else { continue };
+            owner.dependents.remove(key);
+            owner.blocking -= usize::from(*blocks);
+            owner.waiting -= usize::from(node.waits);
+            if owner.dependents.is_empty() && owner.blocking == 0 && owner.waiting == 0 {
+                self.owners.remove(uid);
             }
         }
-        owners
+        Some(node)
     }
 
     /// The objects that name this owner.
     pub(super) fn dependents(&self, uid: &str) -> Vec<StorageKey> {
-        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+        self.owners.get(uid).into_iter().flat_map(|owner| &owner.dependents).cloned().collect()
+    }
+
+    /// Returns true if an object names this owner with `blockOwnerDeletion`.
+    pub(super) fn is_blocked(&self, uid: &str) -> bool {
+        self.owners.get(uid).is_some_and(|owner| owner.blocking > 0)
+    }
+
+    /// Returns true if the deletion of an object that names this owner waits for dependents of its own.
+    pub(super) fn has_waiting_dependents(&self, uid: &str) -> bool {
+        self.owners.get(uid).is_some_and(|owner| owner.waiting > 0)
+    }
+}
+
+impl DependentNode {
+    /// Reads the owners of an object. `None` for an object without owners. One whose references cannot be read has none
+    /// here, so it is never collected by mistake.
+    fn read(value: &[u8], tree: impl FnOnce() -> Option<Value>) -> Option<Self> {
+        if !mentions(value, "\"ownerReferences\"") {
+            return None;
+        }
+        let owners = match tree() {
+            Some(tree) => tree.at("metadata").at("ownerReferences").clone(),
+            None => Value::read(raw::lookup(value, &["metadata", "ownerReferences"])?).ok()?,
+        };
+        let link = |owner: &Value| {
+            let uid = owner.get("uid").and_then(Value::as_str).map(Arc::from)?;
+            Some(OwnerLink { uid, blocks: owner.flag("blockOwnerDeletion") })
+        };
+        let references: Vec<_> = owners.as_array()?.iter().filter_map(link).collect();
+        let waits = !references.is_empty() && waits_for_dependents(value);
+        (!references.is_empty()).then_some(Self { references, waits })
+    }
+
+    fn uids(self) -> Vec<Uid> {
+        self.references.into_iter().map(|link| link.uid).collect()
     }
 }
 
@@ -84,56 +170,64 @@ pub(super) fn uid(value: &[u8]) -> Option<Uid> {
     std::str::from_utf8(raw).ok().map(|text| text.trim_matches('"').into())
 }
 
-/// An object whose references cannot be read has no owners here, so it is never collected by mistake.
-fn owner_uids(value: &[u8], tree: impl FnOnce() -> Option<Value>) -> Vec<Uid> {
-    if !mentions(value, "\"ownerReferences\"") {
-        return Vec::new();
-    }
-    let owners = match tree() {
-        Some(tree) => tree.at("metadata").at("ownerReferences").clone(),
-        None => raw::lookup(value, &["metadata", "ownerReferences"])
-            .and_then(|raw| Value::read(raw).ok())
-            .unwrap_or_default(),
-    };
-    let uid = |owner: &Value| owner.get("uid").and_then(Value::as_str).map(Arc::from);
-    owners.as_array().into_iter().flatten().filter_map(uid).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use listwatch_wire::json::json;
+
     use super::*;
 
     fn object(owners: &[&str]) -> Vec<u8> {
-        let owners: Vec<_> = owners.iter().map(|uid| listwatch_wire::json::json!({"uid": uid})).collect();
-        serde_json::to_vec(
-            &listwatch_wire::json::json!({"metadata": {"name": "x", "uid": "u", "ownerReferences": owners}}),
-        )
-        .unwrap()
+        let owners: Vec<_> = owners.iter().map(|uid| json!({"uid": uid})).collect();
+        serde_json::to_vec(&json!({"metadata": {"name": "x", "uid": "u", "ownerReferences": owners}})).unwrap()
+    }
+
+    /// An object that blocks its owners, and perhaps waits itself.
+    fn blocking(owners: &[&str], waits: bool) -> Vec<u8> {
+        let owners: Vec<_> =
+            owners.iter().map(|uid| json!({"uid": uid, "blockOwnerDeletion": true})).collect();
+        let mut meta = json!({"name": "x", "uid": "u", "ownerReferences": owners});
+        if waits {
+            meta.put("deletionTimestamp", "2026-01-01T00:00:00Z");
+            meta.put("finalizers", json!(["foregroundDeletion"]));
+        }
+        serde_json::to_vec(&json!({"metadata": meta})).unwrap()
     }
 
     #[test]
     fn dependents_follow_changes_of_their_owners() {
         let mut graph = OwnerGraph::default();
         let key: StorageKey = "/registry/pods/n/a".into();
-        let unknown = || None;
-        assert!(graph.set(&key, &object(&["r"]), unknown));
-        assert!(!graph.set(&key, &object(&["r"]), unknown));
-        assert!(
-            !graph.set(&key, &object(&["r"]), || Value::read(&object(&["r"])).ok()),
-            "the same by its tree"
-        );
+        assert!(graph.set(&key, &object(&["r"]), || None).has_new_owners);
+        assert_eq!(graph.set(&key, &object(&["r"]), || None), OwnerChange::default());
+        let known = graph.set(&key, &object(&["r"]), || Value::read(&object(&["r"])).ok());
+        assert_eq!(known, OwnerChange::default(), "the same by its tree");
         assert_eq!(graph.dependents("r"), [Arc::clone(&key)]);
-        assert!(graph.set(&key, &object(&["s"]), unknown));
+        let changed = graph.set(&key, &object(&["s"]), || None);
+        assert_eq!(changed, OwnerChange { has_new_owners: true, former: vec!["r".into()] });
         assert_eq!(graph.dependents("r"), [] as [StorageKey; 0]);
         assert_eq!(graph.remove(&key), ["s".into()]);
         assert!(graph.dependents.is_empty() && graph.owners.is_empty());
     }
 
     #[test]
+    fn it_knows_who_blocks_and_who_waits() {
+        let mut graph = OwnerGraph::default();
+        let key: StorageKey = "/registry/pods/n/a".into();
+        graph.set(&key, &blocking(&["r", "r"], false), || None);
+        assert!(graph.is_blocked("r") && !graph.has_waiting_dependents("r"));
+        assert_eq!(graph.set(&key, &blocking(&["r", "r"], true), || None), OwnerChange::default(), "the same owners");
+        assert!(graph.is_blocked("r") && graph.has_waiting_dependents("r"));
+        assert_eq!(graph.set(&key, &object(&["r"]), || None).former, ["r".into(), "r".into()]);
+        assert!(!graph.is_blocked("r") && !graph.has_waiting_dependents("r"));
+        graph.remove(&key);
+        assert!(graph.dependents.is_empty() && graph.owners.is_empty());
+    }
+
+    #[test]
     fn an_object_without_owners_is_not_kept() {
         let mut graph = OwnerGraph::default();
-        let value = br#"{"metadata":{"name":"a","uid":"u"}}"#;
-        assert!(!graph.set(&"/registry/pods/n/a".into(), value, || unreachable!()));
+        let alone = br#"{"metadata":{"name":"a","uid":"u"}}"#;
+        assert!(!graph.set(&"/registry/pods/n/a".into(), alone, || unreachable!()).has_new_owners);
         assert!(graph.owners.is_empty());
         assert_eq!(uid(br#"{"metadata":{"name":"a","uid":"u"}}"#).as_deref(), Some("u"));
     }

@@ -33,6 +33,7 @@ mod policies;
 mod protection;
 mod queue;
 mod quotas;
+mod task;
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Deletion of namespaces: empties a terminating namespace, then removes its `kubernetes` finalizer.
 //!
 //! Pods go first and the rest waits for them, since they may need their Secrets and ConfigMaps while they end. Grace
-//! periods are zero. An object that cannot be removed does not keep the others, and the task is repeated until
-//! nothing is left; no condition is written to the status. New objects are kept out meanwhile by the
+//! periods are zero. An object that cannot be removed does not keep the others. The task is repeated when one of them is gone, and after
+//! growing delays, until nothing is left; no condition is written to the status. New objects are kept out meanwhile by the
 //! NamespaceLifecycle plugin. The task is queued by [`super::driver`]; removing is [`crate::pipeline::internal`].
 
 use std::collections::HashSet;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
+use listwatch_wire::json::raw;
 use listwatch_wire::options::DeleteOptions;
 
 use crate::api::Api;
@@ -53,6 +54,9 @@ pub(super) async fn empty(api: &Api, name: &str) -> Result<bool, Status> {
         }
         for object in inside(resource, name) {
             left = true;
+            if is_held(&object) {
+                continue;
+            }
             // A namespace that is deleted need not wait for kubelets.
             let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
             // One that cannot be removed now does not keep the others.
@@ -83,6 +87,19 @@ fn namespaced(api: &Api) -> Vec<Arc<Resource>> {
     };
     let all = served.resources().iter().filter(stored);
     all.filter(|resource| seen.insert(resource.collection.name().to_owned())).cloned().collect()
+}
+
+/// Returns true if an object is being deleted already and only kept by its finalizers: to delete it once more would change nothing.
+/// A namespace or a definition may have thousands of them for hours.
+pub(super) fn is_held(object: &Object) -> bool {
+    if !terminating(object.stored()) {
+        return false;
+    }
+    let field = |name: &str| raw::lookup(object.stored(), &["metadata", name]);
+    let grace = field("deletionGracePeriodSeconds").and_then(raw::scalar);
+    field("deletionTimestamp").is_some()
+        && field("finalizers").is_some_and(|finalizers| finalizers != b"[]")
+        && grace.is_none_or(|seconds| seconds == "0")
 }
 
 /// A copy of pointers, so that the snapshot is not held while objects are deleted one by one.

@@ -3,17 +3,72 @@
 //!
 //! The StorageObjectInUseProtection plugin adds the finalizer; in a cluster the controller manager removes it. Use is
 //! decided from the cache after it has caught up: a claim by Pods that have not ended, a volume by its phase, a class
-//! by claims and volumes that name it. Something in use is looked at again later ([`super::driver`]) instead of
-//! following every Pod.
+//! by claims and volumes that name it. Something in use is looked at again when a Pod that used it is gone or has ended
+//! ([`super::driver`]), when it changes itself, and after growing delays.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Weak};
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Value, raw};
 
 use crate::admission::storage_object_in_use_protection::finalizer;
 use crate::api::Api;
-use crate::cache::Filter;
+use crate::cache::{Filter, Snapshot};
 use crate::pipeline::internal::amend;
+
+/// The collection of claims.
+pub(super) const CLAIMS: &str = "persistentvolumeclaims";
+
+/// The claims that the Pods of one namespace use, in one state of them. Thousands of deleted claims may be asked about in a row, each of
+/// which would look through all Pods.
+#[derive(Debug, Default)]
+pub(super) struct MountedClaims {
+    namespace: String,
+    /// The state of the Pods. It is not kept alive for this.
+    pods: Weak<Snapshot>,
+    claims: HashSet<String>,
+}
+
+impl MountedClaims {
+    /// Returns true if a Pod that has not ended uses the claim. A Pod without a node counts too: it may be bound at any moment.
+    async fn contain(&mut self, api: &Api, namespace: &str, claim: &str) -> bool {
+        let Some(resource) = api.registry.find("", "v1", "pods") else { return false };
+        let snapshot = resource.collection.snapshot();
+        let state = Arc::downgrade(&snapshot);
+        if self.namespace != namespace || !self.pods.ptr_eq(&state) {
+            let mut filter = Filter::default();
+            filter.namespace = Some(namespace.into());
+            let mut claims = HashSet::new();
+            for pod in snapshot.range(&resource.collection.walk(&filter, None)) {
+                tokio::task::yield_now().await;
+                if !has_ended(pod.stored()) {
+                    claims.extend(claims_of(pod.stored()));
+                }
+            }
+            *self = Self { namespace: namespace.to_owned(), pods: state, claims };
+        }
+        self.claims.contains(claim)
+    }
+}
+
+/// Returns true for a Pod that has ended.
+fn has_ended(pod: &[u8]) -> bool {
+    let phase = raw::lookup(pod, &["status", "phase"]).and_then(raw::scalar);
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// The claims that a stored Pod names in its volumes.
+pub(super) fn claims_of(pod: &[u8]) -> Vec<String> {
+    if !super::graph::mentions(pod, "\"persistentVolumeClaim\"") {
+        return Vec::new();
+    }
+    let volumes = raw::lookup(pod, &["spec", "volumes"]).and_then(|volumes| Value::read(volumes).ok());
+    let volumes = volumes.unwrap_or_default();
+    let claim = |volume: &Value| volume.at("persistentVolumeClaim").text("claimName").to_owned();
+    volumes.as_array().into_iter().flatten().map(claim).filter(|claim| !claim.is_empty()).collect()
+}
 
 /// Returns true if an object is being deleted and only kept by its protection.
 pub(super) fn waits(collection: &str, object: &[u8]) -> bool {
@@ -29,7 +84,12 @@ pub(super) fn waits(collection: &str, object: &[u8]) -> bool {
 /// # Errors
 ///
 /// The store fails: try again. `false` is no error; the driver looks again later.
-pub(super) async fn release(api: &Api, collection: &str, path: &str) -> Result<bool, Status> {
+pub(super) async fn release(
+    api: &Api,
+    mounted: &mut MountedClaims,
+    collection: &str,
+    path: &str,
+) -> Result<bool, Status> {
     let (plural, group) = parts(collection);
     let (Some(resource), Some(wanted)) = (api.registry.find(group, "v1", plural), finalizer(group, plural))
     else {
@@ -44,7 +104,7 @@ pub(super) async fn release(api: &Api, collection: &str, path: &str) -> Result<b
     let Some(object) = snapshot.get(&resource.key(namespace, name)) else { return Ok(true) };
     let Ok(object) = Value::read(object.stored()) else { return Ok(true) };
     let used = match namespace {
-        Some(namespace) => is_mounted(api, namespace, name).await,
+        Some(namespace) => mounted.contain(api, namespace, name).await,
         None if group.is_empty() => object.at("status").text("phase") == "Bound",
         None => is_chosen(api, name).await,
     };
@@ -80,19 +140,6 @@ async fn is_chosen(api: &Api, class: &str) -> bool {
     let filter = Filter::default();
     any_with(api, "persistentvolumeclaims", &filter, class, chooses).await
         || any_with(api, "persistentvolumes", &filter, class, chooses).await
-}
-
-/// Returns true if a Pod that has not ended uses the claim.
-/// Looks at the Pods of one namespace. A Pod without a node counts too: it may be bound at any moment.
-async fn is_mounted(api: &Api, namespace: &str, claim: &str) -> bool {
-    let mut filter = Filter::default();
-    filter.namespace = Some(namespace.into());
-    let mounts = |pod: &Value| {
-        let ended = matches!(pod.at("status").text("phase"), "Succeeded" | "Failed");
-        let mut volumes = pod.at("spec").list("volumes").iter();
-        !ended && volumes.any(|volume| volume.at("persistentVolumeClaim").text("claimName") == claim)
-    };
-    any_with(api, "pods", &filter, claim, mounts).await
 }
 
 /// Returns true if one of the objects of a core resource that have a name somewhere passes the test.

@@ -70,6 +70,20 @@ impl<T: Clone + Eq + Hash> TaskQueue<T> {
         Some(task)
     }
 
+    /// Returns true if a task is queued.
+    pub(super) fn contains(&self, task: &T) -> bool {
+        self.places.contains_key(task)
+    }
+
+    /// Removes a task, if it is there.
+    pub(super) fn remove(&mut self, task: &T) {
+        if let Some((at, id)) = self.places.remove(task) {
+            self.due.remove(&(at, id));
+            self.tasks.remove(&id);
+        }
+        self.failures.remove(task);
+    }
+
     /// Adds a task that failed again, after 200 ms and then twice as long each time, up to a minute.
     ///
     /// The number of failures is kept until the task succeeds, also while other reasons queue it again: a task that
@@ -104,6 +118,18 @@ mod tests {
         assert_eq!(queue.take(at(5)), Some("a"));
         assert_eq!(queue.take(at(5)), Some("b"));
         assert_eq!(queue.take(at(5)), None);
+    }
+
+    #[test]
+    fn a_task_that_is_removed_does_not_come() {
+        let start = Instant::now();
+        let mut queue = TaskQueue::new();
+        queue.add("a", start);
+        queue.add("b", start);
+        queue.remove(&"a");
+        queue.remove(&"c");
+        assert_eq!((queue.take(start), queue.take(start)), (Some("b"), None));
+        assert!(queue.tasks.is_empty() && queue.places.is_empty());
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! The listening socket: accepts TCP connections, bounds how many there are, does the TLS handshake and chooses the
 //! HTTP version.
 //!
-//! A connection takes a permit of `HttpLimits::connections` before it is accepted, so that further clients wait in
-//! the kernel's backlog instead of using memory here. ALPN decides between [`crate::http::h2`] and
+//! A connection takes a permit of `HttpLimits::connections` before it is served. If there is none, the oldest connection
+//! on which nobody has been authenticated is closed ([`strangers`]); without such a one further clients wait in the kernel's backlog
+//! instead of using memory here. ALPN decides between [`crate::http::h2`] and
 //! [`crate::http::h1`]; without TLS only HTTP/1.1 is served. A plain HTTP request on the TLS port gets the 400 that
 //! Go's server sends, because clients print that text.
 //!
 //! Nothing here reads a request: [`Connect`] makes one [`Handler`] per connection (the handler chain,
 //! [`crate::chain::service`]), and [`tls`] holds the serving certificate.
 
+pub(crate) mod strangers;
 pub(crate) mod tls;
 
 use std::net::SocketAddr;
@@ -19,7 +21,7 @@ use std::time::Duration;
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -27,6 +29,7 @@ use crate::HttpLimits;
 use crate::http::handler::Handler;
 use crate::http::metered::metered;
 use crate::http::{h1, h2};
+use crate::listen::strangers::{OldestStranger, StrangerTicket, Strangers};
 use crate::listen::tls::Tls;
 
 /// The pause after a failed accept. Most failures mean that the process has no file descriptors left, and an
@@ -39,11 +42,13 @@ pub(crate) trait Connect: Send + Sync + 'static {
     type Handler: Handler;
 
     /// Returns the handler for a connection from `peer`. `certificates` is the chain that the client presented, its
-    /// own first: possession of the key has been verified, the signer has not.
+    /// own first: possession of the key has been verified, the signer has not. `stranger` is to be told when somebody has proved
+    /// who they are.
     fn connect(
         self: &Arc<Self>,
         peer: SocketAddr,
         certificates: Option<&[CertificateDer<'_>]>,
+        stranger: StrangerTicket,
     ) -> Self::Handler;
 
     /// The bounds of connections.
@@ -60,19 +65,26 @@ pub(crate) async fn accept(
     connections: TaskTracker,
 ) {
     let room = Arc::new(Semaphore::new(service.limits().connections));
+    let strangers = Arc::new(Strangers::default());
     loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = stop.cancelled() => return,
         };
         match accepted {
             Ok((stream, peer)) => {
+                let permit = tokio::select! {
+                    permit = place(&room, &strangers) => permit,
+                    () = stop.cancelled() => return,
+                };
                 let (tls, service) = (tls.clone(), Arc::clone(&service));
-                connections.spawn(async move {
-                    serve(stream, peer, tls, service).await;
+                let stranger = strangers.enter();
+                let number = stranger.number();
+                let task = connections.spawn(async move {
+                    serve(stream, peer, tls, service, stranger).await;
                     drop(permit);
                 });
+                strangers.serve(number, task.abort_handle());
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connections");
@@ -82,12 +94,36 @@ pub(crate) async fn accept(
     }
 }
 
+/// Waits for a place among the connections, and closes the oldest stranger for it if there is none.
+async fn place(room: &Arc<Semaphore>, strangers: &Strangers) -> Option<OwnedSemaphorePermit> {
+    loop {
+        if let Ok(permit) = Arc::clone(room).try_acquire_owned() {
+            return Some(permit);
+        }
+        let free = Arc::clone(room).acquire_owned();
+        match strangers.close_oldest() {
+            OldestStranger::Nobody | OldestStranger::Closed => return free.await.ok(),
+            OldestStranger::TooNew(due) => {
+                if let Ok(permit) = tokio::time::timeout_at(due, free).await {
+                    return permit.ok();
+                }
+            }
+        }
+    }
+}
+
 /// Serves one connection: TLS, HTTP version, then requests until it ends.
-async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: Arc<impl Connect>) {
+async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: Option<Tls>,
+    service: Arc<impl Connect>,
+    stranger: StrangerTicket,
+) {
     // Events are written when they are complete; waiting for more to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else {
-        let handler = Arc::new(service.connect(peer, None));
+        let handler = Arc::new(service.connect(peer, None, stranger));
         return metered(pin!(h1::connection::serve(stream, Arc::clone(&handler), peer)), &*handler).await;
     };
     if is_plaintext_request(&stream, service.limits().head_timeout).await {
@@ -100,7 +136,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, tls: Option<Tls>, service: A
         Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
         Err(_) => return tracing::debug!(%peer, "TLS handshake took too long"),
     };
-    let handler = Arc::new(service.connect(peer, stream.get_ref().1.peer_certificates()));
+    let handler = Arc::new(service.connect(peer, stream.get_ref().1.peer_certificates(), stranger));
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
         metered(Box::pin(h2::serve(stream, Arc::clone(&handler), peer)).as_mut(), &*handler).await;
     } else {

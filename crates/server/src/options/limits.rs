@@ -60,6 +60,10 @@ pub struct RequestLimits {
     /// Bytes of answers that one user may leave unread before its further requests wait: what a client does not read
     /// is held for it. Default 64 MiB.
     pub user_answers_bytes: usize,
+    /// Bytes of pages of object histories that are being made or not read yet, 8 MiB each. Default 128 MiB. More requests wait.
+    pub histories_bytes: usize,
+    /// The part of it that one user has at most. Default 32 MiB, four pages.
+    pub user_histories_bytes: usize,
     /// Bytes of a stored object; larger ones are refused. Default 1.5 MiB, etcd's default limit of a request, which
     /// clients of kube-apiserver rely on: everything that handles objects handles ones of this size.
     pub object_bytes: usize,
@@ -105,6 +109,8 @@ impl Default for RequestLimits {
             bodies_bytes: 256 << 20,
             user_bodies_bytes: 48 << 20,
             user_answers_bytes: 64 << 20,
+            histories_bytes: 128 << 20,
+            user_histories_bytes: 32 << 20,
             object_bytes: 3 << 19,
             heavy_above: 16 << 10,
             timeout: Duration::from_secs(60),
@@ -170,6 +176,11 @@ pub struct WatchLimits {
     pub recheck_every: Option<Duration>,
     /// Bytes of objects that a watcher takes at a time. Default 256 KiB. A client that does not read holds that much.
     pub batch_bytes: usize,
+    /// Bytes of the long selectors of all open watches, those above 1 KiB. Default 16 MiB. A selector is kept in a form that takes up about ten
+    /// times its text for as long as the watch is open, and is held against every change. More are answered 429.
+    pub selector_bytes: usize,
+    /// The part of it that one user has at most. Default 2 MiB, thirty of the longest selectors that fit into a request.
+    pub user_selector_bytes: usize,
     /// Events a watcher takes at a time, together with `batch_bytes`. Default 256, so that small events do not hold
     /// up the others for long.
     pub batch_events: usize,
@@ -183,6 +194,8 @@ impl Default for WatchLimits {
             recheck_every: Some(Duration::from_secs(60)),
             bookmark_before_end: Duration::from_secs(2),
             batch_bytes: 256 << 10,
+            selector_bytes: 16 << 20,
+            user_selector_bytes: 2 << 20,
             batch_events: 256,
         }
     }

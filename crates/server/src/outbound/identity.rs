@@ -25,14 +25,22 @@ const HEADER_KEY: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUME
     .remove(b'|')
     .remove(b'~');
 
+/// A user whose name, groups or extra fields have characters that no header can carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the name, a group or an extra field of the user has a character that no header can have")]
+pub(crate) struct UnfitIdentity;
+
 /// Writes the identity of a user as extension API servers read it, in place of any that the headers claim.
+///
+/// # Errors
+/// [`UnfitIdentity`]. An identity is never sent in part: a request without the user's name would be one of this server itself.
 pub(crate) fn identity_headers(
     headers: &mut HeaderMap,
     name: &str,
     uid: &str,
     groups: &[String],
     extra: &BTreeMap<String, Vec<String>>,
-) {
+) -> Result<(), UnfitIdentity> {
     let claimed: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("x-remote-")).cloned().collect();
     claimed.iter().for_each(|name| drop(headers.remove(name)));
@@ -44,8 +52,9 @@ pub(crate) fn identity_headers(
         values.iter().map(move |value| (key.clone(), value.as_str()))
     });
     for (name, value) in single.chain(groups).chain(extra) {
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
-            headers.append(name, value);
-        }
+        let unfit = |_| UnfitIdentity;
+        let name = HeaderName::try_from(name).map_err(|_| UnfitIdentity)?;
+        headers.append(name, HeaderValue::from_bytes(value.as_bytes()).map_err(unfit)?);
     }
+    Ok(())
 }

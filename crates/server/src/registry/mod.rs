@@ -23,4 +23,5 @@ pub(crate) mod target;
 pub(crate) mod view;
 
 pub use resource::{Presenter, Resource, SubresourceInfo};
+pub(crate) use served::is_builtin;
 pub use served::{Registry, Served};

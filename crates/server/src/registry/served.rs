@@ -156,8 +156,12 @@ impl Served {
         self.order.iter().any(|r| &*r.group == group && &*r.version == version)
     }
 
-    /// Adds a resource under its path, its kind and in the order of discovery.
+    /// Adds a resource under its path, its kind and in the order of discovery. A built-in kind keeps its path.
     fn insert(&mut self, resource: Arc<Resource>) {
+        let before = self.find(&resource.group, &resource.version, &resource.plural);
+        if resource.is_custom() && before.is_some_and(|before| !before.is_custom()) {
+            return;
+        }
         let part = Arc::<str>::clone;
         let path = ResourcePath(part(&resource.group), part(&resource.version), part(&resource.plural));
         if self.resources.insert(path, Arc::clone(&resource)).is_some() {
@@ -170,6 +174,14 @@ impl Served {
         self.resources.retain(|_, resource| !gone(resource));
         self.order.retain(|resource| !gone(resource));
     }
+}
+
+/// Returns true if a definition of this name would share paths or stored objects with a built-in kind: it is never served, and its
+/// deletion deletes nothing. Whoever may write definitions could otherwise write roles and bindings past every check of them.
+pub(crate) fn is_builtin(definition: &str) -> bool {
+    listwatch_kinds::all()
+        .iter()
+        .any(|kind| storage_name(kind) == definition || definition.split_once('.') == Some((kind.plural, kind.group)))
 }
 
 /// Two definitions cannot be served at one path.

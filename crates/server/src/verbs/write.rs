@@ -172,7 +172,7 @@ fn is_answered_only(target: &ResourceRequest) -> bool {
 /// The memory to reserve for a body: its declared length, or the limit if it is chunked.
 ///
 /// A chunked body is reserved with the limit, because its length is not known before it is read.
-pub(super) fn body_bytes(body: &dyn BodySource, limit: usize) -> usize {
+pub(crate) fn body_bytes(body: &dyn BodySource, limit: usize) -> usize {
     body.most().and_then(|most| usize::try_from(most).ok()).map_or(limit, |most| most.min(limit))
 }
 
@@ -181,7 +181,7 @@ pub(super) fn body_bytes(body: &dyn BodySource, limit: usize) -> usize {
 /// # Errors
 ///
 /// 413 above the limit, 504 for one that is too slow, 400 for one that breaks off.
-pub(super) async fn read_body(api: &Api, body: &mut dyn BodySource, limit: usize) -> Result<Bytes, Status> {
+pub(crate) async fn read_body(api: &Api, body: &mut dyn BodySource, limit: usize) -> Result<Bytes, Status> {
     let patience = api.options.http.body_timeout;
     match tokio::time::timeout(patience, body.read(limit)).await {
         Ok(Ok(body)) => Ok(body),

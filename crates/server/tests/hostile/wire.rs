@@ -7,7 +7,7 @@ use listwatch_storage::MemoryEngine;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::common::{Client, start};
+use crate::common::{Client, PATIENCE, start, start_on};
 
 #[tokio::test]
 async fn a_request_in_the_clear_to_a_server_with_tls_is_told_so() {
@@ -32,4 +32,22 @@ async fn a_request_without_a_host_is_told_so() {
         let answer = client.answer().await;
         assert_eq!((answer.status, String::from_utf8(answer.body).unwrap().as_str()), (400, text));
     }
+}
+
+/// As many silent connections as the server takes kept everybody else out for as long as their owner liked.
+#[tokio::test]
+async fn silent_connections_keep_nobody_out() {
+    let mut options = Options::default();
+    options.http.connections = 10;
+    let server = start_on(options).await;
+    let mut known = Client::new(&server).await;
+    assert_eq!(known.call("GET", "/api/v1/namespaces", None).await.status, 200);
+    let mut silent = Vec::new();
+    for _ in 0..40 {
+        silent.push(TcpStream::connect(server.address()).await.unwrap());
+    }
+    let mut newcomer = Client::new(&server).await;
+    let answer = tokio::time::timeout(PATIENCE, newcomer.call("GET", "/api/v1/namespaces", None)).await;
+    assert_eq!(answer.expect("room was made").status, 200);
+    assert_eq!(known.call("GET", "/livez", None).await.status, 200, "who is known stays");
 }

@@ -186,3 +186,34 @@ async fn a_watch_that_nothing_matches_holds_up_nobody() {
     }
     panic!("the worker was held up, longest and in all: {seen:?}");
 }
+
+/// A thousand watches with selectors of 58 KB took up a gigabyte, and each change was held against all of them.
+#[tokio::test]
+async fn the_long_selectors_of_one_user_are_bounded() {
+    let mut options = Options::default();
+    options.watch.user_selector_bytes = 10_000;
+    let server = start_on(options).await;
+    let query = |n: usize| {
+        let selector: Vec<String> = (0..400).map(|key| format!("!{n}-{key:06}")).collect();
+        format!("{MAPS}?watch=1&labelSelector={}", selector.join("%2C"))
+    };
+    let mut open = Vec::new();
+    for n in 0..2 {
+        let mut client = Client::new(&server).await;
+        client.send("GET", &query(n), "", "").await;
+        assert_eq!(client.head().await.0, 200);
+        open.push(client);
+    }
+    let mut client = Client::new(&server).await;
+    let refused = client.call("GET", &query(2), None).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")));
+    let short = format!("{MAPS}?watch=1&timeoutSeconds=1&labelSelector=a");
+    assert_eq!(client.call("GET", &short, None).await.status, 200, "short ones are not counted");
+    drop(open.pop());
+    crate::common::eventually_async("the end of a watch gives its selector back", async || {
+        let mut client = Client::new(&server).await;
+        client.send("GET", &query(3), "", "").await;
+        client.head().await.0 == 200
+    })
+    .await;
+}

@@ -102,7 +102,7 @@ impl StreamAdmission {
         let flow = request.with_attributes(|attributes| api.fairness.classify(user, attributes));
         let _seats = flow.enter(request.seats()).await?;
         let target = ResourceRequest { resource, info, request, user: Arc::clone(user), flow };
-        let plan = WatchPlan::new(&target)?;
+        let plan = WatchPlan::new(api, &target)?;
         if plan.form.encoding == Encoding::Protobuf {
             return Err(Status::not_acceptable(&[super::MEDIA_TYPE]));
         }

@@ -44,7 +44,7 @@ use crate::verbs::watch::writer::{EventWriter, InitialState};
 pub(crate) async fn watch(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
     let upgrade = websocket::negotiate(request, TOKEN_PROTOCOL)?;
-    let plan = WatchPlan::new(target)?;
+    let plan = WatchPlan::new(api, target)?;
     let compressed = upgrade.is_none() && plan.initial && plan.bookmarks && gzip::accepted(request);
     let ready = plan.ready(api).await;
     let mut stream = ServedWatch::new(api, target, &plan, ready);

@@ -11,7 +11,7 @@ use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 use rand::Rng;
 
-use crate::api::Api;
+use crate::api::{Api, MemoryReservation};
 use crate::auth::Recheck;
 use crate::cache::{Cursor, Filter, View};
 use crate::observe::{WatchBacklog, WatchInfo};
@@ -37,7 +37,12 @@ pub(crate) struct WatchPlan {
     pub(super) bookmarks: bool,
     /// After what time it shall end.
     pub(crate) timeout: Option<Duration>,
+    /// The memory of a long selector, for as long as the watch is open.
+    selector: Option<Arc<MemoryReservation>>,
 }
+
+/// Selectors up to this length are not counted: a watch takes up more than they do.
+const SHORT_SELECTOR: usize = 1 << 10;
 
 /// A watch that has begun.
 ///
@@ -55,8 +60,8 @@ impl WatchPlan {
     /// Reads the options of a watch.
     ///
     /// # Errors
-    /// 400, 406 or 422.
-    pub(crate) fn new(target: &ResourceRequest) -> Result<Self, Status> {
+    /// 400, 406 or 422; 429 if the user has too many watches with long selectors.
+    pub(crate) fn new(api: &Api, target: &ResourceRequest) -> Result<Self, Status> {
         let request = &target.request.http;
         let form = negotiated(request, ResponseSubject::Stream, Serving::of(&target.resource));
         let form = match form {
@@ -83,6 +88,7 @@ impl WatchPlan {
             version,
             initial: options.send_initial_events.unwrap_or(legacy && anywhere),
             bookmarks: options.allow_watch_bookmarks,
+            selector: reserve(api, target)?,
             timeout: options.timeout_seconds.filter(|s| *s > 0).map(|s| Duration::from_secs(u64::from(s))),
         })
     }
@@ -118,9 +124,24 @@ impl WatchPlan {
         let info = describe(target, cursor.view(), self.bookmarks);
         let format = EventFormat::new(Arc::clone(resource), self.form, self.include);
         let turns = api.fairness.turns_for_pieces(&target.user.name);
-        let writer = EventWriter::new(format, api.metrics.watches.open(info, position), turns);
+        let ticket = api.metrics.watches.open(info, position);
+        let writer = EventWriter::new(format, ticket, turns, self.selector.clone());
         BegunWatch { cursor, writer, initial, position }
     }
+}
+
+/// Takes the memory of the selectors of a watch, if they are long.
+///
+/// # Errors
+/// 429 if the selectors of the user's open watches leave no room.
+fn reserve(api: &Api, target: &ResourceRequest) -> Result<Option<Arc<MemoryReservation>>, Status> {
+    let query = &target.request.http.query;
+    let bytes = query.text("labelSelector").len() + query.text("fieldSelector").len();
+    if bytes <= SHORT_SELECTOR {
+        return Ok(None);
+    }
+    let full = || Status::too_many_requests("too many open watches have long selectors, please try again later", 1);
+    api.selectors.try_enter(&target.user.name, bytes).map(|held| Some(Arc::new(held))).ok_or_else(full)
 }
 
 /// The duration of a watch or a stream: as asked, or long and random, so that those that began together do not end together.

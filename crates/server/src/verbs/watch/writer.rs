@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use listwatch_wire::{Revision, Status};
 
-use crate::api::Api;
+use crate::api::{Api, MemoryReservation};
 use crate::api::convert::{self, ConversionFreshness};
 use crate::cache::{FilteredEvent, Snapshot, View, Walk};
 use crate::fairness::UserTurns;
@@ -28,6 +28,8 @@ pub(crate) struct EventWriter {
     ticket: WatchTicket,
     /// Turns for long work, so that many watches of one user do not delay others.
     turns: UserTurns,
+    /// The memory of the selector of the watch, given back at its end.
+    _selector: Option<Arc<MemoryReservation>>,
 }
 
 /// The present state on its way out.
@@ -60,8 +62,13 @@ impl InitialState {
 }
 
 impl EventWriter {
-    pub(super) fn new(format: EventFormat, ticket: WatchTicket, turns: UserTurns) -> Self {
-        Self { format, ticket, turns }
+    pub(super) fn new(
+        format: EventFormat,
+        ticket: WatchTicket,
+        turns: UserTurns,
+        selector: Option<Arc<MemoryReservation>>,
+    ) -> Self {
+        Self { format, ticket, turns, _selector: selector }
     }
 
     pub(super) fn is_binary(&self) -> bool {

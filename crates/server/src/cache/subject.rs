@@ -1,0 +1,73 @@
+//! [`EventSubjects`]: the object of a change, before and after it, as many filters in a row look at it.
+//!
+//! A change is held against thousands of views, and its object may have a megabyte of labels or have its selectable fields
+//! behind one. So labels and fields are read once per change, when the first filter asks for them, and not once per view.
+//! One object that a single filter looks at needs none of this: `filter.rs` reads it as it goes.
+
+use std::cell::{OnceCell, RefCell};
+
+use crate::cache::event::{ChangeKind, Event};
+use crate::cache::filter::Filter;
+use crate::cache::object::Object;
+
+/// The object of one change before and after it.
+pub(super) struct EventSubjects<'e> {
+    pub(super) before: Option<MatchSubject<'e>>,
+    pub(super) now: Option<MatchSubject<'e>>,
+}
+
+/// One object, with what filters have read of it so far.
+pub(super) struct MatchSubject<'o> {
+    pub(super) object: &'o Object,
+    /// Sorted by key.
+    labels: OnceCell<Vec<(&'o str, &'o str)>>,
+    /// By path. A kind has a handful of selectable fields.
+    fields: RefCell<Vec<(Box<str>, Option<&'o str>)>>,
+}
+
+impl<'e> EventSubjects<'e> {
+    pub(super) fn new(event: &'e Event) -> Self {
+        let subject = |object: &'e Option<_>| object.as_deref().map(MatchSubject::new);
+        Self { before: subject(&event.previous), now: subject(&event.object) }
+    }
+
+    /// The change as a watcher with this filter sees it, if it does.
+    pub(super) fn change_for(&self, filter: &Filter) -> Option<ChangeKind> {
+        let wanted = |subject: &Option<MatchSubject<'_>>| subject.as_ref().is_some_and(|s| filter.selects(s));
+        ChangeKind::seen(wanted(&self.before), wanted(&self.now))
+    }
+}
+
+impl<'o> MatchSubject<'o> {
+    pub(super) fn new(object: &'o Object) -> Self {
+        Self { object, labels: OnceCell::new(), fields: RefCell::default() }
+    }
+
+    /// The labels, sorted by key.
+    pub(super) fn labels(&self) -> &[(&'o str, &'o str)] {
+        self.labels.get_or_init(|| {
+            let mut labels: Vec<_> = self.object.labels().collect();
+            // Stored maps are in order already, which sorting notices at once.
+            labels.sort_unstable_by_key(|(key, _)| *key);
+            labels
+        })
+    }
+
+    /// The value of a label.
+    pub(super) fn label(&self, key: &str) -> Option<&'o str> {
+        let labels = self.labels();
+        let at = labels.binary_search_by(|(other, _)| (*other).cmp(key)).ok()?;
+        labels.get(at).map(|(_, value)| *value)
+    }
+
+    /// The value at a dotted path, if it is a scalar.
+    pub(super) fn field(&self, path: &str) -> Option<&'o str> {
+        let mut fields = self.fields.borrow_mut();
+        if let Some((_, value)) = fields.iter().find(|(read, _)| **read == *path) {
+            return *value;
+        }
+        let value = self.object.field(path);
+        fields.push((path.into(), value));
+        value
+    }
+}
