@@ -205,8 +205,8 @@ impl ValidateWalk {
         }
     }
 
-    /// Checks the elements of an array, then the array, as kube-apiserver does. Old elements are found by their keys in a `map` list, and not at all in
-    /// others, where nothing identifies them.
+    /// Checks the elements of an array, then the array, as kube-apiserver does. Old elements are found by their keys in
+    /// a `map` list, and not at all in others, where nothing identifies them.
     fn array(&mut self, schema: &Schema, items: &[Value], old: Option<&Value>) {
         if let Some(item) = schema.items.as_deref() {
             let old = old.map(|old| OldItems::new(schema, old)).unwrap_or_default();

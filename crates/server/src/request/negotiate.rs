@@ -246,7 +246,9 @@ pub(crate) fn negotiated(
 /// Returns true for the 406 of a watch whose client accepts documents, but no stream. kube-apiserver finds out after it has
 /// read the options.
 pub(crate) fn is_stream_refusal(status: &Status) -> bool {
-    status.code == 406 && status.message.ends_with(PROTOBUF_STREAM)
+    // The 406 of a route begins with other words.
+    status.code == 406
+        && status.message.starts_with("only the following media types are accepted: application/json;stream=watch")
 }
 
 /// Checks that a route produces something that the client accepts.
