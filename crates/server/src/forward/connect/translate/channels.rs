@@ -105,7 +105,9 @@ impl TunnelBody for ChannelTunnel {
             let Self { api, place, request, wanted, held } = *self;
             write_message(client, wanted.greeting(), &[]).await?;
             let outcome = match timeout(STALL, upgraded(&api, &place, request)).await {
-                Ok(Ok((far, is_status))) => CommandStreams::new(wanted, is_status).pass(client, begun, far).await?,
+                Ok(Ok((far, is_status))) => {
+                    CommandStreams::new(wanted, is_status).pass(client, begun, far).await?
+                }
                 Ok(Err(why)) => Some(Status::internal(why).to_json()),
                 Err(_) => Some(Status::internal("the kubelet did not answer in time").to_json()),
             };
