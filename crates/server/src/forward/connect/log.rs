@@ -50,13 +50,24 @@ pub(super) async fn answer(asked: NodeRequest<'_>) -> Result<Response, Status> {
     }
     let url = format!("https://{}{target}", place.authority());
     let sent = asked.api.webhooks.send(&place, request(Method::GET, target, headers)?).await;
-    let (answer, kept) = sent.map_err(|error| Status::unknown_reason(format!("Get {url:?}: {error}")))?;
+    let (answer, kept) = sent.map_err(|error| unanswered(&url, &error.to_string()))?;
     if !(200..=206).contains(&answer.status().as_u16()) {
         return Err(refused(answer, asked.name).await);
     }
     let mut response = Response::new(RelayedBody::new(answer.into_body(), kept, held).into_body(true));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     Ok(response)
+}
+
+/// The failure of Go's client to get a URL. It has words of its own for a server that does not speak TLS.
+fn unanswered(url: &str, why: &str) -> Status {
+    let why = match why {
+        "tls: first record does not look like a TLS handshake" => {
+            "http: server gave HTTP response to HTTPS client"
+        }
+        why => why,
+    };
+    Status::unknown_reason(format!("Get {url:?}: {why}"))
 }
 
 /// The error of a kubelet as a Status.

@@ -62,7 +62,8 @@ impl<'a> LogOptions<'a> {
         errors.positive(&Path::root("limitBytes"), self.limit_bytes);
         if self.since_seconds.is_some() && self.since_time.is_some() {
             let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-            errors.forbidden(&Path::root(""), detail);
+            // Go's text for a path without a name.
+            errors.forbidden(&Path::root("[]"), detail);
         } else {
             errors.positive(&Path::root("sinceSeconds"), self.since_seconds);
         }

@@ -99,16 +99,16 @@ async fn pod(asked: NodeRequest<'_>) -> Result<WebhookAddress, Status> {
         let first = containers.iter().find_map(|container| container.list("ports").first());
         first.and_then(|port| port.int("containerPort")).and_then(|port| u16::try_from(port).ok())
     };
-    let usual = if wanted.https { 443 } else { 80 };
-    let port = match wanted.port {
-        "" => declared().unwrap_or(usual),
-        text => number(text)?,
-    };
     let first = pod.at("status").list("podIPs").first().map(|own| own.text("ip"));
     let address: IpAddr = first.and_then(|ip| ip.parse().ok()).ok_or_else(address::not_allowed)?;
     if !asked.api.options.nodes.special_addresses && !address::is_global_unicast(address) {
         return Err(address::not_allowed());
     }
+    let usual = if wanted.https { 443 } else { 80 };
+    let port = match wanted.port {
+        "" => declared().unwrap_or(usual),
+        text => number(text)?,
+    };
     Ok(stranger(asked, address, port, wanted.https))
 }
 

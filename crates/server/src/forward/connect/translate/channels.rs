@@ -105,7 +105,9 @@ impl TunnelBody for ChannelTunnel {
             let Self { api, place, request, wanted, held } = *self;
             write_message(client, wanted.greeting(), &[]).await?;
             let outcome = match timeout(STALL, upgraded(&api, &place, request)).await {
-                Ok(Ok((far, is_status))) => Streams::new(wanted, is_status).pass(client, begun, far).await?,
+                Ok(Ok((far, is_status))) => {
+                    CommandStreams::new(wanted, is_status).pass(client, begun, far).await?
+                }
                 Ok(Err(why)) => Some(Status::internal(why).to_json()),
                 Err(_) => Some(Status::internal("the kubelet did not answer in time").to_json()),
             };
@@ -162,7 +164,7 @@ enum ToKubelet {
 }
 
 /// The streams of one command.
-struct Streams {
+struct CommandStreams {
     /// Each with its channel, its number and whether it is open.
     open: Vec<(u8, u32, bool)>,
     /// The frames that open them.
@@ -170,7 +172,7 @@ struct Streams {
     is_status: bool,
 }
 
-impl Streams {
+impl CommandStreams {
     fn new(wanted: WantedStreams, is_status: bool) -> Self {
         let (mut writer, mut opening) = (FrameWriter::default(), Vec::new());
         let open = wanted
