@@ -95,7 +95,7 @@ impl<'a> patch::MergeSchema for CustomNode<'a> {
     /// A schema that keeps unknown fields is a map of them, beside the fields that it declares.
     fn declares(self, name: &str) -> bool {
         match self {
-            Self::Builtin(node) => patch::Schema::declares(node, name),
+            Self::Builtin(node) => patch::MergeSchema::declares(node, name),
             Self::Free => false,
             Self::Resource(_) if matches!(name, "metadata" | "apiVersion" | "kind") => true,
             Self::Resource(schema) | Self::Known(schema) => {
