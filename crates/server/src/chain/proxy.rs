@@ -305,7 +305,10 @@ mod tests {
         let user = User { name: "ann".to_owned(), ..User::default() };
         let sent = outgoing(&request, &user, Bytes::new()).unwrap();
         assert_eq!(sent.headers()["connection"], "Upgrade");
-        assert_eq!((&sent.headers()["upgrade"], &sent.headers()["x-remote-user"]), (&"websocket".parse().unwrap(), &"ann".parse().unwrap()));
+        assert_eq!(
+            (&sent.headers()["upgrade"], &sent.headers()["x-remote-user"]),
+            (&"websocket".parse().unwrap(), &"ann".parse().unwrap())
+        );
     }
 
     /// A name that is not ASCII was left out, so that the extension server took the request for one of this server itself.
