@@ -569,7 +569,11 @@ async fn a_definition_gets_nothing_of_a_built_in_kind() {
         }
     }
     let masters = stage.binding("eve", "cluster-admin");
-    assert_eq!(stage.as_user("eve", "POST", &bindings, &masters).await.status, 403, "still the built-in kind");
+    assert_eq!(
+        stage.as_user("eve", "POST", &bindings, &masters).await.status,
+        403,
+        "still the built-in kind"
+    );
     let after = stage.admin("GET", &bindings, Value::Null).await.json()["items"].as_array().unwrap().len();
     assert_eq!(after, before, "nothing was deleted with the definitions");
     assert_eq!(stage.admin("GET", "/apis/events.k8s.io/v1/events", Value::Null).await.status, 200);

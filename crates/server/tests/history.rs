@@ -232,7 +232,11 @@ async fn pages_that_are_not_read_are_bounded() {
     let mut client = Client::new(&server).await;
     for n in 0..4 {
         let data = format!("{n}").repeat(900_000);
-        if n == 0 { client.create("a", &data).await } else { client.update("a", &data).await };
+        if n == 0 {
+            client.create("a", &data).await
+        } else {
+            client.update("a", &data).await
+        };
     }
     let mut unread = Vec::new();
     for _ in 0..2 {

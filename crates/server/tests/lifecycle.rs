@@ -197,14 +197,17 @@ async fn a_circle_of_owners_is_deleted_in_the_foreground() {
         made_maps.push(made(&mut client, &config_map(&format!("c{n}"), "x")).await);
     }
     // Everybody is owned by everybody, itself included.
-    let owners: Vec<Value> = made_maps.iter().map(|map| owned("", map, true)["metadata"]["ownerReferences"][0].clone()).collect();
+    let owners: Vec<Value> =
+        made_maps.iter().map(|map| owned("", map, true)["metadata"]["ownerReferences"][0].clone()).collect();
     for (n, map) in made_maps.iter().enumerate() {
         let mut map = map.clone();
         map["metadata"]["ownerReferences"] = json!(owners);
         assert_eq!(client.call("PUT", &format!("{MAPS}/c{n}"), Some(&map)).await.status, 200);
     }
     for n in 0..SIZE {
-        let deleted = client.call("DELETE", &format!("{MAPS}/c{n}"), Some(&json!({"propagationPolicy": "Foreground"}))).await;
+        let deleted = client
+            .call("DELETE", &format!("{MAPS}/c{n}"), Some(&json!({"propagationPolicy": "Foreground"})))
+            .await;
         assert!(matches!(deleted.status, 200 | 404));
     }
     for n in 0..SIZE {
@@ -217,7 +220,8 @@ async fn a_circle_of_owners_is_deleted_in_the_foreground() {
 async fn an_event_that_is_written_again_expires_after_its_last_write() {
     const EVENTS: &str = "/api/v1/namespaces/default/events";
     let ttl = Duration::from_millis(600);
-    let lifecycle = LifecycleOptions { event_ttl: Some(ttl), settle: Duration::ZERO, ..LifecycleOptions::default() };
+    let lifecycle =
+        LifecycleOptions { event_ttl: Some(ttl), settle: Duration::ZERO, ..LifecycleOptions::default() };
     let server = start_on(Options { lifecycle, ..Options::default() }).await;
     let mut client = Client::new(&server).await;
     let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default", "name": "x"}, "count": 1});

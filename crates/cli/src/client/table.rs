@@ -68,7 +68,8 @@ impl Layout {
     fn new(page: &TablePage, wide: bool, with_namespace: bool) -> Self {
         let shown =
             page.column_definitions.iter().enumerate().filter(|(_, column)| wide || column.priority == 0);
-        let columns = shown.map(|(index, column)| (index, visible(&column.name.to_uppercase()).into_owned())).collect();
+        let columns =
+            shown.map(|(index, column)| (index, visible(&column.name.to_uppercase()).into_owned())).collect();
         let mut layout = Self { columns, with_namespace, widths: Vec::new() };
         let lines = std::iter::once(layout.head()).chain(page.rows.iter().map(|row| layout.cells(row)));
         let mut widths = Vec::new();

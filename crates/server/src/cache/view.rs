@@ -182,7 +182,12 @@ impl View {
     }
 
     /// Adds an event if the filter sees it. Returns true if the watchers are to be woken now and were not before.
-    pub(super) fn offer(&self, event: &Arc<Event>, subjects: &EventSubjects<'_>, keep_after: Revision) -> bool {
+    pub(super) fn offer(
+        &self,
+        event: &Arc<Event>,
+        subjects: &EventSubjects<'_>,
+        keep_after: Revision,
+    ) -> bool {
         let Some(change) = subjects.change_for(&self.filter) else { return false };
         let mut recent = self.recent.lock();
         recent.trim(keep_after);

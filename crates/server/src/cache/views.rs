@@ -126,7 +126,9 @@ impl Views {
             self.by_place.get(place).into_iter().flat_map(ViewSet::values).for_each(&mut visit)
         };
         at(&ViewKey::Everything);
-        let Some(object) = subjects.now.as_ref().or(subjects.before.as_ref()).map(|s| s.object) else { return };
+        let Some(object) = subjects.now.as_ref().or(subjects.before.as_ref()).map(|s| s.object) else {
+            return;
+        };
         if !self.labels.is_empty() {
             self.labelled(subjects, &mut visit);
         }

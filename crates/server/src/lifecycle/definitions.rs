@@ -311,7 +311,11 @@ fn belongs(resource: &Resource, definition: &str) -> bool {
 /// The conflict of a definition with a built-in kind of the same group and plural.
 fn builtin_conflict(definition: &Definition) -> Option<NameConflict> {
     let message = format!("{:?} is already in use", definition.names.plural);
-    is_builtin(&definition.name).then_some(NameConflict { field: "plural", reason: "PluralConflict", message })
+    is_builtin(&definition.name).then_some(NameConflict {
+        field: "plural",
+        reason: "PluralConflict",
+        message,
+    })
 }
 
 /// Brings `acceptedNames` up to date with `spec.names`, but for those that others have.

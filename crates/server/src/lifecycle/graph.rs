@@ -178,7 +178,8 @@ mod tests {
 
     fn object(owners: &[&str]) -> Vec<u8> {
         let owners: Vec<_> = owners.iter().map(|uid| json!({"uid": uid})).collect();
-        serde_json::to_vec(&json!({"metadata": {"name": "x", "uid": "u", "ownerReferences": owners}})).unwrap()
+        serde_json::to_vec(&json!({"metadata": {"name": "x", "uid": "u", "ownerReferences": owners}}))
+            .unwrap()
     }
 
     /// An object that blocks its owners, and perhaps waits itself.

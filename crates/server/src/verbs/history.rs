@@ -181,11 +181,11 @@ fn writer(value: &Bytes, before: Option<&Bytes>) -> Option<Value> {
     let (now, before) = (entries(value)?, before.and_then(entries).unwrap_or_default());
     let before = before.as_array().map(Vec::as_slice).unwrap_or_default();
     // Sets, because both versions may have thousands of managers.
-    let (stamps, same): (HashSet<_>, HashSet<_>) = before.iter().map(|old| (stamp(old), json::encode(old))).unzip();
+    let (stamps, same): (HashSet<_>, HashSet<_>) =
+        before.iter().map(|old| (stamp(old), json::encode(old))).unzip();
     let time = |entry: &Value| entry.get("time").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let rank = |entry: &&Value| {
-        (!stamps.contains(&stamp(entry)), !same.contains(&json::encode(entry)), time(entry))
-    };
+    let rank =
+        |entry: &&Value| (!stamps.contains(&stamp(entry)), !same.contains(&json::encode(entry)), time(entry));
     now.as_array()?.iter().max_by_key(rank).cloned()
 }
 
@@ -251,7 +251,9 @@ mod tests {
     fn version(managers: usize, newest: &str) -> Bytes {
         let entry = |n: usize| json!({"manager": format!("m{n}"), "operation": "Apply", "time": "2026-01-01T00:00:00Z", "fieldsV1": {}});
         let mut entries: Vec<Value> = (0..managers).map(entry).collect();
-        entries.push(json!({"manager": newest, "operation": "Update", "time": "2026-01-01T00:00:01Z", "fieldsV1": {}}));
+        entries.push(
+            json!({"manager": newest, "operation": "Update", "time": "2026-01-01T00:00:01Z", "fieldsV1": {}}),
+        );
         json::encode(&json!({"metadata": {"name": "a", "managedFields": entries}})).into()
     }
 

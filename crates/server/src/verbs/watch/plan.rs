@@ -140,7 +140,8 @@ fn reserve(api: &Api, target: &ResourceRequest) -> Result<Option<Arc<MemoryReser
     if bytes <= SHORT_SELECTOR {
         return Ok(None);
     }
-    let full = || Status::too_many_requests("too many open watches have long selectors, please try again later", 1);
+    let full =
+        || Status::too_many_requests("too many open watches have long selectors, please try again later", 1);
     api.selectors.try_enter(&target.user.name, bytes).map(|held| Some(Arc::new(held))).ok_or_else(full)
 }
 

@@ -9,8 +9,8 @@ use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use listwatch_wire::{Revision, Status};
 
-use crate::api::{Api, MemoryReservation};
 use crate::api::convert::{self, ConversionFreshness};
+use crate::api::{Api, MemoryReservation};
 use crate::cache::{FilteredEvent, Snapshot, View, Walk};
 use crate::fairness::UserTurns;
 use crate::http::body::FrameBytes;
