@@ -20,7 +20,7 @@ pub(crate) fn steps() -> Vec<Step> {
         },
         Step { name: "clippy", about: "no warning in any target", run: clippy },
         Step {
-            name: "modules",
+            name: "rooms",
             about: "crates and modules of the server depend only on what ARCHITECTURE.md allows; its file names exist",
             run: modules::check,
         },

@@ -82,7 +82,12 @@ impl Service {
     }
 
     /// Answers a request.
-    pub(super) async fn serve(&self, mut request: Request, peer: &Peer, body: &mut dyn BodySource) -> Response {
+    pub(super) async fn serve(
+        &self,
+        mut request: Request,
+        peer: &Peer,
+        body: &mut dyn BodySource,
+    ) -> Response {
         // Go's HTTP library answers such a request before kube-apiserver sees it.
         if request.malformed {
             return respond::text(StatusCode::BAD_REQUEST, "400 Bad Request");

@@ -216,7 +216,11 @@ mod tests {
         let key: StorageKey = "/registry/pods/n/a".into();
         graph.set(&key, &blocking(&["r", "r"], false), || None);
         assert!(graph.is_blocked("r") && !graph.has_waiting_dependents("r"));
-        assert_eq!(graph.set(&key, &blocking(&["r", "r"], true), || None), OwnerChange::default(), "the same owners");
+        assert_eq!(
+            graph.set(&key, &blocking(&["r", "r"], true), || None),
+            OwnerChange::default(),
+            "the same owners"
+        );
         assert!(graph.is_blocked("r") && graph.has_waiting_dependents("r"));
         assert_eq!(graph.set(&key, &object(&["r"]), || None).former, ["r".into(), "r".into()]);
         assert!(!graph.is_blocked("r") && !graph.has_waiting_dependents("r"));

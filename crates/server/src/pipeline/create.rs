@@ -96,8 +96,7 @@ fn decode(
     let check = |object: &mut Value| resource.rules.decode(object, None);
     let body::Decoded { mut object, warnings } =
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
-    place(&mut object, request.namespace.as_deref())
-        .inspect_err(|_| request.record.warn_all(&warnings))?;
+    place(&mut object, request.namespace.as_deref()).inspect_err(|_| request.record.warn_all(&warnings))?;
     resource.rules.complete(&mut object, None);
     resource.rules.track(tracking, None, &mut object);
     Ok(TemplateObject { object, warnings })
