@@ -248,7 +248,9 @@ pub(crate) fn negotiated(
 pub(crate) fn is_stream_refusal(status: &Status) -> bool {
     // The 406 of a route begins with other words.
     status.code == 406
-        && status.message.starts_with("only the following media types are accepted: application/json;stream=watch")
+        && status
+            .message
+            .starts_with("only the following media types are accepted: application/json;stream=watch")
 }
 
 /// Checks that a route produces something that the client accepts.
