@@ -78,7 +78,7 @@ fn field_errors_of_new_objects() {
             "Pod",
             json!({"spec": {"restartPolicy": "Maybe", "containers": [{"name": "a", "image": "i"}]}}),
             vec![
-                "spec.restartPolicy: Unsupported value: \"Maybe\": supported values: \"Always\", \"Never\", \"OnFailure\"",
+                "spec.restartPolicy: Unsupported value: \"Maybe\": supported values: \"Always\", \"OnFailure\", \"Never\"",
             ],
         ),
         ("apps", "Deployment", workload(json!({"app": "d"})), none.to_vec()),
