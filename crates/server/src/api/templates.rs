@@ -9,7 +9,7 @@
 //! identity, validation (`pipeline/create.rs`).
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -115,9 +115,7 @@ impl RecentTemplates {
         if key.body.len() > LARGEST {
             return;
         }
-        let mut hasher = self.hasher.build_hasher();
-        key.body.hash(&mut hasher);
-        let hash = hasher.finish();
+        let hash = self.hasher.hash_one(key.body);
         let mut templates = self.templates.lock();
         if !templates.seen.contains(&hash) {
             return push(&mut templates.seen, hash, NOTICED);
