@@ -1,7 +1,7 @@
-//! The flags that a command was started with, by name: what `/flagz` of the server shows.
+//! The flags that a command was started with, by name, for `/flagz` of the server.
 //!
-//! Flags of `--config`, typed ones and defaults look the same. A flag without a value has an empty one, a switch is
-//! `true` or `false`.
+//! Flags from `--config`, from the command line and defaults are listed alike. A flag without a value has an empty one, a
+//! switch is `true` or `false`.
 
 use clap::{ArgAction, ArgMatches, Command};
 

@@ -1,7 +1,7 @@
-//! JSON text in the order of Go's structs, and its reading: what the annotations of old autoscalers are made of.
+//! JSON text in the field order of Go's structs, and its parsing, for the annotations of `autoscaling/v1`.
 //!
 //! kube-apiserver writes such annotations with `json.Marshal` of a struct, so that the order of fields and the zero values
-//! of those that are not pointers are part of the text. Reading follows `json.Unmarshal`: names in any case, unknown
+//! of those that are not pointers are part of the text. Parsing follows `json.Unmarshal`: names in any case, unknown
 //! fields ignored, a value of another type is an error. The structs are tables in [`super::autoscaler`].
 
 use std::fmt::Write as _;

@@ -1,10 +1,10 @@
-//! [`NodeConnections`]: the connections to kubelets, Pods and Services that may be open, and the TLS they use.
+//! [`NodeConnections`]: the bound on open connections to kubelets, Pods and Services, and their TLS configuration.
 //!
-//! A log that is followed, a tunnel or a proxied request holds an [`OpenConnection`] for as long as it lasts. They take no
-//! seats of API priority and fairness, which are for work, and these mostly wait; so they have bounds of their own, for all
-//! and per user ([`UserShares`]). Nobody waits for one: a tunnel that would begin in an hour is of no use.
+//! A followed log, a tunnel or a proxied request holds an [`OpenConnection`] until it ends. These requests are idle most of the
+//! time and take no seats of API priority and fairness; the bounds here, in total and per user ([`UserShares`]), take their
+//! place. A request beyond them is rejected at once instead of waiting.
 //!
-//! Opening and passing on is `forward/`.
+//! The connections are opened in `forward/`.
 
 use std::sync::Arc;
 

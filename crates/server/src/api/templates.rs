@@ -1,12 +1,12 @@
-//! [`RecentTemplates`]: bodies of creations that came more than once, as the objects that were made of them.
+//! [`RecentTemplates`]: decoded bodies of repeated creates.
 //!
-//! Controllers create many objects from one template: the Pods of a ReplicaSet are the same bytes, and are given their
-//! names here. Decoding, defaults and field ownership depend on nothing but the request and the second it came in, so
-//! that an object that was made of the same request a moment ago is taken instead. Its tree is shared with all of them, so that
-//! what comes after passes over the parts that nobody changed.
+//! Controllers create many objects from one template: the Pods of a ReplicaSet have the same body and get generated names.
+//! Decoding, defaulting and field ownership depend only on the request and the second in which it arrived, so the result
+//! for an equal request of the same second is reused. The objects then share one tree, and later steps skip the parts that
+//! are unchanged.
 //!
-//! Nothing is kept of a body that was not seen before. What depends on other objects, or on chance, comes later: admission, names,
-//! identity, validation (`pipeline/create.rs`).
+//! A body is kept when it arrives for the second time. Steps that depend on other objects or on chance come later and run for
+//! each request: admission, names, uids, validation (`pipeline/create.rs`).
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;

@@ -1,12 +1,14 @@
-//! [`UserMemory`]: bytes that requests may take up, of all users together and of each.
+//! [`UserMemory`]: a bound on the bytes that requests hold, for all users together and per user.
 //!
-//! Three things are counted with it. Request bodies, from their first byte until their request is answered: a body is read before its
-//! request waits for a seat, so that seats do not bound what bodies take, and one HTTP/2 connection could send a thousand. Whoever sends
-//! more than fits waits before the first byte is read; room is taken for a whole body at once, so that bodies that are half there
-//! never wait for each other. Pages of object histories, until they are read: unlike other answers they are made of far more than they were asked
-//! with, so that hundreds of requests at once would hold gigabytes. And the long selectors of open watches, which are refused instead: a watch may last for an hour.
+//! Three kinds of memory are bounded with it:
 //!
-//! Users have shares ([`UserShares`]), so that one cannot keep out the others.
+//! * Request bodies, from the first byte to the response. A body is read before its request waits for a seat, so seats do not
+//!   bound bodies, and one HTTP/2 connection could send a thousand. A request beyond the bound waits before its first
+//!   byte is read. Memory for a whole body is reserved at once, so that partly read bodies never wait for each other.
+//! * Pages of object histories, until they are sent. They are much larger than the requests for them.
+//! * Long selectors of open watches. Those beyond the bound are rejected, since a watch may last for an hour.
+//!
+//! Users have shares ([`UserShares`]), so that one user cannot block the others.
 
 use std::sync::Arc;
 

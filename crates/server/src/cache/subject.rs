@@ -1,8 +1,8 @@
-//! [`EventSubjects`]: the object of a change, before and after it, as many filters in a row look at it.
+//! [`EventSubjects`]: the object before and after a change, with its labels and fields read at most once.
 //!
-//! A change is held against thousands of views, and its object may have a megabyte of labels or have its selectable fields
-//! behind one. So labels and fields are read once per change, when the first filter asks for them, and not once per view.
-//! One object that a single filter looks at needs none of this: `filter.rs` reads it as it goes.
+//! A change is matched against thousands of views, and its object may have a megabyte of labels. Labels and fields are
+//! therefore read when the first filter needs them and shared by the others. A match of a single object with a single filter
+//! does not use this: see `filter.rs`.
 
 use std::cell::{OnceCell, RefCell};
 

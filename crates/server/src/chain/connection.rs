@@ -1,6 +1,6 @@
-//! [`ServiceConnection`]: the handler chain as one connection sees it.
+//! [`ServiceConnection`]: the handler chain for one connection.
 //!
-//! What is known of the other end is kept here from one request to the next; the chain itself is [`super::service`].
+//! It holds the state of the peer between requests; the chain itself is [`super::service`].
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::http::handler::Handler;
 use crate::http::metered::ProcessorMeter;
 use crate::http::request::{BodySource, Request};
 use crate::listen::Connect;
-use crate::listen::strangers::StrangerTicket;
+use crate::listen::unauthenticated::ConnectionTicket;
 
 /// The other end of a connection.
 #[derive(Debug)]
@@ -26,13 +26,13 @@ pub(super) struct Peer {
     pub(super) address: SocketAddr,
     /// The result of verifying its certificate, if it presented one.
     pub(super) certificate: Option<CertificateUser>,
-    /// The user of its last request, as [`Flow::user`]: processor time of the connection is counted for that one.
+    /// The user of its last request, as [`crate::fairness::Flow::user`]: processor time of the connection is counted for that one.
     pub(super) user: AtomicU64,
     /// True if that user has a share of the processors. The time of others is not measured: it would cost them two system calls
     /// for each event of a watch.
     pub(super) is_paced: AtomicBool,
-    /// Its place among those who have not proved who they are.
-    pub(super) stranger: StrangerTicket,
+    /// Its registration as an unauthenticated connection.
+    pub(super) ticket: ConnectionTicket,
 }
 
 /// The handler chain as one connection sees it: the service, the peer's address, and the user of its client
@@ -50,7 +50,7 @@ impl Connect for Service {
         self: &Arc<Self>,
         peer: SocketAddr,
         certificates: Option<&[CertificateDer<'_>]>,
-        stranger: StrangerTicket,
+        ticket: ConnectionTicket,
     ) -> ServiceConnection {
         let certificate = certificates.map(|chain| self.api.authenticator.check_certificates(chain));
         ServiceConnection {
@@ -60,7 +60,7 @@ impl Connect for Service {
                 certificate,
                 user: AtomicU64::new(0),
                 is_paced: AtomicBool::new(false),
-                stranger,
+                ticket,
             },
         }
     }

@@ -1,4 +1,4 @@
-//! `/statusz` and `/flagz`: the process and its flags, for people who look into a cluster.
+//! `/statusz` and `/flagz`: the state of the process and its flags, for debugging.
 //!
 //! Text without an `Accept` header, and the kinds `Statusz` and `Flagz` of `config.k8s.io` as JSON or YAML for clients
 //! that name kind and version, as in kube-apiserver: `application/json;as=Statusz;v=v1beta1;g=config.k8s.io`. Permission

@@ -1,8 +1,8 @@
-//! Headers of a request that is passed on, and of its answer: nothing about the connection, nothing that proves an identity.
+//! Headers of forwarded requests and responses: without hop-by-hop headers and credentials.
 //!
-//! Whoever gets the request must not be able to act as the user elsewhere: the bearer token goes, wherever it was, and so do
-//! impersonation headers and identities that a client claims. Hop-by-hop headers are about one connection and go in both
-//! directions, except for an upgrade that both sides accept.
+//! The receiver must not be able to act as the user elsewhere: the bearer token is removed wherever it was sent, and so are
+//! impersonation and `X-Remote-*` headers of the client. Hop-by-hop headers are removed in both directions, except for an
+//! upgrade that both sides accept.
 
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue,

@@ -1,8 +1,8 @@
-//! The answer of another server, passed back: its head without headers of the connection, its body as it comes.
+//! The response of another server, returned to the client: its head without hop-by-hop headers, its body streamed.
 //!
-//! An answer that may go on for hours is a stream that is written as it comes and ends with its client ([`WatchBody`]); others
-//! leave the connection of the client as it was. A connection to the other server goes back to the pool only after the body
-//! was read to its end. After an upgrade that both sides accept the connection is a tunnel.
+//! A response that may last for hours is a stream that ends with its client ([`WatchBody`]). The connection to the other
+//! server returns to the pool only after its body was read to the end. After an upgrade that both sides accept, the
+//! connection is a tunnel.
 
 use std::sync::Arc;
 use std::time::Duration;

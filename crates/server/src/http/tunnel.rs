@@ -1,10 +1,9 @@
-//! [`TunnelBody`]: an upgraded connection, once 101 has been written: bytes in both directions until one end has enough.
+//! [`TunnelBody`]: an upgraded connection after the 101: bytes in both directions until one end closes.
 //!
-//! [`ByteTunnel`] passes bytes as they are, which is all that SPDY to a kubelet or a WebSocket to an extension API server
-//! needs. [`WebSocketTunnel`] carries bytes of a far end that knows no WebSocket as binary messages. A tunnel ends as
-//! soon as one direction ends, as in kube-apiserver: half-closed connections are nothing that the protocols inside need, and
-//! the other half would stay open for as long as its end likes. There is no deadline: kubectl keeps such connections for as
-//! long as its user does.
+//! [`ByteTunnel`] copies bytes, for SPDY to a kubelet or a WebSocket to an extension API server. [`WebSocketTunnel`] wraps the
+//! bytes of a far end without WebSocket in binary messages. A tunnel ends as soon as one direction ends, as in
+//! kube-apiserver: the protocols inside do not use half-closed connections. There is no deadline, because kubectl keeps
+//! such connections open for as long as its user needs them.
 //!
 //! Only HTTP/1.1 connections are upgraded ([`super::h1`]).
 

@@ -1,9 +1,9 @@
 //! APIServices of custom groups: one for every version that a CustomResourceDefinition serves.
 //!
-//! kube-apiserver's autoregistration. Nothing here is routed by them: the registry knows the kinds. They are for those who
-//! list APIServices to see what a cluster serves and if it is available. Only objects with the label of this controller are
-//! changed or removed: an APIService that somebody wrote for the same version, to have it served elsewhere, stays. The
-//! versions come from [`super::definitions`]; [`super::api_services`] calls this when they or APIServices change.
+//! The counterpart of kube-apiserver's autoregistration. Requests are not routed by these objects: they are for clients that
+//! list APIServices to see which groups are served and available. Only objects with the label of this controller are
+//! changed or deleted, so that an APIService of a user for the same version stays. The versions come from
+//! [`super::definitions`]; [`super::api_services`] calls this when they or APIServices change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

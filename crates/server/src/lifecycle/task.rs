@@ -1,6 +1,6 @@
-//! [`LifecycleTask`]: the pieces of work of the controllers.
+//! [`LifecycleTask`]: the tasks of the lifecycle controllers.
 //!
-//! What each of them does is in the file that [`super::driver`] calls for it; when they run is [`super::queue`].
+//! [`super::driver`] calls the function of each task; [`super::queue`] decides when it runs.
 
 use std::sync::Arc;
 

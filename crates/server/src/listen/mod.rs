@@ -1,17 +1,17 @@
 //! The listening socket: accepts TCP connections, bounds how many there are, does the TLS handshake and chooses the
 //! HTTP version.
 //!
-//! A connection takes a permit of `HttpLimits::connections` before it is served. If there is none, the oldest connection
-//! on which nobody has been authenticated is closed ([`strangers`]); without such a one further clients wait in the kernel's backlog
-//! instead of using memory here. ALPN decides between [`crate::http::h2`] and
+//! A connection takes a permit of `HttpLimits::connections` before it is served. If there is none, the oldest
+//! unauthenticated connection is closed ([`unauthenticated`]); if all are authenticated, further clients wait in the kernel's
+//! backlog instead of using memory here. ALPN decides between [`crate::http::h2`] and
 //! [`crate::http::h1`]; without TLS only HTTP/1.1 is served. A plain HTTP request on the TLS port gets the 400 that
 //! Go's server sends, because clients print that text.
 //!
 //! Nothing here reads a request: [`Connect`] makes one [`Handler`] per connection (the handler chain,
 //! [`crate::chain::service`]), and [`tls`] holds the serving certificate.
 
-pub(crate) mod strangers;
 pub(crate) mod tls;
+pub(crate) mod unauthenticated;
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -29,8 +29,8 @@ use crate::HttpLimits;
 use crate::http::handler::Handler;
 use crate::http::metered::metered;
 use crate::http::{h1, h2};
-use crate::listen::strangers::{OldestStranger, StrangerTicket, Strangers};
 use crate::listen::tls::Tls;
+use crate::listen::unauthenticated::{ConnectionTicket, OldestUnauthenticated, UnauthenticatedConnections};
 
 /// The pause after a failed accept. Most failures mean that the process has no file descriptors left, and an
 /// immediate retry would spin until one is closed.
@@ -42,13 +42,13 @@ pub(crate) trait Connect: Send + Sync + 'static {
     type Handler: Handler;
 
     /// Returns the handler for a connection from `peer`. `certificates` is the chain that the client presented, its
-    /// own first: possession of the key has been verified, the signer has not. `stranger` is to be told when somebody has proved
-    /// who they are.
+    /// own first: possession of the key has been verified, the signer has not. `ticket` is marked when a user
+    /// is authenticated.
     fn connect(
         self: &Arc<Self>,
         peer: SocketAddr,
         certificates: Option<&[CertificateDer<'_>]>,
-        stranger: StrangerTicket,
+        ticket: ConnectionTicket,
     ) -> Self::Handler;
 
     /// The bounds of connections.
@@ -65,7 +65,7 @@ pub(crate) async fn accept(
     connections: TaskTracker,
 ) {
     let room = Arc::new(Semaphore::new(service.limits().connections));
-    let strangers = Arc::new(Strangers::default());
+    let unauthenticated = Arc::new(UnauthenticatedConnections::default());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -74,17 +74,17 @@ pub(crate) async fn accept(
         match accepted {
             Ok((stream, peer)) => {
                 let permit = tokio::select! {
-                    permit = place(&room, &strangers) => permit,
+                    permit = place(&room, &unauthenticated) => permit,
                     () = stop.cancelled() => return,
                 };
                 let (tls, service) = (tls.clone(), Arc::clone(&service));
-                let stranger = strangers.enter();
-                let number = stranger.number();
+                let ticket = unauthenticated.enter();
+                let number = ticket.number();
                 let task = connections.spawn(async move {
-                    serve(stream, peer, tls, service, stranger).await;
+                    serve(stream, peer, tls, service, ticket).await;
                     drop(permit);
                 });
-                strangers.serve(number, task.abort_handle());
+                unauthenticated.serve(number, task.abort_handle());
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connections");
@@ -94,16 +94,19 @@ pub(crate) async fn accept(
     }
 }
 
-/// Waits for a place among the connections, and closes the oldest stranger for it if there is none.
-async fn place(room: &Arc<Semaphore>, strangers: &Strangers) -> Option<OwnedSemaphorePermit> {
+/// Waits for a permit; if there is none, closes the oldest unauthenticated connection.
+async fn place(
+    room: &Arc<Semaphore>,
+    unauthenticated: &UnauthenticatedConnections,
+) -> Option<OwnedSemaphorePermit> {
     loop {
         if let Ok(permit) = Arc::clone(room).try_acquire_owned() {
             return Some(permit);
         }
         let free = Arc::clone(room).acquire_owned();
-        match strangers.close_oldest() {
-            OldestStranger::Nobody | OldestStranger::Closed => return free.await.ok(),
-            OldestStranger::TooNew(due) => {
+        match unauthenticated.close_oldest() {
+            OldestUnauthenticated::Absent | OldestUnauthenticated::Closed => return free.await.ok(),
+            OldestUnauthenticated::TooNew(due) => {
                 if let Ok(permit) = tokio::time::timeout_at(due, free).await {
                     return permit.ok();
                 }
@@ -118,12 +121,12 @@ async fn serve(
     peer: SocketAddr,
     tls: Option<Tls>,
     service: Arc<impl Connect>,
-    stranger: StrangerTicket,
+    ticket: ConnectionTicket,
 ) {
     // Events are written when they are complete; waiting for more to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else {
-        let handler = Arc::new(service.connect(peer, None, stranger));
+        let handler = Arc::new(service.connect(peer, None, ticket));
         return metered(pin!(h1::connection::serve(stream, Arc::clone(&handler), peer)), &*handler).await;
     };
     if is_plaintext_request(&stream, service.limits().head_timeout).await {
@@ -136,7 +139,7 @@ async fn serve(
         Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
         Err(_) => return tracing::debug!(%peer, "TLS handshake took too long"),
     };
-    let handler = Arc::new(service.connect(peer, stream.get_ref().1.peer_certificates(), stranger));
+    let handler = Arc::new(service.connect(peer, stream.get_ref().1.peer_certificates(), ticket));
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
         metered(Box::pin(h2::serve(stream, Arc::clone(&handler), peer)).as_mut(), &*handler).await;
     } else {

@@ -1,7 +1,6 @@
-//! [`NodeOptions`]: connections to kubelets, Pods and Services, which logs, exec, attach, port-forward and proxies need.
+//! [`NodeOptions`]: connections to kubelets, Pods and Services for logs, exec, attach, port-forward and proxies.
 //!
-//! The names are those of kube-apiserver's flags. The bounds have none: they are there for the day on which somebody opens
-//! tunnels in a loop.
+//! The names are those of kube-apiserver's flags. The bounds have no flags; they limit clients that open tunnels in a loop.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! [`OutboundBody`]: the body of an outgoing request, whole or as it comes.
+//! [`OutboundBody`]: the body of an outgoing request, whole or streamed.
 //!
-//! A proxied upload is passed on piece by piece, so that its size costs no memory; at most one piece waits. A body that
-//! breaks off aborts the request rather than end it, or the target would take half an upload for all of it.
+//! A proxied upload is forwarded piece by piece, with at most one piece in memory. A body that breaks off aborts the
+//! request, so that the target does not take a part for the whole.
 
 use std::io;
 use std::pin::Pin;

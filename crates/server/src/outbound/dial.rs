@@ -1,8 +1,7 @@
-//! Connecting to a target: TCP with keep-alive, TLS unless the target is plain, and HTTP/1.1 on top, all within one time.
+//! Connecting to a target: TCP with keep-alive, TLS unless the target is plain, and HTTP/1.1, within one timeout.
 //!
-//! Errors are worded as Go's ([`super::words`]), since they end up in Status messages. Keep-alive is on because a tunnel
-//! to a node whose machine is gone would otherwise stay open for ever. Connections are made for [`super::WebhookClient`],
-//! which keeps them.
+//! Errors have the words of Go's ([`super::words`]), since they appear in Status messages. Without keep-alive a tunnel to a
+//! node that lost power would never end. Connections are made for [`super::WebhookClient`], which pools them.
 
 use std::io;
 use std::net::SocketAddr;

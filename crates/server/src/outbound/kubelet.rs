@@ -1,9 +1,8 @@
-//! [`KubeletTls`]: the TLS of connections to kubelets, and of those to Pods and Services behind a proxy.
+//! [`KubeletTls`]: the TLS of connections to kubelets, and to Pods and Services behind a proxy.
 //!
-//! A kubelet is shown this server's client certificate and verified against the CA of `--kubelet-certificate-authority`.
-//! Without one it is not verified, as by kube-apiserver: kubelets make their own certificates unless a signer is set up for
-//! them. Pods and Services are reached by address, under which their certificates hold for nobody, and see no certificate
-//! of this server.
+//! This server presents a client certificate to kubelets and verifies theirs against `--kubelet-certificate-authority`.
+//! Without that flag kubelets are not verified, as in kube-apiserver: their certificates are self-signed unless a signer is
+//! set up. Pods and Services are reached by address, which their certificates do not name, and get no client certificate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +14,12 @@ use super::{WebhookAddress, tls};
 /// The TLS configurations of connections to nodes.
 #[derive(Debug)]
 pub(crate) struct KubeletTls {
-    /// Shows the client certificate, and verifies if there is a CA.
+    /// Presents the client certificate, and verifies the kubelet's if there is a CA.
     kubelet: Arc<ClientConfig>,
-    /// Shows the client certificate and verifies nothing: for logs whose reader asks for that.
+    /// Presents the client certificate and verifies none: for `insecureSkipTLSVerifyBackend`.
     unverified: Arc<ClientConfig>,
-    /// Shows nothing and verifies nothing.
-    stranger: Arc<ClientConfig>,
+    /// Presents no certificate and verifies none.
+    proxied: Arc<ClientConfig>,
 }
 
 impl KubeletTls {
@@ -34,7 +33,7 @@ impl KubeletTls {
             Some(ca) => tls::client_config_as(ca.as_bytes(), Some(identity))?,
             None => Arc::clone(&unverified),
         };
-        Ok(Self { kubelet, unverified, stranger: tls::unverified_config(None)? })
+        Ok(Self { kubelet, unverified, proxied: tls::unverified_config(None)? })
     }
 
     /// The kubelet at a host and port. Without `verify` any certificate is accepted.
@@ -47,9 +46,9 @@ impl KubeletTls {
     }
 
     /// A Pod, an endpoint of a Service or another port of a node, by HTTPS or plain HTTP.
-    pub(crate) fn stranger(&self, host: String, port: u16, https: bool, within: Duration) -> WebhookAddress {
+    pub(crate) fn proxied(&self, host: String, port: u16, https: bool, within: Duration) -> WebhookAddress {
         match https {
-            true => address(host, port, Some(&self.stranger), "stranger", within),
+            true => address(host, port, Some(&self.proxied), "proxied", within),
             false => address(host, port, None, "plain", within),
         }
     }

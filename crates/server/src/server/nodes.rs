@@ -1,4 +1,4 @@
-//! The client of kubelets, with the certificate that they are shown.
+//! The client of kubelets at the start of the server: its certificate, from files or from the server's own CA.
 
 use crate::api::NodeConnections;
 use crate::auth::MASTERS;

@@ -1,8 +1,7 @@
-//! The targets of proxies: `scheme:name:port` in the path, and the addresses that may be proxied to.
+//! The targets of proxies: `scheme:name:port` in the path, and the addresses to which a proxy may connect.
 //!
-//! A proxy must not reach what listens on this machine or its link only: whoever may write a Pod's status could otherwise talk to
-//! it with this server's voice. Names are resolved once and connected to as resolved, so that a name cannot mean one address
-//! for the check and another for the connection.
+//! A proxy must not connect to loopback or link-local addresses: a user who can write the status of a Pod could otherwise reach
+//! services of this machine. Names are resolved once, and the connection goes to the address that was checked.
 
 use std::net::IpAddr;
 

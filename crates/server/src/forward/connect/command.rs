@@ -1,11 +1,10 @@
 //! Exec, attach and port-forward: an upgraded connection to a kubelet.
 //!
-//! A client that speaks SPDY, or one of the older WebSocket protocols, gets a tunnel: kubelets speak both. So does one that
-//! speaks a newer WebSocket protocol to a kubelet that declares it. Kubelets that do not are spoken to in SPDY
-//! ([`super::translate`]).
+//! Clients with SPDY or one of the older WebSocket protocols get a tunnel, because kubelets support both. So do clients with a
+//! newer WebSocket protocol if the node declares support for it; for other nodes [`super::translate`] converts to SPDY.
 //!
-//! Whoever may `get` these may do nothing by it: `create` is needed whatever the method, because WebSocket clients cannot
-//! POST, and permission to read must not become permission to run commands.
+//! Every method needs the verb `create`: WebSocket clients cannot POST, and permission to `get` must not allow running
+//! commands.
 
 use http::header::UPGRADE;
 use listwatch_kinds::tree::Tree;

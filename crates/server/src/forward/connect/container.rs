@@ -1,4 +1,4 @@
-//! The container that logs, exec and attach are about.
+//! The choice of the container for logs, exec and attach: the named one, the annotated default or the only one.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;

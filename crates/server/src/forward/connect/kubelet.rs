@@ -1,4 +1,4 @@
-//! [`Kubelet`]: where the kubelet of a node listens, by the node's status.
+//! [`Kubelet`]: the address and port of a node's kubelet, from the status of the Node.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;

@@ -1,7 +1,7 @@
-//! Paths of proxied requests, and redirects in their answers.
+//! Paths of proxied requests, and redirects in their responses.
 //!
-//! A server behind a proxy knows nothing of the path before its own. Redirects to itself get that path, so that a client that
-//! follows them stays behind the proxy; those to other hosts are left alone, and nothing is followed here.
+//! The server behind a proxy does not know the path of the proxy. Redirects to itself get that path as a prefix, so that
+//! clients stay behind the proxy; redirects to other hosts are unchanged, and none is followed here.
 
 /// The path behind a proxy: everything after `proxy` in the path of the request, cleaned as Go does.
 ///

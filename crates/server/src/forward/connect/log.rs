@@ -1,7 +1,7 @@
-//! Logs: the response of a kubelet, passed on as it comes.
+//! Logs: the response of a kubelet, streamed to the client.
 //!
-//! Nothing is kept of a log but the piece that is being written: a client that reads slowly slows down the kubelet. A Pod that
-//! runs nowhere has an empty log.
+//! Only the piece that is being written is held in memory: a slow client slows down the kubelet. The log of a Pod without a
+//! node is empty.
 
 use bytes::BytesMut;
 use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION};

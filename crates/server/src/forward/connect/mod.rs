@@ -1,12 +1,11 @@
 //! Connections to nodes: logs, exec, attach, port-forward, and the proxies of nodes, Pods and Services.
 //!
-//! A kubelet or a Pod answers; this server finds out which one, checks everything that it can check itself in
-//! kube-apiserver's order and words, and passes the request on. [`log`] is a response of a kubelet, [`command`] an upgraded
-//! connection to it, [`proxied`] a request to a node, a Pod or an endpoint of a [`service`]. [`kubelet`] finds the kubelet of a node, [`options`]
-//! reads the parameters of a request, [`container`] chooses the container it is about, [`translate`] is for clients that speak
-//! WebSocket to kubelets that speak SPDY.
+//! A kubelet or a Pod answers these requests. This server finds its address, checks the request in kube-apiserver's order
+//! and words, and forwards it. [`log`] streams a response of a kubelet, [`command`] upgrades a connection to it, [`proxied`]
+//! forwards a request to a node, a Pod or an endpoint of a [`service`]. [`kubelet`] finds the kubelet of a node, [`options`]
+//! parses the parameters, [`container`] chooses the container, [`translate`] connects WebSocket clients with SPDY kubelets.
 //!
-//! The connections count as [`OpenConnection`]s and take no seats. Before this room is [`crate::chain::route`].
+//! Open connections are bounded ([`OpenConnection`]) and take no seats. [`crate::chain::route`] calls this module.
 
 mod address;
 mod command;

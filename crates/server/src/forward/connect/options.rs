@@ -1,7 +1,7 @@
 //! The parameters of connections: PodLogOptions, PodExecOptions, PodAttachOptions, PodPortForwardOptions.
 //!
-//! Read from the query in kube-apiserver's way, shown to admission as an object, and written again as the query of the
-//! kubelet, which has names of its own.
+//! They are parsed from the query as in kube-apiserver, passed to admission as an object, and encoded as the query of the
+//! kubelet's API, which has other names.
 
 use std::num::IntErrorKind;
 

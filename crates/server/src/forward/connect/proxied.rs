@@ -1,7 +1,7 @@
-//! The proxies of nodes, Pods and Services: any request, passed on to the server behind.
+//! The proxies of nodes, Pods and Services: any request, forwarded to the server behind.
 //!
-//! The path behind `proxy` and the query are those of the server; method, body and headers are passed on without credentials.
-//! Bodies are streamed both ways. Redirects are passed back with the path of the proxy before theirs, and never followed.
+//! The path after `proxy` and the query are forwarded unchanged; method, body and headers without credentials. Bodies are
+//! streamed in both directions. Redirects are returned with the path of the proxy as a prefix, and never followed.
 //! Unlike kube-apiserver this server does not rewrite the links of HTML pages.
 
 use std::net::IpAddr;
@@ -78,15 +78,15 @@ async fn place(asked: NodeRequest<'_>) -> Result<WebhookAddress, Status> {
         "services" => {
             let wanted = ProxyName::read(asked.name, "service")?;
             let (address, port) = service::endpoint(asked, &wanted).await?;
-            Ok(stranger(asked, address, port, wanted.https))
+            Ok(proxied_address(asked, address, port, wanted.https))
         }
         _ => pod(asked).await,
     }
 }
 
-fn stranger(asked: NodeRequest<'_>, address: IpAddr, port: u16, https: bool) -> WebhookAddress {
+fn proxied_address(asked: NodeRequest<'_>, address: IpAddr, port: u16, https: bool) -> WebhookAddress {
     let within = asked.api.options.nodes.proxy_timeout;
-    asked.api.nodes.tls.stranger(address.to_string(), port, https, within)
+    asked.api.nodes.tls.proxied(address.to_string(), port, https, within)
 }
 
 /// A port of a Pod; by default the first that one of its containers declares.
@@ -109,7 +109,7 @@ async fn pod(asked: NodeRequest<'_>) -> Result<WebhookAddress, Status> {
         "" => declared().unwrap_or(usual),
         text => number(text)?,
     };
-    Ok(stranger(asked, address, port, wanted.https))
+    Ok(proxied_address(asked, address, port, wanted.https))
 }
 
 /// The kubelet of a node, or another port of it.
@@ -121,7 +121,7 @@ async fn node(asked: NodeRequest<'_>) -> Result<WebhookAddress, Status> {
         let resolved = kubelet.address(asked, true);
         return Ok(WebhookAddress { address: address.to_string(), ..resolved });
     }
-    Ok(stranger(asked, address, number(wanted.port)?, wanted.https))
+    Ok(proxied_address(asked, address, number(wanted.port)?, wanted.https))
 }
 
 fn number(port: &str) -> Result<u16, Status> {

@@ -1,7 +1,7 @@
-//! The endpoint behind a proxied Service: a ready Pod, chosen at random.
+//! The endpoint of a proxied Service: a ready Pod, chosen at random.
 //!
-//! Only addresses that are those of a Pod in the namespace of the Service count. An EndpointSlice is easier to write than a Pod's
-//! status, and must not lead this server anywhere else.
+//! The address must be that of a Pod in the namespace of the Service. More users may write EndpointSlices than statuses of
+//! Pods, and a slice must not direct this server to other addresses.
 
 use std::net::IpAddr;
 

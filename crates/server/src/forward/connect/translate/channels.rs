@@ -1,11 +1,11 @@
-//! [`ChannelTunnel`]: the channels of `v5.channel.k8s.io` on one side, the streams of SPDY on the other.
+//! [`ChannelTunnel`]: translates between the channels of `v5.channel.k8s.io` and the streams of SPDY.
 //!
-//! A message of the client begins with the number of its channel: standard input, or the size of its terminal. One that begins
-//! with 255 closes the channel after it, which older protocols could not say. Output and errors of the command come back the same
-//! way, and at last a Status in channel 3: the success of the command, its exit code, or why it could not be run.
+//! A message of the client begins with the number of its channel: standard input or terminal size. A message that begins
+//! with 255 closes a channel. Output and errors of the command are returned in the same form, and at the end a
+//! Status in channel 3: success, an exit code, or the reason why the command could not be run.
 //!
-//! Both directions run beside each other, so that a command that does not read its input can still write. What one direction
-//! has to say in the other passes through a channel of bounded length.
+//! The two directions run concurrently, so that a command that does not read its input can still write. Messages between them
+//! pass through a channel of bounded length.
 
 use std::io;
 use std::sync::Arc;

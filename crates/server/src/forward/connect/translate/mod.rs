@@ -1,8 +1,8 @@
-//! WebSocket for clients, SPDY for kubelets that know no newer protocol.
+//! Translation between WebSocket clients and kubelets that support only SPDY.
 //!
-//! [`tunnel`] is port-forward: the client sends SPDY inside of WebSocket messages, which only have to be unwrapped.
-//! [`channels`] is exec and attach: the client sends messages with the number of a channel, and each channel is a
-//! stream of SPDY ([`spdy`]) to the kubelet. Kubelets that declare `ExtendWebSocketsToKubelet` do both themselves.
+//! [`tunnel`] is for port-forward: the client sends SPDY inside WebSocket messages, which are unwrapped. [`mod@channels`] is for
+//! exec and attach: the client sends messages with a channel number, and each channel is a stream of SPDY ([`spdy`]) to the
+//! kubelet. Kubelets that declare `ExtendWebSocketsToKubelet` need neither.
 
 mod channels;
 mod spdy;

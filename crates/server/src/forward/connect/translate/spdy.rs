@@ -1,8 +1,8 @@
-//! The part of SPDY/3.1 that a client of a kubelet needs: open streams, send and receive their data, answer pings.
+//! The part of SPDY/3.1 that a client of a kubelet needs: open streams, send and receive data, answer pings.
 //!
-//! Headers are a compressed stream over the whole connection. What is sent here is stored rather than compressed, each block
-//! ended by an empty one, which makes decompressors hand out what they have. What is received need not be read: the answer to
-//! a stream has no headers that matter. Flow control is left out, as by the library that kubelets use; TCP does it.
+//! Headers form one compressed stream per connection. Sent headers are stored, not compressed, and each block ends with
+//! a sync flush, so that the kubelet can decode it at once. Received headers are ignored: replies to streams have none that
+//! matter. There is no flow control, as in the library that kubelets use; TCP limits the data in flight.
 
 use std::io;
 
