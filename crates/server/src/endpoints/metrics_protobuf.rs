@@ -57,9 +57,9 @@ struct Family<'a> {
     help: &'a str,
     kind: MetricType,
     /// The finished `metric` fields.
-    metrics: Message,
+    metrics: ProtobufMessage,
     /// The classic buckets of the histogram that is being read.
-    buckets: Message,
+    buckets: ProtobufMessage,
     sum: f64,
 }
 
@@ -88,9 +88,9 @@ impl<'a> Family<'a> {
     }
 
     fn scalar(&mut self, labels: &str, value: f64) {
-        let mut inner = Message::default();
+        let mut inner = ProtobufMessage::default();
         inner.double(1, value);
-        let mut metric = Message::of_labels(labels);
+        let mut metric = ProtobufMessage::of_labels(labels);
         let field = match self.kind {
             MetricType::Gauge => 2,
             MetricType::Counter => 3,
@@ -106,21 +106,21 @@ impl<'a> Family<'a> {
         if bound == "+Inf" {
             return;
         }
-        let mut bucket = Message::default();
+        let mut bucket = ProtobufMessage::default();
         bucket.uint(1, count as u64);
         bucket.double(2, bound.parse().unwrap_or(f64::NAN));
         self.buckets.message(3, &bucket);
     }
 
     fn histogram(&mut self, labels: &str, count: u64, native: Option<&NativeHistogram>) {
-        let mut histogram = Message::default();
+        let mut histogram = ProtobufMessage::default();
         histogram.uint(1, count);
         histogram.double(2, self.sum);
         histogram.0.append(&mut self.buckets.0);
         if let Some(native) = native {
             histogram.native(native);
         }
-        let mut metric = Message::of_labels(labels);
+        let mut metric = ProtobufMessage::of_labels(labels);
         metric.message(7, &histogram);
         self.metrics.message(4, &metric);
     }
@@ -130,7 +130,7 @@ impl<'a> Family<'a> {
         if self.metrics.0.is_empty() {
             return;
         }
-        let mut family = Message::default();
+        let mut family = ProtobufMessage::default();
         family.bytes(1, self.name.as_bytes());
         family.bytes(2, self.help.as_bytes());
         family.uint(3, self.kind as u64);
@@ -166,9 +166,9 @@ fn pairs(labels: &str) -> impl Iterator<Item = (&str, String)> {
 
 /// The fields of a protobuf message.
 #[derive(Default)]
-struct Message(Vec<u8>);
+struct ProtobufMessage(Vec<u8>);
 
-impl Message {
+impl ProtobufMessage {
     /// A `Metric` with its labels.
     fn of_labels(labels: &str) -> Self {
         let mut metric = Self::default();

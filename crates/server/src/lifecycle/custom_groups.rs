@@ -29,12 +29,12 @@ const GROUP_PRIORITY: i64 = 1000;
 const VERSION_PRIORITY: i64 = 100;
 
 /// Group and version.
-pub(crate) type GroupVersion = (String, String);
+pub(crate) type ServedGroupVersion = (String, String);
 
 /// Brings the APIServices of custom groups in step with the versions that are served.
 ///
 /// A failed write is logged and tried again with the next change: nothing depends on these objects.
-pub(super) async fn register(api: &Api, collection: &Collection, wanted: &BTreeSet<GroupVersion>) {
+pub(super) async fn register(api: &Api, collection: &Collection, wanted: &BTreeSet<ServedGroupVersion>) {
     let Some(resource) = api.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return };
     let known = known(collection);
     for (name, object) in wanted.iter().map(|version| (format!("{}.{}", version.1, version.0), wish(version)))
@@ -75,7 +75,7 @@ fn is_settled(stored: &Value, wish: &Value) -> bool {
 }
 
 /// The APIService of a version.
-fn wish((group, version): &GroupVersion) -> Value {
+fn wish((group, version): &ServedGroupVersion) -> Value {
     json!({
         "metadata": {"name": format!("{version}.{group}"), "labels": {MANAGED: KEPT}},
         "spec": {
