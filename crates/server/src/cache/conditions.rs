@@ -32,7 +32,7 @@ struct LabelCondition {
     key: Box<str>,
     required: bool,
     forbidden: bool,
-    /// What the value must be, if that matters.
+    /// The condition on the value, if there is one.
     value: Option<Box<LabelValueCondition>>,
 }
 
