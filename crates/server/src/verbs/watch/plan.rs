@@ -63,8 +63,6 @@ impl WatchPlan {
     /// 400, 406 or 422; 429 if the user has too many watches with long selectors.
     pub(crate) fn new(api: &Api, target: &ResourceRequest) -> Result<Self, Status> {
         let request = &target.request.http;
-        // Before they are parsed, which takes milliseconds for the longest.
-        let selector = reserve(api, target)?;
         let form = negotiated(request, ResponseSubject::Stream, Serving::of(&target.resource))?;
         let legacy = target.info.legacy_watch;
         let mut options = ListOptions::parse(&request.query)?;
@@ -84,7 +82,7 @@ impl WatchPlan {
             version,
             initial: options.send_initial_events.unwrap_or(legacy && anywhere),
             bookmarks: options.allow_watch_bookmarks,
-            selector,
+            selector: reserve(api, target)?,
             timeout: options.timeout_seconds.filter(|s| *s > 0).map(|s| Duration::from_secs(u64::from(s))),
         })
     }
