@@ -28,6 +28,7 @@ mod translations;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::{Parser, Subcommand};
 
@@ -102,9 +103,15 @@ fn test(arguments: &TestArguments) -> anyhow::Result<ExitCode> {
     Ok(report::run(report::select(steps, &arguments.steps)?))
 }
 
-/// The workspace's root: xtask always lives one folder below it.
+/// The workspace's root: xtask always lives one folder below it. Cargo names the folder when it starts xtask; the folder of the
+/// build may be another checkout's, where several share a target directory.
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let manifest =
+            std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        Path::new(&manifest).parent().unwrap_or(Path::new(".")).to_owned()
+    })
 }
 
 /// Where downloads live between runs: outside the checkout, so that a fresh clone starts with what an older one fetched.
