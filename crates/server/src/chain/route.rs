@@ -112,6 +112,8 @@ async fn streams(
 }
 
 /// Calls the verb of a request for a resource, after checking that the path fits the resource.
+///
+/// All but a get and a watch are boxed: the largest of these futures would be copied at each level for every request.
 async fn resource(
     service: &Service,
     request: &Arc<RequestInfo>,
@@ -126,10 +128,10 @@ async fn resource(
     let (resource, info, request) = (Arc::clone(resource), Arc::clone(info), Arc::clone(request));
     let target = ResourceRequest { resource, info, request, user, flow };
     if let (Verb::Get, Some(part)) = (target.info.verb, target.info.history) {
-        return history::answer(&service.api, &target, part).await;
+        return Box::pin(history::answer(&service.api, &target, part)).await;
     }
     if component_status::serves(&target.resource) {
-        return component_status::answer(&service.api, &target).await;
+        return Box::pin(component_status::answer(&service.api, &target)).await;
     }
     if target.info.is_connection() && !target.resource.is_custom() {
         return Box::pin(connect::connect(&service.api, &target, body)).await;
@@ -138,7 +140,7 @@ async fn resource(
         Verb::Get if target.info.subresource.is_none() => get::read(&service.api, &target).await,
         Verb::List => Box::pin(list::list(&service.api, &target)).await,
         Verb::Watch => watch::watch(&service.api, &target).await,
-        _ => write::write(&service.api, target, body).await,
+        _ => Box::pin(write::write(&service.api, target, body)).await,
     }
 }
 

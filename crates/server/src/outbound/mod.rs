@@ -156,7 +156,8 @@ impl WebhookClient {
                 Ok(answer) => return words::successful(answer),
             }
         }
-        let connection = within(call.deadline, connect(target)).await.ok_or_else(too_late)?;
+        // Boxed here and below: callers should not be as large as a TLS handshake for a connection that is seldom made.
+        let connection = within(call.deadline, Box::pin(connect(target))).await.ok_or_else(too_late)?;
         let connection = connection.map_err(CallError::Transport)?;
         let answer = self.exchange(target, connection, call).await;
         answer.map_err(ExchangeError::into_call).and_then(words::successful)
@@ -195,7 +196,7 @@ impl WebhookClient {
         target: &WebhookAddress,
         request: Request<OutboundBody>,
     ) -> Result<(Response<Incoming>, BusyConnection), SendError> {
-        let connection = connect(target).await.map_err(SendError::Unconnected)?;
+        let connection = Box::pin(connect(target)).await.map_err(SendError::Unconnected)?;
         self.ask(target, connection, request).await.map_err(|error| SendError::Failed(describe(&error)))
     }
 
