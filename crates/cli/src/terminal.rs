@@ -32,19 +32,45 @@ pub(crate) fn note(text: impl fmt::Display) {
 /// the direction of writing are replaced. Otherwise the annotations of an object could move the cursor, rewrite what was printed
 /// before, or send keys.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if !text.chars().any(|c| c.is_control() || turns(c)) {
+    if !text.chars().any(is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         match u8::try_from(c) {
             Ok(code) if code.is_ascii_control() => shown.extend(['^', char::from(code ^ 0x40)]),
-            _ if c.is_control() || turns(c) => shown.push(char::REPLACEMENT_CHARACTER),
+            _ if is_unsafe(c) => shown.push(char::REPLACEMENT_CHARACTER),
             _ => shown.push(c),
         }
     }
     Cow::Owned(shown)
+}
+
+/// JSON of one line from a server, for a terminal: the characters that [`visible`] replaces are written as escapes of JSON, so
+/// that strings mean the same. Controls outside of strings and bytes that are no text are no JSON, and are made harmless.
+pub(crate) fn visible_json(json: &[u8]) -> Cow<'_, [u8]> {
+    let text = String::from_utf8_lossy(json);
+    if !text.chars().any(is_unsafe) {
+        return match text {
+            Cow::Borrowed(_) => Cow::Borrowed(json),
+            Cow::Owned(replaced) => Cow::Owned(replaced.into_bytes()),
+        };
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            // Space between the parts of a document, or in a string, where it is not allowed.
+            '\n' | '\r' | '\t' => shown.push(' '),
+            c if is_unsafe(c) => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => shown.push(c),
+        }
+    }
+    Cow::Owned(shown.into_bytes())
+}
+
+/// Returns true for characters that control a terminal or reverse the direction of writing.
+fn is_unsafe(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Writes a note over the last one, on a terminal only.
@@ -155,6 +181,18 @@ mod tests {
     fn what_comes_from_a_server_cannot_control_the_terminal() {
         assert!(matches!(visible("plain ✓ ü"), Cow::Borrowed(_)));
         assert_eq!(visible("a\x1b]0;x\x07b\nc\x7f\u{9b}31m\u{202e}d"), "a^[]0;x^Gb^Jc^?\u{fffd}31m\u{fffd}d");
+    }
+
+    /// Objects in JSON were written as they came, with raw escape sequences of a server that sends them, and with the
+    /// control characters above 127 that JSON allows in strings.
+    #[test]
+    fn json_cannot_control_the_terminal_and_means_the_same() {
+        assert!(matches!(visible_json(b"{\"a\":\"\xc3\xbc\"}"), Cow::Borrowed(_)));
+        let json = visible_json("{\"a\":\"\u{9b}31m\u{202e}\x7f\x1b\",\n\"b\":1}".as_bytes()).into_owned();
+        assert_eq!(String::from_utf8_lossy(&json), r#"{"a":"\u009b31m\u202e\u007f\u001b", "b":1}"#);
+        let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(value["a"], "\u{9b}31m\u{202e}\x7f\x1b");
+        assert_eq!(visible_json(b"\x9b1m").as_ref(), "\u{fffd}1m".as_bytes());
     }
 
     /// The summary of the demo used to be broken within words on a narrow terminal.

@@ -15,6 +15,55 @@ use futures::{FutureExt, Stream};
 
 use crate::lister_watcher::{ListRequest, ListerWatcher, SourceError, SourcePage};
 
+/// A list that never ends, by a server that errs or means harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndlessList {
+    /// A page continues with the token that it was requested with.
+    #[error("the server repeats a continue token, so that the list would never end")]
+    Repeated,
+    /// It has more pages than [`PagerOptions::max_pages`].
+    #[error("the list has more than {0} pages")]
+    TooLong(usize),
+}
+
+/// Checks that the pages of a list come to an end. For programs that read pages without a [`Pager`].
+///
+/// ```
+/// use listwatch::pager::{EndlessList, PageCount};
+///
+/// let mut pages = PageCount::new(1000);
+/// assert_eq!(pages.continue_with("", "a"), Ok(()));
+/// assert_eq!(pages.continue_with("a", "a"), Err(EndlessList::Repeated));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct PageCount {
+    max: usize,
+    pages: usize,
+}
+
+impl PageCount {
+    /// Counts up to so many pages.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self { max, pages: 0 }
+    }
+
+    /// Takes note of a page: the token that it was requested with, and that of the next.
+    ///
+    /// # Errors
+    /// The list does not end.
+    pub fn continue_with(&mut self, asked: &str, next: &str) -> Result<(), EndlessList> {
+        self.pages += 1;
+        match next {
+            "" => Ok(()),
+            next if next == asked => Err(EndlessList::Repeated),
+            _ if self.pages >= self.max => Err(EndlessList::TooLong(self.max)),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The reaction to an expired continue token of a later page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnExpired {
@@ -35,11 +84,14 @@ pub struct PagerOptions {
     pub prefetch: usize,
     /// The reaction to a list that expires on the way.
     pub on_expired: OnExpired,
+    /// The most pages of a list; a longer one is an error. Default 100,000, which is fifty million objects in pages of 500:
+    /// a server that always names a next page is not asked for ever.
+    pub max_pages: usize,
 }
 
 impl Default for PagerOptions {
     fn default() -> Self {
-        Self { prefetch: 2, on_expired: OnExpired::Fail }
+        Self { prefetch: 2, on_expired: OnExpired::Fail, max_pages: 100_000 }
     }
 }
 
@@ -48,6 +100,13 @@ impl PagerOptions {
     #[must_use]
     pub fn prefetch(mut self, pages: usize) -> Self {
         self.prefetch = pages.max(1);
+        self
+    }
+
+    /// Sets [`max_pages`](Self::max_pages).
+    #[must_use]
+    pub fn max_pages(mut self, pages: usize) -> Self {
+        self.max_pages = pages;
         self
     }
 
@@ -91,6 +150,7 @@ impl PagerOptions {
 pub struct Pager {
     source: Arc<dyn ListerWatcher>,
     options: PagerOptions,
+    count: PageCount,
     /// The request in flight or the next one; none when the last page was fetched.
     next: Option<ListRequest>,
     in_flight: Option<BoxFuture<'static, Result<SourcePage, SourceError>>>,
@@ -107,7 +167,8 @@ impl Pager {
     /// Begins with this request; its version and limit hold for all pages. Nothing is fetched before the first poll.
     #[must_use]
     pub fn new(source: Arc<dyn ListerWatcher>, first: ListRequest, options: PagerOptions) -> Self {
-        Self { source, options, next: Some(first), in_flight: None, waiting: VecDeque::new() }
+        let count = PageCount::new(options.max_pages);
+        Self { source, options, count, next: Some(first), in_flight: None, waiting: VecDeque::new() }
     }
 
     /// Sends the next request, if there is one, none is in flight and there is room for its page.
@@ -126,16 +187,25 @@ impl Pager {
     /// the list.
     fn received(&mut self, result: Result<SourcePage, SourceError>) {
         let Some(asked) = self.next.take() else { return };
-        match &result {
-            Ok(page) => self.next = page.continue_token.clone().map(|token| after(&asked, token)),
-            Err(error) => {
-                if let Some(token) = self.replacement(&asked, error) {
-                    self.next = Some(after(&asked, token));
-                    return;
-                }
-            }
+        let (next, is_page) = match &result {
+            Ok(page) => (page.continue_token.clone(), true),
+            Err(error) => (self.replacement(&asked, error), false),
+        };
+        if is_page || next.is_none() {
+            self.waiting.push_back(result);
         }
-        self.waiting.push_back(result);
+        if let Some(token) = next {
+            self.continued(&asked, token);
+        }
+    }
+
+    /// Notes the next request, unless the list does not end; that is said after the pages that have come.
+    fn continued(&mut self, asked: &ListRequest, token: String) {
+        let before = asked.continue_token.as_deref().unwrap_or_default();
+        match self.count.continue_with(before, &token) {
+            Ok(()) => self.next = Some(after(asked, token)),
+            Err(endless) => self.waiting.push_back(Err(SourceError::Malformed(endless.to_string()))),
+        }
     }
 
     fn replacement(&self, asked: &ListRequest, error: &SourceError) -> Option<String> {

@@ -180,6 +180,41 @@ async fn an_item_that_is_no_object_of_the_kind_spoils_nothing() {
     assert_eq!((page.objects.len(), page.unusable.len()), (1, 2), "{:?}", page.unusable);
 }
 
+/// A server can send items without end: a page has a bound, and of items that cannot be used only some reasons are kept.
+#[tokio::test]
+async fn a_list_has_bounds() {
+    let list = |items: String| {
+        let body =
+            format!(r#"{{"kind":"ConfigMapList","metadata":{{"resourceVersion":"5"}},"items":[{items}]}}"#);
+        KubeSource::of::<ConfigMap>(Server::answering(body).client())
+    };
+    let page = list(vec!["{}"; 5000].join(",")).list(&first(ListVersion::Any, None)).await.unwrap();
+    assert_eq!(page.unusable.len(), 1001);
+    assert_eq!(page.unusable.last().unwrap(), "4000 more objects");
+    let source = list(vec![item("a", 1); 5000].join(",")).max_list_bytes(100_000);
+    let error = source.list(&first(ListVersion::Any, None)).await.unwrap_err();
+    assert!(error.to_string().contains("more than 100000 bytes"), "{error}");
+}
+
+/// The head was read again with each byte of it, as far as an object can be long: minutes for some megabytes.
+#[tokio::test]
+async fn a_long_head_in_single_bytes_is_refused_early() {
+    let body = format!(r#"{{"a":"{}"}}"#, "x".repeat(200_000));
+    let chunks = body.into_bytes().chunks(1).map(<[u8]>::to_vec).collect();
+    let source = KubeSource::of::<ConfigMap>(Server { chunks, ..Server::answering("") }.client());
+    let error = source.list(&first(ListVersion::Any, None)).await.unwrap_err();
+    assert!(error.to_string().contains("first 65536 bytes"), "{error}");
+}
+
+/// An answer without a body was an error without words.
+#[tokio::test]
+async fn an_empty_error_names_its_code() {
+    let server = Server { code: 302, ..Server::answering("") };
+    let source = KubeSource::of::<ConfigMap>(server.client());
+    let error = source.list(&first(ListVersion::Any, None)).await.unwrap_err();
+    assert_eq!(error.to_string(), "the server answered with 302");
+}
+
 fn watch_body() -> String {
     let typed = |name: &str, revision| {
         item(name, revision).replacen('{', r#"{"kind":"ConfigMap","apiVersion":"v1","#, 1)

@@ -250,3 +250,18 @@ async fn an_expired_list_goes_on_with_the_servers_replacement_token_or_fails() {
         assert_eq!(continued, on_expired == OnExpired::Continue);
     }
 }
+
+/// A server that named a next page each time was asked without end: 6,000 requests a second.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_never_ends_is_given_up_after_what_has_come() {
+    for (tokens, most, pages) in [(["1", "1", "1"], 100, 2), (["1", "2", "3"], 2, 2)] {
+        let source = Arc::new(Scripted::default());
+        tokens.iter().for_each(|token| source.on_list(page(&["a"], Some(token))));
+        let first = ListRequest::first(ListVersion::MostRecent, Some(1));
+        let options = PagerOptions::default().max_pages(most);
+        let pager = Pager::new(Arc::clone(&source) as Arc<dyn ListerWatcher>, first, options);
+        let all: Vec<_> = pager.collect().await;
+        assert_eq!(all.iter().filter(|page| page.is_ok()).count(), pages, "{tokens:?}");
+        assert!(matches!(all.last(), Some(Err(SourceError::Malformed(_)))), "{:?}", all.last());
+    }
+}

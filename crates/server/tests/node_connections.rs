@@ -164,6 +164,8 @@ async fn the_errors_of_a_kubelet_are_told_as_by_kube_apiserver() {
             "Internal error occurred: previous terminated container \"a\" in pod \"p\" not found",
         ),
         ("301", 500, "", "Get \"/elsewhere\": redirects forbidden"),
+        // A 101 was passed on as such, to a client that had asked for no upgrade.
+        ("101", 500, "", "unexpected status code 101 from the kubelet"),
     ] {
         cluster.kubelet.fail_with(previous.parse().unwrap());
         let found = cluster.error("GET", &format!("{PODS}/p/log?container=a&previous=true"), "").await;

@@ -11,6 +11,8 @@ use anyhow::{Context, bail};
 use clap::Args;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
+use super::answer;
+
 /// The API server to talk to.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Cluster")]
@@ -35,9 +37,9 @@ impl Cluster {
         let config = self.config().await?;
         let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
         let client = listwatch::kube::client(config)?;
-        match client.apiserver_version().await {
+        match answer::greet(&client).await {
             // Any response shows that the server exists, even without a version.
-            Ok(_) | Err(kube::Error::Api(_) | kube::Error::SerdeError(_)) => Ok((client, namespace)),
+            Ok(()) => Ok((client, namespace)),
             Err(error) => {
                 let url = url.trim_end_matches('/');
                 let hint = "is it running? `listwatch serve` starts one";

@@ -9,15 +9,17 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Args;
-use http::Request;
+use listwatch::pager::PageCount;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Cluster, changes, resolve};
-use crate::terminal::visible;
+use super::{Cluster, answer, changes, resolve};
+use crate::terminal::{visible, visible_json};
 
 /// Versions per request: the most that a server answers with at once.
 const PAGE: usize = 500;
+/// The most pages: five million versions. A server that always names a next page is not asked for ever.
+const MAX_PAGES: usize = 10_000;
 
 /// The object meant.
 #[derive(Args, Clone, Debug)]
@@ -116,13 +118,12 @@ impl ObjectArguments {
 /// A 404 whose message names no object is an unknown path: the server is another one than listwatch. Other messages
 /// of the server are passed on as they are.
 async fn get<T: serde::de::DeserializeOwned>(client: &kube::Client, path: &str) -> anyhow::Result<T> {
-    let request = Request::get(path).body(Vec::new())?;
-    client.request(request).await.map_err(|error| match error {
-        kube::Error::Api(status) if status.code == 404 && !status.message.contains('"') => {
+    answer::get(client, path).await.map_err(|error| match answer::status(&error) {
+        Some(status) if status.code == 404 && !status.message.contains('"') => {
             anyhow::anyhow!("this server keeps no history: it is not a listwatch server")
         }
-        kube::Error::Api(status) => anyhow::anyhow!(status.message),
-        error => error.into(),
+        Some(status) => anyhow::anyhow!(status.message.clone()),
+        None => error,
     })
 }
 
@@ -132,11 +133,13 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let (mut versions, mut next) = (Vec::new(), String::new());
     // One more than is printed: the oldest one is compared with the version before it.
     let wanted = arguments.limit.saturating_add(1);
+    let mut pages = PageCount::new(MAX_PAGES);
     while versions.len() < wanted {
         let limit = (wanted - versions.len()).min(PAGE);
         let page: HistoryPage =
             get(&client, &format!("/listwatch/v1/history?{query}&limit={limit}&continue={next}")).await?;
         versions.extend(page.versions);
+        pages.continue_with(&next, &page.metadata.next)?;
         next = page.metadata.next;
         if next.is_empty() {
             break;
@@ -146,7 +149,7 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.output {
         HistoryOutput::Json => {
             versions.truncate(arguments.limit);
-            writeln!(out, "{}", serde_json::to_string_pretty(&versions)?)?;
+            write_json(&mut out, &versions)?;
         }
         HistoryOutput::Table => {
             writeln!(out, "{:<12} {:<20} {:<20} {:<24} CHANGE", "VERSION", "TIME", "MANAGER", "USER")?;
@@ -156,6 +159,15 @@ pub(crate) async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a document over several lines, with the characters that could control a terminal escaped.
+fn write_json(out: &mut impl Write, document: &impl Serialize) -> anyhow::Result<()> {
+    for line in serde_json::to_string_pretty(document)?.lines() {
+        out.write_all(&visible_json(line.as_bytes()))?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
 }
 
 /// One row of the table. The change is computed from the version before; the oldest one has none.
@@ -180,7 +192,7 @@ pub(crate) async fn run_diff(arguments: DiffArguments) -> anyhow::Result<ExitCod
     let there = difference(&client, &query, from, to).await?;
     let mut out = std::io::stdout().lock();
     if patch {
-        writeln!(out, "{}", serde_json::to_string_pretty(&there)?)?;
+        write_json(&mut out, &there)?;
         return Ok(ExitCode::SUCCESS);
     }
     let back = difference(&client, &query, to, from).await?;

@@ -4,6 +4,7 @@
 //! They are short enough to read as examples of the library. Their shared parts are here: the cluster ([`Cluster`]),
 //! the collection ([`Selection`]) and how an object is printed ([`PrintForm`]).
 
+pub(crate) mod answer;
 mod changes;
 mod cluster;
 pub(crate) mod history;
@@ -20,7 +21,7 @@ use clap::{Args, ValueEnum};
 use listwatch::Object;
 use listwatch::kube::KubeSource;
 
-use crate::terminal::visible;
+use crate::terminal::{visible, visible_json};
 
 pub(crate) use cluster::Cluster;
 pub(crate) use resolve::ResolvedResource;
@@ -86,6 +87,7 @@ impl Selection {
         let labels = self.selector.parse().context("--selector")?;
         let fields = self.field_selector.parse().context("--field-selector")?;
         let source = KubeSource::new(client, found.kind()).labels(labels).fields(fields);
+        let source = source.max_list_bytes(answer::MAX_ANSWER as u64);
         let source = match namespace {
             Some(namespace) => source.namespace(namespace),
             None => source,
@@ -155,10 +157,11 @@ impl TypeMeta {
         match object.strip_prefix(b"{").filter(|_| !carries) {
             Some(rest) => {
                 let comma = if rest.first() == Some(&b'}') { "" } else { "," };
-                write!(out, r#"{{"apiVersion":"{}","kind":"{}"{comma}"#, self.api_version, self.kind)?;
-                out.write_all(rest)
+                let (version, kind) = (visible(&self.api_version), visible(&self.kind));
+                write!(out, r#"{{"apiVersion":"{version}","kind":"{kind}"{comma}"#)?;
+                out.write_all(&visible_json(rest))
             }
-            None => out.write_all(object),
+            None => out.write_all(&visible_json(object)),
         }
     }
 }

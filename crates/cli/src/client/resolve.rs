@@ -5,11 +5,11 @@
 //! with a group skip the core group. Upper and lower case are the same. Subresources are not matched.
 
 use anyhow::bail;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroupList, APIResource, APIResourceList};
 use kube::core::ApiResource;
 use listwatch::kube::ResourceKind;
 
-use super::TypeMeta;
+use super::{TypeMeta, answer};
 
 /// A resource that the server has.
 #[derive(Clone, Debug)]
@@ -57,16 +57,18 @@ impl ResolvedResource {
 pub(super) async fn resolve(client: &kube::Client, wanted: &str) -> anyhow::Result<ResolvedResource> {
     let (name, group) = wanted.split_once('.').unwrap_or((wanted, ""));
     if group.is_empty() {
-        let core = client.list_core_api_resources("v1").await?;
+        let core: APIResourceList = answer::get(client, "/api/v1").await?;
         if let Some(found) = core.resources.iter().find(|resource| is_called(resource, name)) {
             return Ok(describe("", "v1", found));
         }
     }
-    for candidate in client.list_api_groups().await?.groups {
+    let groups: APIGroupList = answer::get(client, "/apis").await?;
+    for candidate in groups.groups {
         let version = candidate.preferred_version.or_else(|| candidate.versions.first().cloned());
         let Some(version) = version.filter(|_| group.is_empty() || group == candidate.name) else { continue };
-        let resources = client.list_api_group_resources(&version.group_version).await?.resources;
-        if let Some(found) = resources.iter().find(|resource| is_called(resource, name)) {
+        let path = format!("/apis/{}", version.group_version);
+        let list: APIResourceList = answer::get(client, &path).await?;
+        if let Some(found) = list.resources.iter().find(|resource| is_called(resource, name)) {
             return Ok(describe(&candidate.name, &version.version, found));
         }
     }

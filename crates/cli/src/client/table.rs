@@ -7,10 +7,11 @@
 use anyhow::Context;
 use http::Request;
 use http::header::ACCEPT;
+use listwatch::pager::{PageCount, PagerOptions};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Selection, ServerCollection};
+use super::{Selection, ServerCollection, answer};
 use crate::terminal::visible;
 
 /// Servers without Tables for a resource answer with a plain list, which is an error here.
@@ -48,7 +49,20 @@ struct TableColumn {
 struct TableRow {
     cells: Vec<Value>,
     #[serde(default)]
-    object: Value,
+    object: RowObject,
+}
+
+/// The object of a row, of which only the namespace is printed.
+#[derive(Debug, Default, Deserialize)]
+struct RowObject {
+    #[serde(default)]
+    metadata: RowMeta,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct RowMeta {
+    #[serde(default)]
+    namespace: String,
 }
 
 /// The columns to print, their widths fixed by the first page, so that a large list streams.
@@ -90,10 +104,7 @@ impl Layout {
 
     /// Returns the texts of a row, with its namespace before them if rows of several are shown.
     fn cells(&self, row: &TableRow) -> Vec<String> {
-        let namespace = self.with_namespace.then(|| {
-            let namespace = row.object.pointer("/metadata/namespace").and_then(Value::as_str);
-            visible(namespace.unwrap_or_default()).into_owned()
-        });
+        let namespace = self.with_namespace.then(|| visible(&row.object.metadata.namespace).into_owned());
         let cells =
             self.columns.iter().map(|(index, _)| row.cells.get(*index).map_or_else(String::new, cell));
         namespace.into_iter().chain(cells).collect()
@@ -116,7 +127,7 @@ fn cell(value: &Value) -> String {
     match value {
         Value::String(text) => visible(&text.replace(['\n', '\r'], " ")).into_owned(),
         Value::Null => "<none>".to_owned(),
-        other => other.to_string(),
+        other => visible(&other.to_string()).into_owned(),
     }
 }
 
@@ -145,6 +156,7 @@ pub(super) async fn print(
     let mut listed = Listed::default();
     let mut layout: Option<Layout> = None;
     let mut next = String::new();
+    let mut pages = PageCount::new(PagerOptions::default().max_pages);
     loop {
         let page = fetch(collection, selection, page_size, &next).await?;
         let is_first = layout.is_none();
@@ -157,6 +169,7 @@ pub(super) async fn print(
         }
         listed.rows += page.rows.len();
         listed.revision = page.metadata.resource_version;
+        pages.continue_with(&next, &page.metadata.next)?;
         next = page.metadata.next;
         if next.is_empty() {
             return Ok(listed);
@@ -181,8 +194,8 @@ async fn fetch(
         .collect();
     let path = collection.found.path(collection.namespace.as_deref());
     let uri = format!("{path}?{}", query.join("&"));
-    let request = Request::get(uri).header(ACCEPT, TABLE).body(Vec::new())?;
-    collection.client.request(request).await.context("cannot list")
+    let request = Request::get(uri).header(ACCEPT, TABLE);
+    answer::fetch(&collection.client, request).await.context("cannot list")
 }
 
 /// Escapes everything that has a meaning in a query.

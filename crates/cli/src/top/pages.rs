@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use futures::future::join_all;
-use http::{Request, Uri};
+use http::Uri;
 
 use super::controllers::ControllerReading;
 use super::reading::TopReading;
+use crate::client::answer;
 
 /// The time for one page: figures that are older are not live.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -46,11 +47,11 @@ impl Pages {
 
     /// Reads the server. A kube-apiserver has no list of its watches, which is no error.
     async fn read_server(&self) -> anyhow::Result<TopReading> {
-        let metrics = get(&self.server, "/metrics").await.context("cannot read /metrics")?;
-        let watches = match get(&self.server, "/debug/listwatch/watches").await {
+        let metrics = answer::text(&self.server, "/metrics").await.context("cannot read /metrics")?;
+        let watches = match answer::text(&self.server, "/debug/listwatch/watches").await {
             Ok(watches) => Some(watches),
             // No listwatch server: it counts its watches and does not list them.
-            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            Err(error) if answer::status(&error).is_some_and(|status| status.code == 404) => None,
             Err(error) => return Err(error).context("cannot read /debug/listwatch/watches"),
         };
         TopReading::new(Instant::now(), &metrics, watches.as_deref())
@@ -87,15 +88,9 @@ impl MetricsPage {
     async fn read(&self) -> anyhow::Result<String> {
         let path = self.url.path_and_query().map_or("/metrics", |path| path.as_str());
         let path = if path == "/" { "/metrics" } else { path };
-        let answer = tokio::time::timeout(PATIENCE, get(&self.client, path)).await;
-        let answer = answer
-            .with_context(|| format!("no answer in {PATIENCE:?}"))
-            .and_then(|got| got.map_err(Into::into));
+        let answer = tokio::time::timeout(PATIENCE, answer::text(&self.client, path)).await;
+        let answer =
+            answer.with_context(|| format!("no answer in {PATIENCE:?}")).and_then(std::convert::identity);
         answer.with_context(|| format!("cannot read {}", self.url))
     }
-}
-
-async fn get(client: &kube::Client, path: &str) -> Result<String, kube::Error> {
-    let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-    client.request_text(request).await
 }

@@ -1,7 +1,7 @@
 //! Response bodies read piece by piece, plain or gzip.
 //!
 //! A watch must be decoded as it arrives, so the decompressor is fed each frame and flushed; servers end a gzip member
-//! or flush after every event. The `Content-Type` of the response says whether events are deltas, which the server
+//! or flush after every event. A frame may expand a thousandfold: it is decompressed in pieces of bounded size. The `Content-Type` of the response says whether events are deltas, which the server
 //! decides. Frames are not events: splitting into events is `listwatch_wire::event::Decoder`, into list items
 //! `list_decoder`.
 //!
@@ -11,7 +11,7 @@
 use std::error::Error as StdError;
 use std::io::Write as _;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use flate2::write::MultiGzDecoder;
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -31,7 +31,7 @@ pub(super) struct Chunks {
 enum ChunkSource {
     /// A body, decompressed as it comes. Servers compress a watch as one gzip member per event, so that each event can be
     /// read when it arrives: members are decoded one after the other, however many there are.
-    Body { body: Body, gzip: Option<Box<MultiGzDecoder<Vec<u8>>>> },
+    Body { body: Body, gzip: Option<Box<Inflater>> },
     /// A part of a stream that carries many watches.
     Subscription(SubscriptionReader),
 }
@@ -41,7 +41,7 @@ impl Chunks {
     pub(super) fn new(response: http::Response<Body>) -> Self {
         let encoding = response.headers().get(http::header::CONTENT_ENCODING);
         let compressed = encoding.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"gzip"));
-        let gzip = compressed.then(|| Box::new(MultiGzDecoder::new(Vec::new())));
+        let gzip = compressed.then(Box::<Inflater>::default);
         let media_type = response.headers().get(http::header::CONTENT_TYPE);
         let deltas = media_type.is_some_and(|value| value.as_bytes() == delta::MEDIA_TYPE.as_bytes());
         Self { source: ChunkSource::Body { body: response.into_body(), gzip }, deltas }
@@ -60,16 +60,19 @@ impl Chunks {
             ChunkSource::Subscription(reader) => return reader.next().await,
         };
         loop {
+            if let Some(gzip) = gzip
+                && !gzip.rest.is_empty()
+            {
+                return Some(gzip.next());
+            }
             let frame = match body.frame().await? {
                 Ok(frame) => frame,
                 Err(error) => return Some(Err(transport(&error))),
             };
             // Trailers say nothing that matters here.
             if let Ok(data) = frame.into_data() {
-                return Some(match gzip {
-                    Some(gzip) => decompress(gzip, &data),
-                    None => Ok(data),
-                });
+                let Some(gzip) = gzip else { return Some(Ok(data)) };
+                gzip.rest = data;
             }
         }
     }
@@ -88,10 +91,43 @@ impl Chunks {
     }
 }
 
-fn decompress(gzip: &mut MultiGzDecoder<Vec<u8>>, data: &[u8]) -> Result<Bytes, SourceError> {
-    let malformed = |error: std::io::Error| SourceError::Malformed(format!("gzip: {error}"));
-    gzip.write_all(data).and_then(|()| gzip.flush()).map_err(malformed)?;
-    Ok(std::mem::take(gzip.get_mut()).into())
+/// A piece of decompressed data has hardly more than this, whatever a server sends: the decoders behind it bound what they
+/// keep, and can only do so for what they are given.
+const INFLATED_PIECE: usize = 256 << 10;
+
+/// Decompresses a body piece by piece.
+struct Inflater {
+    gzip: MultiGzDecoder<Vec<u8>>,
+    /// Compressed bytes that have come and are not decompressed yet.
+    rest: Bytes,
+}
+
+impl Default for Inflater {
+    fn default() -> Self {
+        Self { gzip: MultiGzDecoder::new(Vec::new()), rest: Bytes::new() }
+    }
+}
+
+impl Inflater {
+    /// The next piece of what has come, which may be empty.
+    fn next(&mut self) -> Result<Bytes, SourceError> {
+        self.inflate().map_err(|error| SourceError::Malformed(format!("gzip: {error}")))?;
+        Ok(std::mem::take(self.gzip.get_mut()).into())
+    }
+
+    /// Decompresses until a piece is full or nothing is left. One call of `write` fills one buffer of the decompressor.
+    fn inflate(&mut self) -> std::io::Result<()> {
+        while !self.rest.is_empty() {
+            if self.gzip.get_ref().len() >= INFLATED_PIECE {
+                return Ok(());
+            }
+            match self.gzip.write(&self.rest)? {
+                0 => return Err(std::io::ErrorKind::WriteZero.into()),
+                taken => self.rest.advance(taken),
+            }
+        }
+        self.gzip.flush()
+    }
 }
 
 /// Sorts an error of the connection.
@@ -110,4 +146,26 @@ pub(super) fn transport(error: &(dyn StdError + 'static)) -> SourceError {
         cause = error.source();
     }
     SourceError::Transport(text)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    /// A frame of gzip made as much memory as it expanded to, before anything could refuse it.
+    #[tokio::test]
+    async fn a_gzip_bomb_comes_in_pieces() {
+        let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        bomb.write_all(&vec![b' '; 64 << 20]).unwrap();
+        let response = http::Response::builder().header("content-encoding", "gzip");
+        let mut chunks = Chunks::new(response.body(Body::from(bomb.finish().unwrap())).unwrap());
+        let (mut all, mut largest) = (0, 0);
+        while let Some(chunk) = chunks.next().await {
+            let length = chunk.unwrap().len();
+            (all, largest) = (all + length, largest.max(length));
+        }
+        assert_eq!(all, 64 << 20);
+        assert!(largest <= 2 * INFLATED_PIECE, "a piece of {largest} bytes");
+    }
 }

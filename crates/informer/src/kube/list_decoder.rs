@@ -1,7 +1,8 @@
 //! [`ListDecoder`]: cuts the body of a list into its items while it arrives.
 //!
 //! The body may be a page or a hundred megabytes; what is held is one item that is not complete yet. Each byte is
-//! looked at once to find where items end. Items are not parsed here.
+//! looked at once to find where items end; only the head, which is short, is read again with each piece until it is
+//! complete. Items are not parsed here.
 
 use listwatch_wire::json::raw;
 use memchr::memchr2;
@@ -32,6 +33,10 @@ pub enum ListError {
 
 /// Longer than any object a server stores; bounds what a body that is no list can make us hold.
 const MAX_ITEM: usize = 16 << 20;
+
+/// More than the fields before the items have: kind, resourceVersion and a continue token. The head is read again with
+/// each piece of it, so that its length bounds what a body in tiny pieces costs.
+const MAX_HEAD: usize = 64 << 10;
 
 #[derive(Debug)]
 enum DecoderPlace {
@@ -137,7 +142,7 @@ impl ListDecoder {
             DecoderPlace::Tail => self.hold(chunk),
             DecoderPlace::Head => {
                 self.hold(chunk)?;
-                let Some(items) = self.read_head()? else { return Ok(()) };
+                let Some(items) = self.read_head()? else { return self.check_head() };
                 let rest = std::mem::take(&mut self.partial);
                 self.place = DecoderPlace::Items;
                 self.items(rest.get(items..).unwrap_or_default(), &mut item)
@@ -150,6 +155,14 @@ impl ListDecoder {
             return Err(ListError::TooLarge(MAX_ITEM));
         }
         self.partial.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Refuses a head that has become longer than any is.
+    fn check_head(&self) -> Result<(), ListError> {
+        if self.partial.len() > MAX_HEAD {
+            return Err(ListError::NotAList(format!("no items within its first {MAX_HEAD} bytes")));
+        }
         Ok(())
     }
 

@@ -116,5 +116,6 @@ async fn failure(response: http::Response<Body>) -> SourceError {
 /// The answer of a proxy on the way, which is no Status: the code is what counts.
 fn not_a_status(code: u16, body: &[u8]) -> Status {
     let text = String::from_utf8_lossy(body.get(..200).unwrap_or(body)).trim().to_owned();
+    let text = if text.is_empty() { format!("the server answered with {code}") } else { text };
     Status::failure(code, StatusReason::Unknown, text)
 }

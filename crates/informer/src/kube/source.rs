@@ -83,11 +83,18 @@ pub struct KubeSource {
     keep: Keep,
     compression: Compression,
     deltas: bool,
+    max_list_bytes: u64,
     /// A connection that carries its watches together with those of other sources.
     stream: Option<SharedStream>,
     /// The number of watches that are opened without patches before the next with them.
     whole_watches: Arc<AtomicU32>,
 }
+
+/// The default of [`KubeSource::max_list_bytes`].
+const MAX_LIST_BYTES: u64 = 4 << 30;
+/// Reasons that are kept of objects of one page that cannot be used; further ones are counted. A few bytes that are no object
+/// cost a hundred.
+const MAX_UNUSABLE: usize = 1000;
 
 /// After a patch that did not fit, so many watches are of whole objects.
 const WHOLE_WATCHES: u32 = 2;
@@ -115,6 +122,7 @@ impl KubeSource {
             keep: Keep::default(),
             compression: Compression::Off,
             deltas: true,
+            max_list_bytes: MAX_LIST_BYTES,
             stream: None,
             whole_watches: Arc::default(),
         }
@@ -198,6 +206,14 @@ impl KubeSource {
         self
     }
 
+    /// Sets the most bytes of one list or page of it, decompressed; a longer one is an error. Default 4 GiB, more than the
+    /// largest collections have: a server that never ends its answer does not use up the memory of the program.
+    #[must_use]
+    pub fn max_list_bytes(mut self, bytes: u64) -> Self {
+        self.max_list_bytes = bytes;
+        self
+    }
+
     /// Watches over a connection that other sources share, where the server offers it.
     pub(crate) fn stream(mut self, stream: Option<SharedStream>) -> Self {
         self.stream = stream;
@@ -274,6 +290,10 @@ impl KubeSource {
         Object::from_json(json, self.keep).map_err(|error| error.to_string())
     }
 
+    fn too_long(&self) -> SourceError {
+        SourceError::Malformed(format!("a list of more than {} bytes", self.max_list_bytes))
+    }
+
     /// True if patches can be applied to what the cache keeps, and are not to be avoided for now.
     fn takes_deltas(&self) -> bool {
         let as_sent = self.keep.managed_fields == ManagedFields::Keep && !self.resource.metadata_only;
@@ -321,13 +341,20 @@ impl ListerWatcher for KubeSource {
         let mut chunks = self.send(list_options(&self.options, request)).await?;
         let mut decoder = ListDecoder::default();
         let mut page = SourcePage::default();
+        let (mut left, mut unusable) = (self.max_list_bytes, 0);
         let malformed = |error: super::list_decoder::ListError| SourceError::Malformed(error.to_string());
         while let Some(chunk) = chunks.next().await {
+            let chunk = chunk?;
+            left = left.checked_sub(chunk.len() as u64).ok_or_else(|| self.too_long())?;
             let item = |json: &[u8]| match self.object(json) {
                 Ok(object) => page.objects.push(object),
+                Err(_) if page.unusable.len() >= MAX_UNUSABLE => unusable += 1,
                 Err(reason) => page.unusable.push(reason),
             };
-            decoder.push(&chunk?, item).map_err(malformed)?;
+            decoder.push(&chunk, item).map_err(malformed)?;
+        }
+        if unusable > 0 {
+            page.unusable.push(format!("{unusable} more objects"));
         }
         let head = decoder.finish().map_err(malformed)?;
         if !head.kind.ends_with("List") {

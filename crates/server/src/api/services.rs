@@ -75,10 +75,10 @@ fn ready_endpoint(api: &Api, namespace: &str, service: &str, port: &str) -> Opti
     let mut filter = Filter::default();
     filter.namespace = Some(namespace.into());
     for slice in snapshot.range(&slices.collection.walk(&filter, None)) {
-        let slice = Value::read(slice.stored()).ok()?;
-        if slice.path(&["metadata", "labels"]).text("kubernetes.io/service-name") != service {
+        if slice.label("kubernetes.io/service-name") != Some(service) {
             continue;
         }
+        let slice = Value::read(slice.stored()).ok()?;
         let own = slice.list("ports").iter().find(|own| own.text("name") == port);
         let number = own.and_then(|own| own.int("port")).and_then(|number| u16::try_from(number).ok());
         let ready = |endpoint: &&Value| endpoint.at("conditions").at("ready").as_bool() != Some(false);

@@ -60,6 +60,7 @@ pub fn check(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Resu
 /// The name asked about is the one in the path, so that `escalate` on a name does not allow creating a role of that
 /// name by a POST to the collection. kube-apiserver has the same rule.
 fn check_role(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Result<(), Status> {
+    check_size(authorizer, &grant)?;
     let escalate = Attributes {
         verb: "escalate",
         group: GROUP,
@@ -80,6 +81,27 @@ fn check_role(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Res
     let aggregated = gathers(grant.object) || grant.old.is_some_and(gathers);
     if aggregated && grant.check_held(authorizer, user, &all_permissions()).is_err() {
         return Err(grant.refuse("must have cluster-admin privileges to use the aggregationRule"));
+    }
+    Ok(())
+}
+
+/// The number of texts that the rules of all Roles of a namespace may have together, about 2 MB. A decision about a request in the
+/// namespace may compare all of them, which takes about a millisecond; kube-apiserver has no such bound.
+const MAX_ROLE_TEXTS: usize = 200_000;
+
+/// Refuses a Role that grows beyond what all Roles of its namespace may have together.
+fn check_size(authorizer: &dyn Authorizer, grant: &Grant<'_>) -> Result<(), Status> {
+    const LISTS: [&str; 4] = ["verbs", "apiGroups", "resources", "resourceNames"];
+    if grant.resource != "roles" {
+        return Ok(());
+    }
+    let texts = |rule: &Value| LISTS.iter().map(|list| rule.list(list).len()).sum::<usize>();
+    let size = |role: &Value| role.list("rules").iter().map(texts).sum::<usize>();
+    let (new, old) = (size(grant.object), grant.old.map_or(0, size));
+    let others = authorizer.size_in(grant.namespace).saturating_sub(old);
+    if new > old && others + new > MAX_ROLE_TEXTS {
+        let text = format!("the rules of all Roles of a namespace may have {MAX_ROLE_TEXTS} texts together");
+        return Err(grant.refuse(&text));
     }
     Ok(())
 }

@@ -36,6 +36,7 @@ use std::collections::BTreeMap;
 use listwatch_wire::json::{Map, Value};
 
 pub use authenticate::Authenticator;
+pub(crate) use authorize::RULES_AT_ONCE;
 pub use authorize::{Attributes, Authorizer, Decision};
 pub(crate) use bearer::TOKEN_PROTOCOL;
 pub(crate) use impersonate::{Impersonation, Impersonator};

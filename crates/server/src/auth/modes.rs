@@ -107,6 +107,10 @@ impl Authorizer for Modes {
         self.0.iter().find_map(|mode| mode.incomplete(user))
     }
 
+    fn size_in(&self, namespace: &str) -> usize {
+        self.0.iter().map(|mode| mode.size_in(namespace)).sum()
+    }
+
     fn role(&self, role: &RoleRef, namespace: &str) -> Option<Vec<PolicyRule>> {
         self.0.iter().find_map(|mode| mode.role(role, namespace))
     }

@@ -18,6 +18,54 @@ use crate::auth::{
 pub(super) const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
+/// A rules review lists the rules of Roles only up to this many texts, about a megabyte. Beyond it the review is incomplete, which it
+/// says: one question could make an answer of 46 MB.
+const MAX_LISTED: usize = 50_000;
+
+/// Decides if the user may do what an access review asks about: the user that asks, or the one that it names.
+///
+/// `denied` is never set, since no authorizer denies.
+pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &User, spec: &Value) -> Value {
+    let other = (plural != "selfsubjectaccessreviews").then(|| subject(spec));
+    let user = other.as_ref().unwrap_or(user);
+    let asked = spec.at("resourceAttributes");
+    // A question about no resource in particular is one about all of them, not about a path.
+    let resource = match asked.text("resource") {
+        "" => "*",
+        resource => resource,
+    };
+    let fields = selector(asked.at("fieldSelector"));
+    let attributes = if spec.has("resourceAttributes") {
+        Attributes {
+            verb: asked.text("verb"),
+            group: asked.text("group"),
+            version: asked.text("version"),
+            resource,
+            subresource: asked.text("subresource"),
+            namespace: asked.text("namespace"),
+            name: asked.text("name"),
+            path: "",
+            fields: fields.as_ref(),
+        }
+    } else {
+        let asked = spec.at("nonResourceAttributes");
+        Attributes { verb: asked.text("verb"), path: asked.text("path"), ..Attributes::default() }
+    };
+    let (allowed, reason) = match authorizer.authorize(user, &attributes) {
+        Decision::Allow => match authorizer.reason(user, &attributes) {
+            // Paths that are open to every request do not count as permissions.
+            None if !attributes.path.is_empty() && !user.is_in(MASTERS) => (false, String::new()),
+            reason => (true, reason.unwrap_or_default()),
+        },
+        Decision::NoOpinion(reason) => (false, reason),
+    };
+    if reason.is_empty() {
+        json!({"allowed": allowed})
+    } else {
+        json!({"allowed": allowed, "reason": reason})
+    }
+}
+
 /// Returns true if objects of this resource are reviews, which are answered rather than stored.
 #[must_use]
 pub fn is_review(group: &str, plural: &str) -> bool {
@@ -42,7 +90,7 @@ impl Reviewer<'_> {
         self.authenticator.prepare_token(spec.text("token"), &audiences(spec)).await;
     }
 
-    /// Writes the answer into the `status` of the review.
+    /// Writes the answer into the `status` of the review. `access` is that of [`access_status`], if the caller has it already.
     ///
     /// # Errors
     /// 422 for a review that asks about nothing or about two things, 400 for one without a token or namespace where
@@ -52,13 +100,14 @@ impl Reviewer<'_> {
         plural: &str,
         namespace: Option<&str>,
         review: &mut Value,
-        now: &str,
+        (now, access): (&str, Option<Value>),
     ) -> Result<(), Status> {
         let spec = review.get("spec").cloned().unwrap_or_default();
         review_check::check(plural, namespace, review)?;
         let status = match plural {
-            "selfsubjectaccessreviews" => self.access(self.user, &spec),
-            "subjectaccessreviews" | "localsubjectaccessreviews" => self.access(&subject(&spec), &spec),
+            "selfsubjectaccessreviews" | "subjectaccessreviews" | "localsubjectaccessreviews" => {
+                access.unwrap_or_else(|| access_status(self.authorizer, plural, self.user, &spec))
+            }
             "selfsubjectrulesreviews" => self.rules(&spec)?,
             "selfsubjectreviews" => json!({"userInfo": self.user.info()}),
             "tokenreviews" => self.token(&spec)?,
@@ -78,48 +127,6 @@ impl Reviewer<'_> {
         Ok(())
     }
 
-    /// Decides if the user may do what the review asks about.
-    ///
-    /// `denied` is never set, since no authorizer denies.
-    fn access(&self, user: &User, spec: &Value) -> Value {
-        let asked = spec.at("resourceAttributes");
-        // A question about no resource in particular is one about all of them, not about a path.
-        let resource = match asked.text("resource") {
-            "" => "*",
-            resource => resource,
-        };
-        let fields = selector(asked.at("fieldSelector"));
-        let attributes = if spec.has("resourceAttributes") {
-            Attributes {
-                verb: asked.text("verb"),
-                group: asked.text("group"),
-                version: asked.text("version"),
-                resource,
-                subresource: asked.text("subresource"),
-                namespace: asked.text("namespace"),
-                name: asked.text("name"),
-                path: "",
-                fields: fields.as_ref(),
-            }
-        } else {
-            let asked = spec.at("nonResourceAttributes");
-            Attributes { verb: asked.text("verb"), path: asked.text("path"), ..Attributes::default() }
-        };
-        let (allowed, reason) = match self.authorizer.authorize(user, &attributes) {
-            Decision::Allow => match self.authorizer.reason(user, &attributes) {
-                // Paths that are open to every request do not count as permissions.
-                None if !attributes.path.is_empty() && !user.is_in(MASTERS) => (false, String::new()),
-                reason => (true, reason.unwrap_or_default()),
-            },
-            Decision::NoOpinion(reason) => (false, reason),
-        };
-        if reason.is_empty() {
-            json!({"allowed": allowed})
-        } else {
-            json!({"allowed": allowed, "reason": reason})
-        }
-    }
-
     /// Rules without resources are those of paths. Verbs and resources are listed as the roles have them, without
     /// removing doubles.
     fn rules(&self, spec: &Value) -> Result<Value, Status> {
@@ -127,12 +134,15 @@ impl Reviewer<'_> {
         if namespace.is_empty() {
             return Err(Status::bad_request("no namespace on request"));
         }
+        let is_large = self.authorizer.size_in(namespace) > MAX_LISTED;
+        let listed = if is_large { "" } else { namespace };
         let (paths, resources): (Vec<_>, Vec<_>) = self
             .authorizer
-            .rules(self.user, namespace)
+            .rules(self.user, listed)
             .into_iter()
             .partition(|rule| rule.resources.is_empty());
-        Ok(match self.authorizer.incomplete(self.user) {
+        let too_many = || format!("the rules of namespace {namespace:?} are too many to list");
+        Ok(match self.authorizer.incomplete(self.user).or_else(|| is_large.then(too_many)) {
             None => json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}),
             Some(why) => json!({
                 "resourceRules": resources, "nonResourceRules": paths, "incomplete": true, "evaluationError": why,

@@ -144,6 +144,10 @@ impl Authorizer for Roles {
         self.current.load().rules(user, namespace).cloned().collect()
     }
 
+    fn size_in(&self, namespace: &str) -> usize {
+        self.current.load().size_in(namespace)
+    }
+
     fn role(&self, role: &RoleRef, namespace: &str) -> Option<Vec<PolicyRule>> {
         Some(self.current.load().rules_of(role, namespace)?.cloned().collect())
     }

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use listwatch_wire::Revision;
@@ -36,6 +37,8 @@ pub struct Collection {
     snapshot: ArcSwap<Snapshot>,
     /// Held for moments: by the feeder while it appends, by a watcher while it enters or leaves.
     log: Mutex<Log>,
+    /// True once a stored value was left out of the state because it is no object.
+    has_omitted: AtomicBool,
     /// Followers, called in the order they were added. Held while they run, so that one that is added sees every
     /// change exactly once.
     followers: Mutex<Vec<Arc<dyn Follower>>>,
@@ -75,6 +78,7 @@ impl Collection {
             fields,
             snapshot: ArcSwap::from_pointee(snapshot),
             log: Mutex::default(),
+            has_omitted: AtomicBool::new(false),
             followers: Mutex::default(),
         }
     }
@@ -132,6 +136,11 @@ impl Collection {
         scope(&self.prefix, filter)
     }
 
+    /// Returns true if a key may exist in the store that is not in the state, because its value is no object.
+    pub(crate) fn has_omitted(&self) -> bool {
+        self.has_omitted.load(Ordering::Relaxed)
+    }
+
     /// Returns an object from a stored value; `None`, with a warning in the log, if the value is not an object.
     #[must_use]
     pub fn object(&self, key: &Arc<str>, value: bytes::Bytes, revision: Revision) -> Option<Arc<Object>> {
@@ -155,6 +164,7 @@ impl Collection {
         let object = Object::new(Arc::clone(key), self.prefix.len(), value, revision);
         if object.is_none() {
             tracing::warn!(%key, %revision, "stored value is not an object, skipped");
+            self.has_omitted.store(true, Ordering::Relaxed);
         }
         object
     }

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
 use crate::audit::{AuditDraft, AuditLog, AuditStage};
-use crate::auth::{Impersonation, User};
+use crate::auth::{Impersonation, RULES_AT_ONCE, User};
 use crate::chain::connection::Peer;
 use crate::chain::labels::labels;
 use crate::chain::panic_recovery::{self, catch_panic};
@@ -177,9 +177,7 @@ impl Service {
         peer.is_paced.store(flow.is_paced(), Ordering::Relaxed);
         known.classified = Some(flow.headers.clone());
         if !conveys_no_rights(request, &user) {
-            request
-                .with_attributes(|attributes| self.api.authorizer.require(&user, attributes))
-                .inspect_err(|status| known.refuse(status))?;
+            self.authorized(request, &user).await.inspect_err(|status| known.refuse(status))?;
         }
         let work = self.with_seats(request, (user, flow), body);
         if long_running {
@@ -213,6 +211,23 @@ impl Service {
             request.with_attributes(|attributes| audit.authenticated(&known, attributes));
         }
         user.ok_or_else(Status::unauthorized)
+    }
+
+    /// Authorizes the request: at once, or beside the workers in a namespace with very many rules.
+    ///
+    /// # Errors
+    ///
+    /// 403.
+    async fn authorized(&self, request: &Arc<RequestInfo>, user: &Arc<User>) -> Result<(), Status> {
+        let size = request.with_attributes(|attributes| self.api.authorizer.size_in(attributes.namespace));
+        if size <= RULES_AT_ONCE {
+            return request.with_attributes(|attributes| self.api.authorizer.require(user, attributes));
+        }
+        let (api, request, user) = (Arc::clone(&self.api), Arc::clone(request), Arc::clone(user));
+        let pool = self.api.blocking_for(&user.name);
+        let decided =
+            async move { request.with_attributes(|attributes| api.authorizer.require(&user, attributes)) };
+        pool.run(decided).await
     }
 
     /// True for watches, connections to nodes, and upgrades at extension API servers.

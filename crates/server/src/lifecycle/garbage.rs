@@ -2,8 +2,8 @@
 //!
 //! *Background*: when an owner is deleted, objects that name it and have no other owner are deleted. *Foreground*: the
 //! owner is kept by a finalizer until its blocking dependents are deleted. *Orphan*: the owner is kept until its
-//! dependents no longer name it. Owners are matched by uid, and looked up in the store, never in the cache: a deletion
-//! must not follow from stale data. An owner of a kind that is not served counts as existing, since its definition may
+//! dependents no longer name it. Owners are matched by uid, and looked up in the cache once it has every write that was acknowledged
+//! before: a deletion must not follow from stale data. An owner of a kind that is not served counts as existing, since its definition may
 //! come back.
 //!
 //! Dependents are found in [`super::graph`]; tasks are queued by [`super::driver`].
@@ -21,9 +21,13 @@ use crate::api::Api;
 use crate::lifecycle::graph::{self, OwnerGraph, StorageKey, Uid};
 use crate::lifecycle::place::ObjectPlace;
 use crate::pipeline::internal::{amend, remove};
+use crate::registry::Resource;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
+
+/// Owners that are looked up before others have their turn.
+const OWNERS_AT_ONCE: usize = 256;
 
 /// The state of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +78,8 @@ pub(super) fn waits(value: &[u8]) -> bool {
 
 /// Decides about an object that names owners.
 ///
-/// Costs one read of the store per owner, with a yield after each. If another owner exists, only the references to missing owners are
+/// Costs one read of the cache per owner: an object may name thousands of them, and everything else that these controllers do waits
+/// meanwhile. If another owner exists, only the references to missing owners are
 /// removed; otherwise the object is deleted. The deletion is conditional on uid and revision, so that neither another object of the same
 /// name is deleted, nor one that has got another owner since.
 ///
@@ -86,7 +91,11 @@ pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) ->
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(()) };
     let Some((meta, revision)) = read(api, key).await? else { return Ok(()) };
     let (mut states, mut known) = (Vec::new(), ReadOwners::new());
-    for owner in meta.list("ownerReferences") {
+    api.wait_for(None).await?;
+    for (at, owner) in meta.list("ownerReferences").iter().enumerate() {
+        if at % OWNERS_AT_ONCE == OWNERS_AT_ONCE - 1 {
+            tokio::task::yield_now().await;
+        }
         states.push((owner.text("uid").to_owned(), owner_state(api, &place, owner, &mut known).await?));
     }
     let any = |state| states.iter().any(|(_, found)| *found == state);
@@ -151,7 +160,7 @@ async fn read(api: &Api, key: &str) -> Result<Option<(Value, Revision)>, Status>
     }))
 }
 
-/// Looks an owner up in the store, by name and uid. An owner with another uid counts as deleted, even if its name
+/// Looks an owner up, by name and uid. An owner with another uid counts as deleted, even if its name
 /// exists.
 async fn owner_state(
     api: &Api,
@@ -172,9 +181,8 @@ async fn owner_state(
     let found = match known.entry(resource.key(namespace, reference.text("name"))) {
         Entry::Occupied(known) => known.into_mut(),
         Entry::Vacant(unknown) => {
-            tokio::task::yield_now().await;
-            let found = api.engine.get(unknown.key(), None).await.map_err(Status::internal)?;
-            unknown.insert(found.map(|found| ReadOwner::new(&found.value)))
+            let found = read_owner(api, &resource, unknown.key()).await?;
+            unknown.insert(found)
         }
     };
     Ok(match found {
@@ -185,6 +193,20 @@ async fn owner_state(
         Some(ReadOwner { waits: true, .. }) => OwnerState::Waiting,
         Some(_) => OwnerState::Solid,
     })
+}
+
+/// Reads an owner from the cache, which the caller has waited for. The store is asked where it may have what the cache cannot show.
+async fn read_owner(api: &Api, resource: &Resource, key: &str) -> Result<Option<ReadOwner>, Status> {
+    let collection = &resource.collection;
+    if let Some(found) = collection.snapshot().get(key) {
+        return Ok(Some(ReadOwner::new(found.stored())));
+    }
+    if api.cache.damage.count() == 0 && !collection.has_omitted() {
+        return Ok(None);
+    }
+    tokio::task::yield_now().await;
+    let found = api.engine.get(key, None).await.map_err(Status::internal)?;
+    Ok(found.map(|found| ReadOwner::new(&found.value)))
 }
 
 /// Breaks a cycle of objects that wait for each other: this one no longer blocks its owners, as in kube-controller-manager. The

@@ -11,6 +11,8 @@ pub(crate) mod pods;
 pub(crate) mod scale;
 pub(crate) mod tokens;
 
+use std::sync::Arc;
+
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
@@ -20,6 +22,7 @@ use crate::admission::{Operation, RequestOptions};
 use crate::api::Api;
 use crate::api::stored::fresh;
 use crate::auth::review;
+use crate::auth::RULES_AT_ONCE;
 use crate::auth::review::Reviewer;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{expected, place};
@@ -119,11 +122,25 @@ async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Stat
     if &*resource.plural == "tokenreviews" {
         reviewer.prepare(&review).await;
     }
-    let answered = reviewer.answer(&resource.plural, request.namespace.as_deref(), &mut review, &now());
+    let access = large_access(api, request, review.at("spec")).await?;
+    let answered =
+        reviewer.answer(&resource.plural, request.namespace.as_deref(), &mut review, (&now(), access));
     if answered.is_err() {
         decoded.warnings.iter().for_each(|warning| request.record.warn(warning.clone()));
     }
     answered.map(|()| Answer::document(201, review).with_warnings(decoded.warnings))
+}
+
+/// Decides an access review about a namespace with very many rules beside the workers; `None` for others, which take no time.
+async fn large_access(api: &Api, request: &WriteRequest, spec: &Value) -> Result<Option<Value>, Status> {
+    let namespace = spec.at("resourceAttributes").text("namespace");
+    if api.authorizer.size_in(namespace) <= RULES_AT_ONCE {
+        return Ok(None);
+    }
+    let (authorizer, user, spec) = (Arc::clone(&api.authorizer), request.user.clone(), spec.clone());
+    let plural = request.resource.plural.to_string();
+    let decided = async move { Ok(Some(review::access_status(&*authorizer, &plural, &user, &spec))) };
+    api.blocking_for(&request.user.name).run(decided).await
 }
 
 /// Sets the namespace of the path in a review; cluster-scoped reviews have none.

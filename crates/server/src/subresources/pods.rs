@@ -13,12 +13,13 @@ use listwatch_kinds::typecheck::{self, TypeReport};
 use listwatch_kinds::validate::selector_matches;
 use listwatch_kinds::{field, schema};
 use listwatch_wire::Status;
-use listwatch_wire::json::{Map, Value, json};
+use listwatch_wire::json::{Map, Value, json, raw};
 use listwatch_wire::names::subdomain_errors;
 use listwatch_wire::options::{DeleteOptions, FieldValidation, WriteKind, WriteOptions};
 use listwatch_wire::status::StatusOutcome;
 
 use crate::api::Api;
+use crate::api::blocking::pause;
 use crate::api::stored::{Stored, fresh};
 use crate::pipeline::body;
 use crate::pipeline::body::Expected;
@@ -217,7 +218,7 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
     let Some(budgets) = api.registry.find("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
     // A budget made a moment ago counts.
     api.wait_for(None).await?;
-    let names = matching_budgets(&budgets, target.namespace.unwrap_or_default(), pod)?;
+    let names = matching_budgets(api, &budgets, target, pod).await?;
     let [name] = &names[..] else {
         if names.is_empty() {
             return Ok(());
@@ -295,21 +296,45 @@ fn can_evict_unhealthy(pod: &Value, spec: &Value, status: &Map) -> bool {
     spec.text("unhealthyPodEvictionPolicy") == "AlwaysAllow" || (healthy >= wanted && wanted > 0)
 }
 
-/// The budgets of a namespace that cover a Pod.
-/// Parses all budgets of the namespace. A budget without a selector covers nothing, one with an empty selector every
-/// Pod.
-fn matching_budgets(budgets: &Resource, namespace: &str, pod: &Value) -> Result<Vec<String>, Status> {
+/// Bytes of budgets that are read before others have their turn.
+const BUDGET_BYTES_AT_ONCE: usize = 256 << 10;
+
+/// The budgets of a namespace that cover a Pod. A budget without a selector covers nothing, one with an empty selector every Pod.
+///
+/// Reads all budgets of the namespace, which may be a hundred megabytes for one eviction: beside the workers, if they are large.
+async fn matching_budgets(
+    api: &Api,
+    budgets: &Resource,
+    target: &Target<'_>,
+    pod: &Value,
+) -> Result<Vec<String>, Status> {
     let snapshot = budgets.collection.snapshot();
     let mut filter = crate::cache::Filter::default();
-    filter.namespace = Some(namespace.into());
+    filter.namespace = Some(target.namespace.unwrap_or_default().into());
     let walk = budgets.collection.walk(&filter, None);
-    let mut names = Vec::new();
-    for budget in snapshot.range(&walk) {
-        let value = Value::read(budget.stored()).map_err(Status::internal)?;
-        let selector = value.at("spec").at("selector");
-        if !selector.is_null() && selector_matches(selector, pod.at("metadata").at("labels")) {
-            names.push(budget.name().to_owned());
+    let bytes: usize = snapshot.range(&walk).map(|budget| budget.stored().len()).sum();
+    let labels = pod.at("metadata").at("labels").clone();
+    let work = async move {
+        let (mut names, mut read) = (Vec::new(), 0);
+        for budget in snapshot.range(&walk) {
+            if covers(budget.stored(), &labels)? {
+                names.push(budget.name().to_owned());
+            }
+            read += budget.stored().len();
+            if read >= BUDGET_BYTES_AT_ONCE {
+                read = 0;
+                pause().await;
+            }
         }
-    }
-    Ok(names)
+        Ok(names)
+    };
+    let pool = api.blocking_for(target.user);
+    if pool.takes(bytes) { pool.run(work).await } else { work.await }
+}
+
+/// Returns true if a stored budget selects a Pod with these labels. Only the selector is parsed.
+fn covers(budget: &[u8], labels: &Value) -> Result<bool, Status> {
+    let Some(selector) = raw::lookup(budget, &["spec", "selector"]) else { return Ok(false) };
+    let selector = Value::read(selector).map_err(Status::internal)?;
+    Ok(!selector.is_null() && selector_matches(&selector, labels))
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use listwatch_server::{LifecycleOptions, Options, Security, Server};
@@ -15,7 +16,11 @@ use crate::common::Client;
 
 /// A store with two bugs: it panics when asked for a certain key, and when a certain object is in the log.
 #[derive(Debug, Default)]
-struct Faulty(MemoryEngine);
+struct Faulty {
+    store: MemoryEngine,
+    /// Objects that were read one by one.
+    reads: AtomicUsize,
+}
 
 #[derive(Debug)]
 struct FaultyChanges(Box<dyn Changes>);
@@ -32,36 +37,37 @@ impl Changes for FaultyChanges {
 #[async_trait]
 impl Engine for Faulty {
     async fn current(&self) -> Result<Revision, Error> {
-        self.0.current().await
+        self.store.current().await
     }
 
     async fn get(&self, key: &str, at: Option<Revision>) -> Result<Option<KeyValue>, Error> {
         assert!(!key.ends_with("get-bug"), "a bug in the store");
-        self.0.get(key, at).await
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.store.get(key, at).await
     }
 
     async fn range(&self, range: Range) -> Result<Page, Error> {
-        self.0.range(range).await
+        self.store.range(range).await
     }
 
     async fn write(&self, write: Write) -> Result<Written, Error> {
-        self.0.write(write).await
+        self.store.write(write).await
     }
 
     async fn transact(&self, writes: Vec<Write>) -> Result<Transacted, Error> {
-        self.0.transact(writes).await
+        self.store.transact(writes).await
     }
 
     async fn changes(&self, after: Revision) -> Result<Box<dyn Changes>, Error> {
-        Ok(Box::new(FaultyChanges(self.0.changes(after).await?)))
+        Ok(Box::new(FaultyChanges(self.store.changes(after).await?)))
     }
 
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
-        self.0.compact(upto).await
+        self.store.compact(upto).await
     }
 
     async fn compacted(&self) -> Result<Revision, Error> {
-        self.0.compacted().await
+        self.store.compacted().await
     }
 }
 
@@ -185,4 +191,25 @@ async fn a_damaged_value_is_told_by_its_key_and_everything_else_is_served() {
     client.create("damaged", "as good as new").await;
     server.shutdown().await;
     engine.close().await.unwrap();
+}
+
+/// Each owner was read from the store: an object of a megabyte cost thousands of reads, and the deletion of namespaces and all else
+/// that controllers do waited for a hundred of those objects.
+#[tokio::test]
+async fn owners_that_are_not_there_cost_no_reads_of_the_store() {
+    let engine = Arc::new(Faulty::default());
+    let lifecycle = LifecycleOptions { settle: std::time::Duration::ZERO, ..LifecycleOptions::default() };
+    let options = Options { security: Security::InsecureHttp, lifecycle, ..Options::default() };
+    let server = Server::start(options, Arc::clone(&engine) as Arc<dyn Engine>).await.unwrap();
+    let mut client = Client::new(&server).await;
+    let owner = |n: usize| serde_json::json!({"apiVersion": "v1", "kind": "Secret", "name": format!("s{n}"), "uid": format!("u{n}")});
+    let owners: Vec<_> = (0..2000).map(owner).collect();
+    let map = serde_json::json!({"metadata": {"name": "a", "ownerReferences": owners}});
+    assert_eq!(client.call("POST", MAPS, Some(&map)).await.status, 201);
+    crate::common::eventually_async("it is collected", async || {
+        Client::new(&server).await.call("GET", &format!("{MAPS}/a"), None).await.status == 404
+    })
+    .await;
+    let reads = engine.reads.load(Ordering::Relaxed);
+    assert!(reads < 500, "{reads} reads");
 }

@@ -217,3 +217,122 @@ async fn the_long_selectors_of_one_user_are_bounded() {
     })
     .await;
 }
+
+/// Evictions parsed all budgets of their namespace on the workers: a hundred of a megabyte each, which any editor can create, kept
+/// `/livez` waiting for seven seconds.
+#[tokio::test]
+async fn large_disruption_budgets_hold_up_nobody() {
+    let engine = Arc::new(MemoryEngine::default());
+    let options = Options { security: Security::InsecureHttp, ..Options::default() };
+    let server = Server::start(options, Arc::clone(&engine) as Arc<dyn Engine>).await.unwrap();
+    let mut client = Client::new(&server).await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let pods = "/api/v1/namespaces/default/pods";
+    assert_eq!(client.call("POST", pods, Some(&pod)).await.status, 201);
+    let running = r#"{"status":{"phase":"Running"}}"#;
+    client
+        .send("PATCH", &format!("{pods}/p/status"), "content-type: application/merge-patch+json\r\n", running)
+        .await;
+    assert_eq!(client.answer().await.status, 200);
+    let values: Vec<String> = (0..20_000).map(|n| format!("v{n}")).collect();
+    for n in 0..20 {
+        let selector = json!({"matchExpressions": [{"key": "a", "operator": "In", "values": values}]});
+        let metadata = json!({"name": format!("b{n}"), "namespace": "default", "uid": format!("u{n}")});
+        let budget = json!({"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": metadata,
+            "spec": {"selector": selector}});
+        let key = format!("/registry/poddisruptionbudgets.policy/default/b{n}").into();
+        let value = Some(budget.to_string().into());
+        engine.write(Write { key, value, expect: Expect::Any, origin: None }).await.unwrap();
+    }
+    let budgets = client.get("/apis/policy/v1/namespaces/default/poddisruptionbudgets?limit=1").await;
+    assert_eq!(budgets["metadata"]["remainingItemCount"], 19);
+    let eviction = json!({"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": "p"}});
+    let mut seen = Vec::new();
+    // A busy machine may stop the whole process in the middle, though not each time.
+    for _ in 0..10 {
+        let (longest, all) = longest_hold(async {
+            let answer = client.call("POST", &format!("{pods}/p/eviction?dryRun=All"), Some(&eviction)).await;
+            assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+        })
+        .await;
+        if longest < all / 3 {
+            return;
+        }
+        seen.push((longest, all));
+    }
+    panic!("the worker was held up, longest and in all: {seen:?}");
+}
+
+/// Whoever may write Roles in a namespace can write hundreds of thousands of rules for all users: each request there took 50 ms
+/// of a worker, and a review of one's rules made an answer of 46 MB.
+#[tokio::test]
+async fn a_namespace_full_of_rules_holds_up_nobody() {
+    let engine = Arc::new(MemoryEngine::default());
+    let options = Options { security: Security::InsecureHttp, ..Options::default() };
+    let server = Server::start(options, Arc::clone(&engine) as Arc<dyn Engine>).await.unwrap();
+    let names: Vec<String> = (0..400_000).map(|n| format!("n{n}")).collect();
+    let metadata = json!({"name": "all", "namespace": "default", "uid": "u"});
+    let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": names});
+    let role = json!({"kind": "Role", "apiVersion": "rbac.authorization.k8s.io/v1", "metadata": metadata, "rules": [rule]});
+    let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "all"});
+    let everybody =
+        json!([{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:authenticated"}]);
+    let binding = json!({"kind": "RoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1", "metadata": metadata,
+        "roleRef": reference, "subjects": everybody});
+    for (plural, object) in [("roles", role), ("rolebindings", binding)] {
+        let key = format!("/registry/{plural}.rbac.authorization.k8s.io/default/all").into();
+        let value = Some(object.to_string().into());
+        engine.write(Write { key, value, expect: Expect::Any, origin: None }).await.unwrap();
+    }
+    let mut client = Client::new(&server).await;
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings?limit=1";
+    assert_eq!(client.get(bindings).await["items"][0]["metadata"]["name"], "all");
+    let pods = "/api/v1/namespaces/default/pods";
+    for (name, status) in [("n399999", 404), ("other", 403)] {
+        client.send("GET", &format!("{pods}/{name}"), "impersonate-user: bob\r\n", "").await;
+        assert_eq!(client.answer().await.status, status, "{name}");
+    }
+    let headers = "impersonate-user: bob\r\ncontent-type: application/json\r\n";
+    let review = r#"{"spec":{"namespace":"default"}}"#;
+    client.send("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", headers, review).await;
+    let answer = client.answer().await.json();
+    assert_eq!(answer["status"]["incomplete"], true);
+    assert!(answer.to_string().len() < 100_000);
+    let mut seen = Vec::new();
+    // A busy machine may stop the whole process in the middle, though not each time.
+    for _ in 0..10 {
+        let (longest, all) = longest_hold(async {
+            client.send("GET", &format!("{pods}/other"), "impersonate-user: bob\r\n", "").await;
+            assert_eq!(client.answer().await.status, 403);
+        })
+        .await;
+        if longest < all / 3 {
+            return;
+        }
+        seen.push((longest, all));
+    }
+    panic!("the worker was held up, longest and in all: {seen:?}");
+}
+
+/// The Roles of a namespace are compared for each request in it, so they have a bound; administrators have none.
+#[tokio::test]
+async fn the_rules_of_a_namespace_have_a_bound() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let bob = json!({"metadata": {"name": "bob"}, "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io",
+        "name": "bob"}], "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"}});
+    let bound = client.call("POST", &format!("{rbac}/namespaces/default/rolebindings"), Some(&bob)).await;
+    assert_eq!(bound.status, 201, "{}", String::from_utf8_lossy(&bound.body));
+    let role = |name: &str| {
+        let rule = json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": vec!["a"; 120_000]});
+        json!({"metadata": {"name": name}, "rules": [rule]}).to_string()
+    };
+    let headers = "impersonate-user: bob\r\ncontent-type: application/json\r\n";
+    for (name, status) in [("one", 201), ("two", 403)] {
+        client.send("POST", &format!("{rbac}/namespaces/default/roles"), headers, &role(name)).await;
+        let answer = client.answer().await;
+        let text = String::from_utf8_lossy(&answer.body);
+        assert_eq!(answer.status, status, "{name}: {}", &text[..text.len().min(500)]);
+    }
+}

@@ -135,6 +135,11 @@ impl RbacMetadata {
 }
 
 impl Role {
+    /// The number of texts in its rules.
+    pub(super) fn size(&self) -> usize {
+        self.rules.iter().map(PolicyRule::size).sum()
+    }
+
     /// Returns true if it aggregates rules of other roles.
     #[must_use]
     pub fn aggregates(&self) -> bool {

@@ -35,6 +35,8 @@ pub struct Policy {
     pub(super) aggregating: OrdSet<Arc<str>>,
     /// Roles by namespace and name: a binding only refers to roles of its own namespace.
     roles: PolicyMap<Arc<str>, PolicyMap<Arc<str>, Arc<Role>>>,
+    /// The size of all Roles of a namespace.
+    sizes: PolicyMap<Arc<str>, usize>,
     /// The grants, by the namespace they hold in; the empty one is the whole cluster.
     pub(super) scopes: PolicyMap<Arc<str>, GrantScope>,
     /// All bindings, by namespace and name.
@@ -55,12 +57,26 @@ impl Policy {
     /// Adds or replaces a Role.
     pub fn set_role(&mut self, role: Role) {
         let (namespace, name) = (Arc::clone(&role.metadata.namespace), Arc::clone(&role.metadata.name));
-        self.roles.entry(namespace).or_default().insert(name, Arc::new(role));
+        let size = role.size();
+        let former = self.roles.entry(Arc::clone(&namespace)).or_default().insert(name, Arc::new(role));
+        let all = self.sizes.entry(namespace).or_default();
+        *all = (*all + size).saturating_sub(former.map_or(0, |former| former.size()));
     }
 
     /// Removes a Role. Bindings of it stay and grant nothing.
     pub fn remove_role(&mut self, namespace: &str, name: &str) {
-        remove(&mut self.roles, namespace, name);
+        let Some(role) = remove(&mut self.roles, namespace, name) else { return };
+        let left = self.size_in(namespace).saturating_sub(role.size());
+        match self.roles.contains_key(namespace) {
+            true => drop(self.sizes.insert(namespace.into(), left)),
+            false => drop(self.sizes.remove(namespace)),
+        }
+    }
+
+    /// The number of texts in the rules of all Roles of a namespace: what a decision there may have to compare.
+    #[must_use]
+    pub fn size_in(&self, namespace: &str) -> usize {
+        self.sizes.get(namespace).copied().unwrap_or_default()
     }
 
     /// Adds or replaces a RoleBinding, or a ClusterRoleBinding, which has no namespace.

@@ -62,6 +62,13 @@ impl PolicyRule {
         Self { verbs: owned(verbs), non_resource_urls: owned(paths), ..Self::default() }
     }
 
+    /// The number of texts in it.
+    pub(super) fn size(&self) -> usize {
+        let lists =
+            [&self.verbs, &self.api_groups, &self.resources, &self.resource_names, &self.non_resource_urls];
+        lists.iter().map(|list| list.len()).sum()
+    }
+
     /// Returns true if this rule alone allows the action.
     ///
     /// ```

@@ -78,6 +78,10 @@ async fn refused(answer: http::Response<Incoming>, pod: &str) -> Status {
     if let Some(location) = elsewhere.filter(|_| head.status.is_redirection()) {
         return Status::unknown_reason(format!("Get {location:?}: redirects forbidden"));
     }
+    // The client has asked for no other protocol, and a proxy in front of this server would take the connection for a tunnel.
+    if head.status.is_informational() {
+        return Status::unknown_reason(format!("unexpected status code {} from the kubelet", head.status.as_u16()));
+    }
     let body = beginning(body).await;
     let text = String::from_utf8_lossy(&body);
     let reason = match head.status.as_u16() {

@@ -57,9 +57,8 @@ fn slices(asked: NodeRequest<'_>, service: &str) -> Vec<Value> {
     filter.namespace = asked.target.namespace().map(Into::into);
     let snapshot = slices.collection.snapshot();
     let all = snapshot.range(&slices.collection.walk(&filter, None));
-    let read = all.into_iter().filter_map(|slice| Value::read(slice.stored()).ok());
-    read.filter(|slice| slice.path(&["metadata", "labels"]).text("kubernetes.io/service-name") == service)
-        .collect()
+    let own = all.into_iter().filter(|slice| slice.label("kubernetes.io/service-name") == Some(service));
+    own.filter_map(|slice| Value::read(slice.stored()).ok()).collect()
 }
 
 /// The ready endpoints of a port in a random order, IPv4 first.
