@@ -12,7 +12,7 @@ use crate::strategy::KindStrategy;
 ///
 /// It decides the paths of a resource and its keys in the store, and never changes for a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum ResourceScope {
     /// Inside a namespace.
     Namespaced,
     /// Once per cluster.
@@ -131,7 +131,7 @@ pub struct Kind {
     /// Categories (`kubectl get all`).
     pub categories: &'static [&'static str],
     /// Namespaced or cluster-wide.
-    pub scope: Scope,
+    pub scope: ResourceScope,
     /// Verbs in the order of discovery.
     pub verbs: &'static [&'static str],
     /// Subresources in the order of discovery.
@@ -174,7 +174,7 @@ impl Kind {
     /// True for kinds whose objects live in namespaces.
     #[must_use]
     pub const fn is_namespaced(&self) -> bool {
-        matches!(self.scope, Scope::Namespaced)
+        matches!(self.scope, ResourceScope::Namespaced)
     }
 
     /// The kind of its list.

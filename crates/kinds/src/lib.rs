@@ -48,6 +48,6 @@ pub mod typecheck;
 pub mod validate;
 pub mod warnings;
 
-pub use kind::{Flags, Kind, NameRule, Scope, SelectableField, Subresource};
+pub use kind::{Flags, Kind, NameRule, ResourceScope, SelectableField, Subresource};
 pub use strategy::KindStrategy;
 pub use table::{GROUPS, all, by_kind, by_resource};

@@ -3,6 +3,8 @@
 //! These rules hold for every kind, custom ones included. They work on the `metadata` object alone; the rest of the
 //! object is checked in [`crate::validate`].
 
+mod finalizers;
+
 use std::collections::{BTreeSet, HashSet};
 
 use listwatch_wire::json::{Map, Value};
@@ -11,6 +13,10 @@ use listwatch_wire::names::{label_errors, label_key_errors, label_value_errors};
 use crate::NameRule;
 use crate::field::{Errors, Path};
 use crate::tree::Tree;
+
+pub(crate) use finalizers::finalizer_errors;
+pub use finalizers::{unqualified_finalizers, validate_qualified_finalizers};
+use finalizers::{validate_finalizers, validate_no_new_finalizers};
 
 /// The longest prefix of a generated name; five letters follow.
 const MAX_GENERATED_PREFIX: usize = 58;
@@ -171,21 +177,6 @@ pub fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
     validate_parts(new, &path, errors);
 }
 
-/// Removing is always allowed: it is how a deletion ends.
-fn validate_no_new_finalizers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let known: HashSet<&Value> = old.list("finalizers").iter().collect();
-    let added: Vec<_> =
-        new.list("finalizers").iter().filter(|f| !known.contains(f)).filter_map(Value::as_str).collect();
-    if !added.is_empty() {
-        let quoted: Vec<_> = added.iter().map(|name| format!("{name:?}")).collect();
-        let detail = format!(
-            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-            quoted.join(", ")
-        );
-        errors.forbidden(path, detail);
-    }
-}
-
 fn validate_parts(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
     validate_labels(meta, &path.child("labels"), errors);
     validate_annotations(meta, &path.child("annotations"), errors);
@@ -262,60 +253,6 @@ fn is_group_version(text: &str) -> bool {
         Some((_, version)) => !version.is_empty() && !version.contains('/'),
         None => true,
     }
-}
-
-/// Two policies of deletion at once would contradict each other.
-fn validate_finalizers(finalizers: &[Value], path: &Path<'_>, errors: &mut Errors) {
-    let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
-    for finalizer in finalizers.iter().filter_map(Value::as_str) {
-        errors.invalid_all(path, finalizer, label_key_errors(finalizer));
-    }
-    if has("orphan") && has("foregroundDeletion") {
-        let detail = "finalizer orphan and foregroundDeletion cannot be both set";
-        errors.invalid(path, finalizers.to_vec(), detail);
-    }
-}
-
-/// Finalizers that need no domain in their name.
-const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
-
-/// Built-in kinds take finalizers of others only under a domain; [`unqualified_finalizers`] warns of the same elsewhere.
-pub fn validate_qualified_finalizers(meta: &Value, errors: &mut Errors) {
-    let path = Path::root("metadata");
-    let path = path.child("finalizers");
-    for (index, name) in meta.list("finalizers").iter().filter_map(Value::as_str).enumerate() {
-        errors.invalid_all(&path.index(index), name, finalizer_errors(name));
-    }
-}
-
-/// The name of a finalizer has a domain, except for Kubernetes' own finalizers.
-pub(crate) fn finalizer_errors(name: &str) -> Vec<String> {
-    let detail = "name is neither a standard finalizer name nor is it fully qualified";
-    is_unqualified(name).then(|| detail.to_owned()).into_iter().collect()
-}
-
-/// Warnings about finalizers without a domain, where they are allowed.
-///
-/// Only for those that an update adds, so that an old object does not warn for ever.
-#[must_use]
-pub fn unqualified_finalizers(meta: &Value, before: Option<&Value>) -> Vec<String> {
-    let known = before.map(|meta| meta.list("finalizers")).unwrap_or_default();
-    let known: HashSet<&Value> = known.iter().collect();
-    let new = meta.list("finalizers").iter().filter(|name| !known.contains(name)).filter_map(Value::as_str);
-    let mut names: Vec<&str> = new.filter(|name| is_unqualified(name)).collect();
-    names.sort_unstable();
-    let advice = |name: &str| {
-        // A name with a dot may be a domain that lacks a path.
-        let path = if name.contains('.') { " including a path (/)" } else { "" };
-        format!(
-            "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
-        )
-    };
-    names.into_iter().map(|name| format!("metadata.finalizers: {name:?}: {}", advice(name))).collect()
-}
-
-fn is_unqualified(finalizer: &str) -> bool {
-    !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer)
 }
 
 #[cfg(test)]

@@ -127,17 +127,19 @@ pub(crate) const MUTATING_WEBHOOK_CONFIGURATION: KindColumns = KindColumns {
     cells: |object, now| vec![name(object), object.count("webhooks").into(), age_of(object, now)],
 };
 
+/// The cells of an admission policy: the number of its rules, and the kind of its parameters.
+pub(super) fn policy(object: &Value, rules: &str, now: Timestamp) -> Vec<Value> {
+    let (spec, parameters) = (object.at("spec"), object.at("spec").at("paramKind"));
+    let text = match parameters.is_null() {
+        true => UNSET.to_owned(),
+        false => format!("{}/{}", parameters.text("apiVersion"), parameters.text("kind")),
+    };
+    vec![name(object), spec.count(rules).into(), text.into(), age_of(object, now)]
+}
+
 pub(crate) const VALIDATING_ADMISSION_POLICY: KindColumns = KindColumns {
     columns: &[NAME, number("Validations"), text("ParamKind"), AGE],
-    cells: |object, now| {
-        let (spec, parameters) = (object.at("spec"), object.at("spec").at("paramKind"));
-        let text = if parameters.is_null() {
-            UNSET.to_owned()
-        } else {
-            format!("{}/{}", parameters.text("apiVersion"), parameters.text("kind"))
-        };
-        vec![name(object), spec.count("validations").into(), text.into(), age_of(object, now)]
-    },
+    cells: |object, now| policy(object, "validations", now),
 };
 
 pub(crate) const VALIDATING_ADMISSION_POLICY_BINDING: KindColumns = KindColumns {

@@ -5,9 +5,9 @@
 
 use listwatch_wire::json::Value;
 
+use super::cluster::policy;
 use super::{
-    AGE, CREATED, Column, KindColumns, NAME, UNSET, age_of, created, labels, name, number, or_none, text,
-    wide,
+    AGE, CREATED, Column, KindColumns, NAME, age_of, created, labels, name, number, or_none, text, wide,
 };
 use crate::age;
 use crate::tree::Tree;
@@ -59,15 +59,7 @@ fn has_condition(object: &Value, kind: &str) -> bool {
 
 pub(crate) const MUTATING_ADMISSION_POLICY: KindColumns = KindColumns {
     columns: &[NAME, number("Mutations"), text("ParamKind"), AGE],
-    cells: |object, now| {
-        let (spec, parameters) = (object.at("spec"), object.at("spec").at("paramKind"));
-        let text = if parameters.is_null() {
-            UNSET.to_owned()
-        } else {
-            format!("{}/{}", parameters.text("apiVersion"), parameters.text("kind"))
-        };
-        vec![name(object), spec.count("mutations").into(), text.into(), age_of(object, now)]
-    },
+    cells: |object, now| policy(object, "mutations", now),
 };
 
 pub(crate) const CLUSTER_TRUST_BUNDLE: KindColumns = KindColumns {

@@ -13,6 +13,7 @@ use crate::tree::Tree;
 /// The elements of a list that are shown before `+ N more...`.
 const SHOWN: usize = 3;
 
+/// The external address of a load balancer is `<pending>` until a controller has written one.
 pub(crate) const SERVICE: KindColumns = KindColumns {
     columns: &[
         NAME,
@@ -26,21 +27,25 @@ pub(crate) const SERVICE: KindColumns = KindColumns {
     cells: service,
 };
 
+/// Some addresses, and the number of the others.
 pub(crate) const ENDPOINTS: KindColumns = KindColumns {
     columns: &[NAME, text("Endpoints"), AGE],
     cells: |object, now| vec![name(object), endpoints(object).into(), age_of(object, now)],
 };
 
+/// The first ports and addresses, each with the number of the others.
 pub(crate) const ENDPOINT_SLICE: KindColumns = KindColumns {
     columns: &[NAME, text("AddressType"), text("Ports"), text("Endpoints"), AGE],
     cells: endpoint_slice,
 };
 
+/// Ports are 80, and 443 if there is TLS; an Ingress names no others.
 pub(crate) const INGRESS: KindColumns = KindColumns {
     columns: &[NAME, text("Class"), text("Hosts"), text("Address"), text("Ports"), AGE],
     cells: ingress,
 };
 
+/// Parameters as `Kind.group/name`.
 pub(crate) const INGRESS_CLASS: KindColumns = KindColumns {
     columns: &[NAME, text("Controller"), text("Parameters"), AGE],
     cells: |object, now| {
@@ -54,6 +59,7 @@ pub(crate) const INGRESS_CLASS: KindColumns = KindColumns {
     },
 };
 
+/// The selector of the Pods that it is about; `<none>` selects all of the namespace.
 pub(crate) const NETWORK_POLICY: KindColumns = KindColumns {
     columns: &[NAME, text("Pod-Selector"), AGE],
     cells: |object, now| {
@@ -61,6 +67,7 @@ pub(crate) const NETWORK_POLICY: KindColumns = KindColumns {
     },
 };
 
+/// The parent as `resource.group/namespace/name`. There are three cells for two columns, as in kube-apiserver.
 pub(crate) const IP_ADDRESS: KindColumns = KindColumns {
     columns: &[NAME, text("ParentRef")],
     cells: |object, now| {
@@ -75,6 +82,7 @@ pub(crate) const IP_ADDRESS: KindColumns = KindColumns {
     },
 };
 
+/// One range per IP family.
 pub(crate) const SERVICE_CIDR: KindColumns = KindColumns {
     columns: &[NAME, text("CIDRs"), AGE],
     cells: |object, now| {

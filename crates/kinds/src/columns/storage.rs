@@ -64,6 +64,7 @@ pub(crate) const VOLUME_ATTRIBUTES_CLASS: KindColumns = KindColumns {
     cells: |object, now| vec![name(object), object.text("driverName").into(), age_of(object, now)],
 };
 
+/// Only a PersistentVolume is named; an inline volume has no name.
 pub(crate) const VOLUME_ATTACHMENT: KindColumns = KindColumns {
     columns: &[
         NAME,
@@ -88,6 +89,7 @@ pub(crate) const VOLUME_ATTACHMENT: KindColumns = KindColumns {
     },
 };
 
+/// The number of drivers that have registered with the kubelet.
 pub(crate) const CSI_NODE: KindColumns = KindColumns {
     columns: &[NAME, super::number("Drivers"), AGE],
     cells: |object, now| vec![name(object), object.at("spec").count("drivers").into(), age_of(object, now)],
@@ -107,14 +109,17 @@ pub(crate) const CSI_DRIVER: KindColumns = KindColumns {
     cells: csi_driver,
 };
 
+/// Selectors and configuration of a class do not fit into a cell.
 pub(crate) const DEVICE_CLASS: KindColumns =
     KindColumns { columns: &[NAME, AGE], cells: |object, now| vec![name(object), age_of(object, now)] };
 
+/// The state follows from `status` and `deletionTimestamp`; no field has it.
 pub(crate) const RESOURCE_CLAIM: KindColumns = KindColumns {
     columns: &[NAME, text("State"), AGE],
     cells: |object, now| vec![name(object), claim_state(object).into(), age_of(object, now)],
 };
 
+/// A slice for several nodes has no node in its row.
 pub(crate) const RESOURCE_SLICE: KindColumns = KindColumns {
     columns: &[NAME, text("Node"), text("Driver"), text("Pool"), AGE],
     cells: |object, now| {

@@ -3,7 +3,9 @@
 //! A row begins with [`Kind::namespaced`] or [`Kind::cluster`], which have what most kinds share, and then names only what is
 //! different. All of them are `const`: the table is part of the binary and costs nothing at the start.
 
-use super::{ALL_VERBS, CREATE_ONLY, Flags, Kind, NameRule, Scope, SelectableField, Subresource, VIEW_VERBS};
+use super::{
+    ALL_VERBS, CREATE_ONLY, Flags, Kind, NameRule, ResourceScope, SelectableField, Subresource, VIEW_VERBS,
+};
 use crate::strategy::KindStrategy;
 
 impl Kind {
@@ -14,7 +16,7 @@ impl Kind {
         plural: &'static str,
         singular: &'static str,
     ) -> Self {
-        Self::new(group, kind, [plural, singular], Scope::Namespaced)
+        Self::new(group, kind, [plural, singular], ResourceScope::Namespaced)
     }
 
     /// A cluster-scoped kind with the rules most kinds share.
@@ -24,7 +26,7 @@ impl Kind {
         plural: &'static str,
         singular: &'static str,
     ) -> Self {
-        Self::new(group, kind, [plural, singular], Scope::Cluster)
+        Self::new(group, kind, [plural, singular], ResourceScope::Cluster)
     }
 
     /// A row with what most kinds share.
@@ -32,7 +34,7 @@ impl Kind {
         group: &'static str,
         kind: &'static str,
         [plural, singular]: [&'static str; 2],
-        scope: Scope,
+        scope: ResourceScope,
     ) -> Self {
         Self {
             group,

@@ -13,7 +13,7 @@ use super::Dialect;
 use super::docs::Docs;
 use super::operation::PathItem;
 use super::overlay::Overlay;
-use crate::schema::{Field, StructId, Type, schema};
+use crate::schema::{Field, FieldType, StructId, schema};
 
 /// The definitions of a document.
 pub(super) struct Components {
@@ -73,7 +73,7 @@ impl Components {
     /// Adds a definition and those that it refers to. A name that is not built in is one that is brought along.
     fn reach(&mut self, name: &str) {
         if let Some((id, _)) = schema().structs().find(|(_, structure)| structure.name == name) {
-            self.add(Type::Struct(id));
+            self.add(FieldType::Struct(id));
         } else if let Some(special) = SPECIAL.into_iter().find(|special| *special == name) {
             self.special.insert(special);
         } else if let Some(schema) = self.overlay.whole(name)
@@ -99,10 +99,10 @@ impl Components {
     }
 
     /// Each struct is entered once, so that types which contain themselves end.
-    fn add(&mut self, ty: Type) {
+    fn add(&mut self, ty: FieldType) {
         match ty {
-            Type::List(id) | Type::Map(id) => self.add(schema().element(id)),
-            Type::Struct(id) => {
+            FieldType::List(id) | FieldType::Map(id) => self.add(schema().element(id)),
+            FieldType::Struct(id) => {
                 if self.structs.insert(id) {
                     schema().fields(id).iter().for_each(|field| self.add(field.ty));
                 }
@@ -238,17 +238,17 @@ fn alone(property: Map) -> Value {
 }
 
 /// The schema of a type; structs are references.
-fn of_type(ty: Type, dialect: Dialect) -> Value {
+fn of_type(ty: FieldType, dialect: Dialect) -> Value {
     match ty {
-        Type::String => json!({"type": "string"}),
-        Type::Bool => json!({"type": "boolean"}),
-        Type::Int32 => json!({"type": "integer", "format": "int32"}),
-        Type::Int64 => json!({"type": "integer", "format": "int64"}),
-        Type::Double => json!({"type": "number", "format": "double"}),
-        Type::Bytes => json!({"type": "string", "format": "byte"}),
-        Type::Struct(id) => dialect.reference(schema().structure(id).name),
-        Type::List(id) => json!({"type": "array", "items": of_type(schema().element(id), dialect)}),
-        Type::Map(id) => {
+        FieldType::String => json!({"type": "string"}),
+        FieldType::Bool => json!({"type": "boolean"}),
+        FieldType::Int32 => json!({"type": "integer", "format": "int32"}),
+        FieldType::Int64 => json!({"type": "integer", "format": "int64"}),
+        FieldType::Double => json!({"type": "number", "format": "double"}),
+        FieldType::Bytes => json!({"type": "string", "format": "byte"}),
+        FieldType::Struct(id) => dialect.reference(schema().structure(id).name),
+        FieldType::List(id) => json!({"type": "array", "items": of_type(schema().element(id), dialect)}),
+        FieldType::Map(id) => {
             json!({"type": "object", "additionalProperties": of_type(schema().element(id), dialect)})
         }
         _ => special_name(ty).map_or(json!({}), |name| dialect.reference(name)),
@@ -272,18 +272,18 @@ const SPECIAL: [&str; 11] =
     [QUANTITY, INT_OR_STRING, TIME, MICRO_TIME, FIELDS, RAW, JSON, OR_ARRAY, OR_BOOL, OR_STRINGS, PATCH];
 
 /// The definition of a scalar type that is no plain string or number in OpenAPI.
-fn special_name(ty: Type) -> Option<&'static str> {
+fn special_name(ty: FieldType) -> Option<&'static str> {
     Some(match ty {
-        Type::Quantity => QUANTITY,
-        Type::IntOrString => INT_OR_STRING,
-        Type::Time => TIME,
-        Type::MicroTime => MICRO_TIME,
-        Type::FieldsV1 => FIELDS,
-        Type::Raw => RAW,
-        Type::Json => JSON,
-        Type::SchemaOrArray => OR_ARRAY,
-        Type::SchemaOrBool => OR_BOOL,
-        Type::SchemaOrStrings => OR_STRINGS,
+        FieldType::Quantity => QUANTITY,
+        FieldType::IntOrString => INT_OR_STRING,
+        FieldType::Time => TIME,
+        FieldType::MicroTime => MICRO_TIME,
+        FieldType::FieldsV1 => FIELDS,
+        FieldType::Raw => RAW,
+        FieldType::Json => JSON,
+        FieldType::SchemaOrArray => OR_ARRAY,
+        FieldType::SchemaOrBool => OR_BOOL,
+        FieldType::SchemaOrStrings => OR_STRINGS,
         _ => return None,
     })
 }

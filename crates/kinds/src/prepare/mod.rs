@@ -1,23 +1,35 @@
 //! PrepareForCreate and PrepareForUpdate: the parts of a request that count, and the fields that the server sets.
 //!
-//! The row of a kind in [`crate::table`] names its functions. A write goes through [`create`], [`update`] or [`status_update`] after the defaults and before validation. `metadata` has been
-//! stamped or carried over by then ([`crate::meta`]). Custom resources have their own, simpler rules; they share
-//! [`bump_generation`].
+//! The row of a kind in [`crate::table`] names its functions. A write goes through [`create`], [`update`] or [`status_update`] after the
+//! defaults and before validation. `metadata` has been stamped or carried over by then ([`crate::meta`]). Custom resources have their
+//! own, simpler rules; they share [`bump_generation`].
 
 mod disabled;
+mod generation;
+mod job;
 pub(crate) mod pod;
 pub(crate) mod pod_new;
 pub(crate) mod service;
+mod volume;
 
-use listwatch_wire::json::{Map, Text, Value, json};
+use listwatch_wire::json::{Map, Value, json};
 
 use crate::Kind;
-use crate::defaults::workload::TEMPLATE_GENERATION;
 use crate::tree::Tree;
 
+pub use generation::bump_generation;
+use generation::same_desired;
+pub(crate) use generation::{
+    count_specs, count_specs_and_annotations, count_specs_and_labels, create_daemon_set, keep_generation,
+    update_daemon_set,
+};
+pub use job::label_job;
+pub(crate) use job::{generate_selector, update_job};
 pub use pod::{bind, qos_class, set_condition};
 pub(crate) use pod_new::{APPARMOR, profile_of};
 pub use service::{Needs, assign as assign_service, needs as service_needs};
+pub use volume::note_phase;
+pub(crate) use volume::{create_claim, update_data_sources, update_volume_status, volume_status};
 
 /// The finalizer that holds a namespace until it is empty.
 const NAMESPACE_FINALIZER: &str = "kubernetes";
@@ -43,87 +55,11 @@ pub fn create(kind: &Kind, object: &mut Value) {
     (kind.strategy.create)(object);
 }
 
-/// A new claim takes the sources that it may have.
-///
-/// A source in another namespace is dropped, since the feature for it is off.
-pub(crate) fn create_claim(object: &mut Value) {
-    same_data_sources(object, false);
-}
-
-/// The older field of a claim's source takes claims and snapshots only, and is the same as the newer one.
-fn same_data_sources(object: &mut Value, any: bool) {
-    fn copied(source: &Value) -> Value {
-        let keys = ["apiGroup", "kind", "name"].into_iter().filter(|key| source.has(key));
-        Value::Object(keys.map(|key| (key.to_owned(), source.at(key).clone())).collect())
-    }
-    let Some(spec) = object.inner("spec") else { return };
-    let foreign = !spec.at("dataSourceRef").text("namespace").is_empty();
-    if foreign {
-        spec.remove("dataSourceRef");
-    }
-    let (source, reference) = (spec.at("dataSource").clone(), spec.at("dataSourceRef").clone());
-    match (source.is_null(), reference.is_null()) {
-        (false, true) => match (source.text("apiGroup"), source.text("kind")) {
-            ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot") => {
-                spec.put("dataSourceRef", copied(&source));
-            }
-            _ if any => spec.put("dataSourceRef", copied(&source)),
-            _ => drop(spec.remove("dataSource")),
-        },
-        (true, false) => spec.put("dataSource", copied(&reference)),
-        _ => {}
-    }
-}
-
-/// A claim that has a source is held to it, however the update writes it.
-pub(crate) fn update_data_sources(new: &mut Value, old: &Value) {
-    const KEYS: [&str; 2] = ["dataSource", "dataSourceRef"];
-    fn given(source: &Value) -> Vec<(&Text, &Value)> {
-        source.fields().into_iter().flatten().filter(|(_, value)| !value.is_null()).collect()
-    }
-    let before = old.at("spec");
-    same_data_sources(new, KEYS.iter().any(|key| before.has(key)));
-    for key in KEYS {
-        let same = given(new.at("spec").at(key)) == given(before.at(key));
-        if let Some(spec) = new.inner("spec").filter(|_| same) {
-            keep_field(spec, before, key);
-        }
-    }
-}
-
 /// A ServiceAccount refers to secrets of its own namespace by name only.
 pub(crate) fn name_secrets(object: &mut Value) {
     for secret in object.each("secrets") {
         secret.retain(|key, _| key == "name");
     }
-}
-
-/// The first template of a DaemonSet is counted.
-pub(crate) fn create_daemon_set(object: &mut Value) {
-    count_templates(object, None);
-}
-
-/// The generation of a DaemonSet's template is kept in an annotation, where a field of an earlier version went.
-fn count_templates(new: &mut Value, old: Option<&Value>) {
-    const COUNT: &str = TEMPLATE_GENERATION;
-    let read =
-        |object: &Value| object.at("metadata").at("annotations").text(COUNT).parse::<i64>().unwrap_or(0);
-    let count = match old {
-        None => read(new).max(1),
-        Some(old) => read(old) + i64::from(new.at("spec").at("template") != old.at("spec").at("template")),
-    };
-    if read(new) != count
-        && let Some(annotations) =
-            new.inner_or_new("metadata").and_then(|meta| meta.inner_or_new("annotations"))
-    {
-        annotations.put(COUNT, count.to_string());
-    }
-}
-
-/// The status of a new volume.
-pub(crate) fn volume_status(object: &Value) -> Value {
-    let born = object.at("metadata").at("creationTimestamp");
-    json!({"phase": "Pending", "lastPhaseTransitionTime": born})
 }
 
 /// The status of a new object that traffic from outside may reach.
@@ -146,54 +82,6 @@ pub(crate) fn update_namespace_status(new: &mut Value, _old: &Value) {
     if let Some(status) = new.inner_or_new("status") {
         status.fill_text("phase", "Active");
     }
-}
-
-/// A Job finds its Pods by its own uid, unless it was asked not to.
-/// Labels are added to the template under old and new names, because controllers of older versions look for the old
-/// ones.
-pub(crate) fn generate_selector(object: &mut Value) {
-    if object.at("spec").flag("manualSelector") {
-        return;
-    }
-    let (uid, name) =
-        (object.at("metadata").text("uid").to_owned(), object.at("metadata").text("name").to_owned());
-    let Some(spec) = object.inner("spec") else { return };
-    let Some(meta) = spec.inner_or_new("template").and_then(|template| template.inner_or_new("metadata"))
-    else {
-        return;
-    };
-    let had_labels = meta.has("labels");
-    let Some(labels) = meta.inner_or_new("labels") else { return };
-    for prefix in ["", "batch.kubernetes.io/"] {
-        labels.put(&format!("{prefix}controller-uid"), uid.clone());
-        labels.put(&format!("{prefix}job-name"), name.clone());
-    }
-    if !spec.has("selector") {
-        spec.put("selector", json!({}));
-    }
-    if let Some(chosen) = spec.inner("selector").and_then(|selector| selector.inner_or_new("matchLabels")) {
-        chosen.put("batch.kubernetes.io/controller-uid", uid);
-    }
-    // Those of a template that had none follow when the Job has been validated.
-    if had_labels {
-        label_job(object);
-    }
-}
-
-/// A Job without labels has those of its template. kube-apiserver fills them in whenever it reads one.
-pub fn label_job(job: &mut Value) {
-    let labels = job.at("spec").path(&["template", "metadata", "labels"]).clone();
-    if labels.is_object()
-        && let Some(meta) = job.inner_or_new("metadata")
-        && meta.count("labels") == 0
-    {
-        meta.put("labels", labels);
-    }
-}
-
-/// An update that leaves a Job without labels gives it those of its template.
-pub(crate) fn update_job(new: &mut Value, _: &Value) {
-    label_job(new);
 }
 
 /// Makes a decoded object the successor of the stored one: the status stays, the generation follows the spec.
@@ -222,68 +110,9 @@ pub(crate) fn update_namespace(new: &mut Value, old: &Value) {
     keep_inside(new, old, "spec", "finalizers");
 }
 
-/// The generation of a DaemonSet's template follows it.
-pub(crate) fn update_daemon_set(new: &mut Value, old: &Value) {
-    count_templates(new, Some(old));
-}
-
 /// A request for a certificate stays as it was asked.
 pub(crate) fn keep_spec(new: &mut Value, old: &Value) {
     keep(new, old, "spec");
-}
-
-/// The generation of most kinds follows their spec.
-pub(crate) fn count_specs(new: &mut Value, old: &Value) {
-    bump_generation(new, old, false);
-}
-
-/// The rollout of a Deployment reads its history from annotations.
-pub(crate) fn count_specs_and_annotations(new: &mut Value, old: &Value) {
-    bump_generation(new, old, true);
-}
-
-/// The first generation of a PriorityClass is its only one.
-pub(crate) fn keep_generation(new: &mut Value, old: &Value) {
-    keep_inside(new, old, "metadata", "generation");
-}
-
-/// The generation of a slice follows its labels too: readers choose slices by them.
-pub(crate) fn count_specs_and_labels(new: &mut Value, old: &Value) {
-    let labels = |object: &Value| object.at("metadata").at("labels").clone();
-    bump_generation(new, old, false);
-    if same_desired(new, old) && labels(new) != labels(old) {
-        let next = old.at("metadata").int("generation").unwrap_or(0) + 1;
-        new.inner("metadata").into_iter().for_each(|meta| meta.put("generation", next));
-    }
-}
-
-/// Raises `metadata.generation` if anything but metadata and status differs.
-///
-/// Deployments also count their annotations, because the rollout reads its history from them.
-///
-/// Equal parts are mostly shared, so the comparison is by pointer.
-pub fn bump_generation(new: &mut Value, old: &Value, with_annotations: bool) {
-    let changed = !same_desired(new, old)
-        || (with_annotations && new.at("metadata").at("annotations") != old.at("metadata").at("annotations"));
-    let generation = old.at("metadata").int("generation").unwrap_or(0) + i64::from(changed);
-    if let Some(meta) = new.inner("metadata")
-        && generation > 0
-    {
-        meta.put("generation", generation);
-    }
-}
-
-/// A parallel walk, since maps are sorted; parts that are shared with the stored object are equal by pointer.
-fn same_desired(new: &Value, old: &Value) -> bool {
-    /// The fields that a generation counts: all but metadata and status.
-    fn desired(object: &Value) -> impl Iterator<Item = (&Text, &Value)> {
-        object
-            .fields()
-            .into_iter()
-            .flatten()
-            .filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status"))
-    }
-    desired(new).eq(desired(old))
 }
 
 /// Makes a decoded object a change of status only: everything else is the stored object's.
@@ -301,29 +130,6 @@ pub fn status_update(kind: &Kind, new: &mut Value, old: &Value) {
         None => drop(new.drop_field("status")),
     }
     (kind.strategy.status_update)(new, old);
-}
-
-/// A volume or claim has a phase.
-pub(crate) fn update_volume_status(new: &mut Value, _: &Value) {
-    if let Some(status) = new.inner_or_new("status") {
-        status.fill_text("phase", "Pending");
-    }
-}
-
-/// Notes in the status of a volume when its phase changed.
-///
-/// Time is passed in; the caller runs it for volumes only.
-pub fn note_phase(new: &mut Value, old: &Value, now: &str) {
-    const TIME: &str = "lastPhaseTransitionTime";
-    let was = old.at("status");
-    let Some(status) = new.inner("status") else { return };
-    if status.at("phase") == was.at("phase") {
-        if was.has(TIME) {
-            status.fill(TIME, was.at(TIME).clone());
-        }
-    } else if !status.has(TIME) || status.at(TIME) == was.at(TIME) {
-        status.put(TIME, now);
-    }
 }
 
 /// The metadata that a status write may change differs by kind, for historical reasons.

@@ -9,7 +9,7 @@ use listwatch_wire::json::{List, Map, Value};
 
 use super::wire::WireReader;
 use super::{MAX_DEPTH, ProtoError, special};
-use crate::schema::{Field, StructId, Type, schema};
+use crate::schema::{Field, FieldType, StructId, schema};
 
 /// The place of a value: the field's name for messages, and its depth.
 #[derive(Clone, Copy)]
@@ -87,14 +87,14 @@ impl MessageDecoder {
     ) -> Result<(), ProtoError> {
         let slot = FieldSlot { name: field.name, depth: self.depth };
         match field.ty {
-            Type::List(item) => {
+            FieldType::List(item) => {
                 let item = schema().element(item);
                 let list = map.entry(field.name).or_insert_with(|| Value::Array(List::default()));
                 if let Value::Array(items) = list {
                     repeated(item, reader, wire, items, slot)?;
                 }
             }
-            Type::Map(item) => {
+            FieldType::Map(item) => {
                 let (key, value) = entry(schema().element(item), expect(reader, wire, slot)?, slot)?;
                 let entries = map.entry(field.name).or_insert_with(|| Value::Object(Map::new()));
                 if let Value::Object(entries) = entries {
@@ -124,7 +124,7 @@ fn is_zero(value: &Value, field: &Field) -> bool {
     match value {
         Value::Bool(on) => !on,
         Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty() || (field.ty == Type::Quantity && text == "0"),
+        Value::String(text) => text.is_empty() || (field.ty == FieldType::Quantity && text == "0"),
         Value::Object(map) => field.omit_zero && map.is_empty(),
         _ => false,
     }
@@ -132,13 +132,13 @@ fn is_zero(value: &Value, field: &Field) -> bool {
 
 /// Numbers may come packed, several in one field.
 fn repeated(
-    item: Type,
+    item: FieldType,
     reader: &mut WireReader<'_>,
     wire: u8,
     items: &mut Vec<Value>,
     slot: FieldSlot,
 ) -> Result<(), ProtoError> {
-    if wire == 2 && matches!(item, Type::Int32 | Type::Int64 | Type::Bool) {
+    if wire == 2 && matches!(item, FieldType::Int32 | FieldType::Int64 | FieldType::Bool) {
         let mut packed = WireReader::new(reader.bytes()?);
         while !packed.is_empty() {
             items.extend(single(item, &mut packed, 0, slot)?);
@@ -150,7 +150,7 @@ fn repeated(
 }
 
 /// One entry of a map: a message of key and value.
-fn entry(item: Type, bytes: &[u8], slot: FieldSlot) -> Result<(String, Value), ProtoError> {
+fn entry(item: FieldType, bytes: &[u8], slot: FieldSlot) -> Result<(String, Value), ProtoError> {
     let (mut reader, mut key, mut value) = (WireReader::new(bytes), "", None);
     while let Some((number, wire)) = reader.tag()? {
         match (number, wire) {
@@ -170,12 +170,12 @@ fn entry(item: Type, bytes: &[u8], slot: FieldSlot) -> Result<(String, Value), P
 
 /// A protobuf map cannot hold lists, so each is wrapped in a message (`ExtraValue`).
 fn map_value(
-    item: Type,
+    item: FieldType,
     reader: &mut WireReader<'_>,
     wire: u8,
     slot: FieldSlot,
 ) -> Result<Option<Value>, ProtoError> {
-    let Type::List(inner) = item else { return single(item, reader, wire, slot) };
+    let FieldType::List(inner) = item else { return single(item, reader, wire, slot) };
     let (mut list, mut items) = (WireReader::new(expect(reader, wire, slot)?), Vec::new());
     while let Some((number, wire)) = list.tag()? {
         match number {
@@ -187,27 +187,29 @@ fn map_value(
 }
 
 /// Types that may be packed in a list.
-fn is_varint(ty: Type) -> bool {
-    matches!(ty, Type::Bool | Type::Int32 | Type::Int64)
+fn is_varint(ty: FieldType) -> bool {
+    matches!(ty, FieldType::Bool | FieldType::Int32 | FieldType::Int64)
 }
 
 /// One value; `None` for a message that stands for "absent".
 fn single(
-    ty: Type,
+    ty: FieldType,
     reader: &mut WireReader<'_>,
     wire: u8,
     slot: FieldSlot,
 ) -> Result<Option<Value>, ProtoError> {
     Ok(Some(match (ty, wire) {
-        (Type::Bool, 0) => (reader.varint()? != 0).into(),
+        (FieldType::Bool, 0) => (reader.varint()? != 0).into(),
         // Negative numbers come as 64 bits; what does not fit is cut off, as every decoder does.
-        (Type::Int32, 0) => (reader.varint()? as i32).into(),
-        (Type::Int64, 0) => reader.varint()?.cast_signed().into(),
-        (Type::Double, 1) => f64::from_bits(reader.fixed64()?).into(),
-        (Type::String, 2) => reader.text(slot.name)?.into(),
-        (Type::Bytes, 2) => special::bytes_to_text(reader.bytes()?),
-        (Type::Struct(id), 2) => message(id, reader.bytes()?, slot.depth + 1)?,
-        (Type::Bool | Type::Int32 | Type::Int64 | Type::Double, _) => return Err(wrong(wire, slot)),
+        (FieldType::Int32, 0) => (reader.varint()? as i32).into(),
+        (FieldType::Int64, 0) => reader.varint()?.cast_signed().into(),
+        (FieldType::Double, 1) => f64::from_bits(reader.fixed64()?).into(),
+        (FieldType::String, 2) => reader.text(slot.name)?.into(),
+        (FieldType::Bytes, 2) => special::bytes_to_text(reader.bytes()?),
+        (FieldType::Struct(id), 2) => message(id, reader.bytes()?, slot.depth + 1)?,
+        (FieldType::Bool | FieldType::Int32 | FieldType::Int64 | FieldType::Double, _) => {
+            return Err(wrong(wire, slot));
+        }
         _ => {
             let bytes = expect(reader, wire, slot)?;
             return special::read(ty, bytes, FieldSlot { depth: slot.depth + 1, ..slot });

@@ -9,7 +9,7 @@ use listwatch_wire::json::{Map, Value};
 use super::decode::FieldSlot;
 use super::wire::{put_bytes, put_nested, put_number, put_string, put_tag, put_varint};
 use super::{ENVELOPE_END, MAX_DEPTH, ProtoError, encode_message, envelope_head, node_of, special};
-use crate::schema::{Field, Node, StructId, Type, field_among, schema};
+use crate::schema::{Field, FieldType, Node, StructId, field_among, schema};
 
 /// Writes the message of a struct. Fields the type does not have are not written: they have no number.
 pub(super) fn message(id: StructId, map: &Map, out: &mut Vec<u8>, depth: u32) -> Result<(), ProtoError> {
@@ -70,15 +70,15 @@ fn write_field(
     match (field.ty, value) {
         (_, Value::Null) => Ok(()),
         // A list with a named type in Go is a separate message.
-        (Type::List(item), Value::Array(items)) if field.go_type == Some(VERBS) => {
+        (FieldType::List(item), Value::Array(items)) if field.go_type == Some(VERBS) => {
             let item = schema().element(item);
             put_nested(out, number, |out| items.iter().try_for_each(|v| single(item, 1, v, out, slot)))
         }
-        (Type::List(item), Value::Array(items)) => {
+        (FieldType::List(item), Value::Array(items)) => {
             let item = schema().element(item);
             items.iter().try_for_each(|v| single(item, number, v, out, slot))
         }
-        (Type::Map(item), Value::Object(entries)) => {
+        (FieldType::Map(item), Value::Object(entries)) => {
             let item = schema().element(item);
             entries.iter().try_for_each(|(key, v)| {
                 put_nested(out, number, |out| {
@@ -92,9 +92,9 @@ fn write_field(
 }
 
 /// Writes the value of a map entry, which has the number 2 in its message.
-fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), ProtoError> {
+fn map_value(item: FieldType, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), ProtoError> {
     match (item, value) {
-        (Type::List(inner), Value::Array(items)) => put_nested(out, 2, |out| {
+        (FieldType::List(inner), Value::Array(items)) => put_nested(out, 2, |out| {
             let inner = schema().element(inner);
             items.iter().try_for_each(|v| single(inner, 1, v, out, slot))
         }),
@@ -104,34 +104,42 @@ fn map_value(item: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> R
 
 /// Writes a value that is not repeated. A value of another type than the schema's is an error: the object was
 /// type-checked before, so it is a damaged one.
-fn single(ty: Type, number: u8, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), ProtoError> {
+fn single(
+    ty: FieldType,
+    number: u8,
+    value: &Value,
+    out: &mut Vec<u8>,
+    slot: FieldSlot,
+) -> Result<(), ProtoError> {
     match (ty, value) {
-        (Type::Bool, Value::Bool(on)) => put_number(out, number, i64::from(*on)),
-        (Type::Int32 | Type::Int64, Value::Number(n)) => {
+        (FieldType::Bool, Value::Bool(on)) => put_number(out, number, i64::from(*on)),
+        (FieldType::Int32 | FieldType::Int64, Value::Number(n)) => {
             let n = n.as_i64().ok_or_else(|| slot.invalid(format!("{n} is no integer")))?;
             put_number(out, number, n);
         }
-        (Type::Double, Value::Number(n)) => {
+        (FieldType::Double, Value::Number(n)) => {
             put_tag(out, number, 1);
             out.extend_from_slice(&n.as_f64().unwrap_or_default().to_le_bytes());
         }
-        (Type::String, Value::String(text)) => put_string(out, number, text),
-        (Type::Bytes, Value::String(text)) => put_bytes(out, number, &special::text_to_bytes(text, slot)?),
-        (Type::Struct(id), Value::Object(map)) => {
+        (FieldType::String, Value::String(text)) => put_string(out, number, text),
+        (FieldType::Bytes, Value::String(text)) => {
+            put_bytes(out, number, &special::text_to_bytes(text, slot)?)
+        }
+        (FieldType::Struct(id), Value::Object(map)) => {
             return put_nested(out, number, |out| message(id, map, out, slot.depth + 1));
         }
         // Inside lists and maps, null is the empty value.
         (_, Value::Null) => put_bytes(out, number, &[]),
         (
-            Type::Bool
-            | Type::Int32
-            | Type::Int64
-            | Type::Double
-            | Type::String
-            | Type::Bytes
-            | Type::Struct(_)
-            | Type::List(_)
-            | Type::Map(_),
+            FieldType::Bool
+            | FieldType::Int32
+            | FieldType::Int64
+            | FieldType::Double
+            | FieldType::String
+            | FieldType::Bytes
+            | FieldType::Struct(_)
+            | FieldType::List(_)
+            | FieldType::Map(_),
             _,
         ) => return Err(slot.invalid("not of its type".to_owned())),
         _ => return put_nested(out, number, |out| special::write(ty, value, out, slot)),

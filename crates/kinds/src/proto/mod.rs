@@ -17,7 +17,7 @@ pub(crate) mod wire;
 
 use listwatch_wire::json::Value;
 
-use crate::schema::{self, Node, Type};
+use crate::schema::{self, FieldType, Node};
 use wire::{WireReader, put_bytes, put_string};
 
 pub use encode::ListWriter;
@@ -182,7 +182,7 @@ pub fn decode_message(node: Node, bytes: &[u8]) -> Result<Value, ProtoError> {
 /// Decodes a message of a type that the schema describes; `null` for kinds without one.
 fn message_at(node: Node, bytes: &[u8], depth: u32) -> Result<Value, ProtoError> {
     match node.ty() {
-        Type::Struct(id) => decode::message(id, bytes, depth),
+        FieldType::Struct(id) => decode::message(id, bytes, depth),
         _ => Ok(Value::Null),
     }
 }
@@ -206,7 +206,7 @@ pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Vec<u8>, 
 /// When the object is not of that type.
 pub fn encode_message(node: Node, object: &Value, out: &mut Vec<u8>) -> Result<(), ProtoError> {
     match (node.ty(), object) {
-        (Type::Struct(id), Value::Object(map)) => encode::message(id, map, out, 0),
+        (FieldType::Struct(id), Value::Object(map)) => encode::message(id, map, out, 0),
         _ => Err(ProtoError::Value { field: "", reason: "not an object".to_owned() }),
     }
 }

@@ -10,46 +10,51 @@ use listwatch_wire::json::{Map, Value, write_value};
 use super::decode::FieldSlot;
 use super::wire::{WireReader, put_nested, put_number, put_string};
 use super::{MAGIC, ProtoError, decode, encode};
-use crate::schema::{Type, schema};
+use crate::schema::{FieldType, schema};
 use crate::typecheck::BASE64;
 use crate::{quantity, time};
 
 /// Reads the message of a special type; `None` if it is empty and stands for "absent".
-pub(super) fn read(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, ProtoError> {
+pub(super) fn read(ty: FieldType, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, ProtoError> {
     match ty {
-        Type::Quantity => amount(bytes, slot).map(Some),
-        Type::IntOrString => int_or_string(bytes, slot).map(Some),
-        Type::Time | Type::MicroTime => point_in_time(ty, bytes, slot),
-        Type::Raw | Type::FieldsV1 | Type::Json => json(raw_bytes(bytes)?, slot),
+        FieldType::Quantity => amount(bytes, slot).map(Some),
+        FieldType::IntOrString => int_or_string(bytes, slot).map(Some),
+        FieldType::Time | FieldType::MicroTime => point_in_time(ty, bytes, slot),
+        FieldType::Raw | FieldType::FieldsV1 | FieldType::Json => json(raw_bytes(bytes)?, slot),
         _ => schema_or(ty, bytes, slot).map(Some),
     }
 }
 
 /// Writes the content of a special type's message.
-pub(super) fn write(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), ProtoError> {
+pub(super) fn write(
+    ty: FieldType,
+    value: &Value,
+    out: &mut Vec<u8>,
+    slot: FieldSlot,
+) -> Result<(), ProtoError> {
     match (ty, value) {
-        (Type::Quantity, Value::String(text)) => put_string(out, 1, text),
-        (Type::IntOrString, Value::String(text)) => {
+        (FieldType::Quantity, Value::String(text)) => put_string(out, 1, text),
+        (FieldType::IntOrString, Value::String(text)) => {
             put_number(out, 1, 1);
             put_string(out, 3, text);
         }
-        (Type::IntOrString, Value::Number(number)) => {
+        (FieldType::IntOrString, Value::Number(number)) => {
             put_number(out, 1, 0);
             put_number(out, 2, number.as_i64().unwrap_or_default());
         }
-        (Type::Time | Type::MicroTime, Value::String(text)) => {
+        (FieldType::Time | FieldType::MicroTime, Value::String(text)) => {
             let (seconds, nanos) =
                 time::parts(text).ok_or_else(|| slot.invalid(format!("{text:?} is no time")))?;
             put_number(out, 1, seconds);
             put_number(out, 2, i64::from(nanos));
         }
-        (Type::Raw | Type::FieldsV1 | Type::Json, value) => {
+        (FieldType::Raw | FieldType::FieldsV1 | FieldType::Json, value) => {
             return put_nested(out, 1, |out| {
                 write_value(out, value);
                 Ok(())
             });
         }
-        (Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings, value) => {
+        (FieldType::SchemaOrArray | FieldType::SchemaOrBool | FieldType::SchemaOrStrings, value) => {
             return write_schema_or(ty, value, out, slot);
         }
         _ => return Err(slot.invalid("not of its type".to_owned())),
@@ -81,7 +86,7 @@ fn int_or_string(bytes: &[u8], slot: FieldSlot) -> Result<Value, ProtoError> {
 }
 
 /// An empty message is no time at all; the epoch is written out.
-fn point_in_time(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, ProtoError> {
+fn point_in_time(ty: FieldType, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, ProtoError> {
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -96,7 +101,7 @@ fn point_in_time(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value
     let time =
         time::from_parts(seconds, nanos).ok_or_else(|| slot.invalid("a time out of range".to_owned()))?;
     Ok(Some(match ty {
-        Type::MicroTime => time::format_micros(time).into(),
+        FieldType::MicroTime => time::format_micros(time).into(),
         _ => time::format_seconds(time).into(),
     }))
 }
@@ -140,8 +145,8 @@ fn last_text(bytes: &[u8], number: u32, slot: FieldSlot) -> Result<&str, ProtoEr
 }
 
 /// A schema or something else. The schema is field 2 beside a bool and field 1 beside a list.
-fn schema_or(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Value, ProtoError> {
-    let (schema_at, other_at) = if ty == Type::SchemaOrBool { (2, 1) } else { (1, 2) };
+fn schema_or(ty: FieldType, bytes: &[u8], slot: FieldSlot) -> Result<Value, ProtoError> {
+    let (schema_at, other_at) = if ty == FieldType::SchemaOrBool { (2, 1) } else { (1, 2) };
     let props = schema().schema_props();
     let (mut reader, mut found, mut allowed, mut items) = (WireReader::new(bytes), None, false, Vec::new());
     while let Some((field, wire)) = reader.tag()? {
@@ -149,30 +154,35 @@ fn schema_or(ty: Type, bytes: &[u8], slot: FieldSlot) -> Result<Value, ProtoErro
             (n, 2, _) if n == schema_at => {
                 found = Some(decode::message(props, reader.bytes()?, slot.depth + 1)?)
             }
-            (n, 0, Type::SchemaOrBool) if n == other_at => allowed = reader.varint()? != 0,
-            (n, 2, Type::SchemaOrArray) if n == other_at => {
+            (n, 0, FieldType::SchemaOrBool) if n == other_at => allowed = reader.varint()? != 0,
+            (n, 2, FieldType::SchemaOrArray) if n == other_at => {
                 items.push(decode::message(props, reader.bytes()?, slot.depth + 1)?);
             }
-            (n, 2, Type::SchemaOrStrings) if n == other_at => items.push(reader.text(slot.name)?.into()),
+            (n, 2, FieldType::SchemaOrStrings) if n == other_at => items.push(reader.text(slot.name)?.into()),
             _ => reader.skip(wire)?,
         }
     }
     Ok(match (found, ty) {
         (Some(schema), _) => schema,
-        (None, Type::SchemaOrBool) => allowed.into(),
+        (None, FieldType::SchemaOrBool) => allowed.into(),
         _ => items.into(),
     })
 }
 
 /// Writes a schema or its alternative. With a schema, `SchemaOrBool` has its flag set.
-fn write_schema_or(ty: Type, value: &Value, out: &mut Vec<u8>, slot: FieldSlot) -> Result<(), ProtoError> {
+fn write_schema_or(
+    ty: FieldType,
+    value: &Value,
+    out: &mut Vec<u8>,
+    slot: FieldSlot,
+) -> Result<(), ProtoError> {
     let props = schema().schema_props();
     let nested = |map: &Map, number, out: &mut Vec<u8>| {
         put_nested(out, number, |out| encode::message(props, map, out, slot.depth + 1))
     };
     match (ty, value) {
-        (Type::SchemaOrBool, Value::Bool(allowed)) => put_number(out, 1, i64::from(*allowed)),
-        (Type::SchemaOrBool, Value::Object(map)) => {
+        (FieldType::SchemaOrBool, Value::Bool(allowed)) => put_number(out, 1, i64::from(*allowed)),
+        (FieldType::SchemaOrBool, Value::Object(map)) => {
             put_number(out, 1, 1);
             nested(map, 2, out)?;
         }

@@ -7,16 +7,17 @@
 
 use std::collections::HashSet;
 
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldErrorKind;
 
-use super::forms::{Finding, TextForm};
+use super::forms::TextForm;
 use super::route::Route;
 use super::rows::{DuplicateReport, Empty, FieldRule, PathStep, ShownValue, Unique};
 use super::walk::At;
 use crate::field::Errors;
-use crate::schema::{Field, Type};
+use crate::schema::{Field, FieldType};
 use crate::tree::Tree;
+use crate::{names, selector};
 
 /// Applies a rule; false if the value is missing and no further rule applies.
 ///
@@ -72,7 +73,12 @@ pub(super) fn whole(
             }
         }
         FieldRule::Unique(unique) => repeated(unique, at, step, errors),
-        FieldRule::Immutable { shown } => changed(at, *shown, detail(), errors),
+        FieldRule::Immutable { shown: value } => {
+            if at.old.is_some_and(|old| at.value != old) {
+                let value = if *value { shown(step, at, None) } else { Value::Null };
+                errors.invalid(at.path, value, detail().unwrap_or_else(|| "field is immutable".to_owned()));
+            }
+        }
         FieldRule::Forbidden if !is_empty(at.value, field) => {
             errors.forbidden(at.path, detail().unwrap_or_default());
         }
@@ -81,6 +87,27 @@ pub(super) fn whole(
         }
         FieldRule::Forbidden | FieldRule::Invalid => {}
         FieldRule::OneOf(fields) => exactly_one(fields, at, errors),
+        FieldRule::Union(fields) => union(fields, at, errors),
+        FieldRule::SelectedBy { route, plain } => {
+            let selector = route.value(at.top);
+            let matches = match plain {
+                true => selector::matches(&json!({"matchLabels": selector}), at.value),
+                false => !selector.is_null() && selector::matches(selector, at.value),
+            };
+            if !matches {
+                errors.invalid(at.path, at.value.clone(), "`selector` does not match template `labels`");
+            }
+        }
+        FieldRule::Inside(route) => {
+            let outer = route.value(at.top).as_str().unwrap_or_default();
+            if at
+                .value
+                .as_str()
+                .is_some_and(|inner| names::is_cidr(inner) && !names::is_strict_subset(inner, outer))
+            {
+                errors.invalid(at.path, at.value.clone(), detail().unwrap_or_default());
+            }
+        }
         // The walk has seen to it, because it must not enter the others.
         FieldRule::FirstOf(_) => {}
         FieldRule::Known { routes, wanted, empty } => {
@@ -99,8 +126,12 @@ pub(super) fn whole(
             errors.push(*kind, at.path, shown(step, at, field), detail().unwrap_or_default());
         }
         FieldRule::Unsupported(words) => {
-            let value = shown(step, at, field);
-            errors.not_supported_in_order(at.path, value.as_str().unwrap_or_default(), words);
+            let value = match shown(step, at, field) {
+                Value::String(text) => text.to_string(),
+                Value::Null => String::new(),
+                other => other.to_string(),
+            };
+            errors.not_supported_in_order(at.path, &value, words);
         }
         FieldRule::Check(check) => check(at, errors),
     }
@@ -116,8 +147,8 @@ fn shown(step: &PathStep, at: &At<'_>, field: Option<&'static Field>) -> Value {
         (Some(ShownValue::Sibling(route)), _) => route.value(at.parent).clone(),
         (Some(ShownValue::Top(route)), _) => route.value(at.top).clone(),
         (None, Some(field)) if at.value.is_null() && !field.pointer => match field.ty {
-            Type::String => Value::from(""),
-            Type::Int32 | Type::Int64 => Value::from(0),
+            FieldType::String => Value::from(""),
+            FieldType::Int32 | FieldType::Int64 => Value::from(0),
             _ => Value::Null,
         },
         _ => at.value.clone(),
@@ -141,7 +172,8 @@ fn is_empty(value: &Value, field: Option<&'static Field>) -> bool {
         Value::String(text) => text.is_empty() && !pointer,
         Value::Array(items) => items.is_empty(),
         Value::Object(fields) => {
-            fields.is_empty() && (!pointer || field.is_some_and(|field| matches!(field.ty, Type::Map(_))))
+            fields.is_empty()
+                && (!pointer || field.is_some_and(|field| matches!(field.ty, FieldType::Map(_))))
         }
         Value::Number(number) => number.as_i64() == Some(0) && field.is_some() && !pointer,
         Value::Bool(flag) => !flag && field.is_some() && !pointer,
@@ -178,10 +210,7 @@ fn bounds(min: i64, max: i64) -> String {
 
 /// One error per finding. A form may show a part of the text instead of the whole.
 fn formed(form: &TextForm, at: &At<'_>, step: &PathStep, errors: &mut Errors) {
-    let found = match form {
-        TextForm::Value(check) => check(at.value).into_iter().map(Finding::from).collect(),
-        text => text.findings(at.value.as_str().unwrap_or_default()),
-    };
+    let found = form.findings_of(at.value);
     // The value of an absent field is the zero value in messages.
     let whole = || match (at.value, form) {
         _ if step.shown.is_some() => shown(step, at, None),
@@ -226,6 +255,7 @@ fn repeated(unique: &Unique, at: &At<'_>, step: &PathStep, errors: &mut Errors) 
         }
         let (place, value) = match (unique.report, unique.keys.as_slice()) {
             (DuplicateReport::Item, _) => (place, item.clone()),
+            (DuplicateReport::List, _) => (*at.path, text_of(identity)),
             (DuplicateReport::Field(field), _) => (place.child(field), item.at(field).clone()),
             (DuplicateReport::Key, [key]) => (place.child(key), text_of(identity)),
             _ => (place, text_of(identity)),
@@ -242,15 +272,6 @@ fn text_of(key: Value) -> Value {
     if key.is_null() { Value::from("") } else { key }
 }
 
-/// Compared as trees. Decoding has made scalars canonical, so their spelling makes no difference.
-fn changed(at: &At<'_>, shown: bool, detail: Option<String>, errors: &mut Errors) {
-    let Some(old) = at.old else { return };
-    if at.value != old {
-        let value = if shown { at.value.clone() } else { Value::Null };
-        errors.invalid(at.path, value, detail.unwrap_or_else(|| "field is immutable".to_owned()));
-    }
-}
-
 /// Messages list fields in the order of the table.
 fn exactly_one(fields: &[&'static str], at: &At<'_>, errors: &mut Errors) {
     let given: Vec<&str> = fields.iter().copied().filter(|field| at.value.has(field)).collect();
@@ -262,6 +283,27 @@ fn exactly_one(fields: &[&'static str], at: &At<'_>, errors: &mut Errors) {
             let given: Vec<String> = given.iter().map(|field| format!("{field:?}")).collect();
             let detail = format!("exactly one of {} must be specified", listed());
             errors.invalid(at.path, format!("{{{}}}", given.join(", ")), detail);
+        }
+    }
+}
+
+/// As the tags of a union word it. Empty text and `false` do not count as given.
+fn union(fields: &[&'static str], at: &At<'_>, errors: &mut Errors) {
+    let is_given = |field: &&&str| match at.value.at(field) {
+        Value::String(text) => !text.is_empty(),
+        Value::Bool(flag) => *flag,
+        other => !other.is_null(),
+    };
+    let quoted = |field: &&str| format!("`{field}`");
+    let given: Vec<String> = fields.iter().filter(is_given).map(quoted).collect();
+    let listed: Vec<String> = fields.iter().map(quoted).collect();
+    let detail = format!("exactly one of {} is required", listed.join(", "));
+    match given.len() {
+        0 => errors.required(at.path, detail),
+        1 => {}
+        _ => {
+            let value = format!("{{{}}}", given.join(", "));
+            errors.invalid(at.path, value, format!("{detail}, but multiple fields are set"));
         }
     }
 }

@@ -11,7 +11,7 @@ use super::parse;
 use super::route::Route;
 use super::rows::{RuleLine, RuleRow};
 use super::sets::{RuleSets, short};
-use crate::schema::{Field, StructId, Type};
+use crate::schema::{Field, FieldType, StructId};
 
 /// Index of a rule set.
 pub(super) type SetId = usize;
@@ -193,11 +193,11 @@ impl Compiler<'_> {
         variant: Option<&'static str>,
     ) -> Option<(FieldShape, SetId)> {
         let (shape, ty) = match field.ty {
-            Type::List(id) => (FieldShape::List, self.rules.schema.element(id)),
-            Type::Map(id) => (FieldShape::Map, self.rules.schema.element(id)),
+            FieldType::List(id) => (FieldShape::List, self.rules.schema.element(id)),
+            FieldType::Map(id) => (FieldShape::Map, self.rules.schema.element(id)),
             other => (FieldShape::One, other),
         };
-        let Type::Struct(id) = ty else { return None };
+        let FieldType::Struct(id) = ty else { return None };
         let name = variant.unwrap_or_else(|| short(self.rules.schema.structure(id).name));
         let Some(found) = self.rules.position(name) else {
             self.problem(format!("{set}.{}: no rules {name}", field.name));

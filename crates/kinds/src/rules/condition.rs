@@ -5,7 +5,9 @@
 //! | `ROUTE` | something is there that is neither empty text nor an empty list |
 //! | `ROUTE?` | the field is there, though it may be empty |
 //! | `ROUTE:a\|b*` | the text or flag is one of the words; `*` at an end stands for any text |
+//! | `ROUTE!:a\|b` | the text is there and none of the words |
 //! | `ROUTE~REGEX` | the text or number matches |
+//! | `ROUTE~~FORM` | the value has a form of `forms.txt` |
 //! | `A<B`, `<=`, `>`, `>=` | the number or the time is smaller, and so on; an absent number is zero, or nothing holds if it is a pointer (`A?<B`) |
 //! | `A==B`, `A!=B` | the values are equal, or differ |
 //!
@@ -14,14 +16,18 @@
 //! fields that are there, and a route through `[]` stands for any of its values. Operands are routes, numbers, or words in single quotes.
 //!
 //! `changed=TERM,TERM` holds in an update that changes one of the terms: the value of a route, or whether a condition holds. A rule
-//! about several fields is limited by it to writes that are about them.
+//! about several fields is limited by it to writes that are about them. `changed-beside=ROUTE:FIELD,FIELD` holds in an update that
+//! changes anything below the route other than these fields.
 
 use std::cmp::Ordering;
 
 use listwatch_wire::json::Value;
 
+use super::forms::{self, TextForm};
+use super::operand::Operand;
 use super::pattern::LazyPattern;
 use super::route::Route;
+use crate::validate::freeze::set_back;
 
 /// One condition on a struct and its stored form.
 ///
@@ -32,6 +38,8 @@ pub(super) enum RuleCondition {
     Tested { subject: Operand, test: Test, wanted: bool },
     /// One of the terms is not as in the stored struct.
     Changed(Vec<RuleCondition>),
+    /// Something below the route is not as in the stored struct, beside the fields that are `free` to change.
+    ChangedBeside { route: Route, free: Vec<&'static str> },
 }
 
 /// The form of a condition, see the table above.
@@ -40,32 +48,18 @@ pub(super) enum Test {
     Given,
     Present,
     Words(Vec<&'static str>),
+    OtherThan(Vec<&'static str>),
     Matches(LazyPattern),
-    Compare { orders: &'static [Ordering], other: Operand },
-    Equal { other: Operand, same: bool },
-}
-
-/// A value that a condition looks at.
-#[derive(Clone, Debug)]
-pub(super) enum Operand {
-    Number(i64),
-    Word(&'static str),
-    Route {
-        route: Route,
-        base: Base,
-        counted: bool,
-        needed: bool,
+    /// `None` for a name that is no form, which the check of the tables reports.
+    Formed(Option<TextForm>),
+    Compare {
+        orders: &'static [Ordering],
+        other: Operand,
     },
-    /// The number of routes that lead to something.
-    Given(Vec<Route>),
-}
-
-/// The struct that a route begins at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Base {
-    New,
-    Old,
-    Top,
+    Equal {
+        other: Operand,
+        same: bool,
+    },
 }
 
 /// The structs that a condition looks at.
@@ -95,7 +89,11 @@ impl RuleCondition {
             wanted,
         };
         if let Some((subject, pattern)) = text.split_once('~') {
-            return condition(subject, Test::Matches(LazyPattern::new(pattern)));
+            let test = match pattern.strip_prefix('~') {
+                Some(form) => Test::Formed(forms::form(form)),
+                None => Test::Matches(LazyPattern::new(pattern)),
+            };
+            return condition(subject, test);
         }
         for (sign, same) in [("==", true), ("!=", false)] {
             if let Some((subject, other)) = text.split_once(sign) {
@@ -108,7 +106,13 @@ impl RuleCondition {
             }
         }
         match (text.split_once(':'), text.strip_suffix('?')) {
-            (Some((subject, words)), _) => condition(subject, Test::Words(words.split('|').collect())),
+            (Some((subject, words)), _) => {
+                let words = words.split('|').collect();
+                match subject.strip_suffix('!') {
+                    Some(subject) => condition(subject, Test::OtherThan(words)),
+                    None => condition(subject, Test::Words(words)),
+                }
+            }
             (None, Some(subject)) => condition(subject, Test::Present),
             (None, None) => condition(text, Test::Given),
         }
@@ -117,6 +121,12 @@ impl RuleCondition {
     /// Reads the terms of `changed=`.
     pub(super) fn parse_changed(terms: &'static str) -> Self {
         Self::Changed(terms.split(',').map(|term| Self::parse(term, true)).collect())
+    }
+
+    /// Reads the value of `changed-beside=`.
+    pub(super) fn parse_changed_beside(text: &'static str) -> Self {
+        let (route, fields) = text.split_once(':').unwrap_or((text, ""));
+        Self::ChangedBeside { route: Route::parse(route), free: fields.split(',').collect() }
     }
 
     /// True if a struct meets the condition.
@@ -130,6 +140,10 @@ impl RuleCondition {
                 met == *wanted
             }
             Self::Changed(terms) => terms.iter().any(|term| term.changes(scene)),
+            Self::ChangedBeside { route, free } => scene.old.is_some_and(|old| {
+                let old = route.value(old);
+                set_back(route.value(scene.new), old, free) != *old
+            }),
         }
     }
 
@@ -152,23 +166,17 @@ impl RuleCondition {
             Self::Changed(terms) => {
                 return terms.iter().map(Self::routes).collect::<Option<Vec<_>>>().map(|all| all.concat());
             }
+            Self::ChangedBeside { route, .. } => return Some(vec![route]),
             Self::Tested { subject, test, .. } => (subject, test),
         };
-        let mut routes = Vec::new();
         let mut operands = vec![subject];
         match test {
             Test::Matches(pattern) if pattern.regex().is_none() => return None,
+            Test::Formed(None) => return None,
             Test::Compare { other, .. } | Test::Equal { other, .. } => operands.push(other),
             _ => {}
         }
-        for operand in operands {
-            match operand {
-                Operand::Route { route, base: Base::New | Base::Old, .. } => routes.push(route),
-                Operand::Given(given) => routes.extend(given),
-                _ => {}
-            }
-        }
-        Some(routes)
+        Some(operands.into_iter().flat_map(Operand::routes).collect())
     }
 }
 
@@ -187,6 +195,8 @@ impl Test {
                 Value::Null => words.contains(&""),
                 other => words.contains(&other.to_string().as_str()),
             },
+            Self::OtherThan(words) => value.as_str().is_some_and(|text| !words.contains(&text)),
+            Self::Formed(form) => form.is_some_and(|form| form.findings_of(value).is_empty()),
             Self::Matches(pattern) => {
                 let number = if value.is_number() { value.to_string() } else { String::new() };
                 let text = value.as_str().unwrap_or(&number);
@@ -227,78 +237,6 @@ fn fits(word: &str, text: &str) -> bool {
     }
 }
 
-impl Operand {
-    /// Reads an operand.
-    fn parse(text: &'static str) -> Self {
-        if let Ok(number) = text.parse() {
-            return Self::Number(number);
-        }
-        if let Some(fields) = text.strip_prefix('+') {
-            return Self::Given(fields.split('+').map(Route::parse).collect());
-        }
-        if let Some(word) = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
-            return Self::Word(word);
-        }
-        let (text, needed) = text.strip_suffix('?').map_or((text, false), |text| (text, true));
-        let (text, counted) = text.strip_prefix('#').map_or((text, false), |text| (text, true));
-        let (text, base) = match (text.strip_prefix("old."), text.strip_prefix('/')) {
-            (Some(text), _) => (text, Base::Old),
-            (_, Some(text)) => (text, Base::Top),
-            _ if text == "old" => ("", Base::Old),
-            _ => (text, Base::New),
-        };
-        Self::Route { route: Route::parse(text), base, counted, needed }
-    }
-
-    /// Calls back with every value of the operand.
-    fn each(&self, scene: Scene<'_>, found: &mut dyn FnMut(&Value)) {
-        match self {
-            Self::Number(number) => found(&Value::from(*number)),
-            Self::Word(word) => found(&Value::from(*word)),
-            Self::Given(routes) => {
-                let given = routes.iter().filter(|route| !route.value(scene.new).is_null()).count();
-                found(&Value::from(i64::try_from(given).unwrap_or(i64::MAX)));
-            }
-            Self::Route { route, base, counted, .. } => {
-                let from = match base {
-                    Base::New => Some(scene.new),
-                    Base::Old => scene.old,
-                    Base::Top => Some(scene.top),
-                };
-                let Some(from) = from else { return found(&Value::Null) };
-                route.visit(from, None, &mut |leaf| match counted {
-                    true => found(&Value::from(count(leaf.value))),
-                    false => found(leaf.value),
-                });
-            }
-        }
-    }
-
-    /// All values of the operand.
-    fn values(&self, scene: Scene<'_>) -> Vec<Value> {
-        let mut values = Vec::new();
-        self.each(scene, &mut |value| values.push(value.clone()));
-        values
-    }
-
-    /// The number of a value: zero if it is absent and need not be there.
-    fn number(&self, value: &Value) -> Option<i64> {
-        let needed = matches!(self, Self::Route { needed: true, .. });
-        value.as_i64().or((value.is_null() && !needed).then_some(0))
-    }
-}
-
-/// Elements, entries or bytes. Anything else counts nothing.
-fn count(value: &Value) -> i64 {
-    let count = match value {
-        Value::Array(items) => items.len(),
-        Value::Object(fields) => fields.len(),
-        Value::String(text) => text.len(),
-        _ => 0,
-    };
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use listwatch_wire::json::json;
@@ -333,6 +271,13 @@ mod tests {
             ("a.n~^[0-9]$", true),
             ("a.b~^x", false),
             ("a.n:3", true),
+            ("list[].t!:x|y", false),
+            ("list[].t!:x", true),
+            ("absent!:x", false),
+            ("list[0].t:x", true),
+            ("a.b~~dns-label", true),
+            ("a~~json-object", true),
+            ("list~~json-object", false),
         ] {
             let scene = Scene { new: &new, old: Some(&old), top: &new };
             assert_eq!(RuleCondition::parse(text, true).holds(scene), expected, "{text}");
@@ -352,6 +297,10 @@ mod tests {
             assert_eq!(holds(RuleCondition::parse_changed(terms), Some(&old)), expected, "{terms}");
         }
         assert!(!holds(RuleCondition::parse_changed("n"), None));
+        for (text, expected) in [(":n,time", false), (":n", true), ("none:n", false)] {
+            assert_eq!(holds(RuleCondition::parse_changed_beside(text), Some(&old)), expected, "{text}");
+            assert!(!holds(RuleCondition::parse_changed_beside(text), None));
+        }
         assert!(holds(RuleCondition::parse("time<old.time", true), Some(&old)));
     }
 }

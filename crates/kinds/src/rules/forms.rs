@@ -27,7 +27,7 @@ use listwatch_wire::names::{label_errors, label_key_errors, label_value_errors, 
 
 use super::addresses;
 use super::pattern::LazyPattern;
-use crate::{cron, meta, names, quantity};
+use crate::{cron, meta, names, quantity, selector};
 
 /// Something wrong with a text.
 #[derive(Debug)]
@@ -58,6 +58,14 @@ impl TextForm {
             Self::Text(check) => check(text).into_iter().map(Finding::from).collect(),
             Self::Value(check) => check(&Value::from(text)).into_iter().map(Finding::from).collect(),
             Self::Pattern(form) => form.findings(text),
+        }
+    }
+
+    /// Tests a value: forms of text see an empty one where it is none.
+    pub(super) fn findings_of(&self, value: &Value) -> Vec<Finding> {
+        match self {
+            Self::Value(check) => check(value).into_iter().map(Finding::from).collect(),
+            text => text.findings(value.as_str().unwrap_or_default()),
         }
     }
 }
@@ -272,6 +280,10 @@ pub(super) fn form(name: &str) -> Option<TextForm> {
             told(text.parse::<i64>().is_err(), "must be a valid decimal integer in canonical form")
         }),
         "base64-json" => TextForm::Text(base64_json),
+        "json-object" => TextForm::Value(|value| told(!value.is_object(), "must be a valid JSON object")),
+        "label-selector" => {
+            TextForm::Value(|value| told(!selector::is_usable(value), "invalid label selector."))
+        }
         "not-zero" => TextForm::Value(|value| told(value.as_i64() == Some(0), "must not be 0")),
         "ascending" => TextForm::Value(|value| {
             let numbers = value.as_array().into_iter().flatten().filter_map(Value::as_i64);

@@ -24,6 +24,7 @@ mod compile;
 mod condition;
 mod forms;
 mod message;
+mod operand;
 mod parse;
 mod pattern;
 mod route;

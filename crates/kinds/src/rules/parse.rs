@@ -10,12 +10,15 @@
 //! | `enum=A,B`, `enum` | the text is one of the words; without words, one of those that `declared.txt` has for the field's type |
 //! | `min=N`, `max=N`, `range=N..M` | the number is within the bounds |
 //! | `max-bytes=N`, `max-items=N` | text and lists are no longer |
-//! | `unique=KEY,KEY`, `unique` | elements differ in these fields, or altogether; `:here`, `:item` and `:FIELD` say where a repetition is reported |
+//! | `unique=KEY,KEY`, `unique` | elements differ in these fields, or altogether; `:here`, `:item`, `:list` and `:FIELD` say where a repetition is reported |
 //! | `immutable` | an update leaves the field as it is |
 //! | `forbidden`, `invalid` | the field is absent; the words choose the type of the error |
 //! | `one-of=A,B` | exactly one of these fields of the struct is there |
+//! | `union=A,B` | the same, in the words of declared unions; empty text and `false` do not count |
 //! | `first-of=A,B` | none of these fields is there beside the first one that is |
 //! | `in=ROUTE\|ROUTE`, `not-in=…` | the value is, or is not, among those that the routes lead to |
+//! | `selected-by=ROUTE` | the labels match the LabelSelector at the route; `selected-by-labels` is for a plain map |
+//! | `inside=ROUTE` | the range of addresses is a strict subset of the one at the route |
 //! | `error=KIND` | the conditions of the line do not hold; `error=unsupported:A\|B` lists the words that are supported |
 //! | `check=NAME` | the function of that name in `validate/` finds nothing |
 //! | a name of `forms.txt` | the text has that form |
@@ -26,7 +29,7 @@
 //! | modifier | meaning |
 //! |---|---|
 //! | `each`, `keys` | the rules that follow are about the elements or the keys; `each-here` and `keys-here` leave the index out of the path |
-//! | `if=`, `unless=`, `changed=` | the line counts only where the condition holds ([`super::condition`]) |
+//! | `if=`, `unless=`, `changed=`, `changed-beside=` | the line counts only where the condition holds ([`super::condition`]) |
 //! | `where=`, `where-not=` | the same, asked of the struct at the end of a route |
 //! | `"text"` | the words of the error of the rule before it ([`super::message`]) |
 //! | `shown=VALUE` | the value that the error shows: a number, a text, `.SIBLING`, `/ROUTE`, `null`, or `none` |
@@ -148,6 +151,7 @@ impl RuleReader<'_> {
             "at" => row.shown = Some(value),
             "set" => {}
             "changed" => line.guards.push(RuleCondition::parse_changed(value)),
+            "changed-beside" => line.guards.push(RuleCondition::parse_changed_beside(value)),
             "if" | "unless" => line.guards.push(RuleCondition::parse(value, word == "if")),
             "where" | "where-not" => line.local.push(RuleCondition::parse(value, word == "where")),
             "shown" => {
@@ -191,6 +195,11 @@ impl RuleReader<'_> {
             "forbidden" => FieldRule::Forbidden,
             "invalid" => FieldRule::Invalid,
             "one-of" => FieldRule::OneOf(list(value)),
+            "union" => FieldRule::Union(list(value)),
+            "selected-by" | "selected-by-labels" => {
+                FieldRule::SelectedBy { route: Route::parse(value), plain: plain == "selected-by-labels" }
+            }
+            "inside" => FieldRule::Inside(Route::parse(value)),
             "first-of" => FieldRule::FirstOf(list(value)),
             "in" | "not-in" => {
                 let routes = value.split('|').map(Route::parse).collect();
@@ -214,6 +223,7 @@ impl RuleReader<'_> {
             "" => DuplicateReport::Key,
             "here" => DuplicateReport::Here,
             "item" => DuplicateReport::Item,
+            "list" => DuplicateReport::List,
             field => DuplicateReport::Field(field),
         };
         Unique { keys: list(keys), empty, report }

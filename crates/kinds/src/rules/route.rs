@@ -1,14 +1,14 @@
 //! Routes: paths from one struct to fields below it, such as `spec.containers[].image` and
 //! `metadata.annotations[example.com/a]`.
 //!
-//! `[]` stands for every element of a list or every entry of a map, `[KEY]` for one entry, `[FIELD=a|b]` for the elements of a list
-//! whose field has one of the values. A leading dot makes a route of the name of one field. Rows, conditions and lists of known names
+//! `[]` stands for every element of a list or every entry of a map, `[KEY]` for one entry, `[0]` for one element, `[FIELD=a|b]` for
+//! the elements of a list whose field has one of the values. A leading dot makes a route of the name of one field. Rows, conditions and lists of known names
 //! use the same notation.
 
 use listwatch_wire::json::Value;
 
 use crate::field::Path;
-use crate::schema::{Field, Schema, StructId, Type};
+use crate::schema::{Field, FieldType, SchemaTable, StructId};
 use crate::tree::Tree;
 
 /// One step of a route.
@@ -18,6 +18,8 @@ enum Hop {
     Field { name: &'static str, pointer: bool },
     /// An entry of a map.
     Key(&'static str),
+    /// An element of a list.
+    Index(usize),
     /// All elements or entries.
     Each,
     /// The elements of a list whose field has one of the values.
@@ -25,6 +27,17 @@ enum Hop {
 }
 
 impl Hop {
+    /// The value that a hop of one value leads to; null if there is none.
+    fn of<'a>(&self, value: &'a Value) -> &'a Value {
+        match self {
+            Self::Field { name, .. } | Self::Key(name) => value.at(name),
+            Self::Index(index) => {
+                value.as_array().and_then(|items| items.get(*index)).unwrap_or(&Value::Null)
+            }
+            Self::Each | Self::Matching { .. } => value,
+        }
+    }
+
     /// True if the hop leads to an element of a list.
     fn takes(&self, element: &Value) -> bool {
         match self {
@@ -70,7 +83,7 @@ impl Route {
                 hops.push(match key.split_once('=') {
                     Some((field, values)) => Hop::Matching { field, values: values.split('|').collect() },
                     None if key.is_empty() => Hop::Each,
-                    None => Hop::Key(key),
+                    None => key.parse().map_or(Hop::Key(key), Hop::Index),
                 });
                 rest = after.strip_prefix('.').unwrap_or(after);
                 continue;
@@ -94,24 +107,23 @@ impl Route {
     /// Looks the fields up. Returns none if the schema has no such way, else the field at its end, unless that is an element or an entry.
     pub(super) fn resolve(
         &mut self,
-        schema: &'static Schema,
+        schema: &'static SchemaTable,
         from: StructId,
     ) -> Option<Option<&'static Field>> {
-        let (mut ty, mut last) = (Type::Struct(from), None);
+        let (mut ty, mut last) = (FieldType::Struct(from), None);
         for hop in &mut self.hops {
             (ty, last) = match (hop, ty) {
-                (Hop::Field { name, pointer }, Type::Struct(id)) => {
+                (Hop::Field { name, pointer }, FieldType::Struct(id)) => {
                     let field = schema.field(id, name)?;
                     *pointer = field.pointer;
                     (field.ty, Some(field))
                 }
-                (Hop::Key(_) | Hop::Each, Type::Map(id)) | (Hop::Each, Type::List(id)) => {
-                    (schema.element(id), None)
-                }
-                (Hop::Matching { field, .. }, Type::List(id)) => {
-                    let Type::Struct(element) = schema.element(id) else { return None };
+                (Hop::Key(_) | Hop::Each, FieldType::Map(id))
+                | (Hop::Index(_) | Hop::Each, FieldType::List(id)) => (schema.element(id), None),
+                (Hop::Matching { field, .. }, FieldType::List(id)) => {
+                    let FieldType::Struct(element) = schema.element(id) else { return None };
                     schema.field(element, field)?;
-                    (Type::Struct(element), None)
+                    (FieldType::Struct(element), None)
                 }
                 _ => return None,
             };
@@ -133,10 +145,7 @@ impl Route {
 
     /// The value of a route without `[]`.
     pub(super) fn value<'a>(&self, from: &'a Value) -> &'a Value {
-        self.hops.iter().fold(from, |value, hop| match hop {
-            Hop::Field { name, .. } | Hop::Key(name) => value.at(name),
-            Hop::Each | Hop::Matching { .. } => value,
-        })
+        self.hops.iter().fold(from, |value, hop| hop.of(value))
     }
 
     /// Calls back with the path of a leaf below the place that the route begins at.
@@ -150,14 +159,8 @@ impl Route {
 fn visit<'a>(hops: &[Hop], leaf: Leaf<'a, '_>, found: &mut dyn FnMut(&Leaf<'a, '_>)) {
     let Some((hop, rest)) = hops.split_first() else { return found(&leaf) };
     match hop {
-        Hop::Field { name, .. } | Hop::Key(name) => {
-            let value = leaf.value.at(name);
-            let absent = value.is_null() && matches!(hop, Hop::Field { pointer: true, .. } | Hop::Key(_));
-            if !absent || rest.is_empty() {
-                let old = leaf.old.map(|old| old.at(name));
-                visit(rest, Leaf { value, old, parent: leaf.value, positions: leaf.positions }, found);
-            }
-        }
+        Hop::Field { pointer, .. } => one(hop, rest, *pointer, leaf, found),
+        Hop::Key(_) | Hop::Index(_) => one(hop, rest, true, leaf, found),
         Hop::Each | Hop::Matching { .. } => {
             let mut positions = leaf.positions.to_vec();
             let mut one = |position: RoutePosition<'a>, value: &'a Value, old: Option<&'a Value>| {
@@ -183,12 +186,28 @@ fn visit<'a>(hops: &[Hop], leaf: Leaf<'a, '_>, found: &mut dyn FnMut(&Leaf<'a, '
     }
 }
 
+/// Goes on with the one value of a hop. A way through something `optional` ends where that is absent, unless it is the end.
+fn one<'a>(
+    hop: &Hop,
+    rest: &[Hop],
+    optional: bool,
+    leaf: Leaf<'a, '_>,
+    found: &mut dyn FnMut(&Leaf<'a, '_>),
+) {
+    let value = hop.of(leaf.value);
+    if !value.is_null() || !optional || rest.is_empty() {
+        let old = leaf.old.map(|old| hop.of(old));
+        visit(rest, Leaf { value, old, parent: leaf.value, positions: leaf.positions }, found);
+    }
+}
+
 /// Builds the path that an error shows for a route, with the positions in lists and maps that the visit went through.
 fn extend(hops: &[Hop], positions: &[RoutePosition<'_>], path: &Path<'_>, found: &mut dyn FnMut(&Path<'_>)) {
     match hops.split_first() {
         None => found(path),
         Some((Hop::Field { name, .. }, rest)) => extend(rest, positions, &path.child(name), found),
         Some((Hop::Key(key), rest)) => extend(rest, positions, &path.key(key), found),
+        Some((Hop::Index(index), rest)) => extend(rest, positions, &path.index(*index), found),
         Some((Hop::Each | Hop::Matching { .. }, rest)) => match positions.split_first() {
             Some((RoutePosition::Index(index), more)) => extend(rest, more, &path.index(*index), found),
             Some((RoutePosition::Key(key), more)) => extend(rest, more, &path.key(key), found),
@@ -217,6 +236,8 @@ mod tests {
         };
         assert_eq!(shown("a[].b[x.y/z]"), ["a[0].b[x.y/z]=1", "a[1].b[x.y/z]=null", "a[2].b[x.y/z]=null"]);
         assert_eq!(shown("m[]"), ["m[k]=2"]);
+        assert_eq!(shown("c[1].s"), ["c[1].s=1"]);
+        assert_eq!(shown("c[3]"), ["c[3]=null"]);
         assert_eq!(shown("c[t=x|y].s"), ["c[1].s=1", "c[2].s=2"]);
         assert_eq!(shown("none.below"), ["none.below=null"]);
     }

@@ -35,7 +35,6 @@ pub(super) enum FieldRule {
     MaxItems(usize),
     /// Elements that differ in these fields, or altogether.
     Unique(Unique),
-    /// Not changed by an update.
     /// An update leaves the field as it is. The error shows the new value, but not where the rule is declared.
     Immutable { shown: bool },
     /// Not there.
@@ -44,10 +43,16 @@ pub(super) enum FieldRule {
     Invalid,
     /// Exactly one of the fields of a struct.
     OneOf(Vec<&'static str>),
+    /// The same, with the words of declared unions and without counting empty values.
+    Union(Vec<&'static str>),
     /// The first of the fields of a struct that is there, and none of the others.
     FirstOf(Vec<&'static str>),
     /// One of the values that routes from the struct of the block lead to; none of them if it is not `wanted`.
     Known { routes: Vec<Route>, wanted: bool, empty: bool },
+    /// Labels that a selector matches: a LabelSelector, which selects nothing if it is absent, or a `plain` map of labels.
+    SelectedBy { route: Route, plain: bool },
+    /// A range of addresses that is a strict subset of another one.
+    Inside(Route),
     /// An error wherever the conditions of the line hold.
     Error(FieldErrorKind),
     /// The same, with the words that are supported.
@@ -75,6 +80,8 @@ pub(super) enum DuplicateReport {
     Here,
     /// The element as a whole (`:item`).
     Item,
+    /// The list and the value that is repeated in it (`:list`).
+    List,
     /// One of several keys (`:FIELD`).
     Field(&'static str),
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::compile::{self, RuleStop, SetId};
 use super::tables::Tables;
-use crate::schema::{Schema, StructId, schema};
+use crate::schema::{SchemaTable, StructId, schema};
 
 /// All rule sets, compiled or not.
 ///
@@ -16,7 +16,7 @@ use crate::schema::{Schema, StructId, schema};
 #[derive(Debug)]
 pub(super) struct RuleSets {
     pub(super) tables: Tables,
-    pub(super) schema: &'static Schema,
+    pub(super) schema: &'static SchemaTable,
     by_name: HashMap<&'static str, SetId>,
     sets: Vec<RuleSet>,
     /// Held while sets are compiled, so that two requests do not do it twice.

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use listwatch_merge::patch::{ListKind, PatchStrategy};
 
-use super::{ElementId, Field, KindEntry, Schema, Struct, StructId, Type, prefix};
+use super::{ElementId, Field, FieldType, KindEntry, SchemaTable, Struct, StructId, prefix};
 
 /// The struct of a JSON schema, which types such as `SchemaOrBool` refer to without naming it.
 const SCHEMA_PROPS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
@@ -20,13 +20,13 @@ struct Loader {
     /// Structs by full name, complete before any field is read.
     ids: HashMap<&'static str, StructId>,
     /// Element types by content, so that each is stored once.
-    elements: HashMap<Type, ElementId>,
-    schema: Schema,
+    elements: HashMap<FieldType, ElementId>,
+    schema: SchemaTable,
 }
 
 /// Reads the table in two passes: the names of structs first, because a field may name a struct that comes later. A
 /// malformed line is skipped; the tests of `schema` check that there is none.
-pub(super) fn load(text: &'static str) -> Schema {
+pub(super) fn load(text: &'static str) -> SchemaTable {
     let ids: HashMap<_, _> = lines(text)
         .filter_map(|l| l.strip_prefix("struct "))
         .map(first_word)
@@ -36,7 +36,7 @@ pub(super) fn load(text: &'static str) -> Schema {
     let mut loader = Loader {
         ids,
         elements: HashMap::new(),
-        schema: Schema {
+        schema: SchemaTable {
             structs: Vec::with_capacity(lines(text).filter(|l| l.starts_with("struct ")).count()),
             fields: Vec::with_capacity(lines(text).filter(|l| l.starts_with(' ')).count()),
             elements: Vec::new(),
@@ -120,37 +120,37 @@ impl Loader {
     }
 
     /// The type that a word names. An unknown name is `Json`, which accepts anything.
-    fn ty(&mut self, word: &'static str) -> Type {
+    fn ty(&mut self, word: &'static str) -> FieldType {
         if let Some(item) = word.strip_prefix("[]") {
             let item = self.ty(item);
-            return Type::List(self.element(item));
+            return FieldType::List(self.element(item));
         }
         if let Some(value) = word.strip_prefix("{}") {
             let value = self.ty(value);
-            return Type::Map(self.element(value));
+            return FieldType::Map(self.element(value));
         }
         match word {
-            "string" => Type::String,
-            "bool" => Type::Bool,
-            "int32" => Type::Int32,
-            "int64" => Type::Int64,
-            "double" => Type::Double,
-            "bytes" => Type::Bytes,
-            "quantity" => Type::Quantity,
-            "intorstring" => Type::IntOrString,
-            "time" => Type::Time,
-            "microtime" => Type::MicroTime,
-            "raw" => Type::Raw,
-            "fieldsv1" => Type::FieldsV1,
-            "schemaorarray" => Type::SchemaOrArray,
-            "schemaorbool" => Type::SchemaOrBool,
-            "schemaorstrings" => Type::SchemaOrStrings,
-            name => self.ids.get(name).map_or(Type::Json, |&id| Type::Struct(id)),
+            "string" => FieldType::String,
+            "bool" => FieldType::Bool,
+            "int32" => FieldType::Int32,
+            "int64" => FieldType::Int64,
+            "double" => FieldType::Double,
+            "bytes" => FieldType::Bytes,
+            "quantity" => FieldType::Quantity,
+            "intorstring" => FieldType::IntOrString,
+            "time" => FieldType::Time,
+            "microtime" => FieldType::MicroTime,
+            "raw" => FieldType::Raw,
+            "fieldsv1" => FieldType::FieldsV1,
+            "schemaorarray" => FieldType::SchemaOrArray,
+            "schemaorbool" => FieldType::SchemaOrBool,
+            "schemaorstrings" => FieldType::SchemaOrStrings,
+            name => self.ids.get(name).map_or(FieldType::Json, |&id| FieldType::Struct(id)),
         }
     }
 
     /// The id of an element type. Equal types share one, so that the table stays small.
-    fn element(&mut self, ty: Type) -> ElementId {
+    fn element(&mut self, ty: FieldType) -> ElementId {
         let next = ElementId(u16::try_from(self.schema.elements.len()).unwrap_or(u16::MAX));
         *self.elements.entry(ty).or_insert_with(|| {
             self.schema.elements.push(ty);
@@ -159,7 +159,7 @@ impl Loader {
     }
 
     /// Sorts the kinds, since they are found by binary search.
-    fn finish(mut self) -> Schema {
+    fn finish(mut self) -> SchemaTable {
         self.schema.kinds.sort_by_key(|k| (k.group, k.version, k.kind));
         self.mark_fills();
         self.schema
@@ -192,10 +192,10 @@ impl Loader {
     /// Elements of lists and maps count like the field itself.
     fn fills(&self, field: &Field) -> bool {
         let mut ty = field.ty;
-        while let Type::List(id) | Type::Map(id) = ty {
+        while let FieldType::List(id) | FieldType::Map(id) = ty {
             ty = self.schema.element(id);
         }
-        let below = matches!(ty, Type::Struct(id) if self.schema.structure(id).fills);
+        let below = matches!(ty, FieldType::Struct(id) if self.schema.structure(id).fills);
         field.always_written() || below
     }
 }

@@ -6,28 +6,28 @@
 
 use listwatch_merge::patch::{ListKind, MapKind, MergeSchema, PatchStrategy, Shape};
 
-use super::{Node, Type, schema};
+use super::{FieldType, Node, schema};
 
 impl MergeSchema for Node {
     fn field(self, name: &str) -> Option<Self> {
         match self.ty {
-            Type::Struct(id) => {
+            FieldType::Struct(id) => {
                 let field = schema().field(id, name)?;
                 Some(Self { ty: field.ty, field: Some(field) })
             }
-            Type::Map(id) => Some(Self { ty: schema().element(id), field: None }),
-            Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings => {
-                Self { ty: Type::Struct(schema().schema_props()), field: None }.field(name)
+            FieldType::Map(id) => Some(Self { ty: schema().element(id), field: None }),
+            FieldType::SchemaOrArray | FieldType::SchemaOrBool | FieldType::SchemaOrStrings => {
+                Self { ty: FieldType::Struct(schema().schema_props()), field: None }.field(name)
             }
             // Objects without a schema are owned key by key, all the way down.
-            Type::Raw | Type::FieldsV1 => Some(Self { ty: Type::Raw, field: None }),
+            FieldType::Raw | FieldType::FieldsV1 => Some(Self { ty: FieldType::Raw, field: None }),
             _ => None,
         }
     }
 
     fn items(self) -> Option<Self> {
         match self.ty {
-            Type::List(id) => Some(Self { ty: schema().element(id), field: None }),
+            FieldType::List(id) => Some(Self { ty: schema().element(id), field: None }),
             _ => None,
         }
     }
@@ -44,8 +44,8 @@ impl MergeSchema for Node {
         let atomic = self.field.is_some_and(|f| f.atomic) || self.as_struct().is_some_and(|s| s.atomic);
         match self.ty {
             _ if atomic && !granular => MapKind::Atomic,
-            Type::Json => MapKind::Atomic,
-            Type::Map(_) | Type::Raw | Type::FieldsV1 => MapKind::Granular,
+            FieldType::Json => MapKind::Atomic,
+            FieldType::Map(_) | FieldType::Raw | FieldType::FieldsV1 => MapKind::Granular,
             _ => MapKind::Struct,
         }
     }
@@ -61,11 +61,11 @@ impl MergeSchema for Node {
     /// Types that are written in more than one way, such as quantities and times, are left to the type check.
     fn shape(self) -> Shape {
         match self.ty {
-            Type::String | Type::Bytes => Shape::String,
-            Type::Bool => Shape::Boolean,
-            Type::Int32 | Type::Int64 | Type::Double => Shape::Numeric,
-            Type::Struct(_) | Type::Map(_) => Shape::Map,
-            Type::List(_) => Shape::List,
+            FieldType::String | FieldType::Bytes => Shape::String,
+            FieldType::Bool => Shape::Boolean,
+            FieldType::Int32 | FieldType::Int64 | FieldType::Double => Shape::Numeric,
+            FieldType::Struct(_) | FieldType::Map(_) => Shape::Map,
+            FieldType::List(_) => Shape::List,
             _ => Shape::Any,
         }
     }
@@ -79,12 +79,12 @@ impl MergeSchema for Node {
         if key == "name" && self.field.is_some_and(|field| field.name == "imagePullSecrets") {
             return Some("".into());
         }
-        let Type::List(id) = self.ty else { return None };
-        let Type::Struct(id) = schema().element(id) else { return None };
+        let FieldType::List(id) = self.ty else { return None };
+        let FieldType::Struct(id) = schema().element(id) else { return None };
         let field = schema().fields(id).iter().find(|field| field.name == key && field.required)?;
         match field.ty {
-            Type::String => Some("".into()),
-            Type::Int32 | Type::Int64 => Some(0.into()),
+            FieldType::String => Some("".into()),
+            FieldType::Int32 | FieldType::Int64 => Some(0.into()),
             _ => None,
         }
     }

@@ -15,12 +15,12 @@ use std::sync::LazyLock;
 
 use listwatch_merge::patch::{ListKind, PatchStrategy};
 
-/// A type of the table. Ids are indexes into the [`Schema`].
+/// A type of the table. Ids are indexes into the [`SchemaTable`].
 ///
 /// Types of Go with a marshaller of their own (quantities, times, unions of schemas) are variants here, since no
 /// struct of the table could describe them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Type {
+pub enum FieldType {
     /// Text.
     String,
     /// True or false.
@@ -61,7 +61,7 @@ pub enum Type {
     Map(ElementId),
 }
 
-/// The index of a struct in the [`Schema`]. Only the table makes ids, so a lookup by one cannot fail.
+/// The index of a struct in the [`SchemaTable`]. Only the table makes ids, so a lookup by one cannot fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StructId(u16);
 
@@ -86,7 +86,7 @@ pub struct Field {
     /// The start of the name as a number, for the search.
     prefix: u64,
     /// Type of its value.
-    pub ty: Type,
+    pub ty: FieldType,
     /// Protobuf field numbers: the last non-zero one is the field's, those before it the inlined messages around it.
     pub numbers: [u8; 3],
     /// The definition calls it required.
@@ -151,18 +151,18 @@ pub struct KindEntry {
 /// Four arrays with indexes between them rather than a tree of boxes: a walk stays within memory that is used all the
 /// time.
 #[derive(Debug)]
-pub struct Schema {
+pub struct SchemaTable {
     structs: Vec<Struct>,
     fields: Vec<Field>,
-    elements: Vec<Type>,
+    elements: Vec<FieldType>,
     kinds: Vec<KindEntry>,
     schema_props: StructId,
 }
 
 /// Returns the table, reading it on first use. The first caller waits for that, some milliseconds.
 #[must_use]
-pub fn schema() -> &'static Schema {
-    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| load::load(include_str!("table.txt")));
+pub fn schema() -> &'static SchemaTable {
+    static SCHEMA: LazyLock<SchemaTable> = LazyLock::new(|| load::load(include_str!("table.txt")));
     &SCHEMA
 }
 
@@ -182,13 +182,13 @@ pub fn node(group: &str, version: &str, kind: &str) -> Option<Node> {
     let position =
         schema.kinds.binary_search_by(|k| (k.group, k.version, k.kind).cmp(&(group, version, kind))).ok()?;
     let id = schema.kinds.get(position)?.id;
-    Some(Node { ty: Type::Struct(id), field: None })
+    Some(Node { ty: FieldType::Struct(id), field: None })
 }
 
 /// The struct of a kind's object.
 pub(crate) fn struct_id(group: &str, version: &str, kind: &str) -> Option<StructId> {
     match node(group, version, kind)?.ty {
-        Type::Struct(id) => Some(id),
+        FieldType::Struct(id) => Some(id),
         _ => None,
     }
 }
@@ -223,7 +223,7 @@ pub(crate) fn field_among<'f>(rest: &mut &'f [Field], name: &str) -> Option<&'f 
 /// A placeholder for an unknown struct, which no id of this table refers to.
 static NO_STRUCT: Struct = Struct { name: "", atomic: false, fills: false, first: 0, count: 0, doc: 0 };
 
-impl Schema {
+impl SchemaTable {
     /// The struct of an id; ids only come from this table.
     #[must_use]
     pub fn structure(&self, id: StructId) -> &Struct {
@@ -250,8 +250,8 @@ impl Schema {
 
     /// The type of the elements of a list or map.
     #[must_use]
-    pub fn element(&self, id: ElementId) -> Type {
-        self.elements.get(usize::from(id.0)).copied().unwrap_or(Type::Json)
+    pub fn element(&self, id: ElementId) -> FieldType {
+        self.elements.get(usize::from(id.0)).copied().unwrap_or(FieldType::Json)
     }
 
     /// Every kind of the table, sorted by group, version and kind.
@@ -294,7 +294,11 @@ impl Field {
     pub fn always_written(&self) -> bool {
         let structural = matches!(
             self.ty,
-            Type::Struct(_) | Type::Time | Type::MicroTime | Type::Quantity | Type::IntOrString
+            FieldType::Struct(_)
+                | FieldType::Time
+                | FieldType::MicroTime
+                | FieldType::Quantity
+                | FieldType::IntOrString
         );
         !self.omit_zero && (!self.omit_empty || (structural && !self.pointer))
     }
@@ -305,14 +309,14 @@ impl Field {
 /// Two words. Walks pass it by value and never allocate for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
-    ty: Type,
+    ty: FieldType,
     field: Option<&'static Field>,
 }
 
 impl Node {
     /// The declared type of the value here, for a walk that decides by it.
     #[must_use]
-    pub fn ty(self) -> Type {
+    pub fn ty(self) -> FieldType {
         self.ty
     }
 
@@ -320,7 +324,7 @@ impl Node {
     #[must_use]
     pub fn as_struct(self) -> Option<&'static Struct> {
         match self.ty {
-            Type::Struct(id) => Some(schema().structure(id)),
+            FieldType::Struct(id) => Some(schema().structure(id)),
             _ => None,
         }
     }
@@ -359,9 +363,9 @@ mod tests {
         assert_eq!(schema().kinds().len(), kinds);
         // A type that is not found becomes JSON, which only few fields are.
         let json = text.lines().filter(|l| l.split(' ').nth(3).is_some_and(|t| t.ends_with("json"))).count();
-        let loaded = |ty: Type| match ty {
-            Type::List(id) | Type::Map(id) => schema().element(id) == Type::Json,
-            ty => ty == Type::Json,
+        let loaded = |ty: FieldType| match ty {
+            FieldType::List(id) | FieldType::Map(id) => schema().element(id) == FieldType::Json,
+            ty => ty == FieldType::Json,
         };
         let found = schema().structs().flat_map(|(id, _)| schema().fields(id)).filter(|f| loaded(f.ty));
         assert_eq!(found.count(), json);

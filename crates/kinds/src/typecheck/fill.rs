@@ -8,7 +8,7 @@
 use listwatch_wire::json::{Map, Text, Value};
 
 use super::scalar::number;
-use crate::schema::{Node, StructId, Type, schema};
+use crate::schema::{FieldType, Node, StructId, schema};
 
 /// Adds the fields that are always written: value structs as `{}`, scalars without `omitempty` as their zero value.
 ///
@@ -22,20 +22,20 @@ pub fn fill(node: Node, object: &mut Value, before: Option<&Value>) {
 }
 
 /// Fills a value and everything below it, except what is shared with the stored object.
-fn value(ty: Type, v: &mut Value, before: Option<&Value>) {
+fn value(ty: FieldType, v: &mut Value, before: Option<&Value>) {
     if before.is_some_and(|before| v.is_same(before)) {
         return;
     }
     match (ty, v) {
-        (Type::Struct(id), Value::Object(map)) => structure(id, map, before),
-        (Type::List(id), Value::Array(items)) if fills(schema().element(id)) => {
+        (FieldType::Struct(id), Value::Object(map)) => structure(id, map, before),
+        (FieldType::List(id), Value::Array(items)) if fills(schema().element(id)) => {
             let item = schema().element(id);
             let before = before.and_then(Value::as_array);
             for (at, v) in items.iter_mut().enumerate() {
                 value(item, v, before.and_then(|before| before.get(at)));
             }
         }
-        (Type::Map(id), Value::Object(map)) if fills(schema().element(id)) => {
+        (FieldType::Map(id), Value::Object(map)) if fills(schema().element(id)) => {
             let item = schema().element(id);
             map.iter_mut().for_each(|(key, v)| value(item, v, before.and_then(|before| before.get(key))));
         }
@@ -44,10 +44,10 @@ fn value(ty: Type, v: &mut Value, before: Option<&Value>) {
 }
 
 /// Returns true if anything can be missing from a value of this type.
-fn fills(ty: Type) -> bool {
+fn fills(ty: FieldType) -> bool {
     match ty {
-        Type::Struct(id) => schema().structure(id).fills,
-        Type::List(id) | Type::Map(id) => fills(schema().element(id)),
+        FieldType::Struct(id) => schema().structure(id).fills,
+        FieldType::List(id) | FieldType::Map(id) => fills(schema().element(id)),
         _ => false,
     }
 }
@@ -77,13 +77,13 @@ fn structure(id: StructId, map: &mut Map, before: Option<&Value>) {
 }
 
 /// The zero value of a type as Go writes it.
-pub(super) fn zero(ty: Type) -> Value {
+pub(super) fn zero(ty: FieldType) -> Value {
     match ty {
-        Type::String | Type::Bytes => Value::String(Text::default()),
-        Type::Bool => Value::Bool(false),
-        Type::Int32 | Type::Int64 | Type::Double | Type::IntOrString => number(0),
-        Type::Quantity => "0".into(),
-        Type::Struct(id) => {
+        FieldType::String | FieldType::Bytes => Value::String(Text::default()),
+        FieldType::Bool => Value::Bool(false),
+        FieldType::Int32 | FieldType::Int64 | FieldType::Double | FieldType::IntOrString => number(0),
+        FieldType::Quantity => "0".into(),
+        FieldType::Struct(id) => {
             let mut map = Map::new();
             structure(id, &mut map, None);
             Value::Object(map)

@@ -20,7 +20,7 @@ mod scalar;
 use listwatch_wire::go::json_type;
 use listwatch_wire::json::{Map, Value};
 
-use crate::schema::{Field, Node, Schema, StructId, Type, schema};
+use crate::schema::{Field, FieldType, Node, SchemaTable, StructId, schema};
 use path::StackPath;
 
 pub use fill::fill;
@@ -66,7 +66,7 @@ impl TypeReport {
 /// removed, so a second run changes nothing.
 pub fn decode(node: Node, object: &mut Value, before: Option<&Value>) -> TypeReport {
     let mut walk = TypeWalk { schema: schema(), report: TypeReport::default(), unknown_bytes: 0 };
-    let Type::Struct(id) = node.ty() else { return walk.report };
+    let FieldType::Struct(id) = node.ty() else { return walk.report };
     match object {
         Value::Object(map) => walk.structure(id, map, &StackPath::Root, before),
         other => {
@@ -86,7 +86,7 @@ const MAX_UNKNOWN_BYTES: usize = 64 << 10;
 
 /// One walk. The path lives on the stack, so that nothing is allocated for an object without faults.
 struct TypeWalk {
-    schema: &'static Schema,
+    schema: &'static SchemaTable,
     report: TypeReport,
     unknown_bytes: usize,
 }
@@ -134,18 +134,18 @@ impl TypeWalk {
     }
 
     /// Nulls stay where they are: they mean "absent" to a struct and "zero" to a list or map, which decide themselves.
-    fn value(&mut self, ty: Type, value: &mut Value, place: ValuePlace<'_>, before: Option<&Value>) {
+    fn value(&mut self, ty: FieldType, value: &mut Value, place: ValuePlace<'_>, before: Option<&Value>) {
         match (ty, &mut *value) {
             (_, Value::Null) => {}
-            (Type::Struct(id), Value::Object(map)) => self.structure(id, map, place.path, before),
-            (Type::List(id), Value::Array(items)) => {
+            (FieldType::Struct(id), Value::Object(map)) => self.structure(id, map, place.path, before),
+            (FieldType::List(id), Value::Array(items)) => {
                 self.list(self.schema.element(id), items, place, before);
             }
-            (Type::Map(id), Value::Object(map)) => self.map(self.schema.element(id), map, place, before),
-            (Type::Struct(_) | Type::List(_) | Type::Map(_), _) => {
+            (FieldType::Map(id), Value::Object(map)) => self.map(self.schema.element(id), map, place, before),
+            (FieldType::Struct(_) | FieldType::List(_) | FieldType::Map(_), _) => {
                 self.mismatch(json_type(value), ty, place);
             }
-            (Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings, _) => {
+            (FieldType::SchemaOrArray | FieldType::SchemaOrBool | FieldType::SchemaOrStrings, _) => {
                 self.schema_or(ty, value, place);
             }
             _ => {
@@ -158,7 +158,7 @@ impl TypeWalk {
 
     /// Checks the elements of a list against those before at the same positions. Elements that are shared with the
     /// stored object are passed over.
-    fn list(&mut self, item: Type, items: &mut [Value], place: ValuePlace<'_>, before: Option<&Value>) {
+    fn list(&mut self, item: FieldType, items: &mut [Value], place: ValuePlace<'_>, before: Option<&Value>) {
         let before = before.and_then(Value::as_array);
         for (index, value) in items.iter_mut().enumerate() {
             let before = before.and_then(|before| before.get(index));
@@ -169,7 +169,7 @@ impl TypeWalk {
             let go_type = place.go_type.and_then(|go| go.strip_prefix("[]"));
             self.value(item, value, ValuePlace { path: &path, go_type, ..place }, before);
             zero_if_null(item, value);
-            if item == Type::Quantity
+            if item == FieldType::Quantity
                 && let Some(rounded) = value.as_str().and_then(crate::quantity::to_thousandths)
             {
                 *value = rounded.into();
@@ -178,7 +178,7 @@ impl TypeWalk {
     }
 
     /// Checks the values of a map, like `list`.
-    fn map(&mut self, item: Type, map: &mut Map, place: ValuePlace<'_>, before: Option<&Value>) {
+    fn map(&mut self, item: FieldType, map: &mut Map, place: ValuePlace<'_>, before: Option<&Value>) {
         let go_type = place.go_type.and_then(|go| go.strip_prefix("map[")?.split_once(']')).map(|(_, go)| go);
         for (key, value) in map.iter_mut() {
             let before = before.and_then(|before| before.get(key));
@@ -193,21 +193,25 @@ impl TypeWalk {
 
     /// A JSON schema may be used in place of a list, a bool or names. Anything else is ignored, as in kube-apiserver, and
     /// unknown fields in it are dropped silently, because its decoder does not check these.
-    fn schema_or(&mut self, ty: Type, value: &mut Value, place: ValuePlace<'_>) {
+    fn schema_or(&mut self, ty: FieldType, value: &mut Value, place: ValuePlace<'_>) {
         let (props, told) = (self.schema.schema_props(), self.report.unknown.len());
         match (ty, &mut *value) {
             (_, Value::Object(map)) => self.structure(props, map, place.path, None),
-            (Type::SchemaOrArray, Value::Array(items)) => self.list(Type::Struct(props), items, place, None),
-            (Type::SchemaOrStrings, Value::Array(items)) => self.list(Type::String, items, place, None),
-            (Type::SchemaOrBool, Value::Bool(_)) => {}
-            (Type::SchemaOrBool, _) => self.refuse("boolean or JSON schema expected".to_owned()),
+            (FieldType::SchemaOrArray, Value::Array(items)) => {
+                self.list(FieldType::Struct(props), items, place, None)
+            }
+            (FieldType::SchemaOrStrings, Value::Array(items)) => {
+                self.list(FieldType::String, items, place, None)
+            }
+            (FieldType::SchemaOrBool, Value::Bool(_)) => {}
+            (FieldType::SchemaOrBool, _) => self.refuse("boolean or JSON schema expected".to_owned()),
             _ => *value = Value::Null,
         }
         self.report.unknown.truncate(told);
     }
 
     /// The error of a scalar: of another type, or of no readable form.
-    fn fault(&mut self, fault: scalar::ScalarFault, ty: Type, place: ValuePlace<'_>) {
+    fn fault(&mut self, fault: scalar::ScalarFault, ty: FieldType, place: ValuePlace<'_>) {
         match fault {
             scalar::ScalarFault::Kind(kind) => self.mismatch(&kind, ty, place),
             scalar::ScalarFault::Text(text) => self.refuse(text),
@@ -215,7 +219,7 @@ impl TypeWalk {
     }
 
     /// Go's words for a value of another type, with the struct and the field.
-    fn mismatch(&mut self, found: &str, ty: Type, place: ValuePlace<'_>) {
+    fn mismatch(&mut self, found: &str, ty: FieldType, place: ValuePlace<'_>) {
         if self.report.error.is_none() {
             let owner = self.schema.structure(place.owner).short_name();
             let (path, wanted) = (place.path.fields_only(), go::type_name(ty, place.go_type));
@@ -246,8 +250,8 @@ fn left_out(field: &Field, value: &Value) -> bool {
         _ if field.pointer => false,
         Value::Object(map) if field.omit_zero => map.is_empty(),
         // An empty raw object is still a value.
-        Value::Object(_) if matches!(field.ty, Type::Raw) => false,
-        Value::Object(map) => field.omit_empty && map.is_empty() && !matches!(field.ty, Type::Struct(_)),
+        Value::Object(_) if matches!(field.ty, FieldType::Raw) => false,
+        Value::Object(map) => field.omit_empty && map.is_empty() && !matches!(field.ty, FieldType::Struct(_)),
         // An empty list without `omitempty` is written as null: the store's encoding has no empty lists. For the
         // policies of an autoscaler, absent and empty differ.
         Value::Array(items) => items.is_empty() && field.name != "policies",
@@ -258,7 +262,7 @@ fn left_out(field: &Field, value: &Value) -> bool {
 }
 
 /// A null inside a list or map is the zero value of its element.
-fn zero_if_null(item: Type, value: &mut Value) {
+fn zero_if_null(item: FieldType, value: &mut Value) {
     if value.is_null() {
         *value = fill::zero(item);
     }

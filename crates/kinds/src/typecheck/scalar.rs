@@ -12,7 +12,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use listwatch_wire::go::json_type;
 use listwatch_wire::json::{Number, Value};
 
-use crate::schema::Type;
+use crate::schema::FieldType;
 use crate::{quantity, time};
 
 /// The reason for refusing a value.
@@ -34,18 +34,18 @@ pub(crate) const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// Checks a value that is not null and brings it into its canonical form.
 ///
 /// The value is replaced only if its text changes, so that an object which is canonical already stays shared.
-pub(super) fn normalise(ty: Type, value: &mut Value) -> Result<(), ScalarFault> {
+pub(super) fn normalise(ty: FieldType, value: &mut Value) -> Result<(), ScalarFault> {
     match ty {
-        Type::String if value.is_string() => Ok(()),
-        Type::Bool if value.is_boolean() => Ok(()),
-        Type::Int32 => integer(value, i64::from(i32::MIN), i64::from(i32::MAX)),
-        Type::Int64 => integer(value, i64::MIN, i64::MAX),
-        Type::Double if value.is_number() => Ok(()),
-        Type::Bytes => bytes(value),
-        Type::Quantity => amount(value),
-        Type::IntOrString => int_or_string(value),
-        Type::Time | Type::MicroTime => point_in_time(ty, value),
-        Type::Raw | Type::FieldsV1 | Type::Json => Ok(()),
+        FieldType::String if value.is_string() => Ok(()),
+        FieldType::Bool if value.is_boolean() => Ok(()),
+        FieldType::Int32 => integer(value, i64::from(i32::MIN), i64::from(i32::MAX)),
+        FieldType::Int64 => integer(value, i64::MIN, i64::MAX),
+        FieldType::Double if value.is_number() => Ok(()),
+        FieldType::Bytes => bytes(value),
+        FieldType::Quantity => amount(value),
+        FieldType::IntOrString => int_or_string(value),
+        FieldType::Time | FieldType::MicroTime => point_in_time(ty, value),
+        FieldType::Raw | FieldType::FieldsV1 | FieldType::Json => Ok(()),
         _ => Err(ScalarFault::Kind(json_type(value).into())),
     }
 }
@@ -101,10 +101,10 @@ fn int_or_string(value: &mut Value) -> Result<(), ScalarFault> {
 }
 
 /// Canonicalises a time: seconds for `Time`, microseconds for `MicroTime`.
-fn point_in_time(ty: Type, value: &mut Value) -> Result<(), ScalarFault> {
+fn point_in_time(ty: FieldType, value: &mut Value) -> Result<(), ScalarFault> {
     let text = text_of(value)?;
     let canonical = match ty {
-        Type::MicroTime => Cow::Owned(time::micros(text).map_err(ScalarFault::Text)?),
+        FieldType::MicroTime => Cow::Owned(time::micros(text).map_err(ScalarFault::Text)?),
         _ => time::seconds(text).map_err(ScalarFault::Text)?,
     };
     if canonical != *text {

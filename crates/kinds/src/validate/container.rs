@@ -25,22 +25,7 @@ pub(super) fn each<'a>(
     mut visit: impl FnMut(&str, &'a Value, &Path<'_>),
 ) {
     for list in lists {
-        let path = path.child(list);
-        for (index, container) in spec.list(list).iter().enumerate() {
-            visit(list, container, &path.index(index));
-        }
-    }
-}
-
-/// A path that stays below where it begins.
-///
-/// Used for paths below a volume, where `..` would lead out of it.
-pub(super) fn descending(place: &str, path: &Path<'_>, errors: &mut Errors) {
-    if place.starts_with('/') {
-        errors.invalid(path, place, "must be a relative path");
-    }
-    if place.split('/').any(|part| part == "..") {
-        errors.invalid(path, place, "must not contain '..'");
+        super::each(spec, list, path, |container, path| visit(list, container, path));
     }
 }
 
@@ -67,13 +52,12 @@ fn host_ports_are_unique(at: &At<'_>, errors: &mut Errors) {
     each(at.value, &["containers", "initContainers"], at.path, |list, container, path| {
         let mut alone = HashSet::new();
         let taken = if list == "containers" { &mut taken } else { &mut alone };
-        let ports = path.child("ports");
-        for (index, port) in container.list("ports").iter().enumerate() {
+        super::each(container, "ports", path, |port, path| {
             let host = port.int("hostPort").unwrap_or(0);
             let place = format!("{}/{}/{host}", port.text("protocol"), port.text("hostIP"));
             if host != 0 && !taken.insert(place.clone()) {
-                errors.duplicate(&ports.index(index).child("hostPort"), place);
+                errors.duplicate(&path.child("hostPort"), place);
             }
-        }
+        });
     });
 }

@@ -8,20 +8,15 @@
 use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::{label_errors, label_key_errors, subdomain_errors};
+use listwatch_wire::names::{label_errors, subdomain_errors};
 
+use super::each;
 use crate::field::{Errors, Path};
-use crate::names;
 use crate::rules::{self, At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![
-    claim_names_its_requests,
-    attribute_is_fully_named,
-    parameters_are_an_object,
-    resource_is_extended,
-    allocation_is_of_the_claim
-];
+pub(super) const CHECKS: &[(&str, Check)] =
+    checks![claim_names_its_requests, attribute_is_fully_named, allocation_is_of_the_claim];
 
 /// Characters of the domain before the slash: a driver's name.
 const MAX_DOMAIN: usize = 63;
@@ -54,48 +49,40 @@ impl<'a> KnownRequests<'a> {
 fn claim_names_its_requests(at: &At<'_>, errors: &mut Errors) {
     let known = KnownRequests::of(at.value);
     for list in ["constraints", "config"] {
-        let path = at.path.child(list);
-        for (index, item) in at.value.list(list).iter().enumerate() {
-            names_requests(item, &path.index(index).child("requests"), &known, errors);
-        }
+        each(at.value, list, at.path, |item, path| names_requests(item, path, &known, errors));
     }
 }
 
 /// Devices are allocated for requests of the claim, and only about those that are there is something to say.
 fn allocation_is_of_the_claim(at: &At<'_>, errors: &mut Errors) {
     let allocated = at.value.at("allocation").at("devices");
-    let mut given = HashSet::new();
-    for result in allocated.list("results") {
-        given.insert(["driver", "pool", "device", "shareID"].map(|key| result.text(key)));
+    fn identity(device: &Value) -> [&str; 4] {
+        ["driver", "pool", "device", "shareID"].map(|key| device.text(key))
     }
-    let path = at.path.child("devices");
-    for (index, device) in at.value.list("devices").iter().enumerate() {
-        if !given.contains(&["driver", "pool", "device", "shareID"].map(|key| device.text(key))) {
-            let detail = "must be an allocated device in the claim";
-            errors.invalid(&path.index(index), device.clone(), detail);
+    let given: HashSet<[&str; 4]> = allocated.list("results").iter().map(identity).collect();
+    each(at.value, "devices", at.path, |device, path| {
+        if !given.contains(&identity(device)) {
+            errors.invalid(path, device.clone(), "must be an allocated device in the claim");
         }
-    }
+    });
     if at.old.is_some_and(|old| old.has("allocation")) {
         return;
     }
     let known = KnownRequests::of(at.top.at("spec").at("devices"));
-    let path = at.path.child("allocation");
-    let path = path.child("devices");
-    let results = path.child("results");
-    for (index, result) in allocated.list("results").iter().enumerate() {
-        names_request(result.text("request"), &results.index(index).child("request"), &known, errors);
-    }
-    let config = path.child("config");
-    for (index, item) in allocated.list("config").iter().enumerate() {
-        names_requests(item, &config.index(index).child("requests"), &known, errors);
-    }
+    let path = at.path.child("allocation.devices");
+    each(allocated, "results", &path, |result, path| {
+        names_request(result.text("request"), &path.child("request"), &known, errors);
+    });
+    each(allocated, "config", &path, |item, path| names_requests(item, path, &known, errors));
 }
 
+/// Checks the requests that a constraint or configuration names.
+///
 /// Unknown names are errors and not warnings: a constraint that matches nothing would silently not constrain.
 fn names_requests(item: &Value, path: &Path<'_>, known: &KnownRequests<'_>, errors: &mut Errors) {
-    for (index, name) in item.list("requests").iter().filter_map(Value::as_str).enumerate() {
-        names_request(name, &path.index(index), known, errors);
-    }
+    each(item, "requests", path, |name, path| {
+        names_request(name.as_str().unwrap_or_default(), path, known, errors);
+    });
 }
 
 /// Each part of the name has its own errors beside the one that the whole is not known.
@@ -108,30 +95,6 @@ fn names_request(name: &str, path: &Path<'_>, known: &KnownRequests<'_>, errors:
     if !known.has(name) {
         let detail = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
         errors.invalid(path, name, detail);
-    }
-}
-
-/// Settings of a driver are an object, whatever is in it.
-fn parameters_are_an_object(at: &At<'_>, errors: &mut Errors) {
-    if at.value.is_null() {
-        errors.required(at.path, "");
-    } else if !at.value.is_object() {
-        errors.invalid(at.path, "<value omitted>", "must be a valid JSON object");
-    }
-}
-
-/// A class can represent an extended resource, whose name has a domain.
-fn resource_is_extended(at: &At<'_>, errors: &mut Errors) {
-    let Some(name) = at.value.as_str() else { return };
-    if !name.contains('/') {
-        let detail = "a name must be a domain-prefixed path, such as 'example.com/my-prop'";
-        errors.invalid(at.path, name, detail);
-    }
-    let found = label_key_errors(name);
-    let well_formed = found.is_empty() && name.contains('/');
-    errors.invalid_all(at.path, name, found);
-    if well_formed && !names::is_extended_resource(name) {
-        errors.invalid(at.path, name, "must be a valid extended resource name");
     }
 }
 

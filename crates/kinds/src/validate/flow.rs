@@ -4,27 +4,14 @@
 //! kube-apiserver allows 60 bits of entropy. A FlowSchema may name a priority level that does not exist; such requests
 //! fall through at run time and are no error here. The limits themselves are applied by the server's fairness module.
 
-use listwatch_wire::json::Value;
-
 use crate::field::Errors;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![verbs_are_known, hand_fits_the_deck];
+pub(super) const CHECKS: &[(&str, Check)] = checks![hand_fits_the_deck];
 
-const VERBS: [&str; 9] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 /// Bits of the hash that cards are dealt by.
 const MAX_BITS: f64 = 60.0;
-
-/// `*` beside others is refused by another rule. The message shows the whole list, as in kube-apiserver.
-fn verbs_are_known(at: &At<'_>, errors: &mut Errors) {
-    let verbs = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
-    let known = |verb: &Value| verb.as_str().is_some_and(|verb| VERBS.contains(&verb));
-    if !verbs.is_empty() && !verbs.iter().any(|verb| verb == "*") && !verbs.iter().all(known) {
-        errors.not_supported(at.path, &at.value.to_string(), &VERBS);
-    }
-}
 
 /// The hash has enough entropy for a hand of this size. That the hand is not larger than the deck is checked by an
 /// earlier row.

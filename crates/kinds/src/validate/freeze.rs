@@ -2,7 +2,7 @@
 //!
 //! As in kube-apiserver, the fields that may change are set back to their stored values in a copy, and the rest must be
 //! equal: a field that is new in a later version is immutable without a rule of its own. The routes to the fields that may change are
-//! with the kinds (`pod_change`, `pod_resize`, `job`, `storage`); a field that is immutable by itself is a row of the tables.
+//! in rows of the tables (`changed-beside`), or with the kinds where they depend on the object (`pod_change`, `pod_resize`, `storage`).
 
 use listwatch_wire::json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::tree::Tree;
 /// Returns the new value with the stored values of some fields below it (`a.b`, `list[].c`).
 ///
 /// Elements of lists are paired by index. A struct that only such fields were added to is removed again.
-pub(super) fn set_back(new: &Value, old: &Value, routes: &[&str]) -> Value {
+pub(crate) fn set_back(new: &Value, old: &Value, routes: &[&str]) -> Value {
     let mut back = new.clone();
     if let Some(fields) = back.as_object_mut() {
         for route in routes {

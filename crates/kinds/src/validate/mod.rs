@@ -26,19 +26,17 @@ mod config;
 mod container;
 mod device;
 mod flow;
-mod freeze;
+pub(crate) mod freeze;
 mod job;
 mod job_indexes;
-mod network_policy;
 mod node;
+mod object_name;
 mod pod;
 mod pod_change;
 mod pod_resize;
 mod pod_status;
 mod projected;
 mod quota;
-mod registration;
-mod resource_slice;
 mod resources;
 mod scheduling;
 pub(crate) mod service_address;
@@ -55,7 +53,7 @@ mod webhook;
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
-use crate::field::Errors;
+use crate::field::{Errors, Path};
 use crate::rules::{self, Check, ObjectPart};
 use crate::tree::Tree;
 use crate::{Kind, convert, meta};
@@ -65,8 +63,16 @@ pub use crate::selector::matches as selector_matches;
 /// Every function that a row may name.
 pub(crate) fn all_checks() -> impl Iterator<Item = (&'static str, Check)> {
     checks_of! {
-        certificate config container device flow job job_indexes network_policy node pod pod_change pod_status projected quota
-        registration resource_slice resources scheduling service_address slices storage storage_class template trust_bundle volume webhook
+        certificate config container device flow job job_indexes node object_name pod pod_change pod_status projected quota
+        resources scheduling slices storage storage_class template trust_bundle volume webhook
+    }
+}
+
+/// Calls back for each element of a list, with its path.
+fn each<'a>(parent: &'a Value, list: &str, path: &Path<'_>, mut visit: impl FnMut(&'a Value, &Path<'_>)) {
+    let path = path.child(list);
+    for (index, item) in parent.list(list).iter().enumerate() {
+        visit(item, &path.index(index));
     }
 }
 
@@ -141,8 +147,12 @@ pub fn ephemeral_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError
 /// Checks the resources that the containers of a running Pod may use from now on.
 #[must_use]
 pub fn resize_update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
-    pod_resize::refused(old)
-        .map_or_else(|| subresource_update(kind, new, old, pod_resize::resize), |one| vec![one])
+    let mut errors = Errors::new();
+    rules::run_variant("core.v1.Pod@resize", old, &mut errors);
+    if !errors.is_empty() {
+        return errors.into_vec();
+    }
+    subresource_update(kind, new, old, pod_resize::resize)
 }
 
 /// The checks that every update through a subresource shares, and those of the subresource itself.

@@ -8,7 +8,7 @@ use listwatch_wire::json::Value;
 use super::resources;
 use crate::field::Errors;
 use crate::names;
-use crate::rules::{self, At, Check};
+use crate::rules::{At, Check};
 
 pub(super) const CHECKS: &[(&str, Check)] =
     checks![node_amounts_are_countable, two_ranges_are_of_two_families, features_are_sorted];
@@ -43,9 +43,6 @@ fn two_ranges_are_of_two_families(at: &At<'_>, errors: &mut Errors) {
 /// Sorted and without repetitions, so that comparing two nodes needs no set.
 fn features_are_sorted(at: &At<'_>, errors: &mut Errors) {
     let features: Vec<&str> = at.value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    for (index, feature) in features.iter().enumerate() {
-        errors.invalid_all(&at.path.index(index), feature, rules::form_errors("feature-name", feature));
-    }
     for (index, pair) in (1..).zip(features.windows(2)) {
         match pair {
             [first, second] if first == second => errors.duplicate(&at.path.index(index), *second),

@@ -9,8 +9,8 @@ use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
 
+use super::each;
 use super::freeze::set_back;
-use super::pod_resize::MIRROR;
 use crate::Kind;
 use crate::field::{Errors, Path};
 use crate::prepare::APPARMOR;
@@ -19,6 +19,8 @@ use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![pod_changes_little, pod_annotations_stay];
 
+/// Marks the Pods that a kubelet has made from a file on its node.
+const MIRROR: &str = "kubernetes.io/config.mirror";
 const FROZEN: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 /// Runs the rules of a Pod's spec, for subresources that change what an ordinary update may not.
@@ -35,13 +37,7 @@ fn pod_annotations_stay(at: &At<'_>, errors: &mut Errors) {
 /// Checks the annotations of a Pod at a write to its status, which may carry metadata.
 pub(super) fn status_annotations(new: &Value, old: &Value, errors: &mut Errors) {
     annotations_stay(new, old, errors);
-    let mirrored = new.below("metadata.annotations").at(MIRROR);
-    if let (Some(mirrored), true) = (mirrored.as_str(), new.at("spec").text("nodeName").is_empty()) {
-        let metadata = Path::root("metadata");
-        let annotations = metadata.child("annotations");
-        let detail = "must set spec.nodeName if mirror pod annotation is set";
-        errors.invalid(&annotations.key(MIRROR), mirrored, detail);
-    }
+    rules::run_variant("core.v1.Pod@status", new, errors);
 }
 
 /// The annotations that say where a Pod comes from and how it is confined stay as they are: the rights of kubelets and the
@@ -87,14 +83,13 @@ fn pod_changes_little(at: &At<'_>, errors: &mut Errors) {
 /// Scheduling gates can only be removed.
 fn gates_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     let known: HashSet<&str> = old.list("schedulingGates").iter().map(|gate| gate.text("name")).collect();
-    let path = path.child("schedulingGates");
-    for (index, gate) in new.list("schedulingGates").iter().enumerate() {
+    each(new, "schedulingGates", path, |gate, path| {
         let name = gate.text("name");
         if !known.contains(name) {
             let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            errors.forbidden(&path.index(index).child("name"), detail);
+            errors.forbidden(&path.child("name"), detail);
         }
-    }
+    });
 }
 
 /// A gated Pod is not scheduled yet, so where it may go can still be narrowed.

@@ -4,15 +4,12 @@
 //! was set may be removed, and the Pod keeps its quality of service. Ordinary updates are [`super::pod_change`].
 
 use listwatch_wire::json::Value;
-use listwatch_wire::status::FieldError;
 
 use super::freeze::set_back;
 use crate::field::{Errors, Path};
 use crate::prepare::qos_class;
 use crate::tree::Tree;
 
-pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
-const LISTS: [&str; 2] = ["requests", "limits"];
 /// The fields of a container, and of a Pod as a whole, that may change.
 const RESIZABLE: [&str; 4] = [
     "resources.requests.cpu",
@@ -21,20 +18,6 @@ const RESIZABLE: [&str; 4] = [
     "resources.limits.memory",
 ];
 const MUTABLE: &str = "only cpu and memory resources are mutable";
-
-/// Returns the one error about a Pod that cannot be resized at all.
-pub(super) fn refused(old: &Value) -> Option<FieldError> {
-    let why = if old.below("metadata.annotations").has(MIRROR) {
-        "static pods cannot be resized"
-    } else if old.below("spec.os").text("name") == "windows" {
-        "windows pods cannot be resized"
-    } else {
-        return None;
-    };
-    let mut errors = Errors::new();
-    errors.forbidden(&Path::root(""), why);
-    errors.into_vec().pop()
-}
 
 /// Checks what changes when a Pod is resized.
 pub(super) fn resize(new: &Value, old: &Value, errors: &mut Errors) {
@@ -53,7 +36,17 @@ pub(super) fn resize(new: &Value, old: &Value, errors: &mut Errors) {
     if errors.count() > found {
         return;
     }
-    amounts_stay(new, old, &path, errors);
+    for list in ["initContainers", "containers"] {
+        each((new, old), list, &path, |now, before, path| {
+            amounts_stay(
+                now.at("resources"),
+                before.at("resources"),
+                "resource",
+                &path.child("resources"),
+                errors,
+            );
+        });
+    }
     only_amounts_change(new, old, &path, errors);
     let free = ["initContainers", "containers", "resources"];
     if errors.count() == found && set_back(new, old, &free) != *old {
@@ -75,9 +68,7 @@ fn whole_pod(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     if before.is_object() && !now.is_object() {
         return errors.forbidden(&place, "pod-level resources cannot be removed");
     }
-    for list in LISTS.into_iter().filter(|list| is_removed(now.at(list), before.at(list))) {
-        errors.forbidden(&place.child(list), format!("pod-level resource {list} cannot be removed"));
-    }
+    amounts_stay(now, before, "pod-level resource", &place, errors);
     if set_back(new, old, &RESIZABLE).at("resources") != before {
         errors.forbidden(path, "only cpu and memory resources are mutable at pod-level");
     }
@@ -113,14 +104,11 @@ fn same_containers(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Error
 }
 
 /// Amounts that were set stay set.
-fn amounts_stay(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for list in ["initContainers", "containers"] {
-        each((new, old), list, path, |now, before, path| {
-            let (now, before, path) = (now.at("resources"), before.at("resources"), path.child("resources"));
-            for list in LISTS.into_iter().filter(|list| is_removed(now.at(list), before.at(list))) {
-                errors.forbidden(&path.child(list), format!("resource {list} cannot be removed"));
-            }
-        });
+fn amounts_stay(now: &Value, before: &Value, what: &str, path: &Path<'_>, errors: &mut Errors) {
+    for list in ["requests", "limits"] {
+        if before.entries(list).any(|(name, _)| !now.at(list).has(name)) {
+            errors.forbidden(&path.child(list), format!("{what} {list} cannot be removed"));
+        }
     }
 }
 
@@ -144,9 +132,4 @@ fn only_amounts_change(new: &Value, old: &Value, path: &Path<'_>, errors: &mut E
             errors.forbidden(path, detail);
         }
     });
-}
-
-/// Returns true if an amount that was set is not there any more.
-fn is_removed(now: &Value, before: &Value) -> bool {
-    before.fields().into_iter().flatten().any(|(name, _)| !now.has(name))
 }

@@ -10,11 +10,18 @@ use std::net::IpAddr;
 
 use listwatch_wire::json::Value;
 
+use super::each;
 use crate::field::{Errors, Path};
 use crate::names::IP_ADDRESS;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
+/// The lists of a status, with those of the spec that they are about.
+const STATUSES: [(&str, &str); 3] = [
+    ("containerStatuses", "containers"),
+    ("initContainerStatuses", "initContainers"),
+    ("ephemeralContainerStatuses", "ephemeralContainers"),
+];
 const ONE_EACH: &str = "may specify no more than one IP for each IP family";
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![status_moves_on, users_and_devices_are_known];
@@ -24,10 +31,9 @@ fn status_moves_on(at: &At<'_>, errors: &mut Errors) {
     let Some(old) = at.old else { return };
     let path = Path::root("status");
     let (now, was, spec) = (at.value, old, at.top.at("spec"));
-    for (list, containers) in
-        [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")]
-    {
-        ended_stay_ended(now, was, spec, [list, containers], &path.child(list), errors);
+    // Ephemeral containers are never started again.
+    for (list, containers) in STATUSES.into_iter().take(2) {
+        ended_stay_ended(now, was, spec, [list, containers], &path, errors);
     }
     addresses(now, was, "podIPs", &path.child("podIPs"), errors);
     host_addresses(now, was, &path.child("hostIPs"), errors);
@@ -36,19 +42,11 @@ fn status_moves_on(at: &At<'_>, errors: &mut Errors) {
 /// The user that a container runs as must fit its operating system, and reported devices must be requested in its spec.
 fn users_and_devices_are_known(at: &At<'_>, errors: &mut Errors) {
     let (spec, path) = (at.top.at("spec"), Path::root("status"));
-    for (list, containers) in [
-        ("containerStatuses", "containers"),
-        ("initContainerStatuses", "initContainers"),
-        ("ephemeralContainerStatuses", "ephemeralContainers"),
-    ] {
-        let path = path.child(list);
-        for (index, status) in at.value.list(list).iter().enumerate() {
-            let path = path.index(index);
+    for (list, containers) in STATUSES {
+        each(at.value, list, &path, |status, path| {
             user(status, spec, &path.child("user"), errors);
-            let named = |container: &&Value| container.text("name") == status.text("name");
-            let container = spec.list(containers).iter().find(named);
-            devices(status, container, &path.child("allocatedResourcesStatus"), errors);
-        }
+            devices(status, named(spec.list(containers), status.text("name")), path, errors);
+        });
     }
 }
 
@@ -77,21 +75,18 @@ fn user(status: &Value, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 /// Health of the devices of a container. One that the Pod does not have is passed over.
 fn devices(status: &Value, container: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
-    for (index, device) in status.list("allocatedResourcesStatus").iter().enumerate() {
-        let (path, name) = (path.index(index), device.text("name"));
+    each(status, "allocatedResourcesStatus", path, |device, path| {
         if let Some(container) = container {
-            asked_for(name, container.at("resources"), &path.child("name"), errors);
+            asked_for(device.text("name"), container.at("resources"), &path.child("name"), errors);
         }
-        let path = path.child("resources");
         let mut seen = HashSet::new();
-        for (index, one) in device.list("resources").iter().enumerate() {
-            let path = path.index(index);
+        each(device, "resources", path, |one, path| {
             errors.one_of(&path.child("health"), one.text("health"), &["Healthy", "Unhealthy", "Unknown"]);
             if !seen.insert(one.text("resourceID")) {
                 errors.duplicate(&path.child("resourceID"), one.text("resourceID"));
             }
-        }
-    }
+        });
+    });
 }
 
 /// Requires that the status names only resources or claims that the container asks for.
@@ -120,20 +115,19 @@ fn ended_stay_ended(
     path: &Path<'_>,
     errors: &mut Errors,
 ) {
-    for (index, before) in was.list(list).iter().enumerate() {
-        let ended = before.at("state").at("terminated");
-        let name = before.text("name");
-        let after = now.list(list).iter().find(|status| status.text("name") == name);
-        let runs_again = after.is_some_and(|after| !after.at("state").has("terminated"));
-        if ended.is_null() || !runs_again {
-            continue;
+    each(was, list, path, |before, path| {
+        let (ended, name) = (before.below("state.terminated"), before.text("name"));
+        let runs = named(now.list(list), name).is_some_and(|after| !after.at("state").has("terminated"));
+        let container = named(spec.list(containers), name);
+        if !ended.is_null() && runs && !container.is_some_and(|found| starts_again(found, spec, ended)) {
+            errors.forbidden(&path.child("state"), "may not be transitioned to non-terminated state");
         }
-        let container = spec.list(containers).iter().find(|container| container.text("name") == name);
-        if !container.is_some_and(|container| starts_again(container, spec, ended)) {
-            let detail = "may not be transitioned to non-terminated state";
-            errors.forbidden(&path.index(index).child("state"), detail);
-        }
-    }
+    });
+}
+
+/// The element of that name.
+fn named<'a>(list: &'a [Value], name: &str) -> Option<&'a Value> {
+    list.iter().find(|item| item.text("name") == name)
 }
 
 /// A rule for the exit code comes before the container's own policy, and that before the Pod's.

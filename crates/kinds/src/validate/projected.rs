@@ -8,9 +8,8 @@ use std::collections::HashSet;
 
 use listwatch_wire::json::Value;
 
-use super::container;
 use crate::field::Errors;
-use crate::rules::{At, Check};
+use crate::rules::{self, At, Check};
 use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![projected_paths_are_unique];
@@ -38,9 +37,8 @@ fn token_path(place: &str, at: &At<'_>, errors: &mut Errors) {
         errors.required(&path, "");
         return;
     }
-    container::descending(place, &path, errors);
-    if place.starts_with("..") && !place.starts_with("../") {
-        errors.invalid(&path, place, "must not start with '..'");
+    for form in ["relative-path", "no-leading-dots"] {
+        errors.invalid_all(&path, place, rules::form_errors(form, place));
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::names::label_errors;
 
-use super::container;
+use super::{container, each};
 use crate::field::{Errors, Path};
 use crate::quantity::{self, Quantity};
 use crate::rules::{self, At, Check};
@@ -87,9 +87,7 @@ fn pod_resources_cover_containers(at: &At<'_>, errors: &mut Errors) {
             }
         }
     }
-    for (index, container) in at.value.list("containers").iter().enumerate() {
-        let path = path.child("containers");
-        let path = path.index(index);
+    each(at.value, "containers", &path, |container, path| {
         for (name, limit) in container.at("resources").entries("limits") {
             let (limit, most) = (limit.as_str().unwrap_or_default(), own.at("limits").text(name));
             if quantity::compare(limit, most) == Ok(Ordering::Greater) {
@@ -97,7 +95,7 @@ fn pod_resources_cover_containers(at: &At<'_>, errors: &mut Errors) {
                 errors.invalid(&path.key(name).child("limits"), limit, detail);
             }
         }
-    }
+    });
 }
 
 /// Overhead is a plain list of amounts and is checked like limits.
@@ -171,18 +169,17 @@ fn huge_pages_alone(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 /// The claims of a Pod have names of their own.
 fn resource_claims_are_named(at: &At<'_>, errors: &mut Errors) {
-    let path = at.path.child("resourceClaims");
     let mut seen = HashSet::new();
-    for (index, claim) in at.value.list("resourceClaims").iter().enumerate() {
-        let (path, name) = (path.index(index), claim.text("name"));
+    each(at.value, "resourceClaims", at.path, |claim, path| {
+        let (name, path) = (claim.text("name"), path.child("name"));
         if name.is_empty() {
-            errors.required(&path.child("name"), "");
+            errors.required(&path, "");
         } else if !seen.insert(name) {
-            errors.duplicate(&path.child("name"), name);
+            errors.duplicate(&path, name);
         } else {
-            errors.invalid_all(&path.child("name"), name, label_errors(name));
+            errors.invalid_all(&path, name, label_errors(name));
         }
-    }
+    });
 }
 
 /// A container uses the claims of its Pod, each of them or each request of them once.
@@ -190,32 +187,25 @@ fn resource_claims_are_used(at: &At<'_>, errors: &mut Errors) {
     let known: HashSet<&str> =
         at.value.list("resourceClaims").iter().map(|claim| claim.text("name")).collect();
     container::each(at.value, &container::LISTS, at.path, |_, item, path| {
-        let path = path.child("resources.claims");
         let (mut whole, mut parts, mut divided) = (HashSet::new(), HashSet::new(), HashSet::new());
-        for (index, claim) in item.at("resources").list("claims").iter().enumerate() {
-            let path = path.index(index);
+        each(item.at("resources"), "claims", &path.child("resources"), |claim, path| {
             let (name, request) = (claim.text("name"), claim.text("request"));
             if name.is_empty() {
-                errors.required(&path, "");
-                continue;
+                return errors.required(path, "");
             }
             if !request.is_empty() {
                 errors.invalid_all(&path.child("request"), request, label_errors(request));
             }
-            let again = whole.contains(name)
-                || !parts.insert((name, request))
-                || (request.is_empty() && divided.contains(name));
-            if again {
-                errors.duplicate(&path, name);
+            let again = whole.contains(name) || (request.is_empty() && divided.contains(name));
+            if !parts.insert((name, request)) || again {
+                errors.duplicate(path, name);
             }
-            match request.is_empty() {
-                true => whole.insert(name),
-                false => divided.insert(name),
-            };
+            let seen = if request.is_empty() { &mut whole } else { &mut divided };
+            seen.insert(name);
             if !known.contains(name) {
-                errors.not_found(&path, name);
+                errors.not_found(path, name);
             }
-        }
+        });
     });
 }
 

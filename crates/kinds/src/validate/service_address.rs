@@ -5,17 +5,14 @@
 //! refused, except for a headless Service without a selector, whose endpoints somebody else writes. Allocation itself
 //! is in the server.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
 
 use listwatch_wire::json::Value;
 
 use crate::field::{Errors, Path};
 use crate::names::IP_ADDRESS;
-use crate::rules::{self, At, Check};
+use crate::rules;
 use crate::tree::Tree;
-
-pub(super) const CHECKS: &[(&str, Check)] = checks![addresses_stay];
 
 /// One per family.
 const MAX_ADDRESSES: usize = 2;
@@ -32,10 +29,12 @@ pub(crate) fn before_allocation(service: &Value, errors: &mut Errors) {
     if spec.text("type") == "ExternalName" {
         return;
     }
-    related_fields(spec, &path, errors);
+    let path = path.child("clusterIPs");
+    rules::run_variant("core.v1.Service@allocation", service, errors);
+    cluster_ips(spec, &path, errors);
     if errors.is_empty() {
         rules::run_variant("core.v1.Service@policy", service, errors);
-        second_family(spec, &path.child("clusterIPs"), errors);
+        second_family(spec, &path, errors);
     }
     // Only a Service without addresses and without Pods of its choosing may claim families that the cluster has not.
     if errors.is_empty() && !(is_headless(spec) && spec.count("selector") == 0) {
@@ -43,28 +42,15 @@ pub(crate) fn before_allocation(service: &Value, errors: &mut Errors) {
     }
 }
 
-/// `clusterIP` and the first of `clusterIPs` are one value under two names; a client that sets one of them has it
-/// copied before.
-fn related_fields(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let at = path.child("clusterIPs");
+/// The addresses themselves, and their number.
+fn cluster_ips(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let given = spec.list("clusterIPs");
-    let all = || spec.at("clusterIPs").clone();
-    match (spec.text("clusterIP"), given.first()) {
-        ("", Some(_)) => errors.invalid(&at, all(), "must be empty when `clusterIP` is not specified"),
-        ("", None) => {}
-        (_, None) => errors.required(&at, ""),
-        (first, Some(other)) if other != first => {
-            errors.invalid(&at, all(), "first value must match `clusterIP`");
-        }
-        _ => {}
-    }
-    families(spec, path, errors);
-    let valid = addresses(given, &at, errors);
+    let valid = addresses(given, path, errors);
     if given.len() > MAX_ADDRESSES {
-        errors.invalid(&at, all(), "may only hold up to 2 values");
+        errors.invalid(path, given.to_vec(), "may only hold up to 2 values");
     }
     if valid {
-        one_address_per_family(spec, &at, errors);
+        one_address_per_family(spec, path, errors);
     }
 }
 
@@ -105,22 +91,6 @@ fn addresses(given: &[Value], path: &Path<'_>, errors: &mut Errors) -> bool {
     valid
 }
 
-/// Each family once, and a policy that is known. Their number follows from there being two.
-fn families(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let at = path.child("ipFamilies");
-    let mut seen = HashSet::new();
-    for (index, family) in spec.list("ipFamilies").iter().filter_map(Value::as_str).enumerate() {
-        errors.one_of(&at.index(index), family, &["IPv4", "IPv6"]);
-        if !seen.insert(family) {
-            errors.duplicate(&at.index(index), family);
-        }
-    }
-    let known = &["SingleStack", "PreferDualStack", "RequireDualStack"];
-    if spec.has("ipFamilyPolicy") {
-        errors.one_of(&path.child("ipFamilyPolicy"), spec.text("ipFamilyPolicy"), known);
-    }
-}
-
 /// There is one range of addresses, of one family: a second address needs its family.
 fn second_family(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let named = spec.count("ipFamilies");
@@ -129,28 +99,5 @@ fn second_family(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
             let all = spec.at("clusterIPs").clone();
             errors.invalid(&path.index(index), all, "IPv6 is not configured on this cluster");
         }
-    }
-}
-
-/// An address stays for life, unless the Service stops having one.
-fn addresses_stay(at: &At<'_>, errors: &mut Errors) {
-    let Some(old) = at.old else { return };
-    let (new, path) = (at.value, at.path);
-    if is_headless(old) && is_headless(new) {
-        return;
-    }
-    let addresses = path.child("clusterIPs");
-    let (now, before) = (new.list("clusterIPs"), old.list("clusterIPs"));
-    for (index, _) in before.iter().zip(now).enumerate().filter(|(_, (before, now))| before != now) {
-        let all = new.at("clusterIPs").clone();
-        errors.invalid(&addresses.index(index), all, "may not change once set");
-    }
-    if now.is_empty() && !before.is_empty() {
-        errors.invalid(&addresses.index(0), Value::Null, "primary clusterIP can not be unset");
-    }
-    let (now, before) = (new.list("ipFamilies"), old.list("ipFamilies"));
-    if !is_headless(old) && !is_headless(new) && now.iter().zip(before).any(|(now, before)| now != before) {
-        let all = new.at("ipFamilies").clone();
-        errors.invalid(&path.child("ipFamilies").index(0), all, "may not change once set");
     }
 }

@@ -7,8 +7,8 @@
 use std::net::IpAddr;
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::subdomain_errors;
 
+use super::each;
 use crate::field::Errors;
 use crate::names::IP_ADDRESS;
 use crate::rules::{self, At, Check, canonical_range};
@@ -20,32 +20,17 @@ pub(super) const CHECKS: &[(&str, Check)] =
 /// Every address of every endpoint, up to a thousand of them: linear, and the most expensive check of a slice.
 fn slice_addresses_fit_their_type(at: &At<'_>, errors: &mut Errors) {
     let kind = at.value.text("addressType");
-    let endpoints = at.path.child("endpoints");
-    for (index, endpoint) in at.value.list("endpoints").iter().enumerate() {
-        let endpoint_path = endpoints.index(index);
-        let path = endpoint_path.child("addresses");
-        for (index, address) in endpoint.list("addresses").iter().filter_map(Value::as_str).enumerate() {
-            let place = path.index(index);
-            match (kind, address.parse::<IpAddr>()) {
-                ("FQDN", _) => {
-                    let form = subdomain_errors(address);
-                    if form.is_empty() && !address.contains('.') {
-                        let detail = "should be a domain with at least two segments separated by dots";
-                        errors.invalid(&place, address, detail);
-                    }
-                    errors.invalid_all(&place, address, form);
-                }
-                ("IPv4" | "IPv6", Err(_)) => errors.invalid(&place, address, IP_ADDRESS),
-                ("IPv4" | "IPv6", Ok(ip)) => {
-                    if ip.is_ipv4() != (kind == "IPv4") {
-                        errors.invalid(&path, address, format!("must be an {kind} address"));
-                    }
-                    errors.invalid_all(&place, address, rules::unreachable(ip, address));
-                }
-                _ => {}
+    each(at.value, "endpoints", at.path, |endpoint, path| {
+        let list = path.child("addresses");
+        each(endpoint, "addresses", path, |address, path| {
+            let address = address.as_str().unwrap_or_default();
+            let Ok(ip) = address.parse::<IpAddr>() else { return errors.invalid(path, address, IP_ADDRESS) };
+            if ip.is_ipv4() != (kind == "IPv4") {
+                errors.invalid(&list, address, format!("must be an {kind} address"));
             }
-        }
-    }
+            errors.invalid_all(path, address, rules::unreachable(ip, address));
+        });
+    });
 }
 
 /// Of a stored object the ranges themselves may not change, and nothing else is looked at then.

@@ -6,7 +6,6 @@
 //! them.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
 
 use listwatch_wire::json::Value;
 use listwatch_wire::names::label_key_errors;
@@ -20,10 +19,8 @@ use crate::tree::Tree;
 pub(super) const CHECKS: &[(&str, Check)] = checks![
     claim_changes_little,
     node_affinity_stays,
-    volume_changes_little,
     claimed_resources_are_known,
-    resize_statuses_are_known,
-    topology_keys_are_unique
+    resize_statuses_are_known
 ];
 
 /// Rejects changes of a claim's spec, except those that binding makes and those that a bound claim may ask for.
@@ -63,16 +60,6 @@ fn shrinking(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-/// Reported at the driver, as kube-apiserver does.
-fn topology_keys_are_unique(at: &At<'_>, errors: &mut Errors) {
-    let mut seen = HashSet::new();
-    for key in at.value.as_array().into_iter().flatten().filter_map(Value::as_str) {
-        if !seen.insert(key) {
-            errors.duplicate(at.path, key);
-        }
-    }
-}
-
 /// Resources of a claim: `storage`, or one with a qualified name, which another component defines.
 fn claimed_resources_are_known(at: &At<'_>, errors: &mut Errors) {
     for (name, _) in at.value.as_object().into_iter().flatten() {
@@ -99,27 +86,6 @@ fn resize_statuses_are_known(at: &At<'_>, errors: &mut Errors) {
         if !KNOWN.iter().any(|known| status == known) {
             errors.not_supported(at.path, name, &KNOWN);
         }
-    }
-}
-
-/// Everything but a list of fields is immutable, hence the source with all that belongs to it: drivers have mounted
-/// it.
-fn volume_changes_little(at: &At<'_>, errors: &mut Errors) {
-    const FREE: [&str; 9] = [
-        "accessModes",
-        "capacity",
-        "claimRef",
-        "mountOptions",
-        "nodeAffinity",
-        "persistentVolumeReclaimPolicy",
-        "storageClassName",
-        "volumeAttributesClassName",
-        "volumeMode",
-    ];
-    let Some(old) = at.old else { return };
-    if set_back(at.value.at("spec"), old.at("spec"), &FREE) != *old.at("spec") {
-        let detail = "spec.persistentvolumesource is immutable after creation";
-        errors.forbidden(&at.path.child("spec.persistentvolumesource"), detail);
     }
 }
 

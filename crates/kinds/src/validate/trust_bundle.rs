@@ -1,53 +1,22 @@
-//! Validation of ClusterTrustBundles: certificates of authorities in PEM, and a name that begins with the signer's.
+//! Validation of ClusterTrustBundles: certificates of authorities in PEM.
 //!
-//! The prefix is what RBAC can be written against: a user who may write the bundles of one signer must not be able to
-//! write those of another. Certificates are parsed and otherwise not verified, since each of them is an anchor of
-//! trust by itself.
+//! Certificates are parsed and otherwise not verified, since each of them is an anchor of trust by itself. The names of bundles are
+//! checked in `object_name`.
 
 use std::collections::HashMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use listwatch_wire::names::subdomain_errors;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
 use crate::field::Errors;
 use crate::rules::{At, Check};
-use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] =
-    checks![bundle_is_named_after_its_signer, bundle_is_made_of_anchors];
+pub(super) const CHECKS: &[(&str, Check)] = checks![bundle_is_made_of_anchors];
 
 /// Bytes of a bundle, as in kube-apiserver.
 const MAX_BUNDLE: usize = 1024 * 1024;
-
-/// `example.com/signer` has bundles `example.com:signer:NAME`. A bundle of no signer has no colon in its name.
-fn bundle_is_named_after_its_signer(at: &At<'_>, errors: &mut Errors) {
-    let (name, signer) = (at.value.at("metadata").text("name"), at.value.at("spec").text("signerName"));
-    let path = at.path.child("metadata");
-    let path = path.child("name");
-    if name.is_empty() {
-        return;
-    }
-    if signer.is_empty() {
-        let found = match name.contains(':') {
-            true => vec!["ClusterTrustBundle without signer name must not have \":\" in its name".to_owned()],
-            false => subdomain_errors(name),
-        };
-        errors.invalid_all(&path, name, found);
-        return;
-    }
-    let prefix = format!("{}:", signer.replace('/', ":"));
-    match name.strip_prefix(&prefix) {
-        Some(rest) => errors.invalid_all(&path, name, subdomain_errors(rest)),
-        None => {
-            let detail =
-                format!("ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}");
-            errors.invalid(&path, name, detail);
-        }
-    }
-}
 
 /// Each block is the certificate of an authority, and none is there twice.
 fn bundle_is_made_of_anchors(at: &At<'_>, errors: &mut Errors) {

@@ -7,35 +7,15 @@
 use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
-use listwatch_wire::names::{label_errors, subdomain_errors};
+use listwatch_wire::names::label_errors;
 
-use super::container;
+use super::{container, each};
 use crate::field::{Errors, Path};
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
 pub(super) const CHECKS: &[(&str, Check)] =
-    checks![volumes_and_mounts_agree, claimed_volumes_and_mounts_agree, claims_of_volumes_have_names];
-
-/// The claim of an ephemeral volume is named after the Pod and the volume, and must be able to.
-fn claims_of_volumes_have_names(at: &At<'_>, errors: &mut Errors) {
-    let pod = at.value.at("metadata").text("name");
-    let volumes = at.path.child("spec.volumes");
-    for (index, volume) in at.value.at("spec").list("volumes").iter().enumerate() {
-        let name = volume.text("name");
-        if pod.is_empty() || name.is_empty() || !volume.has("ephemeral") {
-            continue;
-        }
-        let claim = format!("{pod}-{name}");
-        for problem in subdomain_errors(&claim) {
-            errors.invalid(
-                &volumes.index(index).child("name"),
-                name,
-                format!("PVC name {claim:?}: {problem}"),
-            );
-        }
-    }
-}
+    checks![volumes_and_mounts_agree, claimed_volumes_and_mounts_agree];
 
 /// Runs after the volumes themselves were checked: one that is not valid cannot be mounted.
 fn volumes_and_mounts_agree(at: &At<'_>, errors: &mut Errors) {
@@ -81,26 +61,24 @@ fn mounts(spec: &Value, claimed: &HashSet<&str>, at: &Path<'_>, errors: &mut Err
     }
     container::each(spec, &container::LISTS, at, |_, item, path| {
         variables_of_files(item, &known, path, errors);
-        let mounts = path.child("volumeMounts");
-        for (index, mount) in item.list("volumeMounts").iter().enumerate() {
+        each(item, "volumeMounts", path, |mount, path| {
             let name = mount.text("name");
             if !known.contains_key(name) && !claimed.contains(name) {
-                errors.not_found(&mounts.index(index).child("name"), name);
+                errors.not_found(&path.child("name"), name);
             }
-        }
-        let devices = path.child("volumeDevices");
-        for (index, device) in item.list("volumeDevices").iter().enumerate() {
-            let (name, path) = (device.text("name"), devices.index(index));
+        });
+        each(item, "volumeDevices", path, |device, path| {
+            let (name, path) = (device.text("name"), path.child("name"));
             match known.get(name) {
                 _ if claimed.contains(name) => {}
-                None => errors.not_found(&path.child("name"), name),
+                None => errors.not_found(&path, name),
                 Some(volume) if !volume.has("persistentVolumeClaim") && !volume.has("ephemeral") => {
                     let detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
-                    errors.invalid(&path.child("name"), name, detail);
+                    errors.invalid(&path, name, detail);
                 }
                 Some(_) => {}
             }
-        }
+        });
     });
 }
 
@@ -111,16 +89,14 @@ fn variables_of_files(
     path: &Path<'_>,
     errors: &mut Errors,
 ) {
-    let path = path.child("env");
-    for (index, variable) in container.list("env").iter().enumerate() {
+    each(container, "env", path, |variable, path| {
         let file = variable.below("valueFrom.fileKeyRef");
-        let (name, path) = (file.text("volumeName"), path.index(index));
-        let path = path.child("valueFrom.fileKeyRef.volumeName");
+        let (name, path) = (file.text("volumeName"), path.child("valueFrom.fileKeyRef.volumeName"));
         match known.get(name) {
             _ if file.is_null() => {}
             None => errors.not_found(&path, name),
             Some(volume) if volume.has("emptyDir") => {}
             Some(_) => errors.invalid(&path, name, "referenced volume must be of type emptyDir"),
         }
-    }
+    });
 }

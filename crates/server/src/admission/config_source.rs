@@ -17,6 +17,7 @@ pub(super) struct ConfigSource {
 }
 
 impl ConfigSource {
+    /// Group, version and plural. Looked up at the first request, because definitions may add the resource later.
     pub(super) const fn new(path: (&'static str, &'static str, &'static str)) -> Self {
         Self { path, resource: OnceLock::new() }
     }

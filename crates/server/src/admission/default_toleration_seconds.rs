@@ -13,6 +13,7 @@ use listwatch_wire::json::{Value, json};
 use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
+/// The taints that the node controller puts on a node which does not answer.
 const KEYS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 /// The default of `--default-not-ready-toleration-seconds` and its sibling in kube-apiserver. There is no flag for it
 /// here.

@@ -22,6 +22,7 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 #[doc(alias = "lifecycle.Lifecycle")]
 pub(super) struct NamespaceLifecycle;
 
+/// Namespaces themselves: only their deletion is restricted.
 fn is_namespace(resource: &Resource) -> bool {
     resource.group.is_empty() && &*resource.plural == "namespaces"
 }

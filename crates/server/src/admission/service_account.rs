@@ -20,12 +20,15 @@ use crate::api::stored::fresh;
 use crate::registry::Resource;
 use crate::registry::target::Target;
 
+/// The account of Pods that name none.
 const DEFAULT: &str = "default";
 /// The prefix of the volume's name; the rest is random, as in kube-apiserver.
 const VOLUME: &str = "kube-api-access-";
+/// The place where client libraries look for credentials.
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// Seconds that a mounted token holds, as in kube-apiserver.
 const EXPIRATION: i64 = 3607;
+/// The annotation of mirror Pods, which kubelets make from files: they may not use an account.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 /// The annotation of an account by which its Pods may use only the Secrets that it lists.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";

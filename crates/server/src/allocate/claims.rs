@@ -114,6 +114,7 @@ impl ServiceClaims {
     }
 }
 
+/// Claims are committed with Services only.
 fn is_service(resource: &Resource) -> bool {
     (&*resource.group, &*resource.kind) == ("", "Service")
 }

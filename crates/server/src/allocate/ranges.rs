@@ -22,6 +22,7 @@ pub(crate) struct AddedRanges {
 }
 
 impl AddedRanges {
+    /// Follows ServiceCIDRs through the cache; a range counts as soon as the cache has it.
     pub(crate) fn new(cache: &Cache) -> Self {
         Self { collection: cache.collection("servicecidrs.networking.k8s.io", &[]) }
     }
@@ -83,6 +84,7 @@ impl AddedRange {
         1_u32.checked_shl(32 - self.bits).unwrap_or(u32::MAX)
     }
 
+    /// Includes the first and the last address: people may choose them, though they are not given out.
     fn has(self, address: IpAddr) -> bool {
         let IpAddr::V4(address) = address else { return false };
         u32::from(address).checked_sub(u32::from(self.first)).is_some_and(|offset| offset < self.size())

@@ -30,6 +30,7 @@ pub(crate) const KUBERNETES_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 /// Addresses at the start of the range that are given out only when all others are taken, so that people can choose
 /// among them: a sixteenth of the range, at most 256, as in kube-apiserver.
 const STATIC_ADDRESSES: u32 = 256;
+/// The default of `--service-node-port-range` in kube-apiserver.
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// The node ports after those left for people to choose: a thirty-second of the range, at most 128, as in kube-apiserver.
 const DYNAMIC_NODE_PORTS: std::ops::RangeInclusive<i64> = 30_086..=32_767;
@@ -189,6 +190,7 @@ pub(crate) fn reallocate(
     new: &mut Value,
     old: &Value,
 ) -> Result<(), Status> {
+    /// The fields by which addresses and ports are allocated. An update that changes none of them allocates nothing.
     const DECIDING: [&str; 5] =
         ["type", "clusterIPs", "ports", "externalTrafficPolicy", "allocateLoadBalancerNodePorts"];
     reservation.start_over();

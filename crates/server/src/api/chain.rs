@@ -65,6 +65,7 @@ impl Chain {
         Ok(())
     }
 
+    /// One round. A plugin that changes the object may lead to a second one, which webhooks ask for (`reinvocationPolicy`).
     async fn admit_once(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
         for plugin in self.plugins(request) {
             plugin.admit(request, object).await?;

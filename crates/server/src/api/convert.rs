@@ -169,6 +169,7 @@ struct ConversionBatch {
 }
 
 impl ConversionBatch {
+    /// Bytes are counted as stored; a webhook is sent about as many.
     fn add(&mut self, place: usize, value: Value, bytes: usize) {
         self.places.push(place);
         self.values.push(value);

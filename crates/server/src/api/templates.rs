@@ -55,6 +55,7 @@ pub(crate) struct RecentTemplates {
     hasher: foldhash::fast::RandomState,
 }
 
+/// Both queues are bounded: the oldest leaves when a new one comes.
 #[derive(Debug, Default)]
 struct Templates {
     /// The hashes of bodies, the newest last.
@@ -77,6 +78,7 @@ struct Template {
 }
 
 impl Template {
+    /// Copies everything that it is compared by, since the request ends before the next one comes.
     fn new(key: TemplateKey<'_>, made: TemplateObject) -> Self {
         Self {
             resource: Arc::clone(key.resource),

@@ -6,14 +6,13 @@
 //!
 //! Parsing and the meaning of one requirement are in `listwatch_wire::selector`.
 
+mod fields;
+
 use std::sync::Arc;
 
-use listwatch_wire::selector::{FieldSelector, LabelSelector, Operator, Requirement};
-use memchr::memmem;
+use listwatch_wire::selector::{LabelSelector, Operator, Requirement};
 
-use crate::cache::filter::FieldLookup;
-use crate::cache::object::Object;
-use crate::cache::subject::MatchSubject;
+pub(super) use fields::FieldConditions;
 
 /// A label selector, compiled: one condition per key, found by binary search. An object matches if every condition
 /// that needs a label meets one, and no label fails its condition.
@@ -162,6 +161,7 @@ impl LabelCondition {
         Some(all)
     }
 
+    /// A label may be absent only if all requirements on it are met by its absence.
     fn add(&mut self, requirement: &Requirement) {
         match requirement.operator() {
             Operator::Exists => {}
@@ -172,6 +172,7 @@ impl LabelCondition {
             !matches!(requirement.operator(), Operator::DoesNotExist | Operator::NotEquals | Operator::NotIn);
     }
 
+    /// For a label that is there. An absent one is judged by `required`.
     fn allows(&self, value: &str) -> bool {
         !self.forbidden && self.value.as_ref().is_none_or(|condition| condition.allows(value))
     }
@@ -227,140 +228,6 @@ impl ValueCondition {
     }
 }
 
-/// A field selector, compiled: one condition per selectable field.
-#[derive(Debug)]
-pub(super) struct FieldConditions {
-    conditions: Box<[FieldCondition]>,
-    /// The selector as text, equal for selectors that are and that find their fields in the same places.
-    pub(super) text: Box<str>,
-}
-
-/// All terms about one field.
-#[derive(Debug)]
-struct FieldCondition {
-    field: Box<str>,
-    place: FieldPlace,
-    values: ValueCondition,
-    /// The values that are excluded, if that is all that is asked for: an object whose bytes have none of them is selected, and the
-    /// field is not looked for.
-    excluded: Option<Box<[memmem::Finder<'static>]>>,
-}
-
-/// The excluded values that are searched for in an object. With more of them, finding the field costs less.
-const SEARCHED: usize = 4;
-
-/// The place of a field in an object.
-#[derive(Debug)]
-enum FieldPlace {
-    Name,
-    Namespace,
-    Lookup(FieldLookup),
-    /// No object has it.
-    Nowhere,
-}
-
-impl FieldConditions {
-    /// Compiles a selector; `None` if it selects everything. `known` has the positions of selectable fields.
-    pub(super) fn new(selector: &FieldSelector, known: &[FieldLookup]) -> Option<Arc<Self>> {
-        let mut terms: Vec<_> = selector.terms().iter().collect();
-        terms.sort_by(|a, b| a.field.cmp(&b.field));
-        let by_field = terms.chunk_by(|a, b| a.field == b.field);
-        let conditions: Box<[FieldCondition]> = by_field
-            .filter_map(|terms| {
-                let field = terms.first()?.field.as_str();
-                let mut values = ValueCondition::default();
-                for term in terms {
-                    match term.negated {
-                        true => values.none_of.push(term.value.as_str().into()),
-                        false => values.narrow(vec![term.value.as_str().into()]),
-                    }
-                }
-                values.sort();
-                Some(FieldCondition::new(field.into(), FieldPlace::of(field, known), values))
-            })
-            .collect();
-        (!conditions.is_empty()).then(|| Arc::new(Self { conditions, text: selector.to_string().into() }))
-    }
-
-    /// Returns true if the object is selected.
-    pub(super) fn matches(&self, object: &Object) -> bool {
-        let field = |path: &str| object.field(path);
-        self.conditions.iter().all(|condition| condition.allows(object, &field))
-    }
-
-    /// The same for an object that many filters look at.
-    pub(super) fn matches_subject(&self, subject: &MatchSubject<'_>) -> bool {
-        let field = |path: &str| subject.field(path);
-        self.conditions.iter().all(|condition| condition.allows(subject.object, &field))
-    }
-
-    /// The value a field must have exactly.
-    pub(super) fn exact(&self, field: &str) -> Option<&str> {
-        let condition = self.conditions.iter().find(|condition| &*condition.field == field)?;
-        condition.values.one_of.as_ref()?.first().map(|value| &**value)
-    }
-
-    /// The paths of the fields: two versions of a kind may find the same field in different places.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
-        self.conditions.iter().filter_map(|condition| match &condition.place {
-            FieldPlace::Lookup(lookup) => Some(&*lookup.path),
-            _ => None,
-        })
-    }
-}
-
-impl FieldCondition {
-    fn new(field: Box<str>, place: FieldPlace, values: ValueCondition) -> Self {
-        let excluded = match (&place, &values) {
-            (FieldPlace::Lookup(lookup), ValueCondition { one_of: None, none_of })
-                if none_of.len() <= SEARCHED
-                    && none_of.iter().all(|value| !value.is_empty() && **value != *lookup.absent) =>
-            {
-                Some(none_of.iter().map(|value| memmem::Finder::new(value.as_bytes()).into_owned()).collect())
-            }
-            _ => None,
-        };
-        Self { field, place, values, excluded }
-    }
-
-    /// Returns true if the value of the field is selected. `field` reads a path of the object.
-    fn allows<'a>(&'a self, object: &'a Object, field: &dyn Fn(&str) -> Option<&'a str>) -> bool {
-        let has_none = |excluded: &[memmem::Finder<'_>]| {
-            excluded.iter().all(|value| value.find(object.stored()).is_none())
-        };
-        self.excluded.as_deref().is_some_and(has_none) || self.values.allows(self.place.value(object, field))
-    }
-}
-
-impl FieldPlace {
-    /// A field that is not known has been refused for clients; a view made otherwise finds it nowhere.
-    fn of(field: &str, known: &[FieldLookup]) -> Self {
-        match field {
-            "metadata.name" => Self::Name,
-            "metadata.namespace" => Self::Namespace,
-            _ => known
-                .iter()
-                .find(|lookup| &*lookup.label == field)
-                .map_or(Self::Nowhere, |lookup| Self::Lookup(lookup.clone())),
-        }
-    }
-
-    /// The value that a selector compares: never absent for a selectable field, as in kube-apiserver, where an absent field is
-    /// its zero value. `field` reads a path of the object.
-    fn value<'a>(&'a self, object: &'a Object, field: &dyn Fn(&str) -> Option<&'a str>) -> &'a str {
-        match self {
-            Self::Name => object.name(),
-            Self::Namespace => object.namespace(),
-            Self::Nowhere => "",
-            Self::Lookup(lookup) => {
-                let value = field(&lookup.path).filter(|value| !value.is_empty());
-                let other = || lookup.fallback.as_deref().and_then(field);
-                value.or_else(other).unwrap_or(&lookup.absent)
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -401,32 +268,6 @@ mod tests {
                 prop_assert!(value.is_some() && needed.value.is_none_or(|one| value == Some(one)));
             }
         }
-    }
-
-    #[test]
-    fn a_value_that_an_object_only_mentions_is_not_excluded() {
-        let lookup = FieldLookup {
-            label: "status.phase".into(),
-            path: "status.phase".into(),
-            fallback: None,
-            absent: "Pending".into(),
-        };
-        let object = |status: &str| {
-            let value = format!(r#"{{"kind":"Pod","metadata":{{"name":"Failed"}},"status":{status}}}"#);
-            Object::new("/registry/pods/n/a".into(), 15, value.into(), listwatch_wire::Revision(1)).unwrap()
-        };
-        let matches = |selector: &str, status: &str| {
-            let selector: FieldSelector = selector.parse().unwrap();
-            let known = std::slice::from_ref(&lookup);
-            FieldConditions::new(&selector, known).unwrap().matches(&object(status))
-        };
-        let live = "status.phase!=Failed,status.phase!=Succeeded";
-        assert!(matches(live, "{}") && matches(live, r#"{"phase":"Running"}"#));
-        assert!(!matches(live, r#"{"phase":"Failed"}"#) && !matches(live, r#"{"phase":"Succeeded"}"#));
-        assert!(
-            !matches("status.phase!=Pending", "{}") && matches("status.phase!=Pending", r#"{"phase":"x"}"#)
-        );
-        assert!(!matches("status.phase!=x,status.phase=y", r#"{"phase":"z"}"#));
     }
 
     /// A list with 8,000 requirements held up a worker for 40 seconds: each looked through the labels of each object.

@@ -35,6 +35,7 @@ impl Damage {
         }
     }
 
+    /// The count is stored separately, so that reading it takes no lock.
     fn change(&self, change: impl FnOnce(&mut BTreeSet<Arc<str>>) -> bool) {
         let mut keys = self.keys.write();
         let _changed = change(&mut keys);

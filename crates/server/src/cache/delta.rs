@@ -67,6 +67,7 @@ fn edits<'a>(before: &Object, after: &'a Object, room: usize) -> Option<(Vec<Edi
     Some((edits, outline.bytes() - known + after.keep_outline(next)))
 }
 
+/// A deletion has the name of the object only. `None` if the event does not know the object before.
 fn deleted(event: &Event) -> Option<Bytes> {
     let mut out = BytesMut::with_capacity(256);
     head(event, event.previous.as_ref()?)?.deleted(&mut out);

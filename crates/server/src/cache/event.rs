@@ -180,6 +180,7 @@ impl Event {
         self.counted.swap(LEFT, Ordering::Relaxed)
     }
 
+    /// One line of a watch. Room for the type and the version is reserved, so that the buffer does not grow.
     fn make_frame(&self, change: ChangeKind, type_prefix: &[u8]) -> Bytes {
         let Some(object) = self.subject(change) else { return Bytes::new() };
         let mut out = BytesMut::with_capacity(object.written_len(type_prefix) + 64);

@@ -116,6 +116,7 @@ impl Filter {
             && self.fields.as_ref().is_none_or(|fields| fields.matches_subject(subject))
     }
 
+    /// Namespace and name, which cost a comparison. Selectors are asked after them.
     fn in_scope(&self, object: &Object) -> bool {
         self.namespace.as_deref().is_none_or(|n| n == object.namespace())
             && self.name.as_deref().is_none_or(|n| n == object.name())
@@ -151,6 +152,7 @@ impl Filter {
         (labels.to_owned(), fields.to_owned())
     }
 
+    /// Empty for a selector that selects everything.
     fn texts(&self) -> (&str, &str) {
         let labels = self.labels.as_ref().map_or("", |labels| &labels.text);
         (labels, self.fields.as_ref().map_or("", |fields| &fields.text))

@@ -32,6 +32,7 @@ pub(crate) struct MergedCursors {
     next: u64,
 }
 
+/// One cursor among several.
 #[derive(Debug)]
 struct Track {
     slot: WatchSlot,

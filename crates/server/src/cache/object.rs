@@ -153,6 +153,7 @@ impl Object {
         self.value.get(self.place(path)?)
     }
 
+    /// `None` without a walk if the name of the field occurs nowhere in the bytes.
     fn place(&self, path: &str) -> Option<Range<usize>> {
         let last = path.rsplit('.').next()?;
         // Much quicker than the walk, and what is selected by is often absent.

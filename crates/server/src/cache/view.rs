@@ -57,6 +57,7 @@ impl Portion {
 }
 
 impl FilteredEvent {
+    /// The size that a response grows by, without the frame around it.
     fn bytes(&self) -> usize {
         self.event.subject(self.change).map_or(0, |object| object.stored().len())
     }
@@ -82,6 +83,7 @@ pub struct View {
     to_wake: AtomicBool,
 }
 
+/// In the order of revisions. Events leave at the front when the cache needs their memory.
 #[derive(Debug)]
 struct RecentEvents {
     /// Every event after this revision is here.

@@ -27,6 +27,7 @@ enum ViewKey {
     Label(Arc<str>, Option<Arc<str>>),
 }
 
+/// Hashed with a random key: labels and field values come from users.
 type ViewMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 /// Views by their addresses: thousands may leave one place at the same time.
 type ViewSet = ViewMap<usize, Arc<View>>;
@@ -57,6 +58,7 @@ impl LabelViews {
     }
 }
 
+/// The identity of a view, for as long as it is kept here.
 fn address(view: &Arc<View>) -> usize {
     Arc::as_ptr(view).addr()
 }

@@ -41,6 +41,7 @@ enum MetricType {
 }
 
 impl MetricType {
+    /// By the word in a `# TYPE` line. What is not known is sent without a type, as Prometheus does.
     fn of(word: &str) -> Self {
         match word {
             "counter" => Self::Counter,
@@ -64,6 +65,7 @@ struct Family<'a> {
 }
 
 impl<'a> Family<'a> {
+    /// `head` is the rest of a `# HELP` line: name and text.
     fn new(head: &'a str) -> Self {
         let (name, help) = head.split_once(' ').unwrap_or((head, ""));
         let (metrics, buckets) = Default::default();
@@ -87,6 +89,7 @@ impl<'a> Family<'a> {
         }
     }
 
+    /// A sample with one value; the field says its type.
     fn scalar(&mut self, labels: &str, value: f64) {
         let mut inner = ProtobufMessage::default();
         inner.double(1, value);
@@ -112,6 +115,7 @@ impl<'a> Family<'a> {
         self.buckets.message(3, &bucket);
     }
 
+    /// Ends a histogram with its count: buckets and sum precede it in the text.
     fn histogram(&mut self, labels: &str, count: u64, native: Option<&NativeHistogram>) {
         let mut histogram = ProtobufMessage::default();
         histogram.uint(1, count);
@@ -181,6 +185,7 @@ impl ProtobufMessage {
         metric
     }
 
+    /// A field of wire type 0.
     fn uint(&mut self, field: u32, value: u64) {
         varint(&mut self.0, u64::from(field << 3));
         varint(&mut self.0, value);
@@ -191,17 +196,20 @@ impl ProtobufMessage {
         self.uint(field, ((value << 1) ^ (value >> 63)) as u64);
     }
 
+    /// A field of wire type 1.
     fn double(&mut self, field: u32, value: f64) {
         varint(&mut self.0, u64::from(field << 3 | 1));
         self.0.extend(value.to_le_bytes());
     }
 
+    /// A field of wire type 2: its length and its bytes.
     fn bytes(&mut self, field: u32, value: &[u8]) {
         varint(&mut self.0, u64::from(field << 3 | 2));
         varint(&mut self.0, value.len() as u64);
         self.0.extend(value);
     }
 
+    /// A message inside of this one, as bytes that were encoded before: its length precedes it.
     fn message(&mut self, field: u32, message: &Self) {
         self.bytes(field, &message.0);
     }
@@ -246,6 +254,7 @@ fn spans(buckets: &[(i32, u64)]) -> (Vec<(i32, u64)>, Vec<i64>) {
     (spans, counts)
 }
 
+/// Seven bits per byte, the lowest first; the highest bit of a byte says that another one follows.
 fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

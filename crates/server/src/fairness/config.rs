@@ -35,6 +35,7 @@ pub(super) struct PriorityLevel {
     pub(super) spec: LevelSpec,
 }
 
+/// `limited` for levels of the type `Limited`, `exempt` for the others; validation has made sure of it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct LevelSpec {
@@ -44,6 +45,7 @@ pub(super) struct LevelSpec {
     exempt: Option<Shares>,
 }
 
+/// The limits of a level whose requests may wait. Without a limit on borrowing, a level may use all seats that others lend.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Limited {
@@ -53,6 +55,7 @@ struct Limited {
     limit_response: LimitResponse,
 }
 
+/// Shares of the seats of the server, relative to those of all levels, and the percentage that may be lent.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Shares {
@@ -60,6 +63,7 @@ struct Shares {
     lendable_percent: Option<u32>,
 }
 
+/// The treatment of a request when all seats are taken: `Queue` it or `Reject` it with a 429.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct LimitResponse {
@@ -68,6 +72,7 @@ struct LimitResponse {
     queuing: Option<Queuing>,
 }
 
+/// The queues of a level, and the number of them that a flow is dealt.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Queuing {
@@ -140,6 +145,7 @@ pub(super) struct FlowSchema {
     pub(super) spec: SchemaSpec,
 }
 
+/// The requests that a schema takes and the level they go to. Schemas with a lower precedence are asked first.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct SchemaSpec {
@@ -149,12 +155,14 @@ pub(super) struct SchemaSpec {
     pub(super) rules: Vec<PolicyRulesWithSubjects>,
 }
 
+/// A level that may not exist: then the schema takes nothing.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Reference {
     pub(super) name: String,
 }
 
+/// `ByUser` or `ByNamespace`. Without it, all requests of a schema are one flow.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Distinguisher {
@@ -162,6 +170,7 @@ pub(super) struct Distinguisher {
     pub(super) kind: String,
 }
 
+/// Taken if one of the subjects and one of the rules match.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PolicyRulesWithSubjects {
@@ -170,6 +179,7 @@ pub(super) struct PolicyRulesWithSubjects {
     pub(super) non_resource_rules: Vec<PathRule>,
 }
 
+/// One of the three, by `kind`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct FlowSubject {
@@ -179,6 +189,7 @@ pub(super) struct FlowSubject {
     pub(super) service_account: Option<Named>,
 }
 
+/// The name of a user, group or service account; `*` is any. Only service accounts have a namespace.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Named {
@@ -186,6 +197,7 @@ pub(super) struct Named {
     pub(super) namespace: String,
 }
 
+/// Requests for resources. Each list must match, and `*` in it matches everything.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ResourceRule {
@@ -196,6 +208,7 @@ pub(super) struct ResourceRule {
     pub(super) cluster_scope: bool,
 }
 
+/// Requests for other paths, which may end in a wildcard.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PathRule {

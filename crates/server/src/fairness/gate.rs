@@ -1,14 +1,15 @@
 //! [`Fairness`]: gives requests their seats, or makes them wait.
 //!
-//! The configuration is compiled from the objects in the cache when those have changed; classification then reads it
-//! without a lock. A level keeps its queues, and the requests in them, as long as its queue settings stay the same;
+//! The configuration is compiled (`gate/compiled.rs`) from the objects in the cache when those have changed; classification then
+//! reads it without a lock. A level keeps its queues, and the requests in them, as long as its queue settings stay the same;
 //! otherwise it is replaced and the old one drains. A request that is dropped while it waits leaves its queue
 //! (`Wait`), and one that is dropped while it runs gives back its seats ([`Seats`]).
 //!
 //! The caller is [`crate::chain::service`]; the fair-queuing algorithm is `queues.rs`, borrowing and lending
 //! `shares.rs`.
 
-use std::collections::HashMap;
+mod compiled;
+
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +20,8 @@ use listwatch_wire::Status;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::config::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
+use self::compiled::CompiledConfig;
+use super::config::PriorityLevel;
 use super::metrics::LevelCounts;
 use super::pacing::Pacing;
 use super::queues::{Arrival, Queues, SeatPlace};
@@ -28,8 +30,9 @@ use super::turns::{Turns, UserTurns};
 use super::width;
 use crate::RequestLimits;
 use crate::auth::{Attributes, User};
-use crate::cache::{Cache, Collection, Filter, Snapshot};
+use crate::cache::{Cache, Collection, Snapshot};
 
+/// The API group of FlowSchemas and PriorityLevelConfigurations.
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
 /// The message of a 429, in kube-apiserver's words. The chain recognises it and answers in plain text.
@@ -64,22 +67,6 @@ pub(crate) struct Fairness {
     keys: foldhash::fast::RandomState,
     /// Held while the configuration is compiled and while seats are dealt out.
     changing: Mutex<()>,
-}
-
-#[derive(Debug)]
-struct CompiledConfig {
-    from: (Arc<Snapshot>, Arc<Snapshot>),
-    /// In the order of precedence.
-    schemas: Vec<CompiledSchema>,
-    levels: HashMap<String, Arc<PriorityLevelState>>,
-}
-
-#[derive(Debug)]
-struct CompiledSchema {
-    schema: FlowSchema,
-    name: Arc<str>,
-    level: Arc<PriorityLevelState>,
-    headers: FlowHeaders,
 }
 
 /// The values of the response headers about the classification of a request.
@@ -215,83 +202,10 @@ impl Fairness {
         if let Some(compiled) = before.as_ref().filter(|compiled| is_current(compiled, &from)) {
             return Arc::clone(compiled);
         }
-        let compiled = Arc::new(self.compile(from, before.as_deref()));
+        let compiled = Arc::new(CompiledConfig::new(self, from, before.as_deref()));
         self.compiled.store(Some(Arc::clone(&compiled)));
         compiled
     }
-
-    /// Compiles the objects of both collections. Levels with the same queue settings are kept, with the requests that
-    /// wait in them.
-    fn compile(
-        &self,
-        from: (Arc<Snapshot>, Arc<Snapshot>),
-        before: Option<&CompiledConfig>,
-    ) -> CompiledConfig {
-        let mut configs: Vec<PriorityLevel> = read(&self.levels, &from.1);
-        for name in [EXEMPT, CATCH_ALL] {
-            if !configs.iter().any(|level| level.metadata.name == name) {
-                configs.push(PriorityLevel::named(name));
-            }
-        }
-        let shares: Vec<_> = configs.iter().map(PriorityLevel::share).collect();
-        let bounds = shares::bounds(self.total, &shares);
-        let levels: HashMap<String, Arc<PriorityLevelState>> = configs
-            .into_iter()
-            .zip(bounds)
-            .map(|(config, bounds)| {
-                let old = before.and_then(|before| before.levels.get(&config.metadata.name));
-                (config.metadata.name.clone(), PriorityLevelState::after(old, config, bounds))
-            })
-            .collect();
-        let mut schemas: Vec<FlowSchema> = read(&self.schemas, &from.0);
-        schemas.extend(standing());
-        schemas.sort_by(|a, b| {
-            let key = |schema: &FlowSchema| (schema.spec.matching_precedence, schema.metadata.name.clone());
-            key(a).cmp(&key(b))
-        });
-        // A schema whose level is not there takes nothing.
-        let with_level = |schema: FlowSchema| {
-            let level = levels.get(&schema.spec.priority_level_configuration.name)?;
-            let value = |uid: &str| HeaderValue::from_str(uid).unwrap_or(HeaderValue::from_static(""));
-            let headers =
-                FlowHeaders { schema: value(&schema.metadata.uid), level: value(&level.config.metadata.uid) };
-            let name = schema.metadata.name.as_str().into();
-            Some(CompiledSchema { schema, name, level: Arc::clone(level), headers })
-        };
-        CompiledConfig { from, schemas: schemas.into_iter().filter_map(with_level).collect(), levels }
-    }
-}
-
-/// The schemas that hold behind all others without any object, so that a server whose objects were deleted can be
-/// repaired.
-fn standing() -> Vec<FlowSchema> {
-    let mandatory = super::bootstrap::flow_schemas();
-    let mandatory = mandatory.iter().filter_map(|object| object.to_type::<FlowSchema>().ok());
-    let mut standing: Vec<FlowSchema> =
-        mandatory.filter(|schema| matches!(schema.metadata.name.as_str(), EXEMPT | CATCH_ALL)).collect();
-    for schema in &mut standing {
-        schema.spec.matching_precedence = i32::MAX;
-    }
-    // `exempt` first, because `catch-all` matches all users.
-    standing.sort_by_key(|schema| schema.metadata.name != EXEMPT);
-    if let Some(first) = standing.first_mut() {
-        first.spec.matching_precedence -= 1;
-    }
-    standing
-}
-
-/// Reads the objects of a collection. One that cannot be read is logged and ignored: a broken object must not stop
-/// the server from serving.
-fn read<T: serde::de::DeserializeOwned>(collection: &Collection, snapshot: &Snapshot) -> Vec<T> {
-    let walk = collection.walk(&Filter::default(), None);
-    let objects = snapshot.range(&walk).filter_map(|object| match serde_json::from_slice(object.stored()) {
-        Ok(read) => Some(read),
-        Err(error) => {
-            tracing::warn!(key = %object.key(), %error, "cannot be read, ignored");
-            None
-        }
-    });
-    objects.collect()
 }
 
 impl PriorityLevelState {
@@ -318,6 +232,7 @@ impl PriorityLevelState {
         })
     }
 
+    /// The name of its PriorityLevelConfiguration, which is the label of its metrics.
     pub(super) fn name(&self) -> &str {
         &self.config.metadata.name
     }
@@ -333,6 +248,7 @@ impl PriorityLevelState {
         (queues.in_use(), queues.waiting(), queues.limit())
     }
 
+    /// The demand since the last adjustment, smoothed: a short burst must not decide about the seats of the whole next period.
     fn need(&self, now: Instant) -> Need {
         let demand = self.queues.lock().take_demand(now);
         let mut smooth = self.smooth.lock();
@@ -340,6 +256,7 @@ impl PriorityLevelState {
         Need { bounds: *self.bounds.lock(), smooth: *smooth, high: demand.high }
     }
 
+    /// Changes the number of seats and wakes the requests that fit now. Seats that are taken stay until they are given back.
     fn set_limit(&self, now: Instant, seats: u32) {
         let turns = self.queues.lock().set_limit(now, seats);
         call(turns);
@@ -350,6 +267,7 @@ impl PriorityLevelState {
         width::MOST.min(self.nominal().saturating_mul(15).div_ceil(100)).max(1)
     }
 
+    /// Gives seats back. `took` corrects the estimate of the request in virtual time.
     fn leave(&self, place: SeatPlace, took: Duration) {
         let turns = self.queues.lock().leave(Instant::now(), place, took);
         call(turns);

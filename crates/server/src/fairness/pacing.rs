@@ -63,6 +63,7 @@ struct UserPace<T> {
 }
 
 impl<T> UserPace<T> {
+    /// A user without debt, whose cost is not known: the first requests begin without an estimate.
     fn new(now: Instant) -> Self {
         Self {
             paced: true,
@@ -77,6 +78,7 @@ impl<T> UserPace<T> {
         }
     }
 
+    /// Reduces the debt by the share of the time that has passed. Unused time is not saved up.
     fn settle(&mut self, rate: f64, now: Instant) {
         self.debt = (self.debt - rate * now.saturating_duration_since(self.at).as_secs_f64()).max(0.0);
         self.at = self.at.max(now);
@@ -89,6 +91,8 @@ impl<T> UserPace<T> {
         self.begun += 1.0;
     }
 
+    /// Replaces the estimate of a request by what it took. The cost of the next ones is a moving average of samples, so that one
+    /// expensive request does not hold up many cheap ones.
     fn charge(&mut self, took: f64) {
         let known = self.estimated.min(took);
         self.estimated -= known;
@@ -117,6 +121,7 @@ struct Paces<T> {
 }
 
 impl<T> Paces<T> {
+    /// Nobody is counted until two users have sent requests within `ALONE`.
     fn new(rate: f64, now: Instant) -> Self {
         Self {
             rate,
@@ -128,6 +133,7 @@ impl<T> Paces<T> {
         }
     }
 
+    /// Returns true if requests of two users came within `ALONE`: a user that is alone may use everything.
     fn is_shared(&self, now: Instant) -> bool {
         now < self.shared_until
     }
@@ -155,6 +161,7 @@ impl<T> Paces<T> {
         free
     }
 
+    /// Puts a request behind the others of its user. Users that wait are served in turns, whatever the number of their requests.
     fn wait(&mut self, user: u64, waiting: T) {
         let Some(pace) = self.users.get_mut(&user) else { return };
         if pace.waiting.is_empty() {

@@ -44,6 +44,7 @@ pub(super) struct SeatPlace {
     seats: u32,
 }
 
+/// A request in a queue. `id` finds it again when its client disconnects.
 #[derive(Debug)]
 struct WaitingRequest<T> {
     id: u64,
@@ -63,6 +64,7 @@ struct FlowQueue<T> {
 }
 
 impl<T> FlowQueue<T> {
+    /// Returns true if nothing waits or runs. Such a queue does not slow down virtual time.
     fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running == 0
     }
@@ -224,10 +226,12 @@ impl<T> Queues<T> {
         self.meter.take(self.demand())
     }
 
+    /// Seats that are taken or waited for.
     fn demand(&self) -> f64 {
         f64::from(self.in_use + self.waiting_seats)
     }
 
+    /// Called after each change of the demand; [`Self::advance`] weights it by the time it lasted.
     fn note_demand(&mut self) {
         let demand = self.demand();
         self.meter.note(demand);
@@ -242,6 +246,7 @@ impl<T> Queues<T> {
         self.virtual_time += passed * served / self.busy.max(1) as f64;
     }
 
+    /// A request wider than the limit runs alone, since it would wait for ever otherwise.
     fn fits(&self, seats: u32) -> bool {
         self.in_use == 0 || self.in_use + seats <= self.limit
     }
@@ -323,12 +328,14 @@ struct DemandMeter {
 }
 
 impl DemandMeter {
+    /// Adds a time in which the demand was constant.
     fn pass(&mut self, seconds: f64, demand: f64) {
         self.seconds += seconds;
         self.sum += demand * seconds;
         self.squares += demand * demand * seconds;
     }
 
+    /// Remembers the highest demand, which may have lasted for no time at all.
     fn note(&mut self, demand: f64) {
         self.high = self.high.max(demand);
     }

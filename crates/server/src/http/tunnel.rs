@@ -24,11 +24,13 @@ const MESSAGE_BYTES: usize = 1 << 20;
 /// Bytes of the far end in one message.
 const PIECE_BYTES: usize = 16 << 10;
 
+/// Resolves when a tunnel has ended.
+pub(crate) type TunnelEnd<'a> = BoxFuture<'a, io::Result<()>>;
+
 /// The use of a connection after an upgrade.
 pub(crate) trait TunnelBody: Send {
     /// Serves the connection until it ends. `begun` is what the client has sent after its request.
-    fn run<'a>(self: Box<Self>, client: &'a mut dyn Duplex, begun: BytesMut)
-    -> BoxFuture<'a, io::Result<()>>;
+    fn run<'a>(self: Box<Self>, client: &'a mut dyn Duplex, begun: BytesMut) -> TunnelEnd<'a>;
 }
 
 /// A tunnel of plain bytes. `held` is dropped at its end.
@@ -38,11 +40,7 @@ pub(crate) struct ByteTunnel<H> {
 }
 
 impl<H: Send + 'static> TunnelBody for ByteTunnel<H> {
-    fn run<'a>(
-        self: Box<Self>,
-        client: &'a mut dyn Duplex,
-        begun: BytesMut,
-    ) -> BoxFuture<'a, io::Result<()>> {
+    fn run<'a>(self: Box<Self>, client: &'a mut dyn Duplex, begun: BytesMut) -> TunnelEnd<'a> {
         Box::pin(async move {
             let Self { mut far, held } = *self;
             send(&mut far, &begun).await?;
@@ -84,11 +82,7 @@ pub(crate) struct WebSocketTunnel<H> {
 }
 
 impl<H: Send + 'static> TunnelBody for WebSocketTunnel<H> {
-    fn run<'a>(
-        self: Box<Self>,
-        client: &'a mut dyn Duplex,
-        begun: BytesMut,
-    ) -> BoxFuture<'a, io::Result<()>> {
+    fn run<'a>(self: Box<Self>, client: &'a mut dyn Duplex, begun: BytesMut) -> TunnelEnd<'a> {
         Box::pin(async move {
             let Self { far, held } = *self;
             let (from_client, mut to_client) = tokio::io::split(client);

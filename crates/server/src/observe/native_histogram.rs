@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The resolution: 2^3 buckets per doubling.
 const SCHEMA: i32 = 3;
+/// Buckets of one octave, from a value to its double.
 const PER_OCTAVE: usize = 1 << SCHEMA;
 /// The coarsest resolution that the format has.
 const MIN_SCHEMA: i32 = -4;
@@ -54,6 +55,7 @@ pub(crate) struct NativeHistogram {
 }
 
 impl NativeBuckets {
+    /// No bucket is allocated before its octave is used: most series have values in three or four.
     pub(crate) fn new() -> Self {
         Self { octaves: std::array::from_fn(|_| OnceLock::new()), zero: AtomicU64::default() }
     }
@@ -66,6 +68,7 @@ impl NativeBuckets {
         }
     }
 
+    /// The counter of an index. Values outside of the range count into the first or the last bucket.
     fn bucket(&self, index: i32) -> Option<&AtomicU64> {
         let last = OCTAVES * PER_OCTAVE - 1;
         let at = usize::try_from(index - first_index()).unwrap_or(0).min(last);
@@ -85,6 +88,7 @@ impl NativeBuckets {
         NativeHistogram { schema, zero_threshold: ZERO_THRESHOLD, zero_count, buckets }
     }
 
+    /// The buckets that are not empty, in rising order. Counters are read one by one: a scrape may miss a value that is being counted.
     fn counts(&self) -> impl Iterator<Item = (i32, u64)> {
         let octaves = self.octaves.iter().enumerate().filter_map(|(at, octave)| Some((at, octave.get()?)));
         let counters = octaves.flat_map(|(at, octave)| {

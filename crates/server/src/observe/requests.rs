@@ -108,6 +108,7 @@ impl RequestMetrics {
 }
 
 impl RequestSeries {
+    /// All counters are there from the start, since the path of a request takes no lock.
     fn new(labels: Labels<'static>) -> Self {
         let codes = std::array::from_fn(|_| AtomicU64::default());
         Self {
@@ -141,6 +142,7 @@ pub(crate) struct LastingRequest {
 }
 
 impl LastingRequest {
+    /// Begins to measure. `code` is the one that was sent: it cannot change any more.
     pub(crate) fn new(series: Arc<RequestSeries>, code: StatusCode) -> Self {
         Self { series, code, since: Instant::now() }
     }

@@ -53,12 +53,12 @@ impl Endpoint {
                 name: service.text("name").to_owned(),
                 port: service.int("port").unwrap_or(443),
             };
-            return Ok(Self { place, path: clean(service.text("path")), tls, trust });
+            return Ok(Self { place, path: clean_path(service.text("path")), tls, trust });
         }
         let url: http::Uri = config.text("url").parse().map_err(|_| "the URL is malformed".to_owned())?;
         let host = url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let place = EndpointPlace::Url { host, port: url.port_u16().unwrap_or(443) };
-        Ok(Self { place, path: clean(url.path()), tls, trust })
+        Ok(Self { place, path: clean_path(url.path()), tls, trust })
     }
 
     /// Posts a body; returns the body of the answer. `locate` finds the address behind a port of a Service.
@@ -102,10 +102,10 @@ impl Endpoint {
     }
 }
 
-/// The path as Go's client sends it: without empty steps, `.` and `..`, and without a slash at its end.
+/// A path as Go cleans it: beginning with a slash, without empty steps, `.` and `..`, and without a slash at its end.
 ///
-/// envtest writes two slashes before it, which Go's servers answer with a redirect.
-fn clean(path: &str) -> String {
+/// envtest writes two slashes before the path of a webhook, which Go's servers would answer with a redirect.
+pub(crate) fn clean_path(path: &str) -> String {
     let mut steps: Vec<&str> = Vec::new();
     for step in path.split('/') {
         match step {
@@ -126,7 +126,7 @@ mod tests {
         for (given, sent) in
             [("//label", "/label"), ("", "/"), ("/a/./b//c/../d/", "/a/b/d"), ("/../x", "/x"), ("a", "/a")]
         {
-            assert_eq!(clean(given), sent);
+            assert_eq!(clean_path(given), sent);
         }
     }
 }

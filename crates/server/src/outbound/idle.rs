@@ -21,6 +21,7 @@ pub(super) struct IdleConnections {
     kept: Mutex<KeptConnections>,
 }
 
+/// Behind one lock, which is held for a lookup and never while a connection is used.
 #[derive(Debug, Default)]
 struct KeptConnections {
     /// Each with the time of its last use; the latest is the last.
@@ -30,6 +31,7 @@ struct KeptConnections {
 }
 
 impl IdleConnections {
+    /// `limit` is per target; `timeout` is the time after which an unused connection is closed.
     pub(super) fn new(limit: usize, timeout: Duration) -> Self {
         Self { limit, timeout, kept: Mutex::default() }
     }

@@ -42,7 +42,7 @@ use tokio::time::Instant;
 pub(crate) use body::{BodySender, OutboundBody};
 pub(crate) use dial::CONNECT_TIMEOUT;
 use dial::connect;
-pub(crate) use endpoint::Endpoint;
+pub(crate) use endpoint::{Endpoint, clean_path};
 pub(crate) use identity::identity_headers;
 use idle::IdleConnections;
 pub(crate) use kubelet::KubeletTls;
@@ -108,6 +108,7 @@ impl OutboundCall<'_> {
     }
 }
 
+/// An HTTP/1.1 connection, which takes one request at a time.
 type WebhookConnection = SendRequest<OutboundBody>;
 
 /// A connection whose response is still being read. Dropped without [`BusyConnection::keep`], it is closed.
@@ -133,6 +134,7 @@ pub(crate) struct WebhookClient {
 }
 
 impl WebhookClient {
+    /// A client without connections; targets are not known to it before the first call.
     pub(crate) fn new(limits: WebhookLimits) -> Self {
         Self { limits, idle: Arc::new(IdleConnections::new(limits.idle_connections, limits.idle_timeout)) }
     }
@@ -282,6 +284,7 @@ enum ExchangeError {
 }
 
 impl ExchangeError {
+    /// For callers that make no difference between a request that was not sent and one that failed.
     fn into_call(self) -> CallError {
         match self {
             Self::Unsent(why) => CallError::Transport(why),
@@ -293,10 +296,12 @@ impl ExchangeError {
 /// Go's message for an expired deadline.
 const LATE: &str = "context deadline exceeded";
 
+/// The error of a deadline that has passed, in Go's words.
 fn too_late() -> CallError {
     CallError::Transport(LATE.to_owned())
 }
 
+/// Larger answers are not read to their end: the server must not be made to hold what a webhook likes to send.
 fn too_large(limit: usize) -> CallError {
     CallError::Answer(format!("the response is larger than {limit} bytes"))
 }

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use listwatch_kinds::schema::{Field, StructId, Type, schema};
+use listwatch_kinds::schema::{Field, FieldType, StructId, schema};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Map, Value, json, steps};
 
@@ -78,24 +78,24 @@ pub(super) fn steepness(what: &str, rules: &dyn Strategy, make: impl Fn(usize) -
 }
 
 /// A scalar of a type; `n` makes it differ from others.
-fn scalar(ty: Type, n: usize) -> Value {
+fn scalar(ty: FieldType, n: usize) -> Value {
     match ty {
-        Type::Bool => true.into(),
-        Type::Int32 | Type::Int64 => n.into(),
-        Type::Struct(_) => json!({}),
-        Type::List(_) => json!([]),
-        Type::Map(_) => json!({}),
+        FieldType::Bool => true.into(),
+        FieldType::Int32 | FieldType::Int64 => n.into(),
+        FieldType::Struct(_) => json!({}),
+        FieldType::List(_) => json!([]),
+        FieldType::Map(_) => json!({}),
         _ => format!("a{n}").into(),
     }
 }
 
 /// A struct whose scalars are all set.
-fn element(ty: Type, n: usize) -> Value {
-    let Type::Struct(id) = ty else { return scalar(ty, n) };
+fn element(ty: FieldType, n: usize) -> Value {
+    let FieldType::Struct(id) = ty else { return scalar(ty, n) };
     let fields = schema()
         .fields(id)
         .iter()
-        .filter(|field| !matches!(field.ty, Type::Struct(_) | Type::List(_) | Type::Map(_)));
+        .filter(|field| !matches!(field.ty, FieldType::Struct(_) | FieldType::List(_) | FieldType::Map(_)));
     Value::Object(fields.map(|field| (field.name, scalar(field.ty, n))).collect())
 }
 
@@ -103,8 +103,8 @@ fn element(ty: Type, n: usize) -> Value {
 fn collection(field: &Field, n: usize, same: bool) -> Value {
     let number = |i: usize| if same { 7 } else { i };
     match field.ty {
-        Type::List(item) => (0..n).map(|i| element(schema().element(item), number(i))).collect(),
-        Type::Map(item) => Value::Object(
+        FieldType::List(item) => (0..n).map(|i| element(schema().element(item), number(i))).collect(),
+        FieldType::Map(item) => Value::Object(
             (0..n).map(|i| (format!("k{i}"), element(schema().element(item), number(i)))).collect(),
         ),
         _ => Value::Null,
@@ -123,13 +123,13 @@ fn ways(id: StructId, way: &mut Way, met: &mut HashSet<(StructId, &'static str)>
         }
         way.push(field);
         let inner = match field.ty {
-            Type::List(item) | Type::Map(item) => {
+            FieldType::List(item) | FieldType::Map(item) => {
                 found.push(way.clone());
                 schema().element(item)
             }
             other => other,
         };
-        if let Type::Struct(inner) = inner {
+        if let FieldType::Struct(inner) = inner {
             ways(inner, way, met, found);
         }
         way.pop();
@@ -141,15 +141,15 @@ fn place(way: &[&'static Field], end: Value) -> Value {
     let Some((field, rest)) = way.split_first() else { return end };
     let inner = place(rest, end);
     let value = match field.ty {
-        Type::List(item) if !rest.is_empty() => json!([with_scalars(schema().element(item), inner)]),
-        Type::Map(_) if !rest.is_empty() => json!({"k": inner}),
+        FieldType::List(item) if !rest.is_empty() => json!([with_scalars(schema().element(item), inner)]),
+        FieldType::Map(_) if !rest.is_empty() => json!({"k": inner}),
         ty if !rest.is_empty() => with_scalars(ty, inner),
         _ => inner,
     };
     Value::Object(Map::from_iter([(field.name, value)]))
 }
 
-fn with_scalars(ty: Type, inner: Value) -> Value {
+fn with_scalars(ty: FieldType, inner: Value) -> Value {
     let Value::Object(mut fields) = element(ty, 1) else { return inner };
     fields.extend(inner.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
     Value::Object(fields)

@@ -25,6 +25,9 @@ use crate::registry::managed::Tracking;
 use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::ObjectView;
 
+/// The object that an applied configuration leads to, or the status that refuses it.
+pub(crate) type ApplyResult = Result<Applied, Status>;
+
 /// The rules for writing objects of one kind, in the order a write meets them. Implementations are pure and never
 /// wait: they run several times for a write that is retried, and on blocking threads for large objects.
 #[doc(alias = "RESTCreateStrategy")]
@@ -115,13 +118,7 @@ pub(crate) trait Strategy: TreeMaker {
     ///
     /// # Errors
     /// 409 on conflicts with other managers, 500 if the configuration does not fit the schema.
-    fn apply(
-        &self,
-        tracking: &Tracking<'_>,
-        live: Option<&Value>,
-        applied: &Value,
-        force: bool,
-    ) -> Result<Applied, Status>;
+    fn apply(&self, tracking: &Tracking<'_>, live: Option<&Value>, sent: &Value, force: bool) -> ApplyResult;
 
     /// Merges a configuration into an object without recording ownership.
     ///
@@ -340,15 +337,9 @@ impl Strategy for Builtin {
         }
     }
 
-    fn apply(
-        &self,
-        tracking: &Tracking<'_>,
-        live: Option<&Value>,
-        applied: &Value,
-        force: bool,
-    ) -> Result<Applied, Status> {
+    fn apply(&self, tracking: &Tracking<'_>, live: Option<&Value>, sent: &Value, force: bool) -> ApplyResult {
         let manager = tracking.manager(self.node()?, &self.zero, self.ignored(tracking.subresource));
-        Ok(manager.apply(live, applied, force)?)
+        Ok(manager.apply(live, sent, force)?)
     }
 
     fn merge(&self, object: &Value, configuration: &Value) -> Result<Value, Status> {

@@ -11,6 +11,7 @@ pub(crate) mod encode;
 pub(crate) mod protobuf;
 pub(crate) mod table;
 pub(crate) mod yaml;
+mod yaml_style;
 mod yaml_words;
 
 use std::borrow::Cow;

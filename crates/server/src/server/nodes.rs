@@ -1,4 +1,7 @@
 //! The client of kubelets at the start of the server: its certificate, from files or from the server's own CA.
+//!
+//! Requests to kubelets are `forward/connect`; they use what is made here and read no file. kube-apiserver's flags of the same
+//! purpose are `--kubelet-client-certificate`, `--kubelet-client-key` and `--kubelet-certificate-authority`.
 
 use crate::api::NodeConnections;
 use crate::auth::MASTERS;

@@ -72,6 +72,7 @@ impl<'r> PolicyObjects<'r> {
 
 /// The parts of a namespace that expressions may see.
 fn visible_namespace(namespace: &Json) -> Json {
+    /// Owner references and managedFields are left out, as in kube-apiserver.
     const METADATA: [&str; 12] = [
         "name",
         "generateName",

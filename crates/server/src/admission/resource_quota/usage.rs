@@ -126,6 +126,7 @@ impl QuotaUsage {
 /// Quotas name compute resources with and without `requests.`; extended resources only with it, because they cannot
 /// be overcommitted.
 fn is_pod_resource(name: &str) -> bool {
+    /// Resources that Pods may request without a domain in the name.
     const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
     let bare = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
     let extended = name.strip_prefix("requests.").is_some_and(|bare| {

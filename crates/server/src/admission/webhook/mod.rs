@@ -5,6 +5,7 @@
 //! time.
 
 mod answer;
+mod answer_types;
 mod hook;
 mod review;
 

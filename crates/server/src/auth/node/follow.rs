@@ -26,6 +26,7 @@ enum GraphSource {
     Placed(NodeObjectKind),
 }
 
+/// The collections that the graph is made of.
 const SOURCES: [(&str, GraphSource); 5] = [
     ("pods", GraphSource::Pod),
     ("persistentvolumes", GraphSource::Volume),
@@ -119,6 +120,7 @@ impl GraphSource {
         }
     }
 
+    /// A volume is removed by its name, since claims refer to it by that.
     fn remove(self, graph: &mut NodeGraph, object: &Object) {
         match self {
             Self::Volume => graph.set_volume(object.name(), None),

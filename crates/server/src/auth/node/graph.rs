@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+/// Hashed with a random key: names come from users.
 type NodeMap<K, V> = HashMap<K, V, RandomState>;
 
 /// The kinds of objects that are looked up by the node they belong to.
@@ -36,6 +37,7 @@ pub(super) struct Vertex {
 }
 
 impl Vertex {
+    /// Copies the names, which outlive the object they come from.
     pub(super) fn new(kind: NodeObjectKind, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: namespace.into(), name: name.into() }
     }

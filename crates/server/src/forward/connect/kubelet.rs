@@ -1,4 +1,7 @@
 //! [`Kubelet`]: the address and port of a node's kubelet, from the status of the Node.
+//!
+//! A kubelet is not contacted here, and its address is looked up at each request: nodes change theirs. The certificate that this
+//! server shows to kubelets is read at its start (`server/nodes.rs`); the request itself is sent by `super`.
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;

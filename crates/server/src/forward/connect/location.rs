@@ -3,6 +3,8 @@
 //! The server behind a proxy does not know the path of the proxy. Redirects to itself get that path as a prefix, so that
 //! clients stay behind the proxy; redirects to other hosts are unchanged, and none is followed here.
 
+use crate::outbound::clean_path;
+
 /// The path behind a proxy: everything after `proxy` in the path of the request, cleaned as Go does.
 ///
 /// Empty if there is nothing behind it, not even a slash.
@@ -11,24 +13,11 @@ pub(super) fn behind_proxy(path: &str, namespaced: bool) -> String {
     let before = if namespaced { 7 } else { 5 };
     let trimmed = path.trim_matches('/');
     let rest: Vec<&str> = trimmed.split('/').skip(before).collect();
-    let mut behind = if rest.is_empty() { String::new() } else { clean(&rest.join("/")) };
+    let mut behind = if rest.is_empty() { String::new() } else { clean_path(&rest.join("/")) };
     if path.ends_with('/') && !behind.ends_with('/') {
         behind.push('/');
     }
     behind
-}
-
-/// A path without empty steps, `.` and `..`, beginning with a slash.
-fn clean(path: &str) -> String {
-    let mut steps: Vec<&str> = Vec::new();
-    for step in path.split('/') {
-        match step {
-            "" | "." => {}
-            ".." => drop(steps.pop()),
-            step => steps.push(step),
-        }
-    }
-    format!("/{}", steps.join("/"))
 }
 
 /// The hosts that a redirect of a proxied server may name to mean itself, and the path before the proxy.
@@ -57,7 +46,7 @@ impl Redirects<'_> {
         if path.starts_with(self.before) {
             return format!("{origin}{path}{query}");
         }
-        let mut joined = clean(&format!("{}{path}", self.before));
+        let mut joined = clean_path(&format!("{}{path}", self.before));
         if path.ends_with('/') && !joined.ends_with('/') {
             joined.push('/');
         }

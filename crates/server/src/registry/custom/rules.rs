@@ -13,7 +13,7 @@ use listwatch_kinds::prepare::{bump_generation, keep};
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::typecheck::{self, TypeReport};
 use listwatch_kinds::{meta, schema};
-use listwatch_merge::apply::{Applied, FieldSet, merge_unowned};
+use listwatch_merge::apply::{FieldSet, merge_unowned};
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::{FieldError, FieldErrorKind};
@@ -24,7 +24,7 @@ use crate::registry::custom::stages::Stages;
 use crate::registry::custom::{embedded, scaled};
 use crate::registry::managed::Tracking;
 use crate::registry::scale_paths::ScalePaths;
-use crate::registry::strategy::Strategy;
+use crate::registry::strategy::{ApplyResult, Strategy};
 use crate::registry::view::ObjectView;
 
 /// The rules of one version of a custom kind.
@@ -277,15 +277,9 @@ impl Strategy for Custom {
         tracking.manager(self.node(), &self.zero, self.ignored(tracking.subresource)).update(live, new);
     }
 
-    fn apply(
-        &self,
-        tracking: &Tracking<'_>,
-        live: Option<&Value>,
-        applied: &Value,
-        force: bool,
-    ) -> Result<Applied, Status> {
+    fn apply(&self, tracking: &Tracking<'_>, live: Option<&Value>, sent: &Value, force: bool) -> ApplyResult {
         let manager = tracking.manager(self.node(), &self.zero, self.ignored(tracking.subresource));
-        Ok(manager.apply(live, applied, force)?)
+        Ok(manager.apply(live, sent, force)?)
     }
 
     fn merge(&self, object: &Value, configuration: &Value) -> Result<Value, Status> {

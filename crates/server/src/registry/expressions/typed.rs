@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use listwatch_cel::{Decl, Env, Type, Version};
-use listwatch_kinds::schema::{self, Type as Kind};
+use listwatch_kinds::schema::{self, FieldType as Kind};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 

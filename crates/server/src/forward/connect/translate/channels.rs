@@ -11,7 +11,6 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use futures::future::BoxFuture;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -28,17 +27,20 @@ use super::spdy::{FrameWriter, SpdyEvent, SpdyReader};
 use super::{PROTOCOL_VERSION, is_spdy};
 use crate::api::{Api, OpenConnection};
 use crate::http::body::{Duplex, STALL};
-use crate::http::tunnel::TunnelBody;
+use crate::http::tunnel::{TunnelBody, TunnelEnd};
 use crate::http::websocket::{BINARY, CLOSE, Control, FrameReader, NORMAL, PONG, write_frame};
 use crate::outbound::{OutboundBody, WebhookAddress};
 
 /// The protocols inside of SPDY that are offered to kubelets, the best first.
 pub(super) const PROTOCOLS: [&str; 4] =
     ["v5.channel.k8s.io", "v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io"];
+/// The channels of kubectl: the first byte of each message. They are numbered as in `remotecommand.k8s.io`.
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
+/// The Status that a command ends with, from the kubelet.
 const ERROR: u8 = 3;
+/// Sizes of the terminal, as JSON, from the client.
 const RESIZE: u8 = 4;
 /// The first byte of a message that closes a channel.
 const CLOSE_CHANNEL: u8 = 255;
@@ -59,6 +61,7 @@ pub(super) struct WantedStreams {
 }
 
 impl WantedStreams {
+    /// By the query. A flag that is absent is false, as in kube-apiserver.
     pub(super) fn read(query: &Query<'_>) -> Self {
         let [stdin, stdout, stderr, tty] = ["stdin", "stdout", "stderr", "tty"].map(|name| query.flag(name));
         Self { stdin, stdout, stderr, tty }
@@ -96,11 +99,7 @@ pub(super) struct ChannelTunnel {
 }
 
 impl TunnelBody for ChannelTunnel {
-    fn run<'a>(
-        self: Box<Self>,
-        client: &'a mut dyn Duplex,
-        begun: BytesMut,
-    ) -> BoxFuture<'a, io::Result<()>> {
+    fn run<'a>(self: Box<Self>, client: &'a mut dyn Duplex, begun: BytesMut) -> TunnelEnd<'a> {
         Box::pin(async move {
             let Self { api, place, request, wanted, held } = *self;
             write_message(client, wanted.greeting(), &[]).await?;

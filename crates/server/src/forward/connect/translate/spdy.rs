@@ -9,9 +9,13 @@ use std::io;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+/// The control bit and version 3, which begin every control frame.
 const VERSION: u16 = 0x8003;
+/// Opens a stream.
 const SYN_STREAM: u16 = 1;
+/// Gives up a stream.
 const RST_STREAM: u16 = 3;
+/// Wants an answer with the same number.
 const PING: u16 = 6;
 /// The flag of the last frame of a stream.
 const FIN: u8 = 1;
@@ -67,6 +71,7 @@ impl FrameWriter {
     }
 }
 
+/// A control frame without flags.
 fn control(out: &mut Vec<u8>, kind: u16, payload: &[u8]) {
     out.extend(VERSION.to_be_bytes());
     out.extend(kind.to_be_bytes());
@@ -114,6 +119,7 @@ pub(super) struct SpdyReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> SpdyReader<R> {
+    /// A reader that has read nothing. Its buffer grows with the first frame, so that an idle command costs none.
     pub(super) fn new(source: R) -> Self {
         Self { source, buf: BytesMut::new(), data: None }
     }
