@@ -112,7 +112,7 @@ pub trait Tree {
     /// Sets the field.
     fn put(&mut self, key: &str, value: impl Into<Value>) {
         if let Some(fields) = self.fields_mut() {
-            fields.insert(key.to_owned(), value.into());
+            fields.insert(key, value.into());
         }
     }
 

@@ -5,11 +5,13 @@
 //! million fields costs no more than its size times a logarithm. An empty map allocates nothing. Methods that may leave
 //! the map unchanged (`remove`, `get_mut`) look before they copy.
 
+mod few;
 mod iter;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use few::FewFields;
 use iter::Either;
 pub use iter::{Iter, IterMut};
 
@@ -47,7 +49,7 @@ pub struct Map(Option<Arc<FieldStorage>>);
 
 #[derive(Clone)]
 enum FieldStorage {
-    Few(Vec<(Text, Value)>),
+    Few(FewFields),
     Many(BTreeMap<Text, Value>),
 }
 
@@ -63,7 +65,7 @@ impl Map {
     pub fn with_capacity(capacity: usize) -> Self {
         match capacity {
             0 => Self::new(),
-            _ => Self(Some(Arc::new(FieldStorage::Few(Vec::with_capacity(capacity.min(FEW)))))),
+            _ => Self(Some(Arc::new(FieldStorage::Few(FewFields::with_capacity(capacity.min(FEW)))))),
         }
     }
 
@@ -100,7 +102,7 @@ impl Map {
         self.len() == 0
     }
 
-    /// The value of a field. Up to 32 fields are searched one by one, comparing lengths first.
+    /// The value of a field. Up to 32 fields are searched one by one, unless it is clear that none has the name.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.get_key_value(key).map(|(_, value)| value)
@@ -111,10 +113,7 @@ impl Map {
     pub fn get_key_value(&self, key: &str) -> Option<(&Text, &Value)> {
         steps::take();
         match self.0.as_deref()? {
-            // Names mostly differ in length, which is quicker to see than which one comes first.
-            FieldStorage::Few(few) => {
-                few.iter().find(|(other, _)| other == key).map(|(key, value)| (key, value))
-            }
+            FieldStorage::Few(few) => few.at(few.position(key)?),
             FieldStorage::Many(many) => many.get_key_value(key),
         }
     }
@@ -129,11 +128,9 @@ impl Map {
     ///
     /// Copies the map if it is shared, and only its top level.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        if !self.contains_key(key) {
-            return None;
-        }
-        match Arc::make_mut(self.0.as_mut()?) {
-            FieldStorage::Few(few) => few.iter_mut().find(|(other, _)| other == key).map(|(_, value)| value),
+        let place = self.find(key)?;
+        match self.own() {
+            FieldStorage::Few(few) => few.at_mut(place),
             FieldStorage::Many(many) => many.get_mut(key),
         }
     }
@@ -149,8 +146,8 @@ impl Map {
     /// come in order, as those of every stored object do.
     pub(crate) fn append(&mut self, key: Text, value: Value) -> Result<(), (Text, Value)> {
         match self.own() {
-            FieldStorage::Few(few) if few.len() < FEW && few.last().is_none_or(|(last, _)| *last < key) => {
-                few.push((key, value));
+            FieldStorage::Few(few) if few.len() < FEW && few.is_last(&key) => {
+                few.push(key, value);
                 Ok(())
             }
             _ => Err((key, value)),
@@ -161,13 +158,9 @@ impl Map {
     ///
     /// The entry, if there is one.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        if !self.contains_key(key) {
-            return None;
-        }
+        let place = self.find(key)?;
         match self.own() {
-            FieldStorage::Few(few) => {
-                few.iter().position(|(other, _)| other == key).map(|at| few.remove(at).1)
-            }
+            FieldStorage::Few(few) => Some(few.remove(place)),
             FieldStorage::Many(many) => many.remove(key),
         }
     }
@@ -192,7 +185,7 @@ impl Map {
             return;
         }
         match self.own() {
-            FieldStorage::Few(few) => few.retain_mut(|(key, value)| wanted(key, value)),
+            FieldStorage::Few(few) => few.retain(wanted),
             FieldStorage::Many(many) => many.retain(|key, value| wanted(key, value)),
         }
     }
@@ -233,12 +226,23 @@ impl Map {
         self.iter_mut().map(|(_, value)| value)
     }
 
+    /// The place of a field among few; any place if it is one of many.
+    fn find(&self, key: &str) -> Option<usize> {
+        steps::take();
+        match self.0.as_deref()? {
+            FieldStorage::Few(few) => few.position(key),
+            FieldStorage::Many(many) => many.contains_key(key).then_some(0),
+        }
+    }
+
     /// The fields, not shared; copied first if they are.
     ///
     /// Every method that changes something comes through here or through `Arc::make_mut`, so a shared map is never
     /// changed.
     fn own(&mut self) -> &mut FieldStorage {
-        Arc::make_mut(self.0.get_or_insert_with(|| Arc::new(FieldStorage::Few(Vec::with_capacity(ROOM)))))
+        Arc::make_mut(
+            self.0.get_or_insert_with(|| Arc::new(FieldStorage::Few(FewFields::with_capacity(ROOM)))),
+        )
     }
 }
 
@@ -250,14 +254,11 @@ impl FieldStorage {
             Self::Few(few) => few,
             Self::Many(many) => return many.insert(key, value),
         };
-        match few.binary_search_by(|(other, _)| other.cmp(&key)) {
-            Ok(at) => return few.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
-            Err(at) => few.insert(at, (key, value)),
-        }
+        let old = few.insert(key, value);
         if few.len() > FEW {
             *self = Self::Many(std::mem::take(few).into_iter().collect());
         }
-        None
+        old
     }
 }
 
@@ -289,11 +290,7 @@ impl<'a> Entry<'a> {
             self.map.insert(self.key.clone(), value());
         }
         match self.map.own() {
-            FieldStorage::Few(few) => {
-                let at = few.partition_point(|(other, _)| *other < self.key);
-                #[expect(clippy::indexing_slicing, reason = "the key was found or inserted just above")]
-                &mut few[at].1
-            }
+            FieldStorage::Few(few) => few.present_mut(&self.key),
             FieldStorage::Many(many) => many.entry(self.key).or_default(),
         }
     }

@@ -18,6 +18,7 @@ mod convert;
 mod list;
 mod map;
 mod serde;
+mod share;
 pub mod steps;
 mod value;
 

@@ -75,7 +75,7 @@ pub(crate) fn event(map: &mut Map, direction: Direction) {
         // Only the stored form writes texts that are empty.
         if let Some(value) = map.remove(from).filter(|value| direction == Direction::ToStored || value != "")
         {
-            map.insert(to.to_owned(), value);
+            map.insert(to, value);
         }
     }
 }

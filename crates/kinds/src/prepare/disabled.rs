@@ -9,68 +9,65 @@ use crate::Kind;
 use crate::tree::Tree;
 
 /// Fields of a pod spec whose feature gates are off in Kubernetes 1.37.
-const POD_SPEC: &[&str] = &[
-    "evictionResponders",
-    "schedulingGroup",
-    "containers.*.lifecycle.stopSignal",
-    "containers.*.lifecycle.postStart.httpGet.protocol",
-    "containers.*.lifecycle.preStop.httpGet.protocol",
-    "containers.*.livenessProbe.httpGet.protocol",
-    "containers.*.readinessProbe.httpGet.protocol",
-    "containers.*.startupProbe.httpGet.protocol",
-    "containers.*.livenessProbe.grpc.mode",
-    "containers.*.readinessProbe.grpc.mode",
-    "containers.*.startupProbe.grpc.mode",
-    "containers.*.volumeMounts.*.bindMountOptions",
+const POD_SPEC: &[&str] = &["evictionResponders", "schedulingGroup"];
+
+/// Fields of a container whose feature gates are off in Kubernetes 1.37.
+const CONTAINER: &[&str] = &[
+    "lifecycle.stopSignal",
+    "lifecycle.postStart.httpGet.protocol",
+    "lifecycle.preStop.httpGet.protocol",
+    "livenessProbe.httpGet.protocol",
+    "readinessProbe.httpGet.protocol",
+    "startupProbe.httpGet.protocol",
+    "livenessProbe.grpc.mode",
+    "readinessProbe.grpc.mode",
+    "startupProbe.grpc.mode",
+    "volumeMounts.*.bindMountOptions",
 ];
+
+/// The lists of containers of a pod spec.
+const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
 /// Drops the fields of an object whose features are off, unless the stored one has them. An object without any is not touched,
 /// so that what it shares with the stored one stays shared.
 ///
 /// Looks before it changes anything: a look costs a few lookups, a change would copy what is shared.
 pub(super) fn drop_disabled(kind: &Kind, object: &mut Value, old: Option<&Value>) {
-    let place = kind.strategy.pod_spec;
-    let used = |object: &Value| {
-        kind.strategy.disabled.iter().any(|path| has_path(object, path))
-            || place.is_some_and(|place| {
-                let spec = object.path(place);
-                POD_SPEC.iter().any(|path| {
-                    has_path(spec, path)
-                        || path.strip_prefix("containers.").is_some_and(|rest| {
-                            ["initContainers", "ephemeralContainers"]
-                                .iter()
-                                .any(|list| spec.has(list) && has_path(spec, &format!("{list}.{rest}")))
-                        })
-                })
-            })
-    };
-    if !used(object) || old.is_some_and(used) {
+    if !uses_disabled(kind, object) || old.is_some_and(|old| uses_disabled(kind, old)) {
         return;
     }
     for path in kind.strategy.disabled {
         drop_path(object.as_object_mut(), path);
     }
-    let Some(place) = place else { return };
+    let Some(place) = kind.strategy.pod_spec else { return };
     let found = place.iter().try_fold(object.as_object_mut(), |at, key| Some(at?.inner(key)));
     let Some(Some(spec)) = found else { return };
     for path in POD_SPEC {
         drop_path(Some(spec), path);
     }
-    let inner = POD_SPEC.iter().filter_map(|path| path.strip_prefix("containers.*."));
-    let paths: Vec<&str> = inner.collect();
-    for list in ["initContainers", "ephemeralContainers"] {
-        for container in spec.each(list) {
-            for path in &paths {
-                drop_path(Some(container), path);
-            }
-        }
+    for list in CONTAINERS {
+        spec.each(list).for_each(drop_of_container);
     }
-    for list in ["containers", "initContainers", "ephemeralContainers"] {
-        for container in spec.each(list) {
-            if container.inner("lifecycle").is_some_and(|lifecycle| lifecycle.is_empty()) {
-                container.remove("lifecycle");
-            }
-        }
+}
+
+/// Returns true if an object has a field of a feature that is off.
+fn uses_disabled(kind: &Kind, object: &Value) -> bool {
+    let has_any = |value: &Value, paths: &[&str]| paths.iter().any(|path| has_path(value, path));
+    has_any(object, kind.strategy.disabled)
+        || kind.strategy.pod_spec.is_some_and(|place| {
+            let spec = object.path(place);
+            let mut containers = CONTAINERS.iter().flat_map(|list| spec.list(list));
+            has_any(spec, POD_SPEC) || containers.any(|container| has_any(container, CONTAINER))
+        })
+}
+
+/// Drops the fields of a container, and its lifecycle if nothing is left of it.
+fn drop_of_container(container: &mut Map) {
+    for path in CONTAINER {
+        drop_path(Some(container), path);
+    }
+    if container.inner("lifecycle").is_some_and(|lifecycle| lifecycle.is_empty()) {
+        container.remove("lifecycle");
     }
 }
 

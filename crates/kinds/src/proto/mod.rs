@@ -165,8 +165,8 @@ fn decode_at(body: &[u8], expected: (&str, &str), depth: u32) -> Result<Value, P
     let node = node_of(api_version, kind)?;
     let mut object = message_at(node, envelope.raw, depth)?;
     if let Value::Object(map) = &mut object {
-        map.insert("apiVersion".to_owned(), api_version.into());
-        map.insert("kind".to_owned(), kind.into());
+        map.insert("apiVersion", api_version.into());
+        map.insert("kind", kind.into());
     }
     Ok(object)
 }

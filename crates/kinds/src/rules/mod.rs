@@ -70,15 +70,31 @@ pub(crate) enum ObjectPart {
 /// `old` must be the stored object in the same version: what it shares with `new` is not looked at. Errors are added
 /// in the order of kube-apiserver's functions.
 pub(crate) fn run(kind: &Kind, part: ObjectPart, new: &Value, old: Option<&Value>, errors: &mut Errors) {
+    root(kind, part, (new, old), None, errors);
+}
+
+/// Runs the rules of a kind over a new object. Structs that it shares with `valid`, an object of the kind that has passed, are not
+/// looked into: the rules of a struct see nothing but the struct.
+pub(crate) fn run_like(kind: &Kind, new: &Value, valid: &Value, errors: &mut Errors) {
+    root(kind, ObjectPart::Main, (new, None), Some(valid), errors);
+}
+
+fn root(
+    kind: &Kind,
+    part: ObjectPart,
+    (new, old): (&Value, Option<&Value>),
+    valid: Option<&Value>,
+    errors: &mut Errors,
+) {
     let Some(id) = schema::struct_id(kind.group, kind.version, kind.kind) else { return };
     let with_status = !kind.has_status() || kind.strategy.initial_status.is_none();
-    walk::RuleWalk { rules: rules() }.root(id, part, with_status, new, old, errors);
+    walk::RuleWalk { rules: rules(), valid }.root(id, part, with_status, new, old, errors);
 }
 
 /// Runs the rules of one block (`core.v1.Namespace@finalize`) over a whole object.
 pub(crate) fn run_variant(block: &str, new: &Value, errors: &mut Errors) {
     if let Some(set) = rules().named(block) {
-        walk::RuleWalk { rules: rules() }.visit(set, new, None, &Path::object(), errors);
+        walk::RuleWalk { rules: rules(), valid: None }.visit(set, (new, None), None, &Path::object(), errors);
     }
 }
 

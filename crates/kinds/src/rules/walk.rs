@@ -34,12 +34,13 @@ pub(crate) struct At<'a> {
     pub(crate) path: &'a Path<'a>,
 }
 
-/// Holds nothing but the tables; one walk may visit any number of objects.
-pub(super) struct RuleWalk {
+/// The tables, and an object of the kind that has passed already: what a new one shares with it is not looked into.
+pub(super) struct RuleWalk<'v> {
     pub(super) rules: &'static RuleSets,
+    pub(super) valid: Option<&'v Value>,
 }
 
-impl RuleWalk {
+impl RuleWalk<'_> {
     /// Visits an object from its top.
     pub(super) fn root(
         &self,
@@ -62,7 +63,10 @@ impl RuleWalk {
                 RuleStop::Route(stop) if part != ObjectPart::Spec && wanted(stop.route.first()) => {
                     run_route(stop, new, old, &path, errors);
                 }
-                RuleStop::Field(stop) if wanted(stop.field.name) => self.field(stop, new, old, &path, errors),
+                RuleStop::Field(stop) if wanted(stop.field.name) => {
+                    let valid = self.valid.map(|valid| valid.at(stop.field.name));
+                    self.field(stop, (new, old), valid, &path, errors);
+                }
                 _ => {}
             }
         }
@@ -75,12 +79,12 @@ impl RuleWalk {
     pub(super) fn visit(
         &self,
         set: SetId,
-        new: &Value,
-        old: Option<&Value>,
+        (new, old): (&Value, Option<&Value>),
+        valid: Option<&Value>,
         path: &Path<'_>,
         errors: &mut Errors,
     ) {
-        if !new.is_object() || old.is_some_and(|old| new.is_same(old)) {
+        if !new.is_object() || [old, valid].into_iter().flatten().any(|passed| new.is_same(passed)) {
             return;
         }
         let mut surplus: Vec<&str> = Vec::new();
@@ -92,18 +96,21 @@ impl RuleWalk {
                 }
                 RuleStop::Route(stop) => run_route(stop, new, old, path, errors),
                 RuleStop::Field(stop) if surplus.contains(&stop.field.name) => {}
-                RuleStop::Field(stop) => self.field(stop, new, old, path, errors),
+                RuleStop::Field(stop) => {
+                    let valid = valid.map(|valid| valid.at(stop.field.name));
+                    self.field(stop, (new, old), valid, path, errors);
+                }
             }
         }
     }
 
-    /// The rules of the field, then what is below it: an element of a list with its index, an entry of a map with its
-    /// key.
+    /// The rules of the field, then what is below it: an element of a list with its index, an entry of a map with its key. `valid` is the
+    /// same field of an object that has passed.
     fn field(
         &self,
         stop: &FieldStop,
-        parent: &Value,
-        old_parent: Option<&Value>,
+        (parent, old_parent): (&Value, Option<&Value>),
+        valid: Option<&Value>,
         above: &Path<'_>,
         errors: &mut Errors,
     ) {
@@ -118,20 +125,24 @@ impl RuleWalk {
         }
         let skipped = skipped || (stop.once && old.is_some());
         let Some((shape, set)) = stop.below.filter(|_| !skipped) else { return };
+        // Where a line of the field can keep what is below it from being looked at, it may not have been.
+        let valid = valid.filter(|_| !stop.lines.iter().any(|line| line.skip));
         match shape {
-            FieldShape::One => self.visit(set, new, old, &path, errors),
+            FieldShape::One => self.visit(set, (new, old), valid, &path, errors),
             FieldShape::List => {
-                let before = old.and_then(Value::as_array);
+                let (before, passed) = (old.and_then(Value::as_array), valid.and_then(Value::as_array));
                 for (index, item) in new.as_array().into_iter().flatten().enumerate() {
                     let old = before.and_then(|before| before.get(index));
                     let indexed = if stop.flat { path } else { path.index(index) };
-                    self.visit(set, item, old, &indexed, errors);
+                    let valid = passed.and_then(|passed| passed.get(index));
+                    self.visit(set, (item, old), valid, &indexed, errors);
                 }
             }
             FieldShape::Map => {
                 for (key, item) in new.as_object().into_iter().flatten() {
-                    let old = old.and_then(|old| old.get(key));
-                    self.visit(set, item, old, &path.key(key), errors);
+                    let (old, valid) =
+                        (old.and_then(|old| old.get(key)), valid.and_then(|valid| valid.get(key)));
+                    self.visit(set, (item, old), valid, &path.key(key), errors);
                 }
             }
         }

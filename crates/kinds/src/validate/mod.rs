@@ -79,13 +79,23 @@ fn each<'a>(parent: &'a Value, list: &str, path: &Path<'_>, mut visit: impl FnMu
 /// Checks a new object.
 #[must_use]
 pub fn create(kind: &Kind, new: &Value) -> Vec<FieldError> {
+    create_like(kind, new, None)
+}
+
+/// Checks a new object, some fields of which may be those of another one that was found valid: what the two share is not looked
+/// into again.
+#[must_use]
+pub fn create_like(kind: &Kind, new: &Value, valid: Option<&Value>) -> Vec<FieldError> {
     let mut errors = validate_first(kind, new);
     if !errors.is_empty() {
         return errors.into_vec();
     }
     meta::validate_new(new.at("metadata"), kind.is_namespaced(), kind.name_rule, &mut errors);
     finalizers(kind, new, &mut errors);
-    content(kind, ObjectPart::Main, new, None, &mut errors);
+    match valid.filter(|_| kind.stored_as.is_none()) {
+        Some(valid) => rules::run_like(kind, new, valid, &mut errors),
+        None => content(kind, ObjectPart::Main, new, None, &mut errors),
+    }
     errors.into_vec()
 }
 

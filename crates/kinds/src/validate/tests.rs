@@ -489,3 +489,29 @@ fn an_autoscaler_of_any_version_is_checked_in_its_stored_form() {
         assert_eq!(fields(2).count(), 0, "{version}");
     }
 }
+
+#[test]
+fn what_is_shared_with_a_valid_object_is_not_looked_into() {
+    let kind = by_kind("", "v1", "Pod").unwrap();
+    let pod = |image: &str| {
+        let spec = json!({"containers": [{"name": "m", "image": image}], "volumes": [{"name": "v", "emptyDir": {}}]});
+        let mut pod = json!({"metadata": {"name": "x", "namespace": "n"}, "spec": spec});
+        defaults::apply(kind, &mut pod);
+        pod
+    };
+    let (known, mut changed, unlike) = (pod("i"), pod("i"), pod(""));
+    assert_eq!(create_like(kind, &known, None), []);
+    changed["spec"] = known["spec"].clone();
+    assert_eq!(create_like(kind, &changed, Some(&known)), []);
+    *changed.pointer_mut("/spec/volumes/0/name").unwrap() = "V".into();
+    assert!(changed["spec"]["containers"].is_same(&known["spec"]["containers"]));
+    let errors = create(kind, &changed);
+    assert_eq!(errors.len(), 1);
+    assert_eq!(create_like(kind, &changed, Some(&known)), errors, "what changed is looked at");
+    assert_eq!(
+        create_like(kind, &unlike, Some(&known)),
+        create(kind, &unlike),
+        "equal or not, it shares nothing"
+    );
+    assert_eq!(create_like(kind, &unlike, Some(&unlike)), [], "by pointers alone");
+}

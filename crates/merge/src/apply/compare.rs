@@ -7,9 +7,9 @@
 //! Most of an object is the same before and after. The walk allocates nothing there: it goes through both maps side by
 //! side and makes path elements only for what differs.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use listwatch_json::{Map, Value};
+use listwatch_json::{Map, Text, Value};
 
 use super::element;
 use super::field_set::FieldSet;
@@ -63,7 +63,7 @@ struct Diff {
 }
 
 impl Diff {
-    fn put(&mut self, element: impl Fn() -> String, child: Self) {
+    fn put(&mut self, element: impl Fn() -> Text, child: Self) {
         self.changed.put(&element, child.changed);
         self.removed.put(&element, child.removed);
     }
@@ -202,11 +202,14 @@ fn lists<S: MergeSchema>(old: Option<&Value>, new: Option<&Value>, schema: Optio
     let (old, new) = (index(old, schema)?, index(new, schema)?);
     let mut diff = Diff::default();
     for (id, new_items) in &new {
-        diff.put(|| id.clone(), elements(old.get(id).map(Vec::as_slice), Some(new_items), schema));
+        diff.put(
+            || id.as_str().into(),
+            elements(old.get(id).map(SameIdentity::as_slice), Some(new_items), schema),
+        );
     }
     for (id, old_items) in &old {
         if !new.contains_key(id) {
-            diff.put(|| id.clone(), elements(Some(old_items), None, schema));
+            diff.put(|| id.as_str().into(), elements(Some(old_items), None, schema));
         }
     }
     Some(diff)
@@ -216,9 +219,12 @@ fn items(list: Option<&Value>) -> &[Value] {
     list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
+/// The elements of a list under one identity: one, except in invalid objects.
+type SameIdentity<'v> = smallvec::SmallVec<[&'v Value; 1]>;
+
 /// Several elements under one identity are kept together; only invalid objects have them.
-fn index<S: MergeSchema>(items: &[Value], schema: S) -> Option<HashMap<String, Vec<&Value>>> {
-    let mut index: HashMap<String, Vec<&Value>> = HashMap::with_capacity(items.len());
+fn index<S: MergeSchema>(items: &[Value], schema: S) -> Option<BTreeMap<String, SameIdentity<'_>>> {
+    let mut index: BTreeMap<String, SameIdentity<'_>> = BTreeMap::new();
     for item in items {
         index.entry(element::of_item(item, schema).ok()?).or_default().push(item);
     }

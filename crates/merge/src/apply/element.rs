@@ -6,13 +6,14 @@
 //! Elements are kept as text, because that is the form on the wire and hashing text is all that sets need. Two
 //! elements are the same if their text is, which holds because the JSON inside is canonical.
 
-use listwatch_json::Value;
+use listwatch_json::{Text, Value};
 
 use crate::patch::{ListKind, MergeSchema};
 use listwatch_json as json;
 
-pub(super) fn field(name: &str) -> String {
-    let mut out = String::with_capacity(name.len() + 2);
+/// The element of a field.
+pub(super) fn field(name: &str) -> Text {
+    let mut out = Text::with_capacity(name.len() + 2);
     out.push_str("f:");
     out.push_str(name);
     out

@@ -195,7 +195,7 @@ impl ExtractWalk {
             };
             if self.collects {
                 child.member = true;
-                node.put(|| id, child);
+                node.put(|| id.into(), child);
             }
         }
         node

@@ -96,10 +96,6 @@ impl FieldSet {
         Value::Object(self.0.clone())
     }
 
-    pub(super) fn into_json(self) -> Value {
-        Value::Object(self.0)
-    }
-
     /// Returns true if there is no path in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -109,16 +105,32 @@ impl FieldSet {
     /// Adds all paths of another set. A path that is a leaf in one and has children in the other is then a member with
     /// children.
     ///
-    /// Costs as much as `other` has paths.
+    /// Costs as much as `other` has paths. A set that has them all stays shared with its copies.
     pub fn union(&mut self, other: &Self) {
-        union(&mut self.0, &other.0);
+        if !self.contains(other) {
+            union(&mut self.0, &other.0);
+        }
     }
 
     /// Takes out all paths of another set; paths below them stay.
     ///
-    /// Costs as much as `other` has paths, not as much as this set has: the usual `other` is what one write changed.
+    /// Costs as much as `other` has paths, not as much as this set has: the usual `other` is what one write changed. A set that has
+    /// none of them stays shared with its copies.
     pub fn subtract(&mut self, other: &Self) {
-        subtract(&mut self.0, &other.0);
+        if overlaps(&self.0, &other.0) {
+            subtract(&mut self.0, &other.0);
+        }
+    }
+
+    /// Returns true if all paths of another set are in this one.
+    #[must_use]
+    pub fn contains(&self, other: &Self) -> bool {
+        contains(&self.0, &other.0)
+    }
+
+    /// Returns true if the set shares its tree with this JSON.
+    pub(super) fn is_same(&self, json: Option<&Value>) -> bool {
+        json.and_then(Value::as_object).is_some_and(|trie| self.0.is_same(trie))
     }
 
     /// Takes out all paths of another set and everything below them.
@@ -191,14 +203,37 @@ fn union_node(a: &mut Trie, b: &Trie) {
     match (a.is_empty(), b.is_empty()) {
         (true, true) => {}
         (false, true) => {
-            a.insert(SELF.to_owned(), own());
+            a.insert(SELF, own());
         }
         (true, false) => {
             *a = b.clone();
-            a.insert(SELF.to_owned(), own());
+            a.insert(SELF, own());
         }
         (false, false) => union(a, b),
     }
+}
+
+/// Returns true if all members of `b` are members of `a`. Not of one that is written in the longer form: it is to be rewritten.
+fn contains(a: &Trie, b: &Trie) -> bool {
+    below(b).all(|(key, what)| {
+        a.get(key).and_then(Value::as_object).is_some_and(|node| {
+            !is_lone_mark(node) && (is_member(node) || !is_member(what)) && contains(node, what)
+        })
+    })
+}
+
+/// Returns true if a member of `b` is one of `a`, or if there is one on the way to it that is written in the longer form.
+fn overlaps(a: &Trie, b: &Trie) -> bool {
+    below(b).any(|(key, what)| {
+        a.get(key).and_then(Value::as_object).is_some_and(|node| {
+            is_lone_mark(node) || (is_member(node) && is_member(what)) || overlaps(node, what)
+        })
+    })
+}
+
+/// A leaf as clients may write it: `{".":{}}` where `{}` says the same.
+fn is_lone_mark(node: &Trie) -> bool {
+    node.len() == 1 && node.contains_key(SELF)
 }
 
 /// Removes the members of `b`, and what has become empty.
@@ -225,7 +260,7 @@ fn subtract_node(a: &mut Trie, b: &Trie) -> bool {
     a.remove(SELF);
     subtract(a, b);
     if member && !a.is_empty() {
-        a.insert(SELF.to_owned(), own());
+        a.insert(SELF, own());
     }
     member || !a.is_empty()
 }
@@ -263,7 +298,7 @@ fn intersection(a: &Trie, b: &Trie) -> Trie {
         let mut below = intersection(one, other);
         let member = is_member(one) && is_member(other);
         if member && !below.is_empty() {
-            below.insert(SELF.to_owned(), own());
+            below.insert(SELF, own());
         }
         if member || !below.is_empty() {
             out.insert(key.clone(), Value::Object(below));

@@ -91,13 +91,18 @@ impl<S: MergeSchema> FieldManager<'_, S> {
     /// Moves the changed fields to the writing manager: every other manager loses them, and fields that were removed
     /// have no owner any more.
     fn take_over(&self, entries: &mut Vec<ManagerEntry>, changes: PathChanges, manager: &str) {
-        for entry in entries.iter_mut() {
-            entry.fields.subtract(&changes.changed);
-            entry.fields.subtract(&changes.removed);
+        let PathChanges { changed, removed } = changes;
+        let new = self.entry(manager, ManagerOperation::Update, changed);
+        let own = entries.iter().position(|entry| entry.is(&new));
+        for (at, entry) in entries.iter_mut().enumerate() {
+            // Most writers change what they own already: then their set is not touched, and stays that of the stored object.
+            if own != Some(at) || !entry.fields.contains(&new.fields) {
+                entry.fields.subtract(&new.fields);
+            }
+            entry.fields.subtract(&removed);
         }
-        if !changes.changed.is_empty() {
-            let new = self.entry(manager, ManagerOperation::Update, changes.changed);
-            match entries.iter_mut().find(|entry| entry.is(&new)) {
+        if !new.fields.is_empty() {
+            match own.and_then(|own| entries.get_mut(own)) {
                 Some(entry) => {
                     entry.fields.union(&new.fields);
                     entry.time = new.time;
@@ -111,12 +116,13 @@ impl<S: MergeSchema> FieldManager<'_, S> {
     /// The record of what a manager owns after this write.
     fn entry(&self, manager: &str, operation: ManagerOperation, fields: FieldSet) -> ManagerEntry {
         ManagerEntry {
-            manager: manager.to_owned(),
+            manager: manager.into(),
             operation,
-            api_version: self.api_version.to_owned(),
-            subresource: self.subresource.to_owned(),
-            time: Some(self.now.to_owned()),
+            api_version: self.api_version.into(),
+            subresource: self.subresource.into(),
+            time: Some(self.now.into()),
             fields,
+            stored: None,
         }
     }
 
@@ -152,7 +158,7 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         if let Some(own) = entries.iter_mut().find(|entry| self.is_own(entry)) {
             // A configuration that changes nothing does not move the time of its entry, and sets none on a new one.
             let previous = last.and_then(|last| last.time);
-            own.time = if changed { Some(self.now.to_owned()) } else { previous };
+            own.time = if changed { Some(self.now.into()) } else { previous };
         }
         record::put(&mut object, entries);
         Ok(Applied { object, changed })

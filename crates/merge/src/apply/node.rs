@@ -4,7 +4,7 @@
 //! set would have to go back and change one into the other; this keeps the flag apart until the node is complete.
 //! Finished sets are [`FieldSet`](super::FieldSet).
 
-use listwatch_json::{Map, Value};
+use listwatch_json::{Map, Text, Value};
 
 /// The key under which a node says that it belongs to the set itself.
 pub(super) const SELF: &str = ".";
@@ -26,7 +26,7 @@ impl FieldSetNode {
     }
 
     /// Adds a child unless there is nothing in it. The element is made only if needed: mostly there is nothing.
-    pub(super) fn put(&mut self, element: impl FnOnce() -> String, child: Self) {
+    pub(super) fn put(&mut self, element: impl FnOnce() -> Text, child: Self) {
         if let Some(child) = child.into_value() {
             self.children.insert(element(), child);
         }
@@ -38,7 +38,7 @@ impl FieldSetNode {
             return None;
         }
         if self.member && !self.children.is_empty() {
-            self.children.insert(SELF.to_owned(), Value::Object(Map::new()));
+            self.children.insert(SELF, Value::Object(Map::new()));
         }
         Some(Value::Object(self.children))
     }

@@ -59,7 +59,7 @@ fn name_parents<S: MergeSchema>(trie: &mut Map, schema: S) {
             name_parents(node, below);
         }
         if named.is_some() && is_struct {
-            node.insert(SELF.to_owned(), Value::Object(Map::new()));
+            node.insert(SELF, Value::Object(Map::new()));
         }
     }
 }

@@ -4,10 +4,12 @@
 //! in kube-apiserver. Beyond ten entries of operation `Update` the oldest are merged as `ancient-changes`, or objects
 //! that many controllers write would grow without end; appliers are never merged, since their fields decide what the
 //! next apply removes. The order of entries is kube-apiserver's, because objects are compared byte for byte.
+//!
+//! An entry that a write leaves alone is put back as the stored tree has it, so that the encoder finds it there.
 
 use std::collections::HashMap;
 
-use listwatch_json::{Map, Value};
+use listwatch_json::{Map, Text, Value};
 
 use super::field_set::FieldSet;
 use listwatch_json::go;
@@ -31,6 +33,10 @@ const ANCIENT: &str = "ancient-changes";
 #[must_use]
 pub fn manager_from_user_agent(user_agent: &str) -> String {
     let name = user_agent.split('/').next().unwrap_or_default();
+    // Nearly every name is plain, and is asked for by every write.
+    if name.len() <= DEFAULT_MANAGER_MAX && name.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return name.to_owned();
+    }
     let mut out = String::new();
     for c in name.chars().filter(|c| go::is_print(*c)) {
         if out.len() + c.len_utf8() > DEFAULT_MANAGER_MAX {
@@ -60,14 +66,16 @@ impl ManagerOperation {
 /// One manager and what it owns.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ManagerEntry {
-    pub(super) manager: String,
+    pub(super) manager: Text,
     pub(super) operation: ManagerOperation,
-    pub(super) api_version: String,
-    pub(super) subresource: String,
+    pub(super) api_version: Text,
+    pub(super) subresource: Text,
     /// RFC 3339 text, which sorts as the time does. Absent for an applier whose configuration changed nothing.
-    pub(super) time: Option<String>,
+    pub(super) time: Option<Text>,
     /// An entry without fields is dropped when the record is written.
     pub(super) fields: FieldSet,
+    /// The entry as it is stored, if only its time and its fields may differ from it.
+    pub(super) stored: Option<Map>,
 }
 
 impl ManagerEntry {
@@ -84,11 +92,10 @@ impl ManagerEntry {
     }
 
     /// Reads an entry. Sets of fields from the store were checked on their way in; others are checked by `fields`.
-    fn parse(value: Value, fields: fn(Value) -> Option<FieldSet>) -> Option<Self> {
-        let Value::Object(mut map) = value else { return None };
-        let mut text = |name: &str| match map.remove(name) {
-            None | Some(Value::Null) => Some(String::new()),
-            Some(Value::String(text)) => Some(text.into()),
+    fn parse(map: &Map, fields: fn(Value) -> Option<FieldSet>) -> Option<Self> {
+        let text = |name: &str| match map.get(name) {
+            None | Some(Value::Null) => Some(Text::default()),
+            Some(Value::String(text)) => Some(text.clone()),
             Some(_) => None,
         };
         let operation = match text("operation")?.as_str() {
@@ -105,30 +112,64 @@ impl ManagerEntry {
             api_version: text("apiVersion")?,
             subresource: text("subresource")?,
             time: text("time").filter(|t| !t.is_empty()),
-            fields: match map.remove("fieldsV1") {
+            fields: match map.get("fieldsV1") {
                 None | Some(Value::Null) => FieldSet::new(),
-                Some(set) => fields(set)?,
+                Some(set) => fields(set.clone())?,
             },
+            stored: None,
         })
     }
 
-    /// The JSON of an entry of `metadata.managedFields`, without empty fields.
+    /// Reads an entry that a client sent.
+    fn read_sent(value: &Value) -> Option<Self> {
+        Self::parse(value.as_object()?, FieldSet::from_json)
+    }
+
+    /// Reads an entry from the store.
+    fn read_stored(value: &Value) -> Option<Self> {
+        let map = value.as_object()?;
+        let entry = Self::parse(map, FieldSet::from_stored)?;
+        Some(Self { stored: Some(map.clone()), ..entry })
+    }
+
+    /// The JSON of an entry of `metadata.managedFields`, without empty fields. An entry that still has its fields is the stored
+    /// one, with its time.
     fn into_value(self) -> Value {
-        let mut map = Map::new();
-        let mut text = |key: &str, value: String| {
+        let same_fields = |map: &&Map| self.fields.is_same(map.get("fieldsV1"));
+        match self.stored.as_ref().filter(same_fields) {
+            Some(map) => with_time(map.clone(), self.time.clone()),
+            None => self.to_value(),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        let mut map = Map::with_capacity(7);
+        let mut text = |key: &'static str, value: &str| {
             if !value.is_empty() {
-                map.insert(key.to_owned(), value.into());
+                map.insert(key, value.into());
             }
         };
-        text("apiVersion", self.api_version);
-        text("fieldsType", "FieldsV1".to_owned());
-        text("manager", self.manager);
-        text("operation", self.operation.as_str().to_owned());
-        text("subresource", self.subresource);
-        text("time", self.time.unwrap_or_default());
-        map.insert("fieldsV1".to_owned(), self.fields.into_json());
+        text("apiVersion", &self.api_version);
+        text("fieldsType", "FieldsV1");
+        text("manager", &self.manager);
+        text("operation", self.operation.as_str());
+        text("subresource", &self.subresource);
+        text("time", self.time.as_deref().unwrap_or_default());
+        map.insert("fieldsV1", self.fields.to_json());
         Value::Object(map)
     }
+}
+
+/// A stored entry with this time.
+fn with_time(mut entry: Map, time: Option<Text>) -> Value {
+    match time {
+        Some(time) if entry.get("time").and_then(Value::as_str) != Some(time.as_str()) => {
+            entry.insert("time", Value::String(time));
+        }
+        Some(_) => {}
+        None => drop(entry.remove("time")),
+    }
+    Value::Object(entry)
 }
 
 /// The `managedFields` of an object.
@@ -154,8 +195,7 @@ pub(super) fn take(object: &mut Value) -> Given {
     if reset {
         return Given::Reset;
     }
-    let entries: Option<Vec<ManagerEntry>> =
-        items.into_iter().map(|entry| ManagerEntry::parse(entry, FieldSet::from_json)).collect();
+    let entries: Option<Vec<ManagerEntry>> = items.iter().map(ManagerEntry::read_sent).collect();
     entries.map_or(Given::Nothing, Given::Entries)
 }
 
@@ -176,8 +216,8 @@ pub(super) fn raw(object: &Value) -> Option<&Value> {
 /// One entry that cannot be read makes the whole record count as none, as in kube-apiserver.
 pub(super) fn read(object: &Value) -> Vec<ManagerEntry> {
     let items = raw(object).and_then(Value::as_array);
-    let stored = |entry: &Value| ManagerEntry::parse(entry.clone(), FieldSet::from_stored);
-    let entries: Option<Vec<ManagerEntry>> = items.into_iter().flatten().map(stored).collect();
+    let entries: Option<Vec<ManagerEntry>> =
+        items.into_iter().flatten().map(ManagerEntry::read_stored).collect();
     entries.unwrap_or_default()
 }
 
@@ -192,7 +232,7 @@ pub(super) fn put(object: &mut Value, mut entries: Vec<ManagerEntry>) {
         metadata.remove("managedFields");
     } else {
         let list = entries.into_iter().map(ManagerEntry::into_value).collect();
-        metadata.insert("managedFields".to_owned(), Value::Array(list));
+        metadata.insert("managedFields", Value::Array(list));
     }
 }
 
@@ -201,6 +241,9 @@ pub(super) fn put(object: &mut Value, mut entries: Vec<ManagerEntry>) {
 /// Called on each change, so at most one entry is too many, except for records that a client brought.
 pub(super) fn cap_updaters(entries: &mut Vec<ManagerEntry>) {
     entries.retain(|entry| !entry.fields.is_empty());
+    if entries.len() <= UPDATERS_MAX {
+        return;
+    }
     let (mut updaters, appliers): (Vec<ManagerEntry>, Vec<ManagerEntry>) =
         std::mem::take(entries).into_iter().partition(|e| e.operation == ManagerOperation::Update);
     updaters.sort_by(|a, b| (&a.time, &a.manager).cmp(&(&b.time, &b.manager)));
@@ -213,14 +256,15 @@ pub(super) fn cap_updaters(entries: &mut Vec<ManagerEntry>) {
 fn merge_oldest(updaters: Vec<ManagerEntry>) -> Vec<ManagerEntry> {
     let mut excess = updaters.len().saturating_sub(UPDATERS_MAX);
     let mut kept: Vec<ManagerEntry> = Vec::with_capacity(updaters.len());
-    let mut oldest: HashMap<String, usize> = HashMap::new();
+    let mut oldest: HashMap<Text, usize> = HashMap::new();
     for entry in updaters {
         match oldest.get(&entry.api_version).and_then(|at| kept.get_mut(*at)).filter(|_| excess > 0) {
             Some(bucket) => {
                 bucket.fields.union(&entry.fields);
                 bucket.time = entry.time;
-                ANCIENT.clone_into(&mut bucket.manager);
+                bucket.manager = ANCIENT.into();
                 bucket.subresource.clear();
+                bucket.stored = None;
                 excess -= 1;
             }
             None => {

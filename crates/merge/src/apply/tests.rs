@@ -169,6 +169,18 @@ fn an_update_takes_over_what_it_changes_and_only_that() {
 }
 
 #[test]
+fn a_writer_of_its_own_fields_changes_its_time_and_nothing_else() {
+    let mut world = World::new();
+    world.update("a", object(json!({"x": "1"})));
+    world.update("b", object(json!({"x": "1", "y": "1"})));
+    let before = world.record().clone();
+    world.update_at("b", T1, object(json!({"x": "1", "y": "2"})));
+    let after = world.record();
+    assert!(after[0].is_same(&before[0]) && after[1]["fieldsV1"].is_same(&before[1]["fieldsV1"]));
+    assert_eq!((&before[1]["time"], &after[1]["time"]), (&T0.into(), &T1.into()));
+}
+
+#[test]
 fn removal_is_forgotten_by_all_and_owned_by_none() {
     let mut world = World::new();
     world.update("one", object(json!({"k": "1", "l": "1"})));
@@ -545,6 +557,7 @@ mod laws {
         fn set_operations_agree_with_plain_sets(a in paths(), b in paths()) {
             let (left, right) = (set(&a), set(&b));
             prop_assert_eq!(&model(&left), &a);
+            prop_assert_eq!(left.contains(&right), b.is_subset(&a));
             let mut union = left.clone();
             union.union(&right);
             prop_assert_eq!(model(&union), a.union(&b).cloned().collect());

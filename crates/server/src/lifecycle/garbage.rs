@@ -20,6 +20,7 @@ use listwatch_wire::options::{DeleteOptions, Preconditions};
 use crate::api::Api;
 use crate::lifecycle::graph::{self, OwnerGraph, StorageKey, Uid};
 use crate::lifecycle::place::ObjectPlace;
+use crate::lifecycle::words;
 use crate::pipeline::internal::{amend, remove};
 use crate::registry::Resource;
 
@@ -60,7 +61,7 @@ impl ReadOwner {
 
 /// Returns true if the deletion of a stored object waits for its dependents.
 pub(super) fn waits_for_dependents(value: &[u8]) -> bool {
-    if !graph::mentions(value, "\"foregroundDeletion\"") {
+    if !words::FOREGROUND_DELETION.is_in(value) {
         return false;
     }
     let finalizers = raw::lookup(value, &["metadata", "finalizers"]).unwrap_or_default();
@@ -72,8 +73,8 @@ pub(super) fn waits_for_dependents(value: &[u8]) -> bool {
 /// Returns true if an object waits for the collector, by its bytes. A text search and no parse, because every change of
 /// every object passes here. A false match costs a task that finds nothing to do.
 pub(super) fn waits(value: &[u8]) -> bool {
-    let mentions = |word| super::graph::mentions(value, word);
-    mentions("\"deletionTimestamp\"") && (mentions("\"orphan\"") || mentions("\"foregroundDeletion\""))
+    words::DELETION_TIMESTAMP.is_in(value)
+        && (words::ORPHAN.is_in(value) || words::FOREGROUND_DELETION.is_in(value))
 }
 
 /// Decides about an object that names owners.

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use listwatch_wire::json::raw;
-use memchr::memmem;
 
 use crate::lifecycle::garbage::waits_for_dependents;
+use crate::lifecycle::words;
 
 /// Owners are known by uid: an object of the same name is another one.
 pub(super) type Uid = Arc<str>;
@@ -138,7 +138,7 @@ impl DependentNode {
     /// Reads the owners of an object. `None` for an object without owners. One whose references cannot be read has none
     /// here, so it is never collected by mistake.
     fn read(value: &[u8], tree: impl FnOnce() -> Option<Value>) -> Option<Self> {
-        if !mentions(value, "\"ownerReferences\"") {
+        if !words::OWNER_REFERENCES.is_in(value) {
             return None;
         }
         let owners = match tree() {
@@ -157,11 +157,6 @@ impl DependentNode {
     fn uids(self) -> Vec<Uid> {
         self.references.into_iter().map(|link| link.uid).collect()
     }
-}
-
-/// Returns true if the bytes of an object contain this string as a key or value.
-pub(super) fn mentions(value: &[u8], word: &str) -> bool {
-    memmem::find(value, word.as_bytes()).is_some()
 }
 
 /// Returns the uid of a stored object without parsing the rest.

@@ -34,6 +34,7 @@ mod protection;
 mod queue;
 mod quotas;
 mod task;
+mod words;
 
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ const FINALIZER: &str = "kubernetes";
 
 /// Returns true if the bytes are those of a namespace in deletion.
 pub(super) fn terminating(value: &[u8]) -> bool {
-    super::graph::mentions(value, "\"deletionTimestamp\"")
+    super::words::DELETION_TIMESTAMP.is_in(value)
 }
 
 /// Deletes the contents of a terminating namespace and, once nothing is left, removes its finalizer. Returns true if

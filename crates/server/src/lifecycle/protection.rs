@@ -61,7 +61,7 @@ fn has_ended(pod: &[u8]) -> bool {
 
 /// The claims that a stored Pod names in its volumes.
 pub(super) fn claims_of(pod: &[u8]) -> Vec<String> {
-    if !super::graph::mentions(pod, "\"persistentVolumeClaim\"") {
+    if !super::words::PERSISTENT_VOLUME_CLAIM.is_in(pod) {
         return Vec::new();
     }
     let volumes = raw::lookup(pod, &["spec", "volumes"]).and_then(|volumes| Value::read(volumes).ok());
@@ -158,7 +158,7 @@ async fn any_with(
     let name = format!("\"{name}\"");
     for object in snapshot.range(&resource.collection.walk(filter, None)) {
         tokio::task::yield_now().await;
-        let named = super::graph::mentions(object.stored(), &name);
+        let named = memchr::memmem::find(object.stored(), name.as_bytes()).is_some();
         if named && Value::read(object.stored()).is_ok_and(|object| test(&object)) {
             return true;
         }

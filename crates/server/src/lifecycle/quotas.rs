@@ -16,7 +16,7 @@ use crate::admission::resource_quota::{QUOTAS, document, is_in_scope};
 use crate::api::Api;
 use crate::api::stored::Stored;
 use crate::cache::{Filter, Object};
-use crate::lifecycle::graph::mentions;
+use crate::lifecycle::words;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Verdict, change};
 use crate::registry::Resource;
@@ -40,8 +40,8 @@ pub(super) fn gives_back(pod: &[u8]) -> bool {
     let has_ended =
         || matches!(field(&["status", "phase"]).and_then(raw::scalar), Some("Succeeded" | "Failed"));
     // Searching for the words costs far less than finding the field behind the spec.
-    ((mentions(pod, "\"Succeeded\"") || mentions(pod, "\"Failed\"")) && has_ended())
-        || (mentions(pod, "\"deletionTimestamp\"") && field(&["metadata", "deletionTimestamp"]).is_some())
+    ((words::SUCCEEDED.is_in(pod) || words::FAILED.is_in(pod)) && has_ended())
+        || (words::DELETION_TIMESTAMP.is_in(pod) && field(&["metadata", "deletionTimestamp"]).is_some())
 }
 
 /// Returns true if the status of a quota does not repeat its spec, or lacks the usage of something that the spec limits: other

@@ -298,8 +298,14 @@ fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result
             wrong_version,
         ));
     }
-    fields.insert("kind".to_owned(), expected.kind.into());
-    fields.insert("apiVersion".to_owned(), wanted.into_owned().into());
+    // What the body names is what is expected.
+    let (lacks_kind, lacks_version) = (kind.is_empty(), api_version.is_empty());
+    if lacks_kind {
+        fields.insert("kind", expected.kind.into());
+    }
+    if lacks_version {
+        fields.insert("apiVersion", wanted.into_owned().into());
+    }
     Ok(version)
 }
 

@@ -182,6 +182,6 @@ fn dry(target: &Target<'_>, verdict: Verdict, seen: Option<Stored>) -> Result<Do
 /// Shows an object's version in its metadata.
 pub(crate) fn with_version(object: &mut Value, revision: Revision) {
     if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        meta.insert("resourceVersion".to_owned(), revision.to_string().into());
+        meta.insert("resourceVersion", revision.to_string().into());
     }
 }

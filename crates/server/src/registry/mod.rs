@@ -15,6 +15,7 @@ pub(crate) mod extension;
 #[cfg(test)]
 mod linear_tests;
 pub(crate) mod managed;
+mod recently_valid;
 mod resource;
 pub(crate) mod scale_paths;
 mod served;

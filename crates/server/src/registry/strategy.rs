@@ -22,6 +22,7 @@ use crate::cache::TreeMaker;
 use crate::outbound::tls::bundle_problem;
 use crate::registry::expressions;
 use crate::registry::managed::Tracking;
+use crate::registry::recently_valid::RecentlyValid;
 use crate::registry::scale_paths::ScalePaths;
 use crate::registry::view::ObjectView;
 
@@ -141,6 +142,8 @@ pub(crate) struct Builtin {
     ignored_by_status: FieldSet,
     /// The fields that other paths reset.
     nothing: FieldSet,
+    /// Objects that were created lately.
+    valid: RecentlyValid,
 }
 
 impl Builtin {
@@ -179,6 +182,7 @@ impl Builtin {
             ignored: FieldSet::of_fields(prepare::reset_fields(kind, "")),
             ignored_by_status: FieldSet::of_fields(prepare::reset_fields(kind, "status")),
             nothing: FieldSet::new(),
+            valid: RecentlyValid::default(),
         }
     }
 
@@ -229,6 +233,7 @@ impl Strategy for Builtin {
         if self.kind.has_status() {
             self.fill(object, None);
         }
+        self.valid.share(object);
     }
 
     fn prepare_update(&self, view: ObjectView, new: &mut Value, old: &Value) {
@@ -256,7 +261,11 @@ impl Strategy for Builtin {
     }
 
     fn validate_create(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = validate::create(self.kind, object);
+        let known = self.valid.find(object);
+        let mut errors = validate::create_like(self.kind, object, known.as_ref());
+        if errors.is_empty() {
+            self.valid.add(object, known.as_ref());
+        }
         errors.extend(expressions::check::errors(self.kind.group, self.kind.kind, object, None));
         if self.is_definition() {
             errors.extend(listwatch_custom::validate_create(object));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use http::Method;
 use listwatch_wire::options::Query;
 use listwatch_wire::selector::FieldSelector;
+use smallvec::SmallVec;
 
 use crate::audit::AuditDraft;
 use crate::auth::Attributes;
@@ -247,9 +248,9 @@ impl Verb {
 }
 
 /// The parts of a path. Slashes at its end do not count; two in a row have an empty part between them.
-pub(crate) fn parts(path: &str) -> Vec<&str> {
+pub(crate) fn parts(path: &str) -> SmallVec<[&str; 8]> {
     let path = path.strip_prefix('/').unwrap_or(path).trim_end_matches('/');
-    if path.is_empty() { Vec::new() } else { path.split('/').collect() }
+    if path.is_empty() { SmallVec::new() } else { path.split('/').collect() }
 }
 
 /// Subresources of namespaces themselves; any other third segment is a resource inside the namespace.

@@ -89,6 +89,8 @@ impl Decide for &mut Replacing<'_> {
         match stored {
             Some(stored) => {
                 check_conditions(target, sent, stored)?;
+                // The steps below skip what the object shares with the stored one.
+                sent.share(&stored.value);
                 let mut new = sent.clone();
                 change.update(target, &mut new, stored, warnings).await
             }

@@ -107,7 +107,7 @@ pub(super) fn apply_set_order<S: MergeSchema>(
             (None, Some(new)) => new.into_iter().filter_map(without_directives).collect(),
             (Some(old), Some(new)) => list::merge_field(old, new, field)?,
         };
-        original.insert(name.to_owned(), arrange(merged, &order, &server, identity).into());
+        original.insert(name, arrange(merged, &order, &server, identity).into());
         patch.remove(name);
     }
     Ok(())
