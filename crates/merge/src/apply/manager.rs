@@ -84,7 +84,10 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         if entries.is_empty() && live.is_some() {
             return;
         }
-        self.take_over(&mut entries, changes, self.manager);
+        // Of what does not fit the schema nobody becomes the owner, as in kube-apiserver.
+        if !changes.is_untypable {
+            self.take_over(&mut entries, changes, self.manager);
+        }
         record::put(new, entries);
     }
 

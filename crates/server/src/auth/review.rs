@@ -9,8 +9,8 @@
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
-use listwatch_wire::selector::{FieldSelector, FieldTerm};
 
+use crate::auth::review_selectors::ReviewSelectors;
 use crate::auth::{
     Attributes, Authenticator, Authorizer, Decision, ISSUER, MASTERS, UNKNOWN_TOKEN, User, review_check,
 };
@@ -71,8 +71,9 @@ impl Reviewer<'_> {
                 metadata.put("creationTimestamp", now);
             }
             if plural == "selfsubjectrulesreviews" {
-                // kube-apiserver clears `spec` in the response to this review.
+                // kube-apiserver answers this review with a new object, without `spec` and `metadata`.
                 review.insert("spec".to_owned(), json!({}));
+                review.insert("metadata".to_owned(), json!({}));
             }
         }
         Ok(())
@@ -88,7 +89,7 @@ impl Reviewer<'_> {
             "" => "*",
             resource => resource,
         };
-        let fields = selector(asked.at("fieldSelector"));
+        let selectors = ReviewSelectors::read(asked);
         let attributes = if spec.has("resourceAttributes") {
             Attributes {
                 verb: asked.text("verb"),
@@ -99,7 +100,7 @@ impl Reviewer<'_> {
                 namespace: asked.text("namespace"),
                 name: asked.text("name"),
                 path: "",
-                fields: fields.as_ref(),
+                fields: selectors.fields.as_ref(),
             }
         } else {
             let asked = spec.at("nonResourceAttributes");
@@ -113,11 +114,13 @@ impl Reviewer<'_> {
             },
             Decision::NoOpinion(reason) => (false, reason),
         };
-        if reason.is_empty() {
-            json!({"allowed": allowed})
-        } else {
-            json!({"allowed": allowed, "reason": reason})
+        let mut status = json!({"allowed": allowed});
+        for (key, text) in [("reason", reason), ("evaluationError", selectors.error)] {
+            if !text.is_empty() {
+                status.put(key, text);
+            }
         }
+        status
     }
 
     /// Rules without resources are those of paths. Verbs and resources are listed as the roles have them, without
@@ -160,23 +163,6 @@ impl Reviewer<'_> {
 fn audiences(spec: &Value) -> Vec<&str> {
     let audiences: Vec<&str> = spec.list("audiences").iter().filter_map(Value::as_str).collect();
     if audiences.is_empty() { vec![ISSUER] } else { audiences }
-}
-
-/// The fields that a question says objects are selected by. What cannot be read selects nothing less, so it counts as nothing.
-fn selector(asked: &Value) -> Option<FieldSelector> {
-    if !asked.text("rawSelector").is_empty() {
-        return asked.text("rawSelector").parse().ok();
-    }
-    let terms =
-        asked.list("requirements").iter().filter_map(|requirement| match requirement.list("values") {
-            [value] if requirement.text("operator") == "In" => Some(FieldTerm {
-                field: requirement.text("key").to_owned(),
-                value: value.as_str()?.to_owned(),
-                negated: false,
-            }),
-            _ => None,
-        });
-    Some(FieldSelector::new(terms.collect())).filter(|selector| !selector.is_empty())
 }
 
 /// The user that the question is about.

@@ -103,6 +103,7 @@ pub(crate) async fn create_unstored(api: &Api, request: &WriteRequest) -> Result
 async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let resource = &*request.resource;
     let options = WriteOptions::parse(&request.query);
+    body::check_media_type(request.content_type.as_deref(), expected(resource))?;
     options.check(WriteKind::Create)?;
     let check = |object: &mut Value| resource.rules.decode(object, None);
     let content_type = request.content_type.as_deref();
