@@ -27,6 +27,8 @@ pub enum ResourceScope {
 pub enum NameRule {
     /// RFC 1123 subdomain of at most 253 characters: almost every kind.
     Subdomain,
+    /// As `Subdomain`, without a check of `generateName`: kinds whose names are checked by the rules that Kubernetes declares.
+    DeclaredSubdomain,
     /// RFC 1123 label of at most 63 characters.
     Label,
     /// Anything that fits into one path segment (RBAC, API services).

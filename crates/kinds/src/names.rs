@@ -26,7 +26,8 @@ impl NameRule {
     pub fn check(self, name: &str, prefix: bool) -> Vec<String> {
         let name = if prefix { mask_trailing_dash(name) } else { Cow::Borrowed(name) };
         match self {
-            Self::Subdomain => subdomain_errors(&name),
+            Self::DeclaredSubdomain if prefix => Vec::new(),
+            Self::Subdomain | Self::DeclaredSubdomain => subdomain_errors(&name),
             Self::Label => label_errors(&name),
             Self::PathSegment => path_segment(&name, prefix),
             Self::IpAddress => ip_address(&name),
@@ -324,6 +325,8 @@ mod tests {
     fn a_prefix_may_end_in_a_dash_and_a_name_may_not() {
         assert!(NameRule::Subdomain.check("gen-", true).is_empty());
         assert_eq!(NameRule::Subdomain.check("gen-", false).len(), 1);
+        assert!(NameRule::DeclaredSubdomain.check("G_", true).is_empty());
+        assert_eq!(NameRule::DeclaredSubdomain.check("G_", false).len(), 1);
     }
 
     #[test]

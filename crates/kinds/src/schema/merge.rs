@@ -6,7 +6,7 @@
 
 use listwatch_merge::patch::{ListKind, MapKind, MergeSchema, PatchStrategy, Shape};
 
-use super::{FieldType, Node, schema};
+use super::{Field, FieldType, Node, schema};
 
 impl MergeSchema for Node {
     fn field(self, name: &str) -> Option<Self> {
@@ -81,7 +81,8 @@ impl MergeSchema for Node {
         }
         let FieldType::List(id) = self.ty else { return None };
         let FieldType::Struct(id) = schema().element(id) else { return None };
-        let field = schema().fields(id).iter().find(|field| field.name == key && field.required)?;
+        let is_written = |field: &&Field| field.required || !field.omit_empty && !field.pointer;
+        let field = schema().fields(id).iter().find(|field| field.name == key).filter(is_written)?;
         match field.ty {
             FieldType::String => Some("".into()),
             FieldType::Int32 | FieldType::Int64 => Some(0.into()),

@@ -84,6 +84,7 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::cluster(RESOURCE, "DeviceClass", "deviceclasses", "deviceclass")
+        .names(NameRule::DeclaredSubdomain)
         .generation()
         .returns_deleted()
         .strategy(KindStrategy { columns: columns::storage::DEVICE_CLASS, ..KindStrategy::PLAIN }),

@@ -188,6 +188,7 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced("", "ReplicationController", "replicationcontrollers", "replicationcontroller")
+        .names(NameRule::DeclaredSubdomain)
         .short(&["rc"])
         .categories(&["all"])
         .generation()

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use listwatch_json::{Map, Text, Value};
 
 use super::element;
+use super::extract::fits;
 use super::field_set::FieldSet;
 use super::node::FieldSetNode;
 use crate::patch::{ListKind, MapKind, MergeSchema};
@@ -40,6 +41,8 @@ pub(super) struct PathChanges {
     pub(super) changed: FieldSet,
     /// Taken away.
     pub(super) removed: FieldSet,
+    /// Something that differs does not fit the schema, or is an element of a list without its keys: ownership is not recorded.
+    pub(super) is_untypable: bool,
 }
 
 impl PathChanges {
@@ -60,12 +63,14 @@ impl PathChanges {
 struct Diff {
     changed: FieldSetNode,
     removed: FieldSetNode,
+    is_untypable: bool,
 }
 
 impl Diff {
     fn put(&mut self, element: impl Fn() -> Text, child: Self) {
         self.changed.put(&element, child.changed);
         self.removed.put(&element, child.removed);
+        self.is_untypable |= child.is_untypable;
     }
 }
 
@@ -90,6 +95,7 @@ pub(super) fn objects<S: MergeSchema>(old: &Value, new: &Value, schema: S) -> Pa
     PathChanges {
         changed: FieldSet::from_trie(diff.changed.children),
         removed: FieldSet::from_trie(diff.removed.children),
+        is_untypable: diff.is_untypable,
     }
 }
 
@@ -139,23 +145,37 @@ fn is_same_scalar(old: Option<&Value>, new: Option<&Value>) -> bool {
 /// Compares two values where an absent one is possible on either side. Values of different shapes are compared as
 /// leaves.
 ///
-/// A value that changes its type is one changed leaf: nothing inside of the old one can be owned any more.
+/// Nothing inside of a value that changes its type can be owned any more.
 fn values<S: MergeSchema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
     // Null goes with either shape, so that `null` and `{}` can be told from each other but not from nothing inside.
     let map = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
     let list = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Array(_) | Value::Null));
+    if schema.is_some_and(|schema| [old, new].into_iter().flatten().any(|value| !fits(value, schema.shape())))
+    {
+        return Diff { is_untypable: true, ..leaf(old, new) };
+    }
     let mut diff = if map(old) && map(new) {
         maps(old, new, schema)
     } else if list(old) && list(new) {
         lists(old, new, schema)
     } else {
-        return leaf(old, new);
+        return replaced(old, new, schema);
     };
     if let Some(diff) = &mut diff {
         diff.changed.member |= old.is_none();
         diff.removed.member |= new.is_none();
     }
     diff.unwrap_or_else(|| leaf(old, new))
+}
+
+/// A value of another type: what was inside of the old one is removed, what is inside of the new one was added.
+fn replaced<S: MergeSchema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
+    let mut diff = leaf(old, new);
+    if old.is_some() && new.is_some() {
+        diff.removed.children = values(old, None, schema).removed.children;
+        diff.changed.children = values(None, new, schema).changed.children;
+    }
+    diff
 }
 
 /// A value that is owned as a whole.
@@ -190,6 +210,7 @@ fn maps<S: MergeSchema>(old: Option<&Value>, new: Option<&Value>, schema: Option
 ///
 /// Order is not compared: moving an element does not change ownership.
 fn lists<S: MergeSchema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Option<Diff> {
+    let whole = (old, new);
     let (old, new) = (items(old), items(new));
     let schema = schema.filter(|s| s.list_kind() != ListKind::Atomic)?;
     if old.is_empty() && new.is_empty() {
@@ -199,7 +220,9 @@ fn lists<S: MergeSchema>(old: Option<&Value>, new: Option<&Value>, schema: Optio
         return Some(Diff::default());
     }
     // Elements without their keys cannot be told apart; the list then counts as one.
-    let (old, new) = (index(old, schema)?, index(new, schema)?);
+    let (Some(old), Some(new)) = (index(old, schema), index(new, schema)) else {
+        return Some(Diff { is_untypable: true, ..leaf(whole.0, whole.1) });
+    };
     let mut diff = Diff::default();
     for (id, new_items) in &new {
         diff.put(

@@ -202,11 +202,24 @@ impl ExtractWalk {
     }
 }
 
-/// The error for a value of the wrong shape. Null fits everywhere.
+/// Returns true if a value has the shape of its schema. Null fits everywhere because it means an absent value in
+/// structured-merge-diff.
+pub(super) fn fits(value: &Value, shape: Shape) -> bool {
+    matches!(
+        (shape, value),
+        (Shape::Any, _)
+            | (_, Value::Null)
+            | (Shape::Numeric, Value::Number(_))
+            | (Shape::String, Value::String(_))
+            | (Shape::Boolean, Value::Bool(_))
+            | (Shape::Map, Value::Object(_))
+            | (Shape::List, Value::Array(_))
+    )
+}
+
+/// The error for a value of the wrong shape.
 ///
 /// kube-apiserver shows some values through Go's formatting of its own wrapper type; the shape of that is copied.
-///
-/// Null fits everywhere because it means an absent value in structured-merge-diff.
 fn misfit(value: &Value, shape: Shape) -> Option<String> {
     let go_type = || match value {
         Value::Bool(_) => "bool",
@@ -216,12 +229,11 @@ fn misfit(value: &Value, shape: Shape) -> Option<String> {
         Value::Array(_) => "[]interface {}",
         _ => "map[string]interface {}",
     };
+    if fits(value, shape) {
+        return None;
+    }
     match (shape, value) {
-        (Shape::Any, _) | (_, Value::Null) => None,
-        (Shape::Numeric, Value::Number(_))
-        | (Shape::String, Value::String(_))
-        | (Shape::Boolean, Value::Bool(_)) => None,
-        (Shape::Map, Value::Object(_)) | (Shape::List, Value::Array(_)) => None,
+        (Shape::Any, _) => None,
         (Shape::Numeric, _) => Some(format!("expected numeric (int or float), got {}", go_type())),
         (Shape::Boolean, _) => Some(format!("expected boolean, got {}", go_type())),
         (Shape::String, _) => {

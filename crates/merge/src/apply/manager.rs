@@ -84,14 +84,17 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         if entries.is_empty() && live.is_some() {
             return;
         }
-        self.take_over(&mut entries, changes, self.manager);
+        // Of what does not fit the schema nobody becomes the owner, as in kube-apiserver.
+        if !changes.is_untypable {
+            self.take_over(&mut entries, changes, self.manager);
+        }
         record::put(new, entries);
     }
 
     /// Moves the changed fields to the writing manager: every other manager loses them, and fields that were removed
     /// have no owner any more.
     fn take_over(&self, entries: &mut Vec<ManagerEntry>, changes: PathChanges, manager: &str) {
-        let PathChanges { changed, removed } = changes;
+        let PathChanges { changed, removed, .. } = changes;
         let new = self.entry(manager, ManagerOperation::Update, changed);
         let own = entries.iter().position(|entry| entry.is(&new));
         for (at, entry) in entries.iter_mut().enumerate() {

@@ -202,6 +202,39 @@ fn an_update_without_the_record_keeps_it() {
 }
 
 #[test]
+fn a_write_that_does_not_fit_the_schema_is_owned_by_nobody() {
+    for odd in [json!({"items": 5}), json!({"items": [null]}), json!(1)] {
+        let mut world = World::new();
+        assert_eq!(world.update("one", spec(odd.clone()))["metadata"].get("managedFields"), None, "{odd}");
+        let mut world = World::new();
+        world.update("one", spec(json!({"size": 1})));
+        world.update("two", spec(odd.clone()));
+        assert_eq!(world.owned("one"), json!({"f:spec": {".": {}, "f:size": {}}}), "{odd}");
+        assert_eq!(world.record().as_array().map(Vec::len), Some(1), "{odd}");
+    }
+}
+
+#[test]
+fn a_value_of_another_type_takes_what_was_inside_from_its_owners() {
+    let (zero, ignored) = (json!({}), FieldSet::new());
+    let manager = |manager| FieldManager {
+        schema: crate::patch::Schemaless,
+        zero: &zero,
+        ignored: &ignored,
+        manager,
+        api_version: "v1",
+        subresource: "",
+        now: T0,
+    };
+    let thing = |extra: Value| json!({"kind": "Thing", "apiVersion": "v1", "metadata": {"name": "a"}, "extra": extra});
+    let live = manager("one").apply(None, &thing(json!({"deep": 1})), false).unwrap().object;
+    let mut new = thing(json!([]));
+    manager("two").update(Some(&live), &mut new);
+    let record = new["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!((record.len(), &record[0]["manager"]), (1, &json!("two")));
+}
+
+#[test]
 fn an_empty_record_resets_and_stays_away_until_an_apply() {
     for reset in [json!([]), json!([{}])] {
         let mut world = World::new();

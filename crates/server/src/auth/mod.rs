@@ -25,6 +25,7 @@ pub mod rbac;
 mod recheck;
 pub mod review;
 mod review_check;
+mod review_selectors;
 mod roles;
 mod service_account;
 mod token_file;

@@ -9,8 +9,8 @@
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
-use listwatch_wire::selector::{FieldSelector, FieldTerm};
 
+use crate::auth::review_selectors::ReviewSelectors;
 use crate::auth::{
     Attributes, Authenticator, Authorizer, Decision, ISSUER, MASTERS, UNKNOWN_TOKEN, User, review_check,
 };
@@ -34,7 +34,7 @@ pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &Us
         "" => "*",
         resource => resource,
     };
-    let fields = selector(asked.at("fieldSelector"));
+    let selectors = ReviewSelectors::read(asked);
     let attributes = if spec.has("resourceAttributes") {
         Attributes {
             verb: asked.text("verb"),
@@ -45,7 +45,7 @@ pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &Us
             namespace: asked.text("namespace"),
             name: asked.text("name"),
             path: "",
-            fields: fields.as_ref(),
+            fields: selectors.fields.as_ref(),
         }
     } else {
         let asked = spec.at("nonResourceAttributes");
@@ -59,11 +59,13 @@ pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &Us
         },
         Decision::NoOpinion(reason) => (false, reason),
     };
-    if reason.is_empty() {
-        json!({"allowed": allowed})
-    } else {
-        json!({"allowed": allowed, "reason": reason})
+    let mut status = json!({"allowed": allowed});
+    for (key, text) in [("reason", reason), ("evaluationError", selectors.error)] {
+        if !text.is_empty() {
+            status.put(key, text);
+        }
     }
+    status
 }
 
 /// Returns true if objects of this resource are reviews, which are answered rather than stored.
@@ -120,8 +122,9 @@ impl Reviewer<'_> {
                 metadata.put("creationTimestamp", now);
             }
             if plural == "selfsubjectrulesreviews" {
-                // kube-apiserver clears `spec` in the response to this review.
+                // kube-apiserver answers this review with a new object, without `spec` and `metadata`.
                 review.insert("spec".to_owned(), json!({}));
+                review.insert("metadata".to_owned(), json!({}));
             }
         }
         Ok(())
@@ -136,11 +139,8 @@ impl Reviewer<'_> {
         }
         let is_large = self.authorizer.size_in(namespace) > MAX_LISTED;
         let listed = if is_large { "" } else { namespace };
-        let (paths, resources): (Vec<_>, Vec<_>) = self
-            .authorizer
-            .rules(self.user, listed)
-            .into_iter()
-            .partition(|rule| rule.resources.is_empty());
+        let (paths, resources): (Vec<_>, Vec<_>) =
+            self.authorizer.rules(self.user, listed).into_iter().partition(|rule| rule.resources.is_empty());
         let too_many = || format!("the rules of namespace {namespace:?} are too many to list");
         Ok(match self.authorizer.incomplete(self.user).or_else(|| is_large.then(too_many)) {
             None => json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}),
@@ -170,23 +170,6 @@ impl Reviewer<'_> {
 fn audiences(spec: &Value) -> Vec<&str> {
     let audiences: Vec<&str> = spec.list("audiences").iter().filter_map(Value::as_str).collect();
     if audiences.is_empty() { vec![ISSUER] } else { audiences }
-}
-
-/// The fields that a question says objects are selected by. What cannot be read selects nothing less, so it counts as nothing.
-fn selector(asked: &Value) -> Option<FieldSelector> {
-    if !asked.text("rawSelector").is_empty() {
-        return asked.text("rawSelector").parse().ok();
-    }
-    let terms =
-        asked.list("requirements").iter().filter_map(|requirement| match requirement.list("values") {
-            [value] if requirement.text("operator") == "In" => Some(FieldTerm {
-                field: requirement.text("key").to_owned(),
-                value: value.as_str()?.to_owned(),
-                negated: false,
-            }),
-            _ => None,
-        });
-    Some(FieldSelector::new(terms.collect())).filter(|selector| !selector.is_empty())
 }
 
 /// The user that the question is about.

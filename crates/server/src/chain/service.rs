@@ -307,18 +307,26 @@ fn with_deprecation(request: &RequestInfo, mut response: Response) -> Response {
     if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return response;
     }
-    // Routes of built-in kinds warn, and these have found none.
-    let routeless = matches!(
-        response.status(),
-        StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_ACCEPTABLE | StatusCode::UNSUPPORTED_MEDIA_TYPE
-    );
-    if routeless && request.resource.as_ref().is_some_and(|resource| !resource.is_custom()) {
+    if is_routeless(&request.http, response.status())
+        && request.resource.as_ref().is_some_and(|resource| !resource.is_custom())
+    {
         return response;
     }
     if let Some(text) = request.resource.as_ref().and_then(|resource| resource.deprecation()) {
         respond::warn_first(&mut response, text);
     }
     response
+}
+
+/// Returns true if a request found no route of a built-in kind: routes warn of deprecation, whatever they answer. Media types of
+/// patches are those of the route, other bodies are read behind it.
+fn is_routeless(request: &Request, code: StatusCode) -> bool {
+    match code {
+        StatusCode::METHOD_NOT_ALLOWED => true,
+        StatusCode::NOT_ACCEPTABLE => !negotiate::is_routed(request),
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => request.method == Method::PATCH,
+        _ => false,
+    }
 }
 
 /// The response to a request without a seat: plain text, as in kube-apiserver.

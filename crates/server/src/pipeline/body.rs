@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 
 use listwatch_kinds::typecheck::TypeReport;
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{Map, Value};
 use listwatch_wire::options::FieldValidation;
 use listwatch_wire::status::FieldError;
 use listwatch_wire::{Status, go, json};
@@ -100,7 +100,7 @@ enum Repeated {
     Yaml(Vec<String>),
 }
 
-/// Checks the media type of a body, which comes before its options.
+/// Checks the media type of a body. Of a create it comes before the options, of an update after them.
 ///
 /// # Errors
 /// 415 with the media types that are read.
@@ -231,6 +231,21 @@ pub(crate) fn no_type(value: &Value) -> String {
     )
 }
 
+/// `kind` or `apiVersion` of a body; empty if it has none.
+///
+/// # Errors
+/// The message about a value that is no text.
+pub(crate) fn type_text<'a>(fields: &'a Map, key: &str) -> Result<&'a str, String> {
+    match fields.get(key) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text.as_str()),
+        Some(other) => Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{key} of type string",
+            go::json_type(other)
+        )),
+    }
+}
+
 /// The media type in lower case, without parameters.
 pub(crate) fn media_type(content_type: Option<&str>) -> Cow<'_, str> {
     let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -262,14 +277,7 @@ fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result
     let Some(fields) = object.as_object_mut() else {
         return Err(unrecognized(no_type(object)));
     };
-    let text = |key: &str| match fields.get(key) {
-        None | Some(Value::Null) => Ok(""),
-        Some(Value::String(text)) => Ok(text.as_str()),
-        Some(other) => Err(unrecognized(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go struct field .{key} of type string",
-            go::json_type(other)
-        ))),
-    };
+    let text = |key: &str| type_text(fields, key).map_err(&unrecognized);
     let (kind, api_version) = (text("kind")?, text("apiVersion")?);
     if api_version.matches('/').count() > 1 {
         return Err(unrecognized(format!("unexpected GroupVersion string: {api_version}")));

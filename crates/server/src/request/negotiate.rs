@@ -253,6 +253,11 @@ pub(crate) fn is_stream_refusal(status: &Status) -> bool {
             .starts_with("only the following media types are accepted: application/json;stream=watch")
 }
 
+/// Returns true if the client accepts something that the routes of objects and lists produce, in whichever form.
+pub(crate) fn is_routed(request: &Request) -> bool {
+    routed(request, &ResponseSubject::List.produced()).is_ok()
+}
+
 /// Checks that a route produces something that the client accepts.
 ///
 /// # Errors

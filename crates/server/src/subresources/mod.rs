@@ -21,8 +21,8 @@ use listwatch_wire::options::{WriteKind, WriteOptions};
 use crate::admission::{Operation, RequestOptions};
 use crate::api::Api;
 use crate::api::stored::fresh;
-use crate::auth::review;
 use crate::auth::RULES_AT_ONCE;
+use crate::auth::review;
 use crate::auth::review::Reviewer;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{expected, place};
@@ -106,6 +106,7 @@ pub(crate) async fn create_unstored(api: &Api, request: &WriteRequest) -> Result
 async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let resource = &*request.resource;
     let options = WriteOptions::parse(&request.query);
+    body::check_media_type(request.content_type.as_deref(), expected(resource))?;
     options.check(WriteKind::Create)?;
     let check = |object: &mut Value| resource.rules.decode(object, None);
     let content_type = request.content_type.as_deref();

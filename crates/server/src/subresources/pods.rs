@@ -73,6 +73,7 @@ pub(crate) fn read_body(
 /// The Pod is read and written in one conditional change, so of two bindings at the same time one gets the 409.
 pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&request.query);
+    body::check_media_type(request.content_type.as_deref(), BINDING)?;
     options.check(WriteKind::Create)?;
     let decoded = read_body(request, BINDING, options.validation())?;
     let mut binding = decoded.object;
@@ -142,6 +143,7 @@ fn pods(api: &Api) -> Result<std::sync::Arc<Resource>, Status> {
 /// 429 if the budget allows no disruption now, 500 if several budgets cover the Pod, and those of a deletion.
 pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&request.query);
+    body::check_media_type(request.content_type.as_deref(), EVICTION)?;
     options.check(WriteKind::Create)?;
     let mut decoded = read_body(request, EVICTION, options.validation())
         .or_else(|status| read_body(request, OLD_EVICTION, options.validation()).map_err(|_| status))?;

@@ -173,10 +173,8 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     check_patched(&mut applied, &[], options.validation(), decode)?;
     let resource = &*request.resource;
     let mut owned = json!({"apiVersion": resource.api_version(), "kind": &*resource.kind, "metadata": {"name": target.name}});
-    if let Some(replicas) = applied.at("spec").int("replicas") {
-        if replicas < 0 {
-            return Err(negative(&target, &paths, replicas));
-        }
+    let replicas = applied.at("spec").int("replicas");
+    if let Some(replicas) = replicas {
         set(&mut owned, &paths.spec, replicas.into());
     }
     let (tracking, force) = (Tracking::new(request, options), options.force.unwrap_or(false));
@@ -184,6 +182,10 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
         let applied = resource.rules.apply(&tracking, Some(&stored.value), &owned, force);
         let mut new = applied.map_err(|status| about_scale(status, resource, &paths))?.object;
+        // Validation comes after conflicts.
+        if let Some(replicas) = replicas.filter(|replicas| *replicas < 0) {
+            return Err(negative(&target, &paths, replicas));
+        }
         keep_times(&mut new, &stored.value);
         resource.rules.complete(&mut new, Some(&stored.value));
         carry_over(&mut new, &stored.value, OwnersChecked::AsSent, &mut Vec::new());

@@ -16,7 +16,7 @@ use listwatch_wire::status::FieldError;
 use crate::api::Api;
 use crate::api::stored::fresh;
 use crate::auth::{Bound, ISSUER, Identity, Ticket};
-use crate::pipeline::body::Expected;
+use crate::pipeline::body::{self, Expected};
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, WriteRequest, seconds};
 use crate::subresources;
@@ -41,6 +41,7 @@ const MAX_SECONDS: i64 = 1 << 32;
 /// bounds, 500 if the server cannot sign.
 pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&request.query);
+    body::check_media_type(request.content_type.as_deref(), EXPECTED)?;
     options.check(WriteKind::Create)?;
     let decoded = read_body(request, EXPECTED, options.validation())?;
     let mut asked = decoded.object;

@@ -79,10 +79,11 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
     if value.is_null() {
         return Ok(DeleteOptions::default());
     }
-    if !value.is_object() {
+    let Some(fields) = value.as_object() else {
         return Err(Status::bad_request(body::no_type(&value)));
-    }
-    let (kind, version) = (value.text("kind"), value.text("apiVersion"));
+    };
+    let text = |key: &str| body::type_text(fields, key).map_err(Status::bad_request);
+    let (kind, version) = (text("kind")?, text("apiVersion")?);
     let version = if version.is_empty() { "meta.k8s.io/v1" } else { version };
     if !matches!(kind, "" | "DeleteOptions") {
         return Err(Status::bad_request(format!(

@@ -44,7 +44,7 @@ pub(crate) async fn patch(api: &Api, request: WriteRequest) -> Result<Answer, St
     let target = request.target();
     let parsed = match parse(kind, &request) {
         Ok(parsed) => parsed,
-        Err(status) => return Err(refusal(api, &target, kind, status).await?),
+        Err(status) => return Err(refusal(api, &target, (kind, &*request.body), status).await?),
     };
     let change = ObjectChange {
         api,
@@ -87,9 +87,15 @@ impl Decide for &mut PatchWork<'_> {
     }
 }
 
-/// Returns the error of a patch that could not be parsed: 404 if the object does not exist, which is reported first.
-async fn refusal(api: &Api, target: &Target<'_>, kind: PatchType, status: Status) -> Result<Status, Status> {
-    let early = matches!(kind, PatchType::Apply | PatchType::Json);
+/// Returns the error of a patch that could not be parsed: 404 if the object does not exist, which is reported before everything but
+/// a body that is no JSON.
+async fn refusal(
+    api: &Api,
+    target: &Target<'_>,
+    (kind, body): (PatchType, &[u8]),
+    status: Status,
+) -> Result<Status, Status> {
+    let early = kind == PatchType::Apply || listwatch_wire::json::parse(body).is_err();
     let missing = !early && fresh(api, target).await?.is_none();
     Ok(if missing { target.not_found() } else { status })
 }

@@ -38,9 +38,9 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
         ObjectView::of(request.subresource.as_deref()).ok_or_else(|| subresources::unsupported(&request))?;
     let resource = &*request.resource;
     let content_type = request.content_type.as_deref();
-    body::check_media_type(content_type, expected(resource))?;
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Update)?;
+    body::check_media_type(content_type, expected(resource))?;
     let check = |object: &mut Value| resource.rules.decode(object, None);
     let decoded =
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;

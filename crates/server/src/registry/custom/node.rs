@@ -129,6 +129,9 @@ impl<'a> patch::MergeSchema for CustomNode<'a> {
     }
 
     fn key_default(&self, key: &str) -> Option<listwatch_wire::json::Value> {
+        if let Self::Builtin(node) = self {
+            return patch::MergeSchema::key_default(node, key);
+        }
         let items = self.schema()?.items.as_deref()?;
         items.properties.get(key)?.default.clone()
     }
