@@ -136,11 +136,8 @@ impl Reviewer<'_> {
         }
         let is_large = self.authorizer.size_in(namespace) > MAX_LISTED;
         let listed = if is_large { "" } else { namespace };
-        let (paths, resources): (Vec<_>, Vec<_>) = self
-            .authorizer
-            .rules(self.user, listed)
-            .into_iter()
-            .partition(|rule| rule.resources.is_empty());
+        let (paths, resources): (Vec<_>, Vec<_>) =
+            self.authorizer.rules(self.user, listed).into_iter().partition(|rule| rule.resources.is_empty());
         let too_many = || format!("the rules of namespace {namespace:?} are too many to list");
         Ok(match self.authorizer.incomplete(self.user).or_else(|| is_large.then(too_many)) {
             None => json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": false}),

@@ -80,7 +80,10 @@ async fn refused(answer: http::Response<Incoming>, pod: &str) -> Status {
     }
     // The client has asked for no other protocol, and a proxy in front of this server would take the connection for a tunnel.
     if head.status.is_informational() {
-        return Status::unknown_reason(format!("unexpected status code {} from the kubelet", head.status.as_u16()));
+        return Status::unknown_reason(format!(
+            "unexpected status code {} from the kubelet",
+            head.status.as_u16()
+        ));
     }
     let body = beginning(body).await;
     let text = String::from_utf8_lossy(&body);
