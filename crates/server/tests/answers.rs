@@ -86,13 +86,13 @@ async fn kinds_that_require_a_resource_version_require_it_for_status_too() {
 }
 
 #[tokio::test]
-async fn a_patch_is_read_once_there_is_something_to_change() {
+async fn a_patch_is_parsed_before_and_applied_after_its_object_is_found() {
     let (_server, mut client) = client().await;
     client.create("a", "1").await;
     let merge = "content-type: application/merge-patch+json\r\n";
-    for (name, status) in [("a", 400), ("none", 404)] {
-        client.send("PATCH", &format!("{MAPS}/{name}"), merge, "{").await;
-        assert_eq!(client.answer().await.status, status, "{name}");
+    for (name, body, status) in [("a", "{", 400), ("none", "{", 400), ("a", "[]", 400), ("none", "[]", 404)] {
+        client.send("PATCH", &format!("{MAPS}/{name}"), merge, body).await;
+        assert_eq!(client.answer().await.status, status, "{name} {body}");
     }
     let strategic = "content-type: application/strategic-merge-patch+json\r\n";
     client.send("PATCH", &format!("{MAPS}/a"), strategic, r#"{"kind":"Secret","data":{"z":"1"}}"#).await;

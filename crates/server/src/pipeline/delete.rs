@@ -170,7 +170,7 @@ pub(crate) fn check_preconditions(
         return check_namespace(target, conditions, stored, revision);
     }
     // Only here kube-apiserver names the kind instead of the resource, and its group is that of the stored version.
-    let group = stored.text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
+    let (group, _) = &resource.stored_as;
     let conflict = |why: &str| Status::conflict(group, &resource.kind, target.name, why);
     let found = stored.at("metadata").text("uid");
     if let Some(uid) = conditions.uid.as_deref().filter(|uid| *uid != found) {
