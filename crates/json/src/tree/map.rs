@@ -102,7 +102,7 @@ impl Map {
         self.len() == 0
     }
 
-    /// The value of a field. Up to 32 fields are searched one by one, unless it is clear that none has the name.
+    /// The value of a field. Up to 32 fields are searched one by one, comparing lengths first.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.get_key_value(key).map(|(_, value)| value)
