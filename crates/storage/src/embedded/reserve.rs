@@ -10,7 +10,11 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+
+/// The space that is left to the write-ahead log and the database file when the reserve is taken: enough for a
+/// [probe](super::probe) in the one and then in the other.
+const HEADROOM: u64 = 3 << 19;
 
 /// A file of zeros that is given up when the disk is full.
 ///
@@ -35,9 +39,9 @@ impl Reserve {
         self.held
     }
 
-    /// Takes the space, if the disk has it.
+    /// Takes the space, if the disk has it and some more: a reserve that fills the disk would stop the next write.
     pub(super) fn hold(&mut self) -> bool {
-        self.held = self.held || self.allocate().is_ok();
+        self.held = self.held || self.allocate().is_ok_and(|left| left >= HEADROOM);
         if !self.held {
             // Half a reserve only makes the disk fuller.
             self.release();
@@ -45,11 +49,13 @@ impl Reserve {
         self.held
     }
 
-    fn allocate(&self) -> io::Result<()> {
+    /// Returns the bytes that the disk has left beside the reserve.
+    fn allocate(&self) -> io::Result<u64> {
         let file: File =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
         fallocate(&file, FallocateFlags::empty(), 0, self.bytes.max(1))?;
-        Ok(())
+        let disk = fstatvfs(&file)?;
+        Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
     }
 
     /// Gives the space back to the disk.

@@ -295,11 +295,17 @@ impl<'c> EngineWriter<'c> {
 
     /// Empties the write-ahead log on a full disk. Its content fits into the database file only while the reserve has
     /// room for both: later, the log could neither be checkpointed nor grow, and no space could be freed again.
-    pub(super) fn move_log(&mut self) {
+    ///
+    /// Returns false if the disk did not let it.
+    pub(super) fn move_log(&mut self) -> bool {
         match checkpoint::finish(self.connection) {
             Ok(()) => self.unmoved_bytes = 0,
-            Err(error) => tracing::warn!(%error, "the write-ahead log could not be emptied on the full disk"),
+            Err(error) => {
+                tracing::warn!(%error, "the write-ahead log could not be emptied on the full disk");
+                return false;
+            }
         }
+        true
     }
 
     /// Leaves the transaction and refuses writes from now on. Reads continue: their data has not changed.
@@ -352,13 +358,15 @@ impl<'c> EngineWriter<'c> {
     /// much room inside.
     ///
     /// The reserve must be back before writes are accepted, or a disk with a few free kilobytes would change its
-    /// state every second.
+    /// state every second. The probe comes last, and what it wrote is moved out of the write-ahead log, so that the next
+    /// write finds the space that the probe found.
     fn takes_writes(&mut self) -> bool {
         if self.full {
             self.drop_history();
         }
-        let has_room = |writer: &mut Self| writer.free_bytes() >= writer.options.reserve_bytes;
-        probe(self.connection).is_ok() && (!self.gave_reserve || self.reserve.hold() || has_room(self))
+        let has_room =
+            !self.gave_reserve || self.reserve.hold() || self.free_bytes() >= self.options.reserve_bytes;
+        has_room && probe(self.connection).is_ok() && self.move_log()
     }
 
     /// Stores all heads, so that the next start has nothing to replay, and empties the write-ahead log. If the disk

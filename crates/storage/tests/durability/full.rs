@@ -143,8 +143,11 @@ async fn a_full_disk_takes_deletions_and_recovers_by_them() {
         assert!(matches!(outcome, Ok(Written::Done { .. })), "{n}: {outcome:?}");
     }
     wait_until_ready(&engine).await;
-    assert!(matches!(engine.write(put(1)).await, Ok(Written::Done { .. })));
-    assert_eq!(engine.range(Range::prefix("/k/")).await.unwrap().count, 1);
+    for n in 0..10 {
+        let outcome = engine.write(put(n)).await;
+        assert!(matches!(outcome, Ok(Written::Done { .. })), "ready, but {n}: {outcome:?}");
+    }
+    assert_eq!(engine.range(Range::prefix("/k/")).await.unwrap().count, 10);
     engine.close().await.unwrap();
     listwatch_storage::embedded::offline::check(&store).unwrap();
 }
