@@ -42,6 +42,7 @@ pub(crate) fn assert_all_run(directory: &str, names: &[&str]) {
     }
 }
 
+/// Relative to the folder of the package, where cargo runs its tests.
 fn path(directory: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts").join(directory)
+    Path::new("tests/scripts").join(directory)
 }
