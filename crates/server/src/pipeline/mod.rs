@@ -11,7 +11,7 @@
 //!    is still the one that was read; on a conflict, step 3 is repeated with the newer object. The [`origin`] of the change is
 //!    stored with it.
 //!
-//! [`mod@create`] has all steps of a POST, [`mod@delete`] those of a deletion ([`unreadable`] if the object is damaged), [`internal`]
+//! [`mod@create`] has all steps of a POST, [`mod@delete`] those of a deletion ([`before_delete`] decides it, [`unreadable`] if the object is damaged), [`internal`]
 //! those of the server's own writes. The watch cache receives a write through the log of the engine.
 //!
 //! Large objects are processed on blocking threads (`api/blocking.rs`).
@@ -19,6 +19,7 @@
 //! The pipeline is the same for all resources. Their differences are in `registry/`, and in `subresources/` for
 //! subresources with kinds of their own.
 
+pub(crate) mod before_delete;
 pub(crate) mod body;
 pub(crate) mod change;
 pub(crate) mod claims;
@@ -32,6 +33,7 @@ pub(crate) mod origin;
 pub(crate) mod patch;
 pub(crate) mod target;
 pub(crate) mod transaction;
+pub(crate) mod type_meta;
 pub(crate) mod unreadable;
 pub(crate) mod yaml;
 

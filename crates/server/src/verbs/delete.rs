@@ -13,7 +13,7 @@ use crate::api::Api;
 use crate::pipeline::delete::{DeletionAdmission, delete_target};
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Done, shown};
-use crate::pipeline::{Answer, AnswerBody, WriteRequest, body, yaml};
+use crate::pipeline::{Answer, AnswerBody, WriteRequest, body, type_meta, yaml};
 use crate::subresources;
 
 /// DELETE of one object.
@@ -80,9 +80,9 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
         return Ok(DeleteOptions::default());
     }
     let Some(fields) = value.as_object() else {
-        return Err(Status::bad_request(body::no_type(&value)));
+        return Err(Status::bad_request(type_meta::no_type(&value)));
     };
-    let text = |key: &str| body::type_text(fields, key).map_err(Status::bad_request);
+    let text = |key: &str| type_meta::type_text(fields, key).map_err(Status::bad_request);
     let (kind, version) = (text("kind")?, text("apiVersion")?);
     let version = if version.is_empty() { "meta.k8s.io/v1" } else { version };
     if !matches!(kind, "" | "DeleteOptions") {
