@@ -2,7 +2,7 @@
 //!
 //! Options come from the body, or from the query if there is none, as in kube-apiserver; they are not merged. The
 //! response is a Status for most kinds and the object for those whose strategy says so, and the object while
-//! finalizers hold it. Removal, grace periods and finalizers are `pipeline/delete.rs`; a whole collection is
+//! finalizers hold it. Removal, grace periods and finalizers are `pipeline/before_delete.rs`; a whole collection is
 //! [`super::delete_collection`].
 
 use listwatch_kinds::tree::Tree;
