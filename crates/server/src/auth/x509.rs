@@ -22,6 +22,10 @@ use crate::auth::User;
 /// The part of a subject that is the uid of a user (`AllowParsingUserUIDFromCertAuth` in kube-apiserver).
 const UID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
 
+/// The most certificates that a client may send with its own. Paths are searched among them, in a time that grows with the product of
+/// those that could be at each step: a hundred cost seconds, before anybody is authenticated. Real clients send one or two.
+const INTERMEDIATES: usize = 10;
+
 /// The CAs that client certificates are verified against.
 #[derive(Debug)]
 #[doc(alias = "x509.Authenticator")]
@@ -74,6 +78,10 @@ impl ClientCertificates {
     /// Verifies a chain of certificates, the client's own first, at the present time.
     pub(crate) fn check(&self, chain: &[CertificateDer<'_>]) -> CertificateUser {
         let Some((own, rest)) = chain.split_first() else { return CertificateUser::None };
+        if rest.len() > INTERMEDIATES {
+            tracing::debug!(sent = rest.len(), "a client sent too many certificates");
+            return CertificateUser::None;
+        }
         match self.verifier.verify_client_cert(own, rest, UnixTime::now()) {
             Ok(_) => user(own).unwrap_or(CertificateUser::None),
             Err(error) => {
@@ -147,6 +155,20 @@ mod tests {
             ("jané", "devs,system:authenticated".to_owned())
         );
         assert!(proof.user(Timestamp::MAX).is_none(), "it does not hold for ever");
+    }
+
+    /// Twenty handshakes with eighty certificates each, four levels of twenty, kept both processors busy for half a minute.
+    #[tokio::test]
+    async fn a_path_is_searched_among_a_few_certificates() {
+        let ours = authority().await;
+        let clients = ClientCertificates::new(&[&ours.certificate]).unwrap();
+        let own = chain(&ours.client("jane", "devs").unwrap().certificate);
+        let others = chain(&authority().await.certificate);
+        let with = |number: usize| {
+            let sent: Vec<_> = own.iter().chain(others.iter().cycle().take(number)).cloned().collect();
+            clients.check(&sent).user(Timestamp::now()).is_some()
+        };
+        assert!(with(INTERMEDIATES) && !with(INTERMEDIATES + 1));
     }
 
     /// The user of a certificate whose subject has these parts, in this order.
