@@ -12,6 +12,9 @@ use std::time::Duration;
 pub struct WebhookLimits {
     /// Bytes of an answer. A patch may replace a whole object, which has at most 3 MiB, in base64 and with its old values.
     pub response_bytes: usize,
+    /// Values of an answer or of the patch in it, as JSON: as a tree each takes 80 bytes or more. As many as the largest object
+    /// can have.
+    pub answer_values: usize,
     /// Connections kept per webhook between calls. More may be open while they are used.
     pub idle_connections: usize,
     /// Time after which an unused connection is closed, as in Go's client: its target may never be called again.
@@ -35,6 +38,7 @@ impl Default for WebhookLimits {
     fn default() -> Self {
         Self {
             response_bytes: 16 << 20,
+            answer_values: 1 << 20,
             idle_connections: 32,
             idle_timeout: Duration::from_secs(90),
             conversion_objects: 100,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use listwatch_server::{Handle, HttpLimits, NodeOptions, Options, RequestLimits};
+use listwatch_server::{
+    AdmissionOptions, Handle, HttpLimits, NodeOptions, Options, RequestLimits, WebhookLimits,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -288,6 +290,38 @@ async fn an_extension_server_with_a_huge_document_is_not_available() {
         let object = Client::new(&server).await.get(path).await;
         let message = object["status"]["conditions"][0]["message"].as_str().unwrap_or_default().to_owned();
         message.ends_with("is larger than 1048576 bytes")
+    })
+    .await;
+}
+
+/// An answer of 15 MB that was nothing but empty lists took 450 MB, for each of the requests at a time.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_a_webhook_has_a_bounded_number_of_values() {
+    let webhooks = WebhookLimits { answer_values: 1000, ..WebhookLimits::default() };
+    let admission = AdmissionOptions { webhooks, ..AdmissionOptions::default() };
+    let server = start_on(Options { admission, ..Options::default() }).await;
+    let hook = Https::start(&["localhost"], None, |request| async {
+        let review: Value = serde_json::from_slice(&https::body(request).await).unwrap();
+        let response =
+            json!({"uid": review["request"]["uid"], "allowed": true, "more": vec![json!([]); 2000]});
+        https::json(
+            200,
+            &json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}),
+        )
+    })
+    .await;
+    let mut client = Client::new(&server).await;
+    let configuration = json!({"metadata": {"name": "m"}, "webhooks": [{"name": "m.example.com", "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "clientConfig": {"url": format!("https://localhost:{}/", hook.port), "caBundle": hook.ca},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]}]});
+    let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+    made(&mut client, path, configuration).await;
+    eventually_async("it is called", async || {
+        let map = json!({"metadata": {"generateName": "c"}});
+        let path = "/api/v1/namespaces/default/configmaps";
+        let answer = Client::new(&server).await.call("POST", path, Some(&map)).await;
+        let expected = "failed to call webhook: the response has more than 1000 values";
+        answer.status == 500 && answer.json()["message"].as_str().unwrap().ends_with(expected)
     })
     .await;
 }

@@ -45,7 +45,9 @@ fn check_time(claims: &OidcClaims, now: i64) -> Result<(), String> {
     let begins = match claims.get("nbf") {
         None | Some(Value::Null) => return Ok(()),
         // One that cannot be read must not count as none.
-        Some(_) => seconds(claims, "nbf").ok_or("oidc: verify token: oidc: failed to unmarshal claims: nbf")?,
+        Some(_) => {
+            seconds(claims, "nbf").ok_or("oidc: verify token: oidc: failed to unmarshal claims: nbf")?
+        }
     };
     if begins > now.saturating_add(LEEWAY) {
         return Err("oidc: verify token: oidc: current time before the nbf (not before) time".to_owned());
