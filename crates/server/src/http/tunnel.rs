@@ -15,12 +15,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::http::body::{Duplex, STALL};
-use crate::http::websocket::{
-    BINARY, CLOSE, Control, FrameReader, NORMAL, PONG, PROTOCOL_ERROR, TOO_BIG, write_frame,
-};
+use crate::http::websocket::pieces::{PieceReader, TunnelInput};
+use crate::http::websocket::{BINARY, CLOSE, NORMAL, PONG, PROTOCOL_ERROR, write_frame};
 
-/// The longest message of a client in a [`WebSocketTunnel`]. Clients send what they read at one time, some 32 KiB.
-const MESSAGE_BYTES: usize = 1 << 20;
 /// Bytes of the far end in one message.
 const PIECE_BYTES: usize = 16 << 10;
 
@@ -105,18 +102,17 @@ async fn messages_in(
     mut far: impl tokio::io::AsyncWrite + Unpin,
     pings: tokio::sync::mpsc::Sender<Vec<u8>>,
 ) -> io::Result<u16> {
-    let mut reader = FrameReader::for_tunnel(MESSAGE_BYTES, begun);
+    let mut reader = PieceReader::new(begun);
     loop {
         match reader.next(&mut client).await? {
-            Control::Message(message) => {
-                far.write_all(&message).await?;
+            TunnelInput::Piece { data, .. } => {
+                far.write_all(&data).await?;
                 far.flush().await?;
             }
             // One that has not been answered yet is enough of a sign of life.
-            Control::Ping(payload) => drop(pings.try_send(payload)),
-            Control::TooBig => return Ok(TOO_BIG),
-            Control::Close | Control::End => return Ok(NORMAL),
-            Control::Broken => return Ok(PROTOCOL_ERROR),
+            TunnelInput::Ping(payload) => drop(pings.try_send(payload)),
+            TunnelInput::Close | TunnelInput::End => return Ok(NORMAL),
+            TunnelInput::Broken => return Ok(PROTOCOL_ERROR),
         }
     }
 }
