@@ -42,6 +42,11 @@ async fn made(client: &mut Client, path: &str, object: Value) {
 
 /// A server with a node and a Pod on it that accept every upgrade and answer Pod requests with the beginning of a short answer.
 async fn with_deaf_node() -> (Handle, u16) {
+    with_deaf_pod("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc").await
+}
+
+/// A server with a node that accepts every upgrade, and a Pod on it with this answer to every request.
+async fn with_deaf_pod(answer: &'static str) -> (Handle, u16) {
     let http = HttpLimits { body_timeout: Duration::from_millis(600), ..HttpLimits::default() };
     let nodes = NodeOptions { special_addresses: true, ..NodeOptions::default() };
     let server = start_on(Options { http, nodes, ..Options::default() }).await;
@@ -51,7 +56,7 @@ async fn with_deaf_node() -> (Handle, u16) {
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(deaf(stream, "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc"));
+            tokio::spawn(deaf(stream, answer));
         }
     });
     let mut client = Client::new(&server).await;
@@ -144,6 +149,25 @@ async fn an_answer_that_stops_in_the_middle_ends_with_its_client() {
         drop(client);
         open_connections(&server, 0, method).await;
     }
+}
+
+/// An answer without a body was ended like one with a body in chunks. Clients take what follows the head for the next answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_has_no_body_ends_with_its_head() {
+    for (answer, code) in [("HTTP/1.1 204 N\r\n\r\n", 204), ("HTTP/1.1 304 N\r\netag: \"a\"\r\n\r\n", 304)] {
+        let (server, port) = with_deaf_pod(answer).await;
+        let mut client = Client::new(&server).await;
+        for _ in 0..2 {
+            client.send("GET", &format!("{POD}:{port}/proxy/x"), "", "").await;
+            let (status, head) = client.head().await;
+            assert_eq!(status, code, "{head}");
+            assert!(!head.contains("transfer-encoding") && !head.contains("content-length"), "{head}");
+        }
+    }
+    let (server, port) = with_deaf_pod("HTTP/1.1 200 OK\r\ncontent-length: 77\r\n\r\n").await;
+    let mut client = Client::new(&server).await;
+    client.send("HEAD", &format!("{POD}:{port}/proxy/x"), "", "").await;
+    assert!(client.head().await.1.contains("content-length: 77\r\n"));
 }
 
 /// Serves an APIService, whose discovery it answers by the number of the request, with the connections that are open.

@@ -260,11 +260,14 @@ async fn respond<S>(
 where
     S: ClientStream,
 {
-    let (parts, body) = response.into_parts();
+    let (parts, mut body) = response.into_parts();
+    if has_no_body(parts.status) {
+        body = Body::Empty;
+    }
     let mut out = BytesMut::with_capacity(512);
     let mut head = |delimiter, keep| head::write(&mut out, parts.status, &parts.headers, delimiter, keep);
     match body {
-        Body::Empty if parts.status.as_u16() < 200 || parts.status == StatusCode::NOT_MODIFIED => {
+        Body::Empty if has_no_body(parts.status) || parts.status.is_informational() => {
             head(Delimiter::None, keep);
             write_short(io, &[&out]).await?;
         }
@@ -306,6 +309,11 @@ where
         }
     }
     Ok(if keep { AfterRequest::Again } else { AfterRequest::Close })
+}
+
+/// Returns true for a code whose responses end with their head, whatever it says. Bytes after it would be taken for the next response.
+fn has_no_body(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
 /// Serves a tunnel until it ends, the server stops, or its client has gone: as long as the far end takes nothing, nothing is
