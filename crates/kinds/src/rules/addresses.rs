@@ -115,9 +115,9 @@ mod tests {
     /// `::ffff:127.0.0.1` was taken for an address of another machine.
     #[test]
     fn an_address_of_this_machine_has_several_spellings() {
-        let loopback = "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned();
-        assert_eq!(endpoint_ip("127.0.0.1"), [loopback.clone()]);
-        assert_eq!(endpoint_ip("::ffff:127.0.0.1"), [MAPPED.to_owned(), loopback]);
+        let loopback = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
+        assert_eq!(endpoint_ip("127.0.0.1"), [loopback]);
+        assert_eq!(endpoint_ip("::ffff:127.0.0.1"), [MAPPED, loopback]);
         assert_eq!(reachable_ip("::ffff:10.0.0.1"), [MAPPED]);
         assert_eq!(ip("::ffff:10.0.0.1"), [MAPPED]);
         assert_eq!(canonical_ip("2001:DB8::1"), ["must be in canonical form (\"2001:db8::1\")"]);
