@@ -61,9 +61,9 @@ pub(crate) async fn hung_up(mut is_hung_up: impl FnMut() -> bool, grace: Duratio
 
 /// A connection that can be looked at while it is read and written.
 #[derive(Debug)]
-pub(crate) struct SharedStream<'a, 'io, S>(pub(crate) &'a Mutex<&'io mut S>);
+pub(crate) struct LockedStream<'a, 'io, S>(pub(crate) &'a Mutex<&'io mut S>);
 
-impl<S: AsyncRead + Unpin> AsyncRead for SharedStream<'_, '_, S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LockedStream<'_, '_, S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -73,7 +73,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for SharedStream<'_, '_, S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for SharedStream<'_, '_, S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for LockedStream<'_, '_, S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut **self.0.lock()).poll_write(context, data)
     }

@@ -31,22 +31,22 @@ const FEW: usize = 16;
 pub(crate) struct ClientConnections {
     /// The connections that a user may have without losing one.
     many: usize,
-    tasks: Mutex<ConnectionTasks>,
+    tasks: Mutex<ClientTasks>,
     last: AtomicU64,
 }
 
 /// By number, in the order in which they were accepted.
-type TasksByNumber = BTreeMap<u64, ConnectionTask>;
+type TasksByNumber = BTreeMap<u64, ClientTask>;
 
 /// The tasks of connections.
 #[derive(Debug, Default)]
-struct ConnectionTasks {
+struct ClientTasks {
     unauthenticated: TasksByNumber,
     by_user: HashMap<Box<str>, TasksByNumber>,
 }
 
 #[derive(Debug)]
-struct ConnectionTask {
+struct ClientTask {
     since: Instant,
     task: Option<AbortHandle>,
 }
@@ -71,8 +71,8 @@ pub(crate) struct ConnectionTicket {
     connections: Arc<ClientConnections>,
 }
 
-impl ConnectionTasks {
-    fn get_mut(&mut self, number: u64) -> Option<&mut ConnectionTask> {
+impl ClientTasks {
+    fn get_mut(&mut self, number: u64) -> Option<&mut ClientTask> {
         match self.unauthenticated.get_mut(&number) {
             Some(task) => Some(task),
             None => self.by_user.values_mut().find_map(|tasks| tasks.get_mut(&number)),
@@ -108,7 +108,7 @@ impl ClientConnections {
     /// Counts a new connection.
     pub(crate) fn enter(self: &Arc<Self>) -> ConnectionTicket {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let task = ConnectionTask { since: Instant::now(), task: None };
+        let task = ClientTask { since: Instant::now(), task: None };
         self.tasks.lock().unauthenticated.insert(number, task);
         ConnectionTicket { number, user: OnceLock::new(), connections: Arc::clone(self) }
     }

@@ -32,7 +32,7 @@ use crate::http::h1::head::{Delimiter, Framing, Refused, RequestHead};
 use crate::http::h1::linger::linger;
 use crate::http::h1::output::{END, write_chunk, write_pieces};
 use crate::http::handler::Handler;
-use crate::http::hangup::{ClientStream, SharedStream, hung_up};
+use crate::http::hangup::{ClientStream, LockedStream, hung_up};
 use crate::http::request::Request;
 use crate::http::tunnel::TunnelBody;
 use crate::http::websocket;
@@ -328,7 +328,7 @@ where
     S: ClientStream,
 {
     let shared = Mutex::new(io);
-    let mut client = SharedStream(&shared);
+    let mut client = LockedStream(&shared);
     tokio::select! {
         passed = body.run(&mut client, begun) => passed,
         () = service.stopping() => Ok(()),
