@@ -11,10 +11,13 @@ use std::io;
 
 use bytes::BytesMut;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::http::body::{Duplex, STALL};
+use crate::http::handler::Handler;
+use crate::http::hangup::{ClientStream, LockedStream, hung_up};
 use crate::http::websocket::pieces::{PieceReader, TunnelInput};
 use crate::http::websocket::{BINARY, CLOSE, NORMAL, PONG, PROTOCOL_ERROR, write_frame};
 
@@ -28,6 +31,26 @@ pub(crate) type TunnelEnd<'a> = BoxFuture<'a, io::Result<()>>;
 pub(crate) trait TunnelBody: Send {
     /// Serves the connection until it ends. `begun` is what the client has sent after its request.
     fn run<'a>(self: Box<Self>, client: &'a mut dyn Duplex, begun: BytesMut) -> TunnelEnd<'a>;
+}
+
+/// Serves a tunnel until it ends, the server stops, or its client has gone: as long as the far end takes nothing, nothing is
+/// read from the client.
+pub(crate) async fn serve<S>(
+    io: &mut S,
+    body: Box<dyn TunnelBody>,
+    begun: BytesMut,
+    service: &impl Handler,
+) -> io::Result<()>
+where
+    S: ClientStream,
+{
+    let shared = Mutex::new(io);
+    let mut client = LockedStream(&shared);
+    tokio::select! {
+        passed = body.run(&mut client, begun) => passed,
+        () = service.stopping() => Ok(()),
+        () = hung_up(|| shared.lock().is_hung_up(), service.limits().body_timeout) => Ok(()),
+    }
 }
 
 /// A tunnel of plain bytes. `held` is dropped at its end.

@@ -19,7 +19,6 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use http::header::{CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -32,9 +31,9 @@ use crate::http::h1::head::{Delimiter, Framing, Refused, RequestHead};
 use crate::http::h1::linger::linger;
 use crate::http::h1::output::{END, write_chunk, write_pieces};
 use crate::http::handler::Handler;
-use crate::http::hangup::{ClientStream, LockedStream, hung_up};
+use crate::http::hangup::{ClientStream, hung_up};
 use crate::http::request::Request;
-use crate::http::tunnel::TunnelBody;
+use crate::http::tunnel::{self, TunnelBody};
 use crate::http::websocket;
 
 /// The first read of a head: most fit, and the buffer goes away before a watch begins.
@@ -78,7 +77,7 @@ where
         Ok(AfterRequest::Watch(watch, ConnectionFlow::WebSocket)) => {
             Box::pin(websocket::run(&mut io, watch)).await
         }
-        Ok(AfterRequest::Tunnel(body, begun)) => tunnel(&mut io, body, begun, &*service).await,
+        Ok(AfterRequest::Tunnel(body, begun)) => tunnel::serve(&mut io, body, begun, &*service).await,
         Ok(_) => Ok(()),
         Err(error) => Err(error),
     };
@@ -314,26 +313,6 @@ where
 /// Returns true for a code whose responses end with their head, whatever it says. Bytes after it would be taken for the next response.
 fn has_no_body(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
-}
-
-/// Serves a tunnel until it ends, the server stops, or its client has gone: as long as the far end takes nothing, nothing is
-/// read from the client.
-async fn tunnel<S>(
-    io: &mut S,
-    body: Box<dyn TunnelBody>,
-    begun: BytesMut,
-    service: &impl Handler,
-) -> io::Result<()>
-where
-    S: ClientStream,
-{
-    let shared = Mutex::new(io);
-    let mut client = LockedStream(&shared);
-    tokio::select! {
-        passed = body.run(&mut client, begun) => passed,
-        () = service.stopping() => Ok(()),
-        () = hung_up(|| shared.lock().is_hung_up(), service.limits().body_timeout) => Ok(()),
-    }
 }
 
 /// Writes a response that is completely in memory.
