@@ -9,29 +9,60 @@ use std::net::IpAddr;
 use super::forms::told;
 use crate::names::{self, IP_ADDRESS};
 
-/// An address in any of its spellings.
+/// An address in any of its spellings but one: an IPv4 address written as IPv6 is another address for some of its readers.
 pub(super) fn ip(text: &str) -> Vec<String> {
-    told(text.parse::<IpAddr>().is_err(), IP_ADDRESS)
+    match text.parse::<IpAddr>() {
+        Err(_) if has_leading_zeros(text) => told(true, "must not have leading 0s"),
+        Err(_) => told(true, IP_ADDRESS),
+        Ok(address) => told(is_mapped(address), MAPPED),
+    }
+}
+
+/// Returns true for an IPv4 address that only leading zeros keep from being one. Some readers take such numbers for octal.
+fn has_leading_zeros(text: &str) -> bool {
+    let short = |octet: &str| match octet.trim_start_matches('0') {
+        "" if !octet.is_empty() => "0".to_owned(),
+        digits => digits.to_owned(),
+    };
+    text.split('.').map(short).collect::<Vec<_>>().join(".").parse::<std::net::Ipv4Addr>().is_ok()
+}
+
+/// An address as the server itself would write it.
+pub(crate) fn canonical_ip(text: &str) -> Vec<String> {
+    let found = ip(text);
+    if found.is_empty() { names::ip_address(text) } else { found }
+}
+
+const MAPPED: &str = "must not be an IPv4-mapped IPv6 address";
+
+fn is_mapped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
 }
 
 /// An address that leads to one machine, wherever it is used from.
 pub(super) fn reachable_ip(text: &str) -> Vec<String> {
     match text.parse::<IpAddr>() {
-        Err(_) => told(true, IP_ADDRESS),
-        Ok(address) => unreachable(address, text),
+        Ok(address) if !is_mapped(address) => unreachable(address, text),
+        _ => ip(text),
     }
 }
 
 /// The same for endpoints, whose form and reach kube-apiserver checks one by one.
 pub(super) fn endpoint_ip(text: &str) -> Vec<String> {
     match text.parse::<IpAddr>() {
+        Err(_) if has_leading_zeros(text) => ip(text),
         Err(_) => vec![IP_ADDRESS.to_owned(), "must be a valid IP address".to_owned()],
-        Ok(address) => unreachable(address, text),
+        Ok(address) => {
+            let mut found = ip(text);
+            found.extend(unreachable(address, text));
+            found
+        }
     }
 }
 
 /// Reasons for which an address names no machine in particular: unspecified, loopback, link-local.
 pub(crate) fn unreachable(address: IpAddr, text: &str) -> Vec<String> {
+    let address = address.to_canonical();
     let (link_local, link_multicast) = match address {
         IpAddr::V4(v4) => {
             let [a, b, c, _] = v4.octets();
@@ -75,4 +106,29 @@ pub(super) fn cidr(text: &str) -> Vec<String> {
     let canonical = names::canonical_cidr(text);
     let address = |text: &str| text.split_once('/').and_then(|(address, _)| address.parse::<IpAddr>().ok());
     told(address(&canonical) != address(text), "must not have bits set beyond the prefix length")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `::ffff:127.0.0.1` was taken for an address of another machine.
+    #[test]
+    fn an_address_of_this_machine_has_several_spellings() {
+        let loopback = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
+        assert_eq!(endpoint_ip("127.0.0.1"), [loopback]);
+        assert_eq!(endpoint_ip("::ffff:127.0.0.1"), [MAPPED, loopback]);
+        assert_eq!(reachable_ip("::ffff:10.0.0.1"), [MAPPED]);
+        assert_eq!(ip("::ffff:10.0.0.1"), [MAPPED]);
+        assert_eq!(canonical_ip("2001:DB8::1"), ["must be in canonical form (\"2001:db8::1\")"]);
+        for form in [ip, reachable_ip, endpoint_ip, canonical_ip] {
+            assert_eq!(form("010.0.0.1"), ["must not have leading 0s"]);
+        }
+        assert_eq!(ip("10.0.0.256"), [IP_ADDRESS]);
+        assert!(
+            endpoint_ip("2001:db8::1").is_empty()
+                && reachable_ip("10.0.0.1").is_empty()
+                && ip("::1").is_empty()
+        );
+    }
 }

@@ -10,7 +10,6 @@ use listwatch_wire::json::Value;
 
 use super::each;
 use crate::field::Errors;
-use crate::names::IP_ADDRESS;
 use crate::rules::{self, At, Check, canonical_range};
 use crate::tree::Tree;
 
@@ -24,7 +23,10 @@ fn slice_addresses_fit_their_type(at: &At<'_>, errors: &mut Errors) {
         let list = path.child("addresses");
         each(endpoint, "addresses", path, |address, path| {
             let address = address.as_str().unwrap_or_default();
-            let Ok(ip) = address.parse::<IpAddr>() else { return errors.invalid(path, address, IP_ADDRESS) };
+            let malformed = rules::canonical_ip(address);
+            let Some(ip) = address.parse::<IpAddr>().ok().filter(|_| malformed.is_empty()) else {
+                return errors.invalid_all(path, address, malformed);
+            };
             if ip.is_ipv4() != (kind == "IPv4") {
                 errors.invalid(&list, address, format!("must be an {kind} address"));
             }

@@ -80,6 +80,9 @@ async fn call_for_one(
     Ok(())
 }
 
+/// The user by whose share of the blocking threads large answers are read. Conversions are shared by requests of several users.
+const CONVERSIONS: &str = "system:apiserver";
+
 /// The rule for reusing conversions that were made for other requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConversionFreshness {
@@ -222,7 +225,14 @@ async fn call(
     let answer = api.call_webhook(endpoint, review.body.clone(), timeout).await;
     let answer = answer
         .map_err(|why| Status::unknown_reason(format!("conversion webhook for {kind} failed: {why}")))?;
-    let mut converted = review.read(&answer, objects, wanted).map_err(Status::unknown_reason)?;
+    let pool = api.blocking_for(CONVERSIONS);
+    let mut converted = if pool.takes(answer.len()) {
+        let (originals, wanted) = (objects.to_vec(), wanted.to_owned());
+        pool.run(async move { review.read(&answer, &originals, &wanted).map_err(Status::unknown_reason) })
+            .await
+    } else {
+        review.read(&answer, objects, wanted).map_err(Status::unknown_reason)
+    }?;
     converted.iter_mut().for_each(|object| conversion.accept(object, wanted));
     Ok(converted)
 }

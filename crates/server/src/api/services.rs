@@ -14,7 +14,7 @@ use listwatch_wire::json::Value;
 
 use super::Api;
 use crate::cache::Filter;
-use crate::outbound::Endpoint;
+use crate::outbound::{Endpoint, has_more_values};
 
 impl Api {
     /// Posts a body to a webhook; returns the body of the answer.
@@ -28,7 +28,12 @@ impl Api {
         timeout: Duration,
     ) -> Result<Bytes, String> {
         let locate = |namespace: &str, name: &str, port| resolve(self, namespace, name, port);
-        endpoint.post(&self.webhooks, locate, body, timeout).await
+        let answer = endpoint.post(&self.webhooks, locate, body, timeout).await?;
+        let most = self.options.admission.webhooks.answer_values;
+        match has_more_values(&answer, most) {
+            true => Err(format!("the response has more than {most} values")),
+            false => Ok(answer),
+        }
     }
 
     /// Host and port behind a port of a Service.

@@ -18,7 +18,7 @@ use crate::http::handler::Handler;
 use crate::http::metered::ProcessorMeter;
 use crate::http::request::{BodySource, Request};
 use crate::listen::Connect;
-use crate::listen::unauthenticated::ConnectionTicket;
+use crate::listen::clients::ConnectionTicket;
 
 /// The other end of a connection.
 #[derive(Debug)]

@@ -168,7 +168,7 @@ impl Service {
         self.api.authenticator.prepare(&request.http.headers, peer.certificate.as_ref()).await;
         let user = self.authenticated(request, peer).await?;
         if user.is_in("system:authenticated") {
-            peer.ticket.mark_authenticated();
+            peer.ticket.mark_authenticated(&user.name);
         }
         let user = self.impersonated(request, user).inspect_err(|status| known.refuse(status))?;
         known.user = Some(Arc::clone(&user));

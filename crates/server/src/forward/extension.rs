@@ -80,7 +80,8 @@ pub(crate) async fn forward(
     match api.webhooks.send(&address, forwarded).await {
         Ok((answer, kept)) => {
             let streamed = request.is_long_running() && answer.status().is_success();
-            let how = Relay { upgrade: headers::is_upgrade(&request.http), streamed, held: () };
+            let patience = (!is_long_running(request)).then_some(api.options.requests.timeout);
+            let how = Relay { upgrade: headers::is_upgrade(&request.http), streamed, patience, held: () };
             Ok(relay::answered(answer, kept, how).await)
         }
         Err(why) => {

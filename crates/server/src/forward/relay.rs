@@ -13,7 +13,7 @@ use futures::{StreamExt, stream};
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming};
 use hyper_util::rt::TokioIo;
 use smallvec::smallvec;
 use tokio::time::Instant;
@@ -36,6 +36,8 @@ pub(super) struct Relay<H> {
     pub(super) upgrade: bool,
     /// The body may go on for long.
     pub(super) streamed: bool,
+    /// The longest pause of a body, if there is a bound.
+    pub(super) patience: Option<Duration>,
     /// Dropped with the body.
     pub(super) held: H,
 }
@@ -62,7 +64,8 @@ pub(super) async fn answered<H: Send + 'static>(
     } else {
         headers.remove(CONTENT_LENGTH);
         headers.remove(TRANSFER_ENCODING);
-        RelayedBody::new(answer.into_body(), kept, relay.held).into_body(relay.streamed)
+        let body = RelayedBody::new(answer.into_body(), kept, relay.held);
+        RelayedBody { patience: relay.patience, ..body }.into_body(relay.streamed)
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -76,6 +79,7 @@ pub(super) struct RelayedBody<H> {
     /// The connection, which serves others when the body has ended.
     kept: Option<BusyConnection>,
     deadline: Instant,
+    patience: Option<Duration>,
     is_broken: bool,
     _held: H,
 }
@@ -83,7 +87,7 @@ pub(super) struct RelayedBody<H> {
 impl<H: Send + 'static> RelayedBody<H> {
     pub(super) fn new(body: Incoming, kept: BusyConnection, held: H) -> Self {
         let deadline = Instant::now() + LONGEST_STREAM;
-        Self { body, kept: Some(kept), deadline, is_broken: false, _held: held }
+        Self { body, kept: Some(kept), deadline, patience: None, is_broken: false, _held: held }
     }
 
     /// The body as a stream of its own connection, or in pieces.
@@ -97,15 +101,15 @@ impl<H: Send + 'static> RelayedBody<H> {
     /// The next bytes; `None` at the end.
     async fn data(&mut self) -> Option<Result<Bytes, Broken>> {
         loop {
-            match self.body.frame().await {
+            match within(self.patience, self.body.frame()).await {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => return Some(Ok(data)),
                     Err(_) => continue,
                 },
-                Some(Err(error)) => {
+                Some(Err(why)) => {
                     self.kept = None;
                     self.is_broken = true;
-                    return Some(Err(Broken(error.to_string())));
+                    return Some(Err(Broken(why)));
                 }
                 None => {
                     if let Some(kept) = self.kept.take() {
@@ -122,6 +126,21 @@ impl<H: Send + 'static> RelayedBody<H> {
         stream::unfold(self, |mut passing| async move { passing.data().await.map(|piece| (piece, passing)) })
             .boxed()
     }
+}
+
+/// The next frame, or the reason why there is none.
+async fn within(
+    patience: Option<Duration>,
+    frame: impl Future<Output = Option<Result<Frame<Bytes>, hyper::Error>>>,
+) -> Option<Result<Frame<Bytes>, String>> {
+    let frame = match patience {
+        Some(patience) => match tokio::time::timeout(patience, frame).await {
+            Ok(frame) => frame,
+            Err(_) => return Some(Err("the other server stopped in the middle of its answer".to_owned())),
+        },
+        None => frame.await,
+    };
+    frame.map(|frame| frame.map_err(|error| error.to_string()))
 }
 
 impl<H: Send + 'static> WatchBody for RelayedBody<H> {

@@ -125,6 +125,7 @@ impl Body {
     pub(crate) fn without_bytes(self) -> Self {
         match self {
             Self::Full(bytes) => Self::Head(bytes.len()),
+            Self::Head(length) => Self::Head(length),
             _ => Self::Empty,
         }
     }

@@ -41,6 +41,11 @@ pub(crate) trait BodySource: Send {
     /// # Errors
     /// The body is malformed or breaks off.
     fn piece(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, BodyProblem>>;
+
+    /// Returns true if the client is known to have gone. Where that ends the request by itself, it is never true.
+    fn is_hung_up(&self) -> bool {
+        false
+    }
 }
 
 /// The head of a request: method, decoded path and query, headers. The body is a [`BodySource`] beside it.

@@ -11,16 +11,16 @@ use std::io;
 
 use bytes::BytesMut;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::http::body::{Duplex, STALL};
-use crate::http::websocket::{
-    BINARY, CLOSE, Control, FrameReader, NORMAL, PONG, PROTOCOL_ERROR, TOO_BIG, write_frame,
-};
+use crate::http::handler::Handler;
+use crate::http::hangup::{ClientStream, LockedStream, hung_up};
+use crate::http::websocket::pieces::{PieceReader, TunnelInput};
+use crate::http::websocket::{BINARY, CLOSE, NORMAL, PONG, PROTOCOL_ERROR, write_frame};
 
-/// The longest message of a client in a [`WebSocketTunnel`]. Clients send what they read at one time, some 32 KiB.
-const MESSAGE_BYTES: usize = 1 << 20;
 /// Bytes of the far end in one message.
 const PIECE_BYTES: usize = 16 << 10;
 
@@ -31,6 +31,26 @@ pub(crate) type TunnelEnd<'a> = BoxFuture<'a, io::Result<()>>;
 pub(crate) trait TunnelBody: Send {
     /// Serves the connection until it ends. `begun` is what the client has sent after its request.
     fn run<'a>(self: Box<Self>, client: &'a mut dyn Duplex, begun: BytesMut) -> TunnelEnd<'a>;
+}
+
+/// Serves a tunnel until it ends, the server stops, or its client has gone: as long as the far end takes nothing, nothing is
+/// read from the client.
+pub(crate) async fn serve<S>(
+    io: &mut S,
+    body: Box<dyn TunnelBody>,
+    begun: BytesMut,
+    service: &impl Handler,
+) -> io::Result<()>
+where
+    S: ClientStream,
+{
+    let shared = Mutex::new(io);
+    let mut client = LockedStream(&shared);
+    tokio::select! {
+        passed = body.run(&mut client, begun) => passed,
+        () = service.stopping() => Ok(()),
+        () = hung_up(|| shared.lock().is_hung_up(), service.limits().body_timeout) => Ok(()),
+    }
 }
 
 /// A tunnel of plain bytes. `held` is dropped at its end.
@@ -105,18 +125,17 @@ async fn messages_in(
     mut far: impl tokio::io::AsyncWrite + Unpin,
     pings: tokio::sync::mpsc::Sender<Vec<u8>>,
 ) -> io::Result<u16> {
-    let mut reader = FrameReader::for_tunnel(MESSAGE_BYTES, begun);
+    let mut reader = PieceReader::new(begun);
     loop {
         match reader.next(&mut client).await? {
-            Control::Message(message) => {
-                far.write_all(&message).await?;
+            TunnelInput::Piece { data, .. } => {
+                far.write_all(&data).await?;
                 far.flush().await?;
             }
             // One that has not been answered yet is enough of a sign of life.
-            Control::Ping(payload) => drop(pings.try_send(payload)),
-            Control::TooBig => return Ok(TOO_BIG),
-            Control::Close | Control::End => return Ok(NORMAL),
-            Control::Broken => return Ok(PROTOCOL_ERROR),
+            TunnelInput::Ping(payload) => drop(pings.try_send(payload)),
+            TunnelInput::Close | TunnelInput::End => return Ok(NORMAL),
+            TunnelInput::Broken => return Ok(PROTOCOL_ERROR),
         }
     }
 }

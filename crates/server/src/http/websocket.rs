@@ -36,8 +36,6 @@ const CONTROL_BYTES: u64 = 125;
 const LENGTH_BYTES: usize = 4;
 /// The room for a read. A watch keeps it for as long as it lasts, and its client says little.
 const READ_BYTES: usize = 256;
-/// The room for a read of a tunnel.
-const TUNNEL_READ_BYTES: usize = 16 << 10;
 /// Opcodes of RFC 6455, section 5.2. Continuation frames (0) are data.
 const TEXT: u8 = 1;
 pub(crate) const BINARY: u8 = 2;
@@ -254,8 +252,6 @@ pub(crate) struct FrameReader {
     skip: u64,
     /// The longest message; zero if none is expected.
     limit: usize,
-    /// Bytes to make room for before a read, if more than [`READ_BYTES`].
-    room: usize,
     /// The message so far.
     message: BytesMut,
 }
@@ -278,18 +274,13 @@ impl FrameReader {
         Self { limit, ..Self::default() }
     }
 
-    /// A reader of many messages, which begins with bytes that have come already.
-    pub(crate) fn for_tunnel(limit: usize, begun: BytesMut) -> Self {
-        Self { buf: begun, limit, room: TUNNEL_READ_BYTES, ..Self::default() }
-    }
-
     /// The next thing that needs an answer. Dropping the future loses nothing.
     pub(crate) async fn next<S: AsyncRead + Unpin>(&mut self, io: &mut S) -> io::Result<Control> {
         loop {
             if let Some(control) = self.parse() {
                 return Ok(control);
             }
-            self.buf.reserve(READ_BYTES.max(self.room));
+            self.buf.reserve(READ_BYTES);
             if io.read_buf(&mut self.buf).await? == 0 {
                 return Ok(Control::End);
             }
@@ -303,18 +294,18 @@ impl FrameReader {
             let passed = self.buf.len().min(usize::try_from(self.skip).unwrap_or(usize::MAX));
             let _ = self.buf.split_to(passed);
             self.skip -= passed as u64;
-            let head = match self.frame_head()? {
+            let head = match frame_head(&self.buf)? {
                 Ok(head) => head,
                 Err(control) => return Some(control),
             };
             match head.opcode {
                 CLOSE => return Some(Control::Close),
-                PING => return Some(Control::Ping(self.payload(head)?)),
+                PING => return Some(Control::Ping(head.take_payload(&mut self.buf)?)),
                 0..=2 if self.limit > 0 => {
                     if head.length > (self.limit - self.message.len()) as u64 {
                         return Some(Control::TooBig);
                     }
-                    let payload = self.payload(head)?;
+                    let payload = head.take_payload(&mut self.buf)?;
                     self.message.extend_from_slice(&payload);
                     if head.last {
                         return Some(Control::Message(self.message.split().freeze()));
@@ -328,40 +319,42 @@ impl FrameReader {
             }
         }
     }
+}
 
-    /// The head of the next frame, once it is there.
-    fn frame_head(&self) -> Option<Result<FrameHead, Control>> {
-        let (first, second) = (*self.buf.first()?, *self.buf.get(1)?);
-        let (length, head) = match second & 0x7f {
-            126 => (u64::from(u16::from_be_bytes(self.bytes(2)?)), 4),
-            127 => (u64::from_be_bytes(self.bytes(2)?), 10),
-            n => (u64::from(n), 2),
-        };
-        let opcode = first & 0x0f;
-        // Clients must mask, extensions were not agreed, and control frames are short and whole.
-        if second & 0x80 == 0
-            || first & 0x70 != 0
-            || (opcode >= CLOSE && (first & 0x80 == 0 || length > CONTROL_BYTES))
-        {
-            return Some(Err(Control::Broken));
-        }
-        let mask = self.bytes(head)?;
-        Some(Ok(FrameHead { opcode, last: first & 0x80 != 0, head: head + 4, mask, length }))
+/// The head of the next frame, once it is there.
+fn frame_head(buf: &[u8]) -> Option<Result<FrameHead, Control>> {
+    let (first, second) = (*buf.first()?, *buf.get(1)?);
+    let (length, head) = match second & 0x7f {
+        126 => (u64::from(u16::from_be_bytes(bytes(buf, 2)?)), 4),
+        127 => (u64::from_be_bytes(bytes(buf, 2)?), 10),
+        n => (u64::from(n), 2),
+    };
+    let opcode = first & 0x0f;
+    // Clients must mask, extensions were not agreed, and control frames are short and whole.
+    if second & 0x80 == 0
+        || first & 0x70 != 0
+        || (opcode >= CLOSE && (first & 0x80 == 0 || length > CONTROL_BYTES))
+    {
+        return Some(Err(Control::Broken));
     }
+    let mask = bytes(buf, head)?;
+    Some(Ok(FrameHead { opcode, last: first & 0x80 != 0, head: head + 4, mask, length }))
+}
 
+impl FrameHead {
     /// Takes the frame out of the buffer, once all of it is there.
-    fn payload(&mut self, head: FrameHead) -> Option<Vec<u8>> {
-        let end = head.head + usize::try_from(head.length).ok()?;
-        let payload = self.buf.get(head.head..end)?;
-        let unmasked = payload.iter().zip(head.mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
-        let _ = self.buf.split_to(end);
+    fn take_payload(self, buf: &mut BytesMut) -> Option<Vec<u8>> {
+        let end = self.head.checked_add(usize::try_from(self.length).ok()?)?;
+        let payload = buf.get(self.head..end)?;
+        let unmasked = payload.iter().zip(self.mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect();
+        let _ = buf.split_to(end);
         Some(unmasked)
     }
+}
 
-    /// A fixed number of bytes, or `None` if they have not come yet.
-    fn bytes<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        self.buf.get(at..at + N)?.try_into().ok()
-    }
+/// A fixed number of bytes, or `None` if they have not come yet.
+fn bytes<const N: usize>(buf: &[u8], at: usize) -> Option<[u8; N]> {
+    buf.get(at..at + N)?.try_into().ok()
 }
 
 /// The meaning of frames does not depend on how their bytes arrive, and what is kept of them is bounded.
@@ -388,5 +381,6 @@ pub(crate) fn frames_in_pieces(whole: &[&[u8]], pieces: &[&[u8]]) {
     assert_eq!(read(whole), read(pieces));
 }
 
+pub(crate) mod pieces;
 #[cfg(test)]
 mod tests;

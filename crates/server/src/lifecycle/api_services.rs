@@ -2,7 +2,8 @@
 //!
 //! kube-apiserver's aggregator. Each server asks for itself and routes by its own result; the `Available` condition
 //! is for users and tools, and several servers may write it. Checks run concurrently, every 10 seconds, every second
-//! while one fails, and after changes of APIServices, Services or endpoints. Results are published to
+//! while one fails, and after changes of APIServices, their Services or endpoints, at most once a second: users write
+//! Services, and an extension API server decides what the condition says. Results are published to
 //! [`crate::registry::extension`], which `forward/extension.rs` and discovery read. Reasons and messages are
 //! kube-apiserver's. OpenAPI documents follow in the background (`extension_documents.rs`).
 
@@ -11,10 +12,11 @@ use std::time::Duration;
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
-use crate::cache::{Collection, Cursor, Filter, Portion};
+use crate::cache::{Collection, Cursor, Filter, Object, Portion};
 use crate::lifecycle::custom_groups;
 use crate::lifecycle::extension_documents::{self, ExtensionDocuments};
 use crate::outbound::WebhookAddress;
@@ -23,8 +25,10 @@ use crate::registry::extension::{Documents, ExtensionServer};
 
 /// Time between two checks of an extension API server that is available.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
-/// The interval at which an unavailable server is checked again.
+/// The interval at which an unavailable server is checked again, and the shortest time between two checks.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// The label of an EndpointSlice that names its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Changes are looked at together.
 const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };
 
@@ -65,21 +69,26 @@ impl ApiServices {
                 let wanted = versions.borrow_and_update().clone();
                 custom_groups::register(&self.api, collection, &wanted).await;
             }
-            let pause = self.check_all(&stop).await;
+            let earliest = Instant::now() + RETRY_EVERY;
+            let (remotes, pause) = self.check_all(&stop).await;
             tokio::select! {
                 () = stop.cancelled() => return,
-                changed = changed(&mut cursors, pause.is_some()) => if !changed { return },
+                changed = changed(&mut cursors, &remotes) => if !changed { return },
                 changed = versions.changed() => if changed.is_err() { return },
                 () = tokio::time::sleep(pause.unwrap_or(Duration::MAX)) => {}
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep_until(earliest) => {}
             }
         }
     }
 
-    /// Checks all; returns the time after which they should be checked again, if there are any.
+    /// Checks all; returns them, and the time after which they should be checked again, if there are any.
     ///
     /// Servers that are unchanged keep their connections and documents. A slow server does not delay the others: all
     /// are checked concurrently, each for five seconds at most.
-    async fn check_all(&self, stop: &CancellationToken) -> Option<Duration> {
+    async fn check_all(&self, stop: &CancellationToken) -> (Vec<Arc<ExtensionServer>>, Option<Duration>) {
         let known = self.api.registry.remotes.all();
         let [collection, ..] = &self.collections;
         let walk = collection.walk(&Filter::default(), None);
@@ -103,11 +112,12 @@ impl ApiServices {
         self.api.registry.remotes.publish(remotes.iter().filter(routed).cloned().collect());
         let checks = remotes.iter().map(|remote| self.check(remote, stop));
         let available: Vec<bool> = futures::future::join_all(checks).await;
-        match available.iter().all(|available| *available) {
+        let pause = match available.iter().all(|available| *available) {
             _ if available.is_empty() => None,
             true => Some(CHECK_EVERY),
             false => Some(RETRY_EVERY),
-        }
+        };
+        (remotes, pause)
     }
 
     /// Checks one, writes its condition and has its documents fetched; returns true if it is available.
@@ -154,6 +164,10 @@ impl ApiServices {
         if !answer.status().is_success() {
             return Err(missing(format!("bad status from {url}: {}", answer.status().as_u16())));
         }
+        let limit = self.api.options.admission.webhooks.discovery_bytes;
+        if answer.body().len() > limit {
+            return Err(missing(format!("the response from {url} is larger than {limit} bytes")));
+        }
         let resources = Value::read(answer.body()).unwrap_or_default();
         Ok((Documents { resources }, address))
     }
@@ -186,7 +200,7 @@ impl ApiServices {
         let snapshot = slices.snapshot();
         let of_service: Vec<Value> = snapshot
             .range(&slices.walk(&filter, None))
-            .filter(|slice| slice.label("kubernetes.io/service-name") == Some(name))
+            .filter(|slice| slice.label(SERVICE_NAME) == Some(name))
             .filter_map(|slice| Value::read(slice.stored()).ok())
             .collect();
         if of_service.is_empty() {
@@ -204,13 +218,25 @@ impl ApiServices {
     }
 }
 
-/// Waits for a change of any of them; false if the cache has ended. Services matter only if anything depends on them.
-async fn changed(cursors: &mut [Cursor; 3], all: bool) -> bool {
+/// Waits for a change of an APIService, or of a Service or endpoints that one of them names; false if the cache has ended.
+async fn changed(cursors: &mut [Cursor; 3], remotes: &[Arc<ExtensionServer>]) -> bool {
     let [services, addresses, slices] = cursors;
-    tokio::select! {
-        next = services.next(BATCH) => next.is_ok(),
-        next = addresses.next(BATCH), if all => next.is_ok(),
-        next = slices.next(BATCH), if all => next.is_ok(),
+    let some = !remotes.is_empty();
+    loop {
+        let (events, name): (_, fn(&Object) -> Option<&str>) = tokio::select! {
+            next = services.next(BATCH) => return next.is_ok(),
+            next = addresses.next(BATCH), if some => (next, |service| Some(service.name())),
+            next = slices.next(BATCH), if some => (next, |slice| slice.label(SERVICE_NAME)),
+        };
+        let Ok(events) = events else { return false };
+        let concerns = |object: &Arc<Object>| {
+            name(object)
+                .is_some_and(|name| remotes.iter().any(|remote| remote.is_behind(object.namespace(), name)))
+        };
+        // Endpoints may be moved from one Service to another by their label.
+        if events.iter().flat_map(|seen| [&seen.event.object, &seen.event.previous]).flatten().any(concerns) {
+            return true;
+        }
     }
 }
 

@@ -1,17 +1,17 @@
 //! The listening socket: accepts TCP connections, bounds how many there are, does the TLS handshake and chooses the
 //! HTTP version.
 //!
-//! A connection takes a permit of `HttpLimits::connections` before it is served. If there is none, the oldest
-//! unauthenticated connection is closed ([`unauthenticated`]); if all are authenticated, further clients wait in the kernel's
-//! backlog instead of using memory here. ALPN decides between [`crate::http::h2`] and
+//! A connection takes a permit of `HttpLimits::connections` before it is served. If there is none, an
+//! unauthenticated connection is closed, or one of the user with the most ([`clients`]); if nobody has many, further clients wait in the
+//! kernel's backlog instead of using memory here. ALPN decides between [`crate::http::h2`] and
 //! [`crate::http::h1`]; without TLS only HTTP/1.1 is served. A plain HTTP request on the TLS port gets the 400 that
 //! Go's server sends, because clients print that text.
 //!
 //! Nothing here reads a request: [`Connect`] makes one [`Handler`] per connection (the handler chain,
 //! [`crate::chain::service`]), and [`tls`] holds the serving certificate.
 
+pub(crate) mod clients;
 pub(crate) mod tls;
-pub(crate) mod unauthenticated;
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -29,8 +29,8 @@ use crate::HttpLimits;
 use crate::http::handler::Handler;
 use crate::http::metered::metered;
 use crate::http::{h1, h2};
+use crate::listen::clients::{ClientConnections, ClosedForAnother, ConnectionTicket};
 use crate::listen::tls::Tls;
-use crate::listen::unauthenticated::{ConnectionTicket, OldestUnauthenticated, UnauthenticatedConnections};
 
 /// The pause after a failed accept. Most failures mean that the process has no file descriptors left, and an
 /// immediate retry would spin until one is closed.
@@ -65,7 +65,7 @@ pub(crate) async fn accept(
     connections: TaskTracker,
 ) {
     let room = Arc::new(Semaphore::new(service.limits().connections));
-    let unauthenticated = Arc::new(UnauthenticatedConnections::default());
+    let clients = Arc::new(ClientConnections::new(service.limits().connections));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -74,17 +74,17 @@ pub(crate) async fn accept(
         match accepted {
             Ok((stream, peer)) => {
                 let permit = tokio::select! {
-                    permit = place(&room, &unauthenticated) => permit,
+                    permit = place(&room, &clients) => permit,
                     () = stop.cancelled() => return,
                 };
                 let (tls, service) = (tls.clone(), Arc::clone(&service));
-                let ticket = unauthenticated.enter();
+                let ticket = clients.enter();
                 let number = ticket.number();
                 let task = connections.spawn(async move {
                     serve(stream, peer, tls, service, ticket).await;
                     drop(permit);
                 });
-                unauthenticated.serve(number, task.abort_handle());
+                clients.serve(number, task.abort_handle());
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connections");
@@ -94,19 +94,16 @@ pub(crate) async fn accept(
     }
 }
 
-/// Waits for a permit; if there is none, closes the oldest unauthenticated connection.
-async fn place(
-    room: &Arc<Semaphore>,
-    unauthenticated: &UnauthenticatedConnections,
-) -> Option<OwnedSemaphorePermit> {
+/// Waits for a permit; if there is none, closes the connection that is the first to go.
+async fn place(room: &Arc<Semaphore>, clients: &ClientConnections) -> Option<OwnedSemaphorePermit> {
     loop {
         if let Ok(permit) = Arc::clone(room).try_acquire_owned() {
             return Some(permit);
         }
         let free = Arc::clone(room).acquire_owned();
-        match unauthenticated.close_oldest() {
-            OldestUnauthenticated::Absent | OldestUnauthenticated::Closed => return free.await.ok(),
-            OldestUnauthenticated::TooNew(due) => {
+        match clients.close_one() {
+            ClosedForAnother::Absent | ClosedForAnother::Closed => return free.await.ok(),
+            ClosedForAnother::TooNew(due) => {
                 if let Ok(permit) = tokio::time::timeout_at(due, free).await {
                     return permit.ok();
                 }

@@ -24,6 +24,7 @@ mod kubelet;
 mod limits;
 mod remote;
 pub(crate) mod tls;
+mod values;
 mod words;
 
 use std::io::Read as _;
@@ -48,6 +49,7 @@ use idle::IdleConnections;
 pub(crate) use kubelet::KubeletTls;
 pub use limits::WebhookLimits;
 pub(crate) use remote::{ClientIdentity, Remote};
+pub(crate) use values::has_more_values;
 pub(crate) use words::{CallError, SendError, generic as describe_answer};
 
 /// A resolved target: where to connect, the name to verify and the TLS configuration. Connections are kept per target

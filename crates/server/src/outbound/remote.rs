@@ -64,21 +64,21 @@ impl Remote {
     /// # Errors
     /// As [`WebhookClient::call`].
     pub(crate) async fn get(&self, client: &WebhookClient) -> Result<Bytes, String> {
-        self.call(client, Method::GET, Bytes::new()).await
+        self.call(client, Method::GET, Bytes::new()).await.map_err(CallError::into_text)
     }
 
     /// Posts a JSON body and returns the body of a 200.
     ///
     /// # Errors
     /// As [`WebhookClient::call`].
-    pub(crate) async fn post(&self, client: &WebhookClient, body: Bytes) -> Result<Bytes, String> {
+    pub(crate) async fn post(&self, client: &WebhookClient, body: Bytes) -> Result<Bytes, CallError> {
         self.call(client, Method::POST, body).await
     }
 
-    async fn call(&self, client: &WebhookClient, method: Method, body: Bytes) -> Result<Bytes, String> {
+    async fn call(&self, client: &WebhookClient, method: Method, body: Bytes) -> Result<Bytes, CallError> {
         let authorization = self.authorization.as_ref();
         let call = OutboundCall { method, path: &self.path, body, authorization, deadline: None };
-        client.call(&self.address, &call).await.map_err(CallError::into_text)
+        client.call(&self.address, &call).await
     }
 }
 

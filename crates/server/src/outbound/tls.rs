@@ -147,6 +147,9 @@ fn verified(bundle: &[u8]) -> Result<Accepted, String> {
     Ok(Accepted::Verified { verifier, bundle: certificates })
 }
 
+/// The most certificates that a server may send with its own: the search for a path among a hundred takes seconds.
+const INTERMEDIATES: usize = 10;
+
 /// The certificates that are accepted.
 #[derive(Debug)]
 enum Accepted {
@@ -176,6 +179,9 @@ impl ServerCertVerifier for Verifier {
         let Accepted::Verified { verifier, bundle } = &self.accepted else {
             return Ok(ServerCertVerified::assertion());
         };
+        if intermediates.len() > INTERMEDIATES {
+            return Err(Error::InvalidCertificate(CertificateError::UnknownIssuer));
+        }
         match verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             Err(_) if bundle.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref()) => {
                 verify_dates(end_entity, now)?;
@@ -245,6 +251,19 @@ mod tests {
         let verifier = Verifier { accepted, provider: provider() };
         let name = ServerName::try_from(name.to_owned()).unwrap();
         verifier.verify_server_cert(shown.der(), &[], &name, &[], UnixTime::now()).map(drop)
+    }
+
+    /// A webhook could keep a processor busy for seconds at each call.
+    #[test]
+    fn a_path_is_searched_among_a_few_certificates() {
+        let own = signed(2999);
+        let verifier = Verifier { accepted: verified(own.pem().as_bytes()).unwrap(), provider: provider() };
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let with = |number: usize| {
+            let others = vec![signed(2999).der().clone(); number];
+            verifier.verify_server_cert(own.der(), &others, &name, &[], UnixTime::now()).is_ok()
+        };
+        assert!(with(INTERMEDIATES) && !with(INTERMEDIATES + 1));
     }
 
     /// envtest's bundle is the certificate of its webhook server, without the CA: no operator could be tested with it.

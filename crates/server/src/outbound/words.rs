@@ -22,12 +22,14 @@ pub(crate) enum CallError {
     Transport(String),
     /// An answer came and is of no use.
     Answer(String),
+    /// An answer with a code that another attempt would bring again, such as 401.
+    Refused(String),
 }
 
 impl CallError {
     pub(crate) fn into_text(self) -> String {
         match self {
-            Self::Transport(why) | Self::Answer(why) => why,
+            Self::Transport(why) | Self::Answer(why) | Self::Refused(why) => why,
         }
     }
 
@@ -50,7 +52,9 @@ pub(super) fn successful(answer: Response<Bytes>) -> Result<Bytes, CallError> {
         return Err(CallError::Answer(text));
     }
     let own = Value::read(&body).ok().filter(is_failure).map(|status| status.text("message").to_owned());
-    Err(CallError::Answer(own.unwrap_or_else(|| generic(head.status, &head.headers, &body))))
+    let text = own.unwrap_or_else(|| generic(head.status, &head.headers, &body));
+    let refused = !head.status.is_server_error() && head.status != StatusCode::TOO_MANY_REQUESTS;
+    Err(if refused { CallError::Refused(text) } else { CallError::Answer(text) })
 }
 
 fn is_failure(status: &Value) -> bool {

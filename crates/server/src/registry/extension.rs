@@ -118,6 +118,11 @@ impl ExtensionServer {
         })
     }
 
+    /// Returns true if its APIService names this Service.
+    pub(crate) fn is_behind(&self, namespace: &str, name: &str) -> bool {
+        (&*self.service.0, &*self.service.1) == (namespace, name)
+    }
+
     /// Its address, once host and port of the Service are known.
     ///
     /// # Errors

@@ -133,6 +133,13 @@ impl Client {
         Answer { status, head, body }
     }
 
+    /// The next line, with its end.
+    pub async fn read_line(&mut self) -> String {
+        let mut line = String::new();
+        tokio::time::timeout(PATIENCE, self.stream.read_line(&mut line)).await.unwrap().unwrap();
+        line
+    }
+
     /// The next chunk; `None` for the last one. Panics if the stream breaks off.
     pub async fn chunk(&mut self) -> Option<Vec<u8>> {
         let mut line = String::new();

@@ -1,4 +1,4 @@
-//! Hostile clients, and their effect on others. Each test is a regression test of an attack that once worked.
+//! Hostile clients, and hostile servers behind this one, and their effect on others. Each test is a regression test of an attack that once worked.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +13,9 @@ mod common;
 mod fairness;
 mod faults;
 mod garbage;
+#[path = "../common/https.rs"]
+mod https;
 mod objects;
+mod upstream;
 mod wire;
 mod work;

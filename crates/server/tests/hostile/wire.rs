@@ -51,3 +51,27 @@ async fn silent_connections_keep_nobody_out() {
     assert_eq!(answer.expect("room was made").status, 200);
     assert_eq!(known.call("GET", "/livez", None).await.status, 200, "who is known stays");
 }
+
+/// As many connections with a request of one user had the same effect; a token of any Pod is enough for them.
+#[tokio::test]
+async fn the_connections_of_one_user_keep_nobody_out() {
+    let mut options = Options::default();
+    options.http.connections = 40;
+    let server = start_on(options).await;
+    let mut held = Vec::new();
+    for _ in 0..40 {
+        let mut client = Client::new(&server).await;
+        assert_eq!(client.call("GET", "/version", None).await.status, 200);
+        held.push(client);
+    }
+    let mut other = Client::new(&server).await;
+    let answered = tokio::time::timeout(PATIENCE, other.call("GET", "/version", None)).await;
+    assert_eq!(answered.expect("an answer").status, 200);
+    for client in held.iter_mut().take(30) {
+        assert_eq!(
+            client.call("GET", "/version", None).await.status,
+            200,
+            "those that were there before stay"
+        );
+    }
+}

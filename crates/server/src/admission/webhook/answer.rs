@@ -15,6 +15,7 @@ use listwatch_wire::json::{Value, encode};
 use super::answer_types::{check_types, mismatch};
 use super::hook::{Webhook, WebhookFailure};
 use crate::admission::Attributes;
+use crate::outbound::has_more_values;
 
 /// The most operations of a patch; as many as fit into the largest answer. kube-apiserver limits those of clients only.
 const PATCH_OPERATIONS: usize = 1 << 20;
@@ -25,8 +26,10 @@ const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:74";
 #[derive(Debug)]
 pub(super) struct ReviewAnswer {
     response: Value,
-    /// The decoded patch.
+    /// The bytes of the patch.
     patch: Vec<u8>,
+    /// The patch of a mutating webhook, if it has one that does anything.
+    operations: Result<Option<JsonPatch>, String>,
 }
 
 /// The problem with an answer.
@@ -48,19 +51,26 @@ impl From<AnswerError> for WebhookFailure {
 }
 
 impl ReviewAnswer {
-    /// Reads an answer to the review with that version and uid. Only mutating webhooks may answer with a patch.
-    pub(super) fn read(bytes: &[u8], version: &str, uid: &str, mutating: bool) -> Result<Self, AnswerError> {
+    /// Reads an answer to the review with that version and uid. Only mutating webhooks may answer with a patch, of at most so many
+    /// values.
+    pub(super) fn read(
+        bytes: &[u8],
+        (version, uid): (&str, &str),
+        mutating: bool,
+        most: usize,
+    ) -> Result<Self, AnswerError> {
         let review = decode(bytes, version).map_err(AnswerError::Undecodable)?;
         let response = review.at("response").clone();
         let patch = patch_bytes(&response).map_err(AnswerError::Undecodable)?;
-        let answer = Self { response, patch };
+        let mut answer = Self { response, patch, operations: Ok(None) };
         answer.verify(&review, version, uid, mutating).map_err(AnswerError::Invalid)?;
+        answer.operations = answer.read_patch(most);
         Ok(answer)
     }
 
     /// Checks the envelope: the version and uid of the request, and a patch only where one is allowed.
     fn verify(&self, review: &Value, version: &str, uid: &str, mutating: bool) -> Result<(), String> {
-        let Self { response, patch } = self;
+        let Self { response, patch, .. } = self;
         if response.is_null() {
             return Err("webhook response was absent".to_owned());
         }
@@ -130,13 +140,18 @@ impl ReviewAnswer {
     }
 
     /// Returns the patch of a mutating webhook, if it has one that does anything.
-    pub(super) fn patch(&self) -> Result<Option<JsonPatch>, WebhookFailure> {
+    pub(super) fn patch(self) -> Result<Option<JsonPatch>, WebhookFailure> {
+        self.operations.map_err(WebhookFailure::Call)
+    }
+
+    fn read_patch(&self, most: usize) -> Result<Option<JsonPatch>, String> {
         if self.patch.is_empty() {
             return Ok(None);
         }
-        let undecodable = |why: String| {
-            WebhookFailure::Call(format!("received undecodable patch in webhook response: {why}"))
-        };
+        let undecodable = |why: String| format!("received undecodable patch in webhook response: {why}");
+        if has_more_values(&self.patch, most) {
+            return Err(undecodable(format!("it has more than {most} values")));
+        }
         let operations = Value::read(&self.patch).map_err(|error| undecodable(error.to_string()))?;
         match &operations {
             Value::Null => return Ok(None),
@@ -150,7 +165,7 @@ impl ReviewAnswer {
         }
         let kind = self.response.at("patchType").as_str().filter(|kind| *kind != "JSONPatch");
         if let Some(kind) = kind {
-            return Err(WebhookFailure::Call(format!("unsupported patch type {kind:?}")));
+            return Err(format!("unsupported patch type {kind:?}"));
         }
         let limits = JsonPatchLimits { operations: PATCH_OPERATIONS, ..JsonPatchLimits::default() };
         let patch = JsonPatch::with_limits(&encode(&operations), limits);
@@ -217,7 +232,7 @@ mod tests {
 
     fn read(response: Value, mutating: bool) -> Result<ReviewAnswer, AnswerError> {
         let review = json!({"kind": "AdmissionReview", "apiVersion": V1, "response": response});
-        ReviewAnswer::read(&encode(&review), V1, "u", mutating)
+        ReviewAnswer::read(&encode(&review), (V1, "u"), mutating, 100)
     }
 
     /// An answer of the wrong types was taken for a denial or a permission; kube-apiserver cannot decode it, and the failure
@@ -287,10 +302,11 @@ mod tests {
 
     #[test]
     fn an_answer_is_of_the_kind_that_was_asked_for() {
-        let refused =
-            |document: Value| match ReviewAnswer::read(&encode(&document), V1, "u", true).unwrap_err() {
-                AnswerError::Undecodable(why) | AnswerError::Invalid(why) => why,
-            };
+        let refused = |document: Value| match ReviewAnswer::read(&encode(&document), (V1, "u"), true, 100)
+            .unwrap_err()
+        {
+            AnswerError::Undecodable(why) | AnswerError::Invalid(why) => why,
+        };
         assert_eq!(refused(json!(null)), "webhook response was absent");
         assert!(refused(json!([])).starts_with(
             "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value"
@@ -323,6 +339,20 @@ mod tests {
         let other =
             read(json!({"uid": "u", "patch": patch.as_str(), "patchType": "MergePatch"}), true).unwrap();
         assert!(other.patch().unwrap().is_none(), "an empty patch is none, whatever its type");
+    }
+
+    /// The patch is base64, behind which its values cannot be counted with those of the answer.
+    #[test]
+    fn a_patch_has_a_bounded_number_of_values() {
+        let patched = |values: usize| {
+            let patch = json!([{"op": "add", "path": "/a", "value": vec![Value::Null; values]}]);
+            let patch = STANDARD.encode(encode(&patch));
+            read(json!({"uid": "u", "patch": patch, "patchType": "JSONPatch"}), true).unwrap().patch()
+        };
+        assert!(patched(50).is_ok_and(|patch| patch.is_some()));
+        assert!(
+            matches!(patched(100), Err(WebhookFailure::Call(why)) if why.ends_with("it has more than 100 values"))
+        );
     }
 
     #[test]

@@ -198,7 +198,15 @@ impl Webhook {
         let timeout = Duration::from_secs(u64::try_from(self.timeout).unwrap_or(1));
         let answer = request.api.call_webhook(endpoint, body, timeout).await;
         let answer = answer.map_err(|why| WebhookFailure::Call(format!("failed to call webhook: {why}")))?;
-        let answer = ReviewAnswer::read(&answer, version, &uid, mutating)?;
+        let most = request.api.options.admission.webhooks.answer_values;
+        let pool = request.api.blocking_for(&request.user.name);
+        let large = pool.takes(answer.len());
+        let read = move || ReviewAnswer::read(&answer, (version, &uid), mutating, most);
+        let answer = match large {
+            // Megabytes would keep a worker from all other requests for as long as they are parsed.
+            true => pool.run(async move { Ok(read()) }).await.map_err(WebhookFailure::Rejected)?,
+            false => read(),
+        }?;
         answer.record(request, self);
         answer.check_allowed(&self.name)?;
         Ok(answer)

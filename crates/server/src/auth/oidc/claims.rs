@@ -42,12 +42,17 @@ fn check_time(claims: &OidcClaims, now: i64) -> Result<(), String> {
     if expires < now {
         return Err(format!("oidc: verify token: oidc: token is expired (Token Expiry: {expires})"));
     }
-    match seconds(claims, "nbf") {
-        Some(begins) if begins > now.saturating_add(LEEWAY) => {
-            Err("oidc: verify token: oidc: current time before the nbf (not before) time".to_owned())
+    let begins = match claims.get("nbf") {
+        None | Some(Value::Null) => return Ok(()),
+        // One that cannot be read must not count as none.
+        Some(_) => {
+            seconds(claims, "nbf").ok_or("oidc: verify token: oidc: failed to unmarshal claims: nbf")?
         }
-        _ => Ok(()),
+    };
+    if begins > now.saturating_add(LEEWAY) {
+        return Err("oidc: verify token: oidc: current time before the nbf (not before) time".to_owned());
     }
+    Ok(())
 }
 
 /// A time in seconds; issuers write fractions, too.
@@ -177,6 +182,8 @@ mod tests {
             (json!({"exp": null}), "no expiry"),
             (json!({"exp": "1000"}), "no expiry"),
             (json!({"nbf": 900}), "nbf"),
+            (json!({"nbf": "900"}), "nbf"),
+            (json!({"nbf": 1e30}), "nbf"),
             (json!({"aud": "other"}), "audience"),
             (json!({"aud": null}), "audience"),
             (json!({"sub": null}), "username"),

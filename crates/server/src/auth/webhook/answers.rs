@@ -2,8 +2,8 @@
 //!
 //! Keys are HMACs with a random key of this process, so that a memory dump has no usable tokens. Accepted and rejected
 //! tokens have separate tables: a client that invents tokens fills the second and cannot evict known users. When a
-//! table is full after expired entries are removed, it is cleared; the cost is one call per token. The calls are made
-//! by [`super::TokenWebhook`].
+//! table is full, by number or by bytes, after expired entries are removed, it is cleared; the cost is one call per token. The
+//! calls are made by [`super::TokenWebhook`].
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use super::TokenVerdict;
 /// A token and audiences, as a digest: the token itself is not kept.
 type Digest = [u8; 32];
 
-/// Verdicts of the webhook until they expire, at most `bound` of each sort.
+/// Verdicts of the webhook until they expire, at most `bound` of each sort with `bytes` bytes.
 #[doc(alias = "cachedTokenAuthenticator")]
 #[derive(Debug)]
 pub(super) struct Answers {
@@ -24,18 +24,56 @@ pub(super) struct Answers {
     key: hmac::Key,
     /// The most verdicts in each table.
     bound: usize,
+    /// The most bytes of verdicts in each table.
+    bytes: usize,
     /// Accepted tokens, and rejected ones in a table of their own.
     known: Mutex<Remembered>,
     unknown: Mutex<Remembered>,
 }
 
-/// By the digest of the token: the token itself is not kept.
-type Remembered = HashMap<Digest, (TokenVerdict, Instant)>;
+/// The verdicts of a table.
+#[derive(Debug, Default)]
+struct Remembered {
+    /// By the digest of the token: the token itself is not kept.
+    verdicts: HashMap<Digest, (TokenVerdict, Instant)>,
+    /// The bytes of all verdicts.
+    bytes: usize,
+}
+
+impl Remembered {
+    fn remove(&mut self, digest: &Digest) {
+        if let Some((verdict, _)) = self.verdicts.remove(digest) {
+            self.bytes = self.bytes.saturating_sub(bytes(&verdict));
+        }
+    }
+
+    fn insert(&mut self, digest: Digest, verdict: TokenVerdict, until: Instant) {
+        self.bytes += bytes(&verdict);
+        self.verdicts.insert(digest, (verdict, until));
+    }
+
+    /// Removes expired verdicts.
+    fn expire(&mut self, now: Instant) {
+        self.verdicts.retain(|_, (_, until)| now < *until);
+        self.bytes = self.verdicts.values().map(|(verdict, _)| bytes(verdict)).sum();
+    }
+}
+
+/// The bytes of the texts of a verdict.
+fn bytes(verdict: &TokenVerdict) -> usize {
+    let (user, audiences) = match verdict {
+        Ok(accepted) => accepted,
+        Err(why) => return why.len(),
+    };
+    let all = |texts: &[String]| texts.iter().map(|text| text.len() + size_of::<String>()).sum::<usize>();
+    let extra: usize = user.extra.iter().map(|(key, values)| key.len() + all(values)).sum();
+    user.name.len() + user.uid.len() + all(&user.groups) + extra + all(audiences)
+}
 
 impl Answers {
-    pub(super) fn new(bound: usize) -> Self {
+    pub(super) fn new(bound: usize, bytes: usize) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &rand::random::<[u8; 32]>());
-        Self { key, bound: bound.max(1), known: Mutex::default(), unknown: Mutex::default() }
+        Self { key, bound: bound.max(1), bytes, known: Mutex::default(), unknown: Mutex::default() }
     }
 
     /// Returns the verdict about a token for exactly these audiences, if it has not expired.
@@ -43,7 +81,7 @@ impl Answers {
         let digest = self.digest(token, audiences);
         [&self.known, &self.unknown].into_iter().find_map(|remembered| {
             let remembered = remembered.lock();
-            let (verdict, until) = remembered.get(&digest)?;
+            let (verdict, until) = remembered.verdicts.get(&digest)?;
             (now < *until).then(|| verdict.clone())
         })
     }
@@ -60,15 +98,18 @@ impl Answers {
         };
         other.lock().remove(&digest);
         let mut remembered = this.lock();
-        if remembered.len() >= self.bound {
-            let now = Instant::now();
-            remembered.retain(|_, (_, until)| now < *until);
+        remembered.remove(&digest);
+        let is_full = |remembered: &Remembered| {
+            remembered.verdicts.len() >= self.bound || remembered.bytes + bytes(&verdict) > self.bytes
+        };
+        if is_full(&remembered) {
+            remembered.expire(Instant::now());
         }
-        if remembered.len() >= self.bound {
+        if is_full(&remembered) {
             // What is lost is one question each.
-            remembered.clear();
+            *remembered = Remembered::default();
         }
-        remembered.insert(digest, (verdict, until));
+        remembered.insert(digest, verdict, until);
     }
 
     /// Each text is preceded by its length, so that no two lists of audiences have one digest.
@@ -96,7 +137,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_counts_until_its_time_and_for_its_audiences() {
-        let answers = Answers::new(10);
+        let answers = Answers::new(10, 1 << 20);
         answers.put("t", &["a"], yes(), Instant::now() + Duration::from_secs(10));
         assert!(answers.get("t", &["a"], Instant::now()).is_some());
         assert!(answers.get("t", &["b"], Instant::now()).is_none());
@@ -108,19 +149,33 @@ mod tests {
     /// Made-up tokens must not push out those that are good.
     #[tokio::test(start_paused = true)]
     async fn made_up_tokens_push_out_only_each_other() {
-        let answers = Answers::new(10);
+        let answers = Answers::new(10, 1 << 20);
         let until = Instant::now() + Duration::from_secs(10);
         answers.put("good", &[], yes(), until);
         for number in 0..1000 {
             answers.put(&format!("bad{number}"), &[], Err(String::new()), until);
         }
-        assert!(answers.unknown.lock().len() <= 10);
+        assert!(answers.unknown.lock().verdicts.len() <= 10);
         assert!(answers.get("good", &[], Instant::now()).is_some());
+    }
+
+    /// The table had a bound on its entries only: with errors of a megabyte it could grow to 16 GB.
+    #[tokio::test(start_paused = true)]
+    async fn long_answers_push_out_each_other() {
+        let answers = Answers::new(1000, 10_000);
+        let until = Instant::now() + Duration::from_secs(10);
+        for number in 0..100 {
+            answers.put(&number.to_string(), &[], Err("x".repeat(999)), until);
+            answers.put(&number.to_string(), &[], Err("x".repeat(1000)), until);
+            assert!(answers.get(&number.to_string(), &[], Instant::now()).is_some());
+        }
+        let kept = answers.unknown.lock();
+        assert_eq!((kept.verdicts.len(), kept.bytes), (10, 10_000));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_last_answer_counts() {
-        let answers = Answers::new(10);
+        let answers = Answers::new(10, 1 << 20);
         let until = Instant::now() + Duration::from_secs(10);
         answers.put("t", &[], yes(), until);
         answers.put("t", &[], Err("revoked".to_owned()), until);

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use self::answers::Answers;
 use crate::auth::User;
-use crate::outbound::{Remote, WebhookClient, WebhookLimits};
+use crate::outbound::{CallError, Remote, WebhookClient, WebhookLimits};
 
 /// A token authentication webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct TokenWebhookOptions {
     /// Verdicts that are cached, of accepted and of rejected tokens separately: invented tokens must not push out
     /// those of users.
     pub answers: usize,
+    /// Bytes of these verdicts, again of each sort.
+    pub answers_bytes: usize,
     /// Calls at the same time. More wait, so that invented tokens cannot overload the webhook.
     pub concurrent: usize,
     /// The longest time for an answer, with all retries.
@@ -50,6 +52,7 @@ impl TokenWebhookOptions {
             version: TokenReviewVersion::V1beta1,
             cache_ttl: Duration::from_secs(120),
             answers: 16_384,
+            answers_bytes: 32 << 20,
             concurrent: 100,
             timeout: Duration::from_secs(10),
         }
@@ -89,6 +92,8 @@ impl TokenReviewVersion {
 
 /// Bytes of an answer: a user with all groups.
 const ANSWER_BYTES: usize = 1 << 20;
+/// Bytes of a reason that are kept.
+const REASON_BYTES: usize = 1 << 10;
 /// Connections that are kept.
 const CONNECTIONS: usize = 8;
 /// The attempts for a question that is not answered, and the first pause between; each is half as long again.
@@ -152,7 +157,7 @@ impl TokenWebhook {
             remote: kubeconfig::remote(&options.config_file)?,
             client: WebhookClient::new(limits),
             slots: Semaphore::new(options.concurrent),
-            answers: Answers::new(options.answers),
+            answers: Answers::new(options.answers, options.answers_bytes),
             options,
         }))
     }
@@ -183,8 +188,9 @@ impl TokenWebhook {
 
     /// Asks, again and again if need be.
     ///
-    /// Retried are failures of the call, never a verdict. Number and pauses are those of kube-apiserver's webhooks,
-    /// without their jitter.
+    /// Retried are failures of the call, never a verdict, and no code that would come again: a webhook that answers 401 to invented
+    /// tokens would have all slots taken by them. Number and pauses are those of kube-apiserver's webhooks, without
+    /// their jitter.
     async fn ask(&self, token: &str, audiences: &[&str]) -> Result<TokenVerdict, String> {
         let _slot = self.slots.acquire().await.map_err(|error| error.to_string())?;
         let body: Bytes = json!({
@@ -198,7 +204,8 @@ impl TokenWebhook {
         loop {
             match self.remote.post(&self.client, body.clone()).await {
                 Ok(answer) => return read(&answer, audiences),
-                Err(why) if tries >= TRIES => return Err(why),
+                Err(CallError::Refused(why)) => return Err(why),
+                Err(why) if tries >= TRIES => return Err(why.into_text()),
                 Err(_) => tokio::time::sleep(pause).await,
             }
             (pause, tries) = (pause * 3 / 2, tries + 1);
@@ -218,7 +225,7 @@ fn read(answer: &[u8], wanted: &[&str]) -> Result<TokenVerdict, String> {
         serde_json::from_slice(answer).map_err(|_| "the answer is no TokenReview".to_owned())?;
     let ReviewStatus { authenticated, user, audiences, error } = review.status;
     if !authenticated {
-        let why = if error.is_empty() { crate::auth::UNKNOWN_TOKEN.to_owned() } else { error };
+        let why = if error.is_empty() { crate::auth::UNKNOWN_TOKEN.to_owned() } else { beginning(error) };
         return Ok(Err(why));
     }
     // One that says nothing of audiences means this server.
@@ -233,6 +240,13 @@ fn read(answer: &[u8], wanted: &[&str]) -> Result<TokenVerdict, String> {
         groups.push("system:authenticated".to_owned());
     }
     Ok(Ok((Arc::new(User { name: username, uid, groups, extra }), meant)))
+}
+
+/// The beginning of a reason. A webhook may repeat the token in it, and any client can send long tokens.
+fn beginning(mut why: String) -> String {
+    why.truncate(why.floor_char_boundary(REASON_BYTES));
+    why.shrink_to_fit();
+    why
 }
 
 #[cfg(test)]
@@ -269,5 +283,9 @@ mod tests {
         }
         assert!(read(b"{\"status\": {\"authenticated\": \"true\"}}", &[]).is_err());
         assert!(read(b"<html>", &[]).is_err());
+        let long = "é".repeat(REASON_BYTES);
+        let why =
+            verdict(json!({"authenticated": false, "error": long}), &[crate::auth::ISSUER]).unwrap_err();
+        assert_eq!(why.len(), REASON_BYTES);
     }
 }

@@ -158,7 +158,7 @@ impl NodeRequest<'_> {
         let held = self.open()?;
         let request = request(self.http().method.clone(), target, self.outgoing())?;
         let (answer, kept) = self.upgraded(place, request).await?;
-        Ok(relay::answered(answer, kept, Relay { upgrade: true, streamed: true, held }).await)
+        Ok(relay::answered(answer, kept, Relay { upgrade: true, streamed: true, patience: None, held }).await)
     }
 
     /// Sends a request for an upgrade; returns an answer that is one, or an error of the other server.

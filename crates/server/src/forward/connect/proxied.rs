@@ -20,6 +20,7 @@ use super::{NodeRequest, request, service};
 use crate::forward::headers;
 use crate::forward::relay::{self, Relay};
 use crate::http::body::{Body, Response};
+use crate::http::hangup::hung_up;
 use crate::http::request::BodySource;
 use crate::outbound::{BodySender, BusyConnection, OutboundBody, WebhookAddress};
 use crate::respond;
@@ -37,7 +38,7 @@ const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 /// written as they come and end with their client, however long it takes.
 const SHORT_BYTES: u64 = 64 << 10;
 
-/// Time for an answer to a request with a body, whose client is not listened to meanwhile and may have gone.
+/// Time for an answer to a request with a body.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Answers a request to a proxy.
@@ -148,7 +149,8 @@ async fn forward(
     let told: Option<usize> =
         answer.headers().get(CONTENT_LENGTH).and_then(|told| told.to_str().ok()?.parse().ok());
     let streamed = length.is_none_or(|length| length > SHORT_BYTES);
-    let mut response = relay::answered(answer, kept, Relay { upgrade: false, streamed, held }).await;
+    let mut response =
+        relay::answered(answer, kept, Relay { upgrade: false, streamed, patience: None, held }).await;
     if sent.method == Method::HEAD {
         response = response.map(|_| told.map_or(Body::Empty, Body::Head));
     }
@@ -189,20 +191,35 @@ async fn exchange(
     }
     let (sender, streamed) = OutboundBody::streamed(length);
     let mut sending = std::pin::pin!(asked.api.webhooks.send(place, forwarded.map(|_| streamed)));
-    let mut pumping = std::pin::pin!(pump(asked, body, sender));
-    tokio::select! {
-        answer = &mut sending => {
-            let answer = answer.map_err(unreachable)?;
-            // The rest of the body must be read before the answer can be written.
-            pumping.await?;
-            Ok(answer)
+    let answered = {
+        let mut pumping = std::pin::pin!(pump(asked, body, sender));
+        tokio::select! {
+            answer = &mut sending => {
+                let answer = answer.map_err(unreachable)?;
+                // The rest of the body must be read before the answer can be written.
+                pumping.await?;
+                Some(answer)
+            }
+            pumped = &mut pumping => {
+                pumped?;
+                None
+            }
         }
-        pumped = &mut pumping => {
-            pumped?;
-            let answer = tokio::time::timeout(ANSWER_TIMEOUT, sending).await;
-            answer.map_err(|_| Status::timeout("the server behind the proxy did not answer", 0))?.map_err(unreachable)
-        }
+    };
+    if let Some(answer) = answered {
+        return Ok(answer);
     }
+    let late = |_| Status::timeout("the server behind the proxy did not answer", 0);
+    tokio::select! {
+        answer = tokio::time::timeout(ANSWER_TIMEOUT, sending) => answer.map_err(late)?.map_err(unreachable),
+        status = left(asked, body) => Err(status),
+    }
+}
+
+/// Waits until the client has gone. Nothing is read from it while the server behind the proxy takes nothing or says nothing.
+async fn left(asked: NodeRequest<'_>, body: &mut dyn BodySource) -> Status {
+    hung_up(move || body.is_hung_up(), asked.api.options.http.body_timeout).await;
+    Status::bad_request("the client has gone")
 }
 
 /// Passes on a body piece by piece. A body that breaks off breaks off there as well.
@@ -211,7 +228,11 @@ async fn pump(asked: NodeRequest<'_>, body: &mut dyn BodySource, sender: BodySen
     loop {
         match tokio::time::timeout(patience, body.piece()).await {
             Ok(Ok(Some(piece))) => {
-                if sender.send(Ok(piece)).await.is_err() {
+                let passed = tokio::select! {
+                    passed = sender.send(Ok(piece)) => passed,
+                    status = left(asked, body) => return Err(status),
+                };
+                if passed.is_err() {
                     return Ok(());
                 }
             }

@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::http::h1::head::Framing;
+use crate::http::hangup::ClientStream;
 use crate::http::request::{BodyProblem, BodySource};
 
 /// The unread rest of a small body is skipped so that the connection can be used again; above it the connection is
@@ -210,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> BodySource for RequestBody<'_, S> {
+impl<S: ClientStream> BodySource for RequestBody<'_, S> {
     fn most(&self) -> Option<u64> {
         match self.framing {
             Framing::Length(length) => Some(length),
@@ -224,6 +225,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> BodySource for RequestBody<'_, S>
 
     fn piece(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, BodyProblem>> {
         self.next_piece().boxed()
+    }
+
+    fn is_hung_up(&self) -> bool {
+        self.io.is_hung_up()
     }
 }
 

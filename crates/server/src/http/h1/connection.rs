@@ -31,8 +31,9 @@ use crate::http::h1::head::{Delimiter, Framing, Refused, RequestHead};
 use crate::http::h1::linger::linger;
 use crate::http::h1::output::{END, write_chunk, write_pieces};
 use crate::http::handler::Handler;
+use crate::http::hangup::{ClientStream, hung_up};
 use crate::http::request::Request;
-use crate::http::tunnel::TunnelBody;
+use crate::http::tunnel::{self, TunnelBody};
 use crate::http::websocket;
 
 /// The first read of a head: most fit, and the buffer goes away before a watch begins.
@@ -63,7 +64,7 @@ enum ConnectionFlow {
 /// client has seen them.
 pub(crate) async fn serve<S>(mut io: S, service: Arc<impl Handler>, peer: SocketAddr)
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send,
+    S: ClientStream,
 {
     // The exchange keeps a read buffer and a handler's future; a watch needs neither. Boxing both phases keeps this
     // task as small as the phase it is in.
@@ -76,7 +77,7 @@ where
         Ok(AfterRequest::Watch(watch, ConnectionFlow::WebSocket)) => {
             Box::pin(websocket::run(&mut io, watch)).await
         }
-        Ok(AfterRequest::Tunnel(body, begun)) => tunnel(&mut io, body, begun, &*service).await,
+        Ok(AfterRequest::Tunnel(body, begun)) => tunnel::serve(&mut io, body, begun, &*service).await,
         Ok(_) => Ok(()),
         Err(error) => Err(error),
     };
@@ -95,7 +96,7 @@ where
 /// Requests one after the other, until the connection ends or a watch takes it over.
 async fn requests<S>(io: &mut S, service: &impl Handler) -> io::Result<AfterRequest>
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send,
+    S: ClientStream,
 {
     let mut buf = BytesMut::with_capacity(HEAD_BUFFER);
     loop {
@@ -180,7 +181,7 @@ async fn exchange<S>(
     service: &impl Handler,
 ) -> io::Result<AfterRequest>
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send,
+    S: ClientStream,
 {
     let (keep_alive, version, framing) = (head.keep_alive, head.version, head.framing);
     let only_head = head.method == Method::HEAD;
@@ -195,7 +196,7 @@ where
         }
     } else {
         let expects_continue = head.expects_continue;
-        let mut body = RequestBody { io: &mut *io, buf, framing, expects_continue, done: false };
+        let mut body = RequestBody { io: &mut *io, buf: &mut *buf, framing, expects_continue, done: false };
         let response = Box::pin(service.handle(request, &mut body)).await;
         // A client that announces a body and never sends it must not delay the response.
         (response, timeout(service.limits().body_timeout, body.finish()).await.unwrap_or(false))
@@ -204,7 +205,7 @@ where
         response = response.map(Body::without_bytes);
     }
     let keep = keep_alive && !service.is_stopping() && whole;
-    match respond(io, response, keep, version).await? {
+    match respond(io, buf, response, keep, version).await? {
         AfterRequest::Close if !whole => Ok(AfterRequest::Linger),
         next => Ok(next),
     }
@@ -218,7 +219,7 @@ async fn answer_unless_gone<S>(
     service: &impl Handler,
 ) -> Option<Response>
 where
-    S: AsyncRead + Unpin + Send,
+    S: ClientStream,
 {
     let (mut nothing, mut unread) = (tokio::io::empty(), BytesMut::new());
     let (io_of_body, framing) = (&mut nothing, Framing::Length(0));
@@ -231,8 +232,9 @@ where
     }
 }
 
-/// Waits until the client closes the connection. The beginning of its next request is kept.
-async fn gone<S: AsyncRead + Unpin>(io: &mut S, buf: &mut BytesMut) {
+/// Waits until the client closes the connection. The beginning of its next request is kept; behind more than that its end is
+/// only looked for.
+async fn gone<S: ClientStream>(io: &mut S, buf: &mut BytesMut) {
     tokio::time::sleep(LONG_WORK).await;
     while buf.len() < HEAD_BUFFER {
         buf.reserve(HEAD_BUFFER);
@@ -241,19 +243,30 @@ async fn gone<S: AsyncRead + Unpin>(io: &mut S, buf: &mut BytesMut) {
             Ok(_) => {}
         }
     }
-    std::future::pending().await
+    hung_up(|| io.is_hung_up(), STALL).await;
 }
 
 /// Writes a response by the kind of its body, and decides what becomes of the connection.
-async fn respond<S>(io: &mut S, response: Response, keep: bool, version: Version) -> io::Result<AfterRequest>
+///
+/// `buf` keeps what the client sends meanwhile.
+async fn respond<S>(
+    io: &mut S,
+    buf: &mut BytesMut,
+    response: Response,
+    keep: bool,
+    version: Version,
+) -> io::Result<AfterRequest>
 where
-    S: AsyncWrite + Unpin + Send,
+    S: ClientStream,
 {
-    let (parts, body) = response.into_parts();
+    let (parts, mut body) = response.into_parts();
+    if has_no_body(parts.status) {
+        body = Body::Empty;
+    }
     let mut out = BytesMut::with_capacity(512);
     let mut head = |delimiter, keep| head::write(&mut out, parts.status, &parts.headers, delimiter, keep);
     match body {
-        Body::Empty if parts.status.as_u16() < 200 || parts.status == StatusCode::NOT_MODIFIED => {
+        Body::Empty if has_no_body(parts.status) || parts.status.is_informational() => {
             head(Delimiter::None, keep);
             write_short(io, &[&out]).await?;
         }
@@ -275,7 +288,7 @@ where
             let chunked = version == Version::HTTP_11;
             head(if chunked { Delimiter::Chunked } else { Delimiter::None }, keep);
             write_short(io, &[&out]).await?;
-            stream_pieces(io, pieces, chunked).await?;
+            stream_pieces(io, buf, pieces, chunked).await?;
             return Ok(if keep { AfterRequest::Again } else { AfterRequest::Close });
         }
         Body::Watch(watch) => {
@@ -297,20 +310,9 @@ where
     Ok(if keep { AfterRequest::Again } else { AfterRequest::Close })
 }
 
-/// Serves a tunnel until it ends, or the server stops.
-async fn tunnel<S>(
-    io: &mut S,
-    body: Box<dyn TunnelBody>,
-    begun: BytesMut,
-    service: &impl Handler,
-) -> io::Result<()>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send,
-{
-    tokio::select! {
-        passed = body.run(io, begun) => passed,
-        () = service.stopping() => Ok(()),
-    }
+/// Returns true for a code whose responses end with their head, whatever it says. Bytes after it would be taken for the next response.
+fn has_no_body(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
 /// Writes a response that is completely in memory.
@@ -326,13 +328,21 @@ async fn write_short<S: AsyncWrite + Unpin>(io: &mut S, pieces: &[&[u8]]) -> io:
     timeout(STALL, write).await?
 }
 
-/// An error in the middle breaks the connection, the only sign HTTP has for an answer that is not whole.
-async fn stream_pieces<S: AsyncWrite + Unpin>(
+/// An error in the middle breaks the connection, the only sign HTTP has for an answer that is not whole. So does a client that
+/// leaves: the pieces may be those of another server, which may never send the next.
+async fn stream_pieces<S: ClientStream>(
     io: &mut S,
+    buf: &mut BytesMut,
     mut pieces: PieceStream,
     chunked: bool,
 ) -> io::Result<()> {
-    while let Some(piece) = pieces.next().await {
+    loop {
+        let piece = tokio::select! {
+            biased;
+            piece = pieces.next() => piece,
+            () = gone(io, buf) => return Err(io::ErrorKind::ConnectionAborted.into()),
+        };
+        let Some(piece) = piece else { break };
         let piece: Bytes = piece.map_err(io::Error::other)?;
         let write = async {
             match chunked {

@@ -28,7 +28,8 @@ use super::{PROTOCOL_VERSION, is_spdy};
 use crate::api::{Api, OpenConnection};
 use crate::http::body::{Duplex, STALL};
 use crate::http::tunnel::{TunnelBody, TunnelEnd};
-use crate::http::websocket::{BINARY, CLOSE, Control, FrameReader, NORMAL, PONG, write_frame};
+use crate::http::websocket::pieces::{PieceReader, TunnelInput};
+use crate::http::websocket::{BINARY, CLOSE, NORMAL, PONG, write_frame};
 use crate::outbound::{OutboundBody, WebhookAddress};
 
 /// The protocols inside of SPDY that are offered to kubelets, the best first.
@@ -44,8 +45,6 @@ const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
 /// The first byte of a message that closes a channel.
 const CLOSE_CHANNEL: u8 = 255;
-/// The longest message of a client.
-const MESSAGE_BYTES: usize = 1 << 20;
 /// Bytes of the error stream that are kept. It carries one Status.
 const ERROR_BYTES: usize = 64 << 10;
 /// Bytes of a kubelet's refusal that are told.
@@ -288,25 +287,26 @@ async fn inward(
     answers: &mut mpsc::Receiver<ToKubelet>,
     pings: mpsc::Sender<Vec<u8>>,
 ) -> io::Result<()> {
-    let mut reader = FrameReader::for_tunnel(MESSAGE_BYTES, begun);
+    let (mut reader, mut channel) = (PieceReader::new(begun), None);
     let mut out = Vec::new();
     kubelet.flush().await?;
     loop {
         out.clear();
         tokio::select! {
-            control = reader.next(&mut client) => match control? {
-                Control::Message(message) => match *message {
-                    [CLOSE_CHANNEL, STDIN] => end(&mut out, &mut stdin),
-                    [STDIN, ref data @ ..] if !data.is_empty() => {
+            input = reader.next(&mut client) => match input? {
+                TunnelInput::Piece { data, begins } => match of_channel(&mut channel, &data, begins) {
+                    (CLOSE_CHANNEL, [STDIN, ..]) => end(&mut out, &mut stdin),
+                    (_, []) => {}
+                    (STDIN, data) => {
                         stdin.iter().for_each(|stream| FrameWriter::data(&mut out, *stream, data, false));
                     }
-                    [RESIZE, ref data @ ..] => {
+                    (RESIZE, data) => {
                         resize.iter().for_each(|stream| FrameWriter::data(&mut out, *stream, data, false));
                     }
                     _ => {}
                 },
-                Control::Ping(payload) => drop(pings.try_send(payload)),
-                Control::Close | Control::End | Control::TooBig | Control::Broken => return Ok(()),
+                TunnelInput::Ping(payload) => drop(pings.try_send(payload)),
+                TunnelInput::Close | TunnelInput::End | TunnelInput::Broken => return Ok(()),
             },
             Some(answer) = answers.recv() => match answer {
                 ToKubelet::Pong(id) => FrameWriter::pong(&mut out, id),
@@ -317,6 +317,18 @@ async fn inward(
             kubelet.write_all(&out).await?;
             kubelet.flush().await?;
         }
+    }
+}
+
+/// The channel of a piece and the bytes for it. The first byte of a message is its channel, which is kept for its other pieces.
+fn of_channel<'a>(channel: &mut Option<u8>, data: &'a [u8], begins: bool) -> (u8, &'a [u8]) {
+    match (*channel, data.split_first()) {
+        (Some(channel), _) if !begins => (channel, data),
+        (_, Some((first, rest))) => {
+            *channel = Some(*first);
+            (*first, rest)
+        }
+        (_, None) => (CLOSE_CHANNEL, &[]),
     }
 }
 

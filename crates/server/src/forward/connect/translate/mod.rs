@@ -68,7 +68,12 @@ pub(super) async fn tunnel(
     let headers = spdy_headers(asked, offered.filter_map(|protocol| protocol.strip_prefix(SPDY_PREFIX)));
     let (mut answer, kept) = asked.upgraded(place, request(Method::POST, target, headers)?).await?;
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(relay::answered(answer, kept, Relay { upgrade: false, streamed: true, held }).await);
+        return Ok(relay::answered(
+            answer,
+            kept,
+            Relay { upgrade: false, streamed: true, patience: None, held },
+        )
+        .await);
     }
     if !is_spdy(answer.headers()) {
         return Err(Status::unknown_reason("unable to upgrade: missing upgrade headers in response"));
