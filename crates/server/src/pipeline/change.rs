@@ -65,9 +65,15 @@ impl ObjectChange<'_> {
     ) -> Result<Verdict, Status> {
         self.may_create(target)?;
         warnings.clear();
+        let version = new.at("metadata").at("resourceVersion").clone();
         self.admit_new(&mut new, warnings).await?;
         warnings.extend(self.prepare_new(&self.reservation, target, &mut new).await?);
         self.validate_new(&new).await?;
+        // Only the store takes it away, and a dry run stores nothing.
+        if let Some(meta) = new.inner("metadata").filter(|_| self.options.is_dry_run() && !version.is_null())
+        {
+            meta.put("resourceVersion", version);
+        }
         Ok(Verdict::Create(new))
     }
 
@@ -158,7 +164,8 @@ impl ObjectChange<'_> {
         settle(object, sent, self.request.namespace.as_deref(), None, warnings)
     }
 
-    /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings.
+    /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings. A Service that comes into being
+    /// by a write of its status gets no addresses, since in kube-apiserver the path of the status does not allocate.
     pub(crate) async fn prepare_new(
         &self,
         reservation: &Reservation<'_>,
@@ -173,7 +180,9 @@ impl ObjectChange<'_> {
         warnings.extend(resource.rules.warnings_as_sent(object));
         resource.rules.prepare_create(object);
         match (&*resource.group, &*resource.kind) {
-            ("", "Service") => self.allocate(reservation, target, object).await?,
+            ("", "Service") if self.view == ObjectView::Whole => {
+                self.allocate(reservation, target, object).await?
+            }
             ("certificates.k8s.io", "CertificateSigningRequest") => {
                 certificates::name_requester(&self.request.user, object);
             }

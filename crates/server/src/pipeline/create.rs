@@ -98,6 +98,7 @@ fn decode(
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     place(&mut object, request.namespace.as_deref()).inspect_err(|_| request.record.warn_all(&warnings))?;
     resource.rules.complete(&mut object, None);
+    object.inner("metadata").into_iter().for_each(meta::wipe_deletion);
     resource.rules.track(tracking, None, &mut object);
     Ok(TemplateObject { object, warnings })
 }
@@ -124,7 +125,8 @@ async fn create_object(
     name_limit_range(resource, &mut object);
     let meta = object.at("metadata");
     let (name, prefix) = (meta.text("name").to_owned(), meta.text("generateName").to_owned());
-    let exhausted = |name: &str| Status::generate_name_exhausted(&resource.group, &resource.plural, name);
+    let exhausted =
+        |name: &str| Status::generate_name_exhausted(resource.stored_group(), &resource.plural, name);
     if !name.is_empty() || prefix.is_empty() {
         let result = create_named(change, dry_run, object, warnings).await;
         return result.map_err(|status| match is_taken(&status) && !prefix.is_empty() {

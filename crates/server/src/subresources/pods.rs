@@ -76,6 +76,7 @@ pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
     body::check_media_type(request.content_type.as_deref(), BINDING)?;
     options.check(WriteKind::Create)?;
     let decoded = read_body(request, BINDING, options.validation())?;
+    request.record.warn_all(&decoded.warnings);
     let mut binding = decoded.object;
     let named = binding.at("metadata").text("name").to_owned();
     let name = request.name.as_deref().unwrap_or(&named);
@@ -101,7 +102,7 @@ pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
         Ok(Verdict::Write(new))
     })
     .await?;
-    Ok(success().with_warnings(decoded.warnings))
+    Ok(success())
 }
 
 /// Labels of a Binding become those of the Pod: admission puts the topology of the node there.

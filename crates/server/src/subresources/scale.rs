@@ -179,13 +179,11 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     }
     let (tracking, force) = (Tracking::new(request, options), options.force.unwrap_or(false));
     let applying = |stored: &Stored| -> Result<Proposal, Status> {
+        let merged = resource.rules.apply(&tracking, Some(&stored.value), &owned, force);
+        let mut new = merged.map_err(|status| about_scale(status, resource, &paths))?.object;
+        // Validation comes after conflicts, and another version after both.
+        check_replicas(&target, replicas.unwrap_or(0))?;
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
-        let applied = resource.rules.apply(&tracking, Some(&stored.value), &owned, force);
-        let mut new = applied.map_err(|status| about_scale(status, resource, &paths))?.object;
-        // Validation comes after conflicts.
-        if let Some(replicas) = replicas.filter(|replicas| *replicas < 0) {
-            return Err(negative(&target, &paths, replicas));
-        }
         keep_times(&mut new, &stored.value);
         resource.rules.complete(&mut new, Some(&stored.value));
         carry_over(&mut new, &stored.value, OwnersChecked::AsSent, &mut Vec::new());
@@ -217,11 +215,9 @@ async fn write(
     let writing = |stored: &Stored| -> Result<Proposal, Status> {
         let scale = wanted(&paths, stored)?;
         target.check_uid(scale.at("metadata").text("uid"), &stored.value)?;
-        target.check_version(scale.at("metadata").text("resourceVersion"), stored.revision)?;
         let replicas = scale.at("spec").int("replicas").unwrap_or(0);
-        if replicas < 0 {
-            return Err(negative(&target, &paths, replicas));
-        }
+        check_replicas(&target, replicas)?;
+        target.check_version(scale.at("metadata").text("resourceVersion"), stored.revision)?;
         if walk(&stored.value, &paths.spec).as_i64() == Some(replicas) {
             return Ok(None);
         }
@@ -298,14 +294,16 @@ fn about_scale(mut status: Status, resource: &Resource, paths: &ScalePaths) -> S
     status
 }
 
-/// Custom resources name their own field, others that of the Scale.
-fn negative(target: &Target<'_>, paths: &ScalePaths, replicas: i64) -> Status {
-    if target.resource.is_custom() {
-        let field = format!(".{}", paths.spec.join("."));
-        return target.invalid(&[FieldError::invalid(field, replicas, "should be a non-negative integer")]);
+/// Checks the replicas of a Scale. Those of a custom resource are checked with the resource itself, by its schema and its definition.
+///
+/// # Errors
+/// 422 for less than none.
+fn check_replicas(target: &Target<'_>, replicas: i64) -> Result<(), Status> {
+    if replicas >= 0 || target.resource.is_custom() {
+        return Ok(());
     }
     let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-    Status::invalid(SCALE.group, SCALE.kind, target.name, &[error])
+    Err(Status::invalid(SCALE.group, SCALE.kind, target.name, &[error]))
 }
 
 /// Returns the Scale of the written object.
