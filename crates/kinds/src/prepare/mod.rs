@@ -120,6 +120,10 @@ pub(crate) fn keep_spec(new: &mut Value, old: &Value) {
 /// Labels and annotations may be changed through `/status` for most kinds, as in kube-apiserver; `kept_by_status`
 /// lists the others.
 pub fn status_update(kind: &Kind, new: &mut Value, old: &Value) {
+    if (kind.group, kind.kind) == ("batch", "Job") {
+        // Those of the template as sent, which is not stored.
+        label_job(new);
+    }
     let status = new.drop_field("status");
     let mut meta = new.drop_field("metadata").unwrap_or_default();
     keep_metadata(kind, &mut meta, old.at("metadata"));

@@ -68,7 +68,7 @@ pub(crate) fn status_update(new: &mut Value, old: &Value) {
 }
 
 /// The list of addresses and the first of them say the same; the first counts.
-fn same_addresses(status: &mut Map) {
+pub(crate) fn same_addresses(status: &mut Map) {
     let (one, first) = (status.text("podIP").to_owned(), status.list("podIPs").first());
     let listed = first.map(|entry| entry.text("ip").to_owned());
     match (one.as_str(), listed) {

@@ -107,7 +107,6 @@ pub(super) const KINDS: &[Kind] = &[
             defaults: defaults::batch::job,
             create: prepare::generate_selector,
             update: prepare::update_job,
-            status_update: prepare::update_job,
             pod_spec: POD_TEMPLATE,
             warnings: warnings::named_workload,
             columns: columns::workload::JOB,
@@ -132,7 +131,6 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             convert: convert::event,
             columns: columns::cluster::EVENT,
-            qualified_finalizers: false,
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced(NETWORKING, "Ingress", "ingresses", "ingress")

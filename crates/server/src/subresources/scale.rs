@@ -170,10 +170,11 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
         meta.put("name", target.name);
     }
     target.check_identity(&mut applied)?;
+    // Decoding leaves out a zero, which is applied like any other number.
+    let replicas = applied.at("spec").int("replicas");
     check_patched(&mut applied, &[], options.validation(), decode)?;
     let resource = &*request.resource;
     let mut owned = json!({"apiVersion": resource.api_version(), "kind": &*resource.kind, "metadata": {"name": target.name}});
-    let replicas = applied.at("spec").int("replicas");
     if let Some(replicas) = replicas {
         set(&mut owned, &paths.spec, replicas.into());
     }

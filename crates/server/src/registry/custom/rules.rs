@@ -147,10 +147,18 @@ impl Custom {
                           to complete validation";
             errors.push(FieldError::invalid("<nil>", Value::Null, detail));
         } else {
-            errors.extend(self.version.rules.evaluate(object, old));
+            errors.extend(self.version.rules.evaluate(object, old).into_iter().map(named));
         }
         errors
     }
+}
+
+/// Names the field of an error about the whole object as Go prints a path that is not there.
+fn named(mut error: FieldError) -> FieldError {
+    if error.field.is_empty() {
+        "<nil>".clone_into(&mut error.field);
+    }
+    error
 }
 
 /// Returns true if rules cannot be evaluated on an object with such an error.
