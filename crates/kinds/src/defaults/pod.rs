@@ -15,7 +15,6 @@ const MODE: i64 = 420;
 
 /// A Pod: a template's defaults and those that only make sense once it runs.
 pub(crate) fn pod(object: &mut Map) {
-    object.inner("status").into_iter().for_each(crate::prepare::pod::same_addresses);
     let Some(spec) = object.inner_or_new("spec") else { return };
     if spec.int("terminationGracePeriodSeconds").is_some_and(|seconds| seconds < 0) {
         spec.put("terminationGracePeriodSeconds", 1);

@@ -10,7 +10,6 @@ use crate::tree::Tree;
 
 /// Defaults of a PersistentVolume.
 pub(crate) fn volume(object: &mut Map) {
-    phase(object);
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill_text("persistentVolumeReclaimPolicy", "Retain");
     spec.fill("volumeMode", "Filesystem");
@@ -21,12 +20,11 @@ pub(crate) fn volume(object: &mut Map) {
 }
 
 /// A volume or claim has a phase, whose owner is who takes it away.
-fn phase(object: &mut Map) {
+pub(crate) fn phase(object: &mut Map) {
     object.inner_or_new("status").into_iter().for_each(|status| status.fill_text("phase", "Pending"));
 }
 
 pub(crate) fn claim(object: &mut Map) {
-    phase(object);
     if let Some(spec) = object.inner_or_new("spec") {
         spec.fill("volumeMode", "Filesystem");
     }

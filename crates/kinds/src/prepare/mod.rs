@@ -25,6 +25,7 @@ pub(crate) use generation::{
 };
 pub use job::label_job;
 pub(crate) use job::{generate_selector, update_job};
+pub(crate) use pod::pod_addresses;
 pub use pod::{bind, qos_class, set_condition};
 pub(crate) use pod_new::{APPARMOR, profile_of};
 pub use service::{Needs, assign as assign_service, needs as service_needs};

@@ -67,8 +67,13 @@ pub(crate) fn status_update(new: &mut Value, old: &Value) {
     same_addresses(status);
 }
 
+/// The addresses of a Pod, in step.
+pub(crate) fn pod_addresses(pod: &mut Map) {
+    pod.inner("status").into_iter().for_each(same_addresses);
+}
+
 /// The list of addresses and the first of them say the same; the first counts.
-pub(crate) fn same_addresses(status: &mut Map) {
+fn same_addresses(status: &mut Map) {
     let (one, first) = (status.text("podIP").to_owned(), status.list("podIPs").first());
     let listed = first.map(|entry| entry.text("ip").to_owned());
     match (one.as_str(), listed) {

@@ -121,9 +121,13 @@ impl ObjectChange<'_> {
         settle(new, sent, target.namespace, Some(&stored.value), warnings)?;
         let rights = claims::errors_of_update(self, target, new, &stored.value).await?;
         self.prepare(target, new, stored, rights).await?;
+        // Writers of a view are programs that cannot do anything about the rest.
+        if view == ObjectView::Whole {
+            warnings.extend(target.resource.rules.warnings(new, Some(&stored.value)));
+        }
         blocking::pause().await;
         api.admission.validate(&attributes, new).await?;
-        Ok(verdict(target, view, new, stored, warnings))
+        Ok(verdict(new, stored))
     }
 
     /// [`prepare`] of an update. Like [`Self::allocate`], it is final for a Service only when the cache is as new as the store.
@@ -299,19 +303,8 @@ pub(crate) fn prepare(
 ///
 /// Equal trees mean that nothing is written: no revision, no event. kube-apiserver answers such an update without a
 /// write as well.
-pub(crate) fn verdict(
-    target: &Target<'_>,
-    view: ObjectView,
-    new: &mut Value,
-    stored: &Stored,
-    warnings: &mut Vec<String>,
-) -> Verdict {
-    let old = &stored.value;
-    // Writers of a view are programs that cannot do anything about the rest.
-    if view == ObjectView::Whole {
-        warnings.extend(target.resource.rules.warnings(new, Some(old)));
-    }
-    if new == old {
+pub(crate) fn verdict(new: &mut Value, stored: &Stored) -> Verdict {
+    if *new == stored.value {
         return Verdict::Keep;
     }
     let new = std::mem::take(new);

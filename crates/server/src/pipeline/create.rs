@@ -188,12 +188,13 @@ async fn create_named(
     let has_version = !version.is_empty();
     // What is no version at all is nothing to the store.
     let names_version = version.parse::<u64>().is_ok_and(|version| version > 0);
+    let told = warnings.len();
     loop {
         let mut object = sent.clone();
-        let told = change.prepare_new(&reservation, &target, &mut object).await?;
+        warnings.truncate(told);
+        // What is odd about the object is told although admission may refuse it, or its name be taken.
+        warnings.extend(change.prepare_new(&reservation, &target, &mut object).await?);
         change.validate_new(&object).await?;
-        // What is odd about the object is told although its name may be taken.
-        warnings.extend(told);
         if dry_run {
             return match fresh(api, &target).await? {
                 Some(_) => Err(exists(&target)),

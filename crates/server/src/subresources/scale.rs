@@ -112,10 +112,10 @@ pub(crate) async fn update(api: &Api, request: &WriteRequest) -> Result<Answer, 
     options.check(WriteKind::Update)?;
     let decoded =
         body::decode(request.content_type.as_deref(), &request.body, SCALE, &decode, options.validation())?;
+    request.record.warn_all(&decoded.warnings);
     let mut sent = decoded.object;
     request.target().check_identity(&mut sent)?;
-    let answer = write(api, request, &options, |_, _| Ok(sent.clone())).await?;
-    Ok(answer.with_warnings(decoded.warnings))
+    write(api, request, &options, |_, _| Ok(sent.clone())).await
 }
 
 /// Answers a PATCH of a Scale. The patch is applied to the Scale, not to its target.
@@ -256,7 +256,7 @@ impl<F: FnMut(&Stored) -> Result<Proposal, Status> + Send + Sync> Decide for Sca
         self.admit(&mut new, stored).await?;
         let reservation = Reservation::new(&self.api.allocator);
         prepare(&reservation, self.target, ObjectView::Whole, &mut new, stored, Vec::new())?;
-        Ok(verdict(self.target, ObjectView::Whole, &mut new, stored, &mut Vec::new()))
+        Ok(verdict(&mut new, stored))
     }
 }
 

@@ -6,6 +6,7 @@
 //! must be repeatable. Defaults, admission and validation are [`crate::pipeline`]; `scale` is
 //! [`crate::subresources`].
 
+use listwatch_kinds::meta;
 use listwatch_kinds::tree::Tree;
 use listwatch_storage::Write;
 use listwatch_wire::Status;
@@ -46,8 +47,10 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut sent = decoded.object;
     let target = request.target();
-    let warnings = decoded.warnings;
+    let mut warnings = decoded.warnings;
     target.check_identity(&mut sent).inspect_err(|_| request.record.warn_all(&warnings))?;
+    // Told although the object may not exist.
+    warnings.extend(sent.inner("metadata").and_then(meta::drop_duplicate_owners));
     resource.rules.complete(&mut sent, None);
     let change = ObjectChange {
         api,

@@ -58,7 +58,7 @@ fn an_object_with_the_strategy_replace_is_replaced() {
     let patch = json!({"selector": {"matchExpressions": [], "matchLabels": null}, "other": {"b": 2}});
     assert_eq!(
         patched(object, patch).unwrap(),
-        json!({"selector": {"matchExpressions": []}, "other": {"a": 1, "b": 2}})
+        json!({"selector": {"matchExpressions": [], "matchLabels": null}, "other": {"a": 1, "b": 2}})
     );
 }
 
