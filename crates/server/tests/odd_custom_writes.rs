@@ -19,11 +19,17 @@ const PATH: &str = "/apis/example.com/v1/namespaces/default/things";
 async fn client() -> (Handle, Client) {
     let server = start().await;
     let mut client = Client::new(&server).await;
+    let closed = json!({"type": "object", "properties": {"a": {"type": "string"}}});
     let schema = json!({
         "type": "object",
         "x-kubernetes-validations": [{"rule": "!has(self.spec) || !has(self.spec.odd)", "message": "is odd"}],
         "properties": {"spec": {"type": "object", "properties": {
-            "replicas": {"type": "integer", "minimum": 0}, "odd": {"type": "boolean"},
+            "replicas": {"type": "integer", "minimum": 0}, "odd": {"type": "boolean"}, "closed": closed,
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"closed": closed}},
+            "list": {
+                "type": "array", "maxItems": 9, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}},
+            },
         }}, "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}}},
     });
     let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
@@ -100,4 +106,34 @@ async fn a_rule_about_the_whole_object_names_no_field() {
     let (_server, mut client) = client().await;
     let refused = client.call("POST", PATH, Some(&thing("a", json!({"odd": true})))).await;
     assert_eq!((refused.status, causes(&refused.json())), (422, vec!["<nil>"]));
+}
+
+/// An applied field that the schema does not declare is an error, but not inside of something that keeps unknown fields, although
+/// it is pruned there, too.
+#[tokio::test]
+async fn unknown_fields_can_be_applied_inside_of_what_keeps_them() {
+    let (_server, mut client) = client().await;
+    let path = format!("{PATH}/a?fieldManager=me");
+    let odd = json!({"closed": {"unheardOf": 1}});
+    let (status, _) = patch(&mut client, "apply-patch+yaml", &path, &thing("a", odd.clone())).await;
+    assert_eq!(status, 500);
+    let (status, made) =
+        patch(&mut client, "apply-patch+yaml", &path, &thing("a", json!({"free": odd}))).await;
+    assert_eq!((status, &made["spec"]["free"]), (201, &json!({"closed": {}})));
+    let owned = &made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"];
+    assert_eq!(owned, &json!({"f:free": {"f:closed": {"f:unheardOf": {}}}}));
+}
+
+#[tokio::test]
+async fn an_element_of_a_keyed_list_is_an_object() {
+    let (_server, mut client) = client().await;
+    let refused = client.call("POST", PATH, Some(&thing("a", json!({"list": [7, {"k": "x"}]})))).await.json();
+    let causes: Vec<(&str, &str)> = refused["details"]["causes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cause| (cause["reason"].as_str().unwrap(), cause["field"].as_str().unwrap()))
+        .collect();
+    assert!(causes.contains(&("FieldValueInvalid", "spec.list[0]")), "{causes:?}");
+    assert!(causes.contains(&("FieldValueTypeInvalid", "spec.list[0]")), "{causes:?}");
 }

@@ -204,13 +204,18 @@ async fn the_selector_of_a_budget_is_replaced() {
 }
 
 #[tokio::test]
-async fn the_metadata_of_a_core_event_is_checked_last() {
+async fn the_metadata_of_core_events_and_budgets_is_checked_last() {
     let (_server, mut client) = client().await;
     let path = "/api/v1/namespaces/default/events";
     let mut event = json!({"metadata": {"name": "a/b"}, "involvedObject": {"namespace": "other"}});
     assert_eq!(causes(&client.call("POST", path, Some(&event)).await.json()), ["involvedObject.namespace"]);
     event["involvedObject"]["namespace"] = "default".into();
     assert_eq!(causes(&client.call("POST", path, Some(&event)).await.json()), ["metadata.name"]);
+    let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let mut budget = json!({"metadata": {"name": "A"}, "spec": {"minAvailable": -1}});
+    assert_eq!(causes(&client.call("POST", path, Some(&budget)).await.json()), ["spec.minAvailable"]);
+    budget["spec"]["minAvailable"] = 1.into();
+    assert_eq!(client.call("POST", path, Some(&budget)).await.status, 201);
 }
 
 #[tokio::test]
@@ -287,6 +292,9 @@ async fn warnings_about_a_body_survive_a_refusal() {
         let answer = client.call(method, &path, Some(&odd)).await;
         assert!(answer.status >= 400 && answer.head.contains("unheardOf"), "{path} {}", answer.head);
     }
+    let odd = json!({"metadata": {"name": "other"}, "unheardOf": 1});
+    let answer = merge(&mut client, &format!("{DEPLOYMENTS}/d/scale"), &odd).await;
+    assert!(answer.status == 400 && answer.head.contains("unheardOf"), "{}", answer.head);
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "1"});
     let mut map = config_map("missing", "1");
     map["metadata"]["ownerReferences"] = json!([owner, owner]);

@@ -90,8 +90,8 @@ pub fn create_like(kind: &Kind, new: &Value, valid: Option<&Value>) -> Vec<Field
     if !errors.is_empty() {
         return errors.into_vec();
     }
-    if (kind.group, kind.kind) == ("", "Event") {
-        return core_event(kind, new);
+    if matches!((kind.group, kind.kind), ("", "Event") | ("policy", "PodDisruptionBudget")) {
+        return metadata_last(kind, new);
     }
     meta::validate_new(new.at("metadata"), kind.is_namespaced(), kind.name_rule, &mut errors);
     finalizers(kind, new, &mut errors);
@@ -102,8 +102,9 @@ pub fn create_like(kind: &Kind, new: &Value, valid: Option<&Value>) -> Vec<Field
     errors.into_vec()
 }
 
-/// Checks a new Event of the core group, whose metadata is looked at only if the rest is valid.
-fn core_event(kind: &Kind, new: &Value) -> Vec<FieldError> {
+/// Checks a new object of a kind whose own validation leaves the metadata out: kube-apiserver checks it for all kinds, but only if
+/// the rest is valid.
+fn metadata_last(kind: &Kind, new: &Value) -> Vec<FieldError> {
     let mut errors = Errors::new();
     content(kind, ObjectPart::Main, new, None, &mut errors);
     if errors.is_empty() {

@@ -132,8 +132,7 @@ pub(crate) async fn patch(
         return apply(api, request, options).await;
     }
     let parsed = patch::parse(kind, request)?;
-    let warnings = std::sync::Mutex::new(Vec::new());
-    let answer = write(api, request, options, |paths, stored| {
+    write(api, request, options, |paths, stored| {
         let mut scale = scale_of(paths, &stored.value, Some(stored.revision));
         match &parsed.patch {
             Patch::Json(patch) => patch.apply(&mut scale)?,
@@ -142,14 +141,11 @@ pub(crate) async fn patch(
             }
         }
         let told = check_patched(&mut scale, &parsed.strict_decoding_errors, options.validation(), decode)?;
+        request.record.warn_all(&told);
         request.target().check_identity(&mut scale)?;
-        if let Ok(mut warnings) = warnings.lock() {
-            *warnings = told;
-        }
         Ok(scale)
     })
-    .await?;
-    Ok(answer.with_warnings(warnings.into_inner().unwrap_or_default()))
+    .await
 }
 
 /// Apply: the applied Scale owns the one field of its target that it sets.

@@ -117,7 +117,7 @@ impl Custom {
 
     /// The schema as the merge sees it, borrowed for one call.
     fn node(&self) -> CustomNode<'_> {
-        CustomNode::Resource(&self.version.schema)
+        CustomNode::root(&self.version.schema)
     }
 
     /// The errors of the metadata, of the schema and of the expression rules. Rules rely on types and sizes, so they run only if
