@@ -70,7 +70,7 @@ async fn a_watch_of_the_metadata_of_lists_ends_with_its_first_event() {
 }
 
 #[tokio::test]
-async fn a_version_of_the_future_is_not_retried_for_events() {
+async fn a_version_of_the_future_is_retried_where_a_cache_is_read() {
     let (_server, mut client) = client().await;
     for (path, retry) in [(MAPS, json!(1)), ("/api/v1/namespaces/default/events", Value::Null)] {
         for path in [format!("{path}?resourceVersion=999999"), format!("{path}/a?resourceVersion=999999")] {
@@ -82,6 +82,9 @@ async fn a_version_of_the_future_is_not_retried_for_events() {
             );
         }
     }
+    // A deletion reads the store.
+    let answer = client.call("DELETE", &format!("{MAPS}?resourceVersion=999999"), None).await;
+    assert_eq!((answer.status, &answer.json()["details"]["retryAfterSeconds"]), (504, &Value::Null));
 }
 
 #[tokio::test]
@@ -138,4 +141,9 @@ async fn tables_show_what_is_stored() {
     assert!(made["metadata"]["annotations"].is_object());
     let table = get_as(&mut client, &format!("{path}/s"), "Table").await.json();
     assert_eq!(table["rows"][0]["object"]["metadata"].get("annotations"), None);
+    let partial = get_as(&mut client, &format!("{path}/s"), "PartialObjectMetadata").await.json();
+    assert_eq!((&partial["metadata"]["name"], partial["metadata"].get("annotations")), (&json!("s"), None));
+    let partial = get_as(&mut client, path, "PartialObjectMetadataList").await.json();
+    assert_eq!(partial["items"][0]["metadata"].get("annotations"), None);
+    assert_eq!(partial["items"][0]["metadata"]["uid"], made["metadata"]["uid"]);
 }

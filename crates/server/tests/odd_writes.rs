@@ -136,6 +136,30 @@ async fn a_scale_of_zero_can_be_applied() {
     assert_eq!(client.get(&format!("{DEPLOYMENTS}/d")).await["spec"]["replicas"], 0);
 }
 
+/// In a Scale no replicas are a field that is not there: `kubectl scale --replicas=0` leaves it without an owner, and a later apply
+/// does not conflict with it.
+#[tokio::test]
+async fn nobody_owns_replicas_that_were_scaled_to_zero() {
+    let (_server, mut client) = client().await;
+    client.call("POST", &format!("{DEPLOYMENTS}?fieldManager=one"), Some(&deployment("d"))).await;
+    let path = format!("{DEPLOYMENTS}/d");
+    let scale = format!("{path}/scale?fieldManager=two");
+    merge(&mut client, &scale, &json!({"spec": {"replicas": 3}})).await;
+    assert_eq!(owners(&client.get(&path).await), ["apps/v1 two", "apps/v1 one"]);
+    for replicas in [0, 4, 0] {
+        let scaled = merge(&mut client, &scale, &json!({"spec": {"replicas": replicas}})).await;
+        assert_eq!(scaled.status, 200);
+        let found = client.get(&path).await;
+        assert_eq!(
+            (owners(&found), &found["spec"]["replicas"]),
+            (vec!["apps/v1 one".to_owned()], &json!(replicas))
+        );
+    }
+    let odd = json!({"kind": "Odd", "apiVersion": "v1"});
+    let refused = merge(&mut client, &scale, &odd).await;
+    assert_eq!((refused.status, causes(&refused.json())), (422, vec!["patch"]));
+}
+
 /// What a dry run would have created shows the version that was sent, which only the store takes away.
 #[tokio::test]
 async fn a_dry_run_that_creates_keeps_the_version() {
@@ -153,6 +177,9 @@ async fn a_service_made_by_its_status_gets_no_address() {
     let made = client.call("PUT", &format!("{SERVICES}/s/status"), Some(&service)).await;
     assert_eq!(made.status, 201);
     assert_eq!(made.json()["spec"].get("clusterIP"), None);
+    let applied = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "u"}, "spec": {"ports": [{"port": 80}]}});
+    let made = apply(&mut client, &format!("{SERVICES}/u/status?fieldManager=me"), &applied).await;
+    assert_eq!((made.status, made.json()["spec"].get("clusterIP")), (201, None));
     let made = client
         .call(
             "PUT",
@@ -264,16 +291,22 @@ async fn what_follows_from_a_status_has_the_owner_of_the_status() {
     assert_eq!(owned(&changed, "me"), Some(json!({"f:status": {"f:podIP": {}, "f:podIPs": entry}})));
 }
 
-/// A Job that loses its labels by its status has those of the template that was sent, which is not stored.
+/// A Job that loses its labels by a write of its status has those of the template that was sent, although that is not stored; if it has
+/// none, those of the stored one.
 #[tokio::test]
 async fn a_job_without_labels_has_those_of_the_template_that_was_sent() {
     let (_server, mut client) = client().await;
     let path = "/apis/batch/v1/namespaces/default/jobs";
-    let job = json!({"metadata": {"name": "j"}, "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+    let pod = json!({"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]});
+    let labels = json!({"app": "a"});
+    let mut job = json!({"metadata": {"name": "j"}, "spec": {"template": {"metadata": {"labels": labels}, "spec": pod}}});
     let made = client.call("POST", path, Some(&job)).await.json();
-    assert!(made["metadata"]["labels"].is_object());
-    let changed = client.call("PUT", &format!("{path}/j/status"), Some(&job)).await;
-    assert_eq!((changed.status, changed.json()["metadata"].get("labels")), (200, None));
+    assert_eq!(made["metadata"]["labels"].as_object().map(serde_json::Map::len), Some(5));
+    let path = format!("{path}/j/status?dryRun=All");
+    assert_eq!(client.call("PUT", &path, Some(&job)).await.json()["metadata"]["labels"], labels);
+    job["spec"]["template"]["metadata"] = json!({});
+    let changed = client.call("PUT", &path, Some(&job)).await.json();
+    assert_eq!(changed["metadata"]["labels"], made["metadata"]["labels"]);
 }
 
 /// Warnings about a body are returned although the request fails for another reason.

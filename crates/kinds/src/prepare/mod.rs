@@ -122,7 +122,7 @@ pub(crate) fn keep_spec(new: &mut Value, old: &Value) {
 /// lists the others.
 pub fn status_update(kind: &Kind, new: &mut Value, old: &Value) {
     if (kind.group, kind.kind) == ("batch", "Job") {
-        // Those of the template as sent, which is not stored.
+        // Those of the template as sent, if it has any.
         label_job(new);
     }
     let status = new.drop_field("status");

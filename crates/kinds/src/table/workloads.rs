@@ -107,6 +107,7 @@ pub(super) const KINDS: &[Kind] = &[
             defaults: defaults::batch::job,
             create: prepare::generate_selector,
             update: prepare::update_job,
+            status_update: prepare::update_job,
             pod_spec: POD_TEMPLATE,
             warnings: warnings::named_workload,
             columns: columns::workload::JOB,

@@ -18,6 +18,7 @@ use listwatch_wire::json::{Value, json};
 use crate::http::request::Request;
 use crate::registry::Resource;
 use crate::request::negotiate::{MetaVersion, ResponseForm, ResponseShape};
+use crate::respond::internal;
 
 /// The part of its object that each row carries (`includeObject`). kubectl needs the metadata, for names and for
 /// `--watch`.
@@ -83,10 +84,6 @@ fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     }
 }
 
-/// The annotations that hold fields of kube-apiserver's internal types, whose metadata does not have them.
-const INTERNAL_FIELDS: [&str; 2] =
-    ["deprecated.daemonset.template.generation", "deprecated.deployment.rollback.revision"];
-
 /// The form that kube-apiserver prints, which is the one that it stores: an older version has the rest in annotations.
 fn as_printed(resource: &Resource, sent: &Value) -> Value {
     let mut object = sent.clone();
@@ -94,16 +91,8 @@ fn as_printed(resource: &Resource, sent: &Value) -> Value {
     if kind.stored_as.is_some_and(|(group, _)| group == kind.group) {
         convert::to_stored(kind, &mut object);
     }
-    let annotated = |key: &&str| sent.at("metadata").at("annotations").has(key);
-    if kind.group == "apps"
-        && INTERNAL_FIELDS.iter().any(annotated)
-        && let Some(meta) = object.inner("metadata")
-        && let Some(annotations) = meta.inner("annotations")
-    {
-        INTERNAL_FIELDS.iter().for_each(|key| drop(annotations.remove(key)));
-        if annotations.is_empty() {
-            meta.remove("annotations");
-        }
+    if kind.group == "apps" && sent.at("metadata").has("annotations") && !internal::drop_fields(&mut object) {
+        return sent.clone();
     }
     object
 }

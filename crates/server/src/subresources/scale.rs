@@ -53,6 +53,16 @@ fn set(object: &mut Value, path: &[String], value: Value) {
     }
 }
 
+/// Removes the value at a path, if it is there.
+fn unset(object: &mut Value, path: &[String]) {
+    let Some((last, parents)) = path.split_last() else { return };
+    let mut place = object.as_object_mut();
+    for key in parents {
+        place = place.and_then(|fields| fields.inner(key));
+    }
+    place.into_iter().for_each(|fields| drop(fields.remove(last.as_str())));
+}
+
 /// The Scale of an object.
 fn scale_of(paths: &ScalePaths, object: &Value, revision: Option<Revision>) -> Value {
     let mut meta = Map::new();
@@ -140,6 +150,7 @@ pub(crate) async fn patch(
                 merge_patch(&mut scale, patch.clone())
             }
         }
+        check_type(&scale)?;
         let told = check_patched(&mut scale, &parsed.strict_decoding_errors, options.validation(), decode)?;
         request.record.warn_all(&told);
         request.target().check_identity(&mut scale)?;
@@ -191,6 +202,18 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     shown(&paths, done)
 }
 
+/// Checks that a patch leaves a Scale what it is.
+///
+/// # Errors
+/// 422.
+fn check_type(scale: &Value) -> Result<(), Status> {
+    let (version, kind) = (scale.text("apiVersion"), scale.text("kind"));
+    match (version, kind) {
+        ("autoscaling/v1", "" | "Scale") => Ok(()),
+        _ => Err(patch::refused(format!("a patch cannot make a {version} {kind} of a Scale"))),
+    }
+}
+
 /// Scale has its own schema, whatever its target.
 fn decode(object: &mut Value) -> typecheck::TypeReport {
     schema::node(SCALE.group, SCALE.version, SCALE.kind)
@@ -221,14 +244,30 @@ async fn write(
         let mut new = stored.value.clone();
         set(&mut new, &paths.spec, replicas.into());
         if is_owned(&stored.value, &paths.spec) {
-            request.resource.rules.track(&tracking, Some(&stored.value), &mut new);
-            keep_times(&mut new, &stored.value);
+            record_owner(request, &tracking, &paths, stored, &mut new);
         }
         Ok(Some(new))
     };
     let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: writing };
     let done = change(api, &target, options.is_dry_run(), scaling).await?;
     shown(&paths, done)
+}
+
+/// Records the owner of replicas that were changed. None are a field that a Scale does not have, so that nobody owns them.
+fn record_owner(
+    request: &WriteRequest,
+    tracking: &Tracking<'_>,
+    paths: &ScalePaths,
+    stored: &Stored,
+    new: &mut Value,
+) {
+    let replicas = walk(new, &paths.spec).clone();
+    if replicas.as_i64() == Some(0) {
+        unset(new, &paths.spec);
+    }
+    request.resource.rules.track(tracking, Some(&stored.value), new);
+    set(new, &paths.spec, replicas);
+    keep_times(new, &stored.value);
 }
 
 /// The target with other replicas, or `None` if it has them already.

@@ -15,6 +15,7 @@ use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 use crate::request::selectors;
 use crate::verbs::delete::{read_options, warn_of_orphans};
 use crate::verbs::list;
+use crate::verbs::list::source::without_retry;
 
 /// Deletes the objects that a list with the same options has. The response is that list, as it was before; objects
 /// that finalizers hold are only marked.
@@ -37,7 +38,7 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
         return Err(Status::invalid_options("DeleteOptions", &[refused]));
     }
     warn_of_orphans(&request, &options);
-    let listed = list::collect(api, resource, &filter, &listing).await?;
+    let listed = list::collect(api, resource, &filter, &listing).await.map_err(without_retry)?;
     for object in &listed.objects {
         let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
         let target = Target::new(&request.resource, namespace, object.name()).by(&request.user.name);

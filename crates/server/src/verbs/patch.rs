@@ -28,6 +28,7 @@ use crate::registry::view::ObjectView;
 use crate::registry::{Resource, custom};
 use crate::subresources;
 use crate::subresources::scale;
+use crate::verbs::update::creates;
 
 /// Applies a patch of any of the four types.
 ///
@@ -76,7 +77,9 @@ impl Decide for &mut PatchWork<'_> {
             (Patch::Apply(applied), Some(stored)) => {
                 self.strictly(self.apply(applied, stored, &mut told).await, &mut told)
             }
-            (Patch::Apply(applied), None) if self.change.view == ObjectView::Whole => {
+            (Patch::Apply(applied), None)
+                if self.change.view == ObjectView::Whole || creates(self.change.view, self.target) =>
+            {
                 self.strictly(self.apply_new(applied, &mut told).await, &mut told)
             }
             (_, None) => Err(self.target.not_found()),

@@ -114,7 +114,7 @@ impl Decide for &mut Replacing<'_> {
 
 /// Returns true if a PUT to a free name creates. In kube-apiserver the status of a Service is written with the strategy of
 /// the Service, which does.
-fn creates(view: ObjectView, target: &Target<'_>) -> bool {
+pub(super) fn creates(view: ObjectView, target: &Target<'_>) -> bool {
     let resource = target.resource;
     let by_status = view == ObjectView::Status && &*resource.plural == "services" && !resource.is_custom();
     (view == ObjectView::Whole || by_status) && resource.rules.create_on_update()

@@ -108,9 +108,14 @@ pub(crate) async fn resolve(
     Ok(ListSource { revision, from, walker, limit, token })
 }
 
-/// The error of a version that does not come in time. Without a watch cache, kube-apiserver does not ask to try again.
-pub(crate) fn about_version(collection: &Collection, mut status: Status) -> Status {
-    if let Some(details) = status.details.as_mut().filter(|_| collection.name() == UNCACHED) {
+/// The error of a version that does not come in time, about a collection.
+pub(crate) fn about_version(collection: &Collection, status: Status) -> Status {
+    if collection.name() == UNCACHED { without_retry(status) } else { status }
+}
+
+/// Where kube-apiserver asks its store instead of its watch cache, it does not ask clients to try again.
+pub(crate) fn without_retry(mut status: Status) -> Status {
+    if let Some(details) = status.details.as_mut() {
         details.retry_after_seconds = 0;
     }
     status

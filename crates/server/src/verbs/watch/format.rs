@@ -17,6 +17,7 @@ use listwatch_wire::{Revision, Status};
 use crate::cache::{Cache, FilteredEvent, LateFrames, Object, frame, push_number};
 use crate::registry::Resource;
 use crate::request::negotiate::{Encoding, MetaVersion, ResponseForm, ResponseShape};
+use crate::respond::encode::write_partial;
 use crate::respond::protobuf;
 use crate::respond::table;
 use crate::respond::table::Include;
@@ -149,7 +150,7 @@ impl EventFormat {
             ResponseShape::Whole | ResponseShape::Unfit => {
                 object.write_at(revision, &resource.type_prefix, out)
             }
-            ResponseShape::Metadata(meta) => object.write_metadata(revision, meta.partial_prefix(), out),
+            ResponseShape::Metadata(meta) => write_partial(&object, &resource, (revision, meta), out),
             ResponseShape::Table(meta) => {
                 let mut whole = BytesMut::with_capacity(object.written_len(&resource.type_prefix));
                 object.write_at(revision, &resource.type_prefix, &mut whole);
