@@ -90,6 +90,16 @@ async fn a_patch_is_held_to_the_name_before_the_kind() {
     assert_eq!(patch(&mut client, "merge-patch+json", &path, &json!({"kind": "Other"})).await.0, 422);
 }
 
+/// Custom objects are never overwritten without a version, and a patch that takes it away would.
+#[tokio::test]
+async fn a_patch_cannot_take_the_version_away() {
+    let (_server, mut client) = client().await;
+    client.call("POST", PATH, Some(&thing("a", json!({})))).await;
+    let odd = json!({"metadata": {"resourceVersion": null}, "spec": {"replicas": 2}});
+    let (status, refused) = patch(&mut client, "merge-patch+json", &format!("{PATH}/a"), &odd).await;
+    assert_eq!((status, causes(&refused)), (422, vec!["metadata.resourceVersion"]));
+}
+
 /// Replicas of a custom object are checked by its schema and by its definition, and both name the field in their way.
 #[tokio::test]
 async fn negative_replicas_are_refused_by_schema_and_definition() {

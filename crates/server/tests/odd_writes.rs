@@ -168,6 +168,8 @@ async fn a_dry_run_that_creates_keeps_the_version() {
     let lease = json!({"metadata": {"name": "l", "resourceVersion": "7"}});
     let made = client.call("PUT", path, Some(&lease)).await;
     assert_eq!((made.status, &made.json()["metadata"]["resourceVersion"]), (201, &json!("7")));
+    let lease = json!({"metadata": {"name": "l", "resourceVersion": "x"}});
+    assert_eq!(client.call("PUT", path, Some(&lease)).await.status, 400);
 }
 
 #[tokio::test]
@@ -328,6 +330,14 @@ async fn warnings_about_a_body_survive_a_refusal() {
     let odd = json!({"metadata": {"name": "other"}, "unheardOf": 1});
     let answer = merge(&mut client, &format!("{DEPLOYMENTS}/d/scale"), &odd).await;
     assert!(answer.status == 400 && answer.head.contains("unheardOf"), "{}", answer.head);
+    let mut set = deployment("s");
+    set["kind"] = "StatefulSet".into();
+    set["spec"]["serviceName"] = "s".into();
+    set["spec"]["revisionHistoryLimit"] = (-1).into();
+    let sets = "/apis/apps/v1/namespaces/default/statefulsets";
+    assert_eq!(client.call("POST", sets, Some(&set)).await.status, 201);
+    let answer = merge(&mut client, &format!("{sets}/s/scale"), &json!({"spec": {"replicas": 7}})).await;
+    assert!(answer.status == 200 && answer.head.contains("revisionHistoryLimit"), "{}", answer.head);
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "1"});
     let mut map = config_map("missing", "1");
     map["metadata"]["ownerReferences"] = json!([owner, owner]);

@@ -291,6 +291,7 @@ impl<F: FnMut(&Stored) -> Result<Proposal, Status> + Send + Sync> Decide for Sca
         self.admit(&mut new, stored).await?;
         let reservation = Reservation::new(&self.api.allocator);
         prepare(&reservation, self.target, ObjectView::Whole, &mut new, stored, Vec::new())?;
+        self.request.record.warn_all(&self.target.resource.rules.warnings(&new, Some(&stored.value)));
         Ok(verdict(&mut new, stored))
     }
 }

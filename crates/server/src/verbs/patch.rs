@@ -28,7 +28,7 @@ use crate::registry::view::ObjectView;
 use crate::registry::{Resource, custom};
 use crate::subresources;
 use crate::subresources::scale;
-use crate::verbs::update::creates;
+use crate::verbs::update::{check_version, creates};
 
 /// Applies a patch of any of the four types.
 ///
@@ -172,7 +172,7 @@ impl PatchWork<'_> {
             },
         )?);
         target.check_identity(&mut new)?;
-        target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
+        check_version(target, new.at("metadata").text("resourceVersion"), stored)?;
         rules.complete(&mut new, Some(&stored.value));
         self.change.update(target, &mut new, stored, told).await
     }

@@ -104,6 +104,10 @@ impl Decide for &mut Replacing<'_> {
                 Err(target.not_found())
             }
             None => {
+                let version = sent.at("metadata").text("resourceVersion");
+                if !version.is_empty() {
+                    listwatch_wire::go::parse_uint(version).map_err(Status::bad_request)?;
+                }
                 let mut new = sent.clone();
                 target.resource.rules.track(&change.tracking, None, &mut new);
                 change.create(target, new, warnings).await
@@ -128,7 +132,15 @@ pub(super) fn creates(view: ObjectView, target: &Target<'_>) -> bool {
 fn check_conditions(target: &Target<'_>, sent: &Value, stored: &Stored) -> Result<(), Status> {
     let meta = sent.at("metadata");
     target.check_uid(meta.text("uid"), &stored.value)?;
-    let version = meta.text("resourceVersion");
+    check_version(target, meta.text("resourceVersion"), stored)
+}
+
+/// Checks the resourceVersion of an update against the stored object.
+///
+/// # Errors
+///
+/// 409 for another version, 422 if the kind needs a version and there is none.
+pub(super) fn check_version(target: &Target<'_>, version: &str, stored: &Stored) -> Result<(), Status> {
     if matches!(version, "" | "0") && !target.resource.rules.unconditional_update() {
         let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
         // Only here kube-apiserver names the resource instead of the kind.
