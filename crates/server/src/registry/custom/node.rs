@@ -15,9 +15,9 @@ use listwatch_merge::patch::{self, ListKind, MapKind, PatchStrategy, Shape};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CustomNode<'a> {
     /// An object with metadata: the whole object, or one embedded in it.
-    Resource(&'a Schema, Unknown),
+    Resource(&'a Schema, UndeclaredFields),
     /// A described value.
-    Known(&'a Schema, Unknown),
+    Known(&'a Schema, UndeclaredFields),
     /// A value of a type that all objects share: metadata and what is in it.
     Builtin(builtin::Node),
     /// A value without a schema, kept as it is.
@@ -26,7 +26,7 @@ pub(super) enum CustomNode<'a> {
 
 /// The fate of fields that the schema of an object does not declare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unknown {
+pub(super) enum UndeclaredFields {
     /// As the schema says.
     Own,
     /// They have owners, because an outer schema keeps unknown fields. In kube-apiserver that holds for all that is inside of it,
@@ -37,14 +37,14 @@ pub(super) enum Unknown {
 impl<'a> CustomNode<'a> {
     /// The schema of a whole object.
     pub(super) fn root(schema: &'a Schema) -> Self {
-        Self::Resource(schema, Unknown::Own)
+        Self::Resource(schema, UndeclaredFields::Own)
     }
 
     /// A place inside. An embedded object has metadata.
     fn below(self, schema: &'a Schema) -> Self {
         let unknown = match self.keeps_unknown() {
-            true => Unknown::Owned,
-            false => Unknown::Own,
+            true => UndeclaredFields::Owned,
+            false => UndeclaredFields::Own,
         };
         if schema.embedded { Self::Resource(schema, unknown) } else { Self::Known(schema, unknown) }
     }
@@ -60,7 +60,7 @@ impl<'a> CustomNode<'a> {
     fn keeps_unknown(self) -> bool {
         match self {
             Self::Resource(schema, unknown) | Self::Known(schema, unknown) => {
-                schema.keeps_unknown() || unknown == Unknown::Owned
+                schema.keeps_unknown() || unknown == UndeclaredFields::Owned
             }
             Self::Builtin(_) => false,
             Self::Free => true,
