@@ -160,11 +160,9 @@ impl Builtin {
     /// without labels has those of its template.
     fn as_tracked(&self, new: &Value) -> Option<Value> {
         let unlabelled_job = self.kind.kind == "Job" && new.at("metadata").count("labels") == 0;
-        unlabelled_job.then(|| {
-            let mut tracked = new.clone();
-            prepare::label_job(&mut tracked);
-            tracked
-        })
+        let mut tracked = unlabelled_job.then(|| new.clone())?;
+        prepare::label_job(&mut tracked);
+        Some(tracked)
     }
 
     /// The strategy of a built-in kind. What every write needs, such as the object without any fields, is computed
