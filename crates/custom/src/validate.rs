@@ -237,6 +237,15 @@ impl ValidateWalk {
         if !self.spend(items.len()) {
             return;
         }
+        let is_item = |item: &Value| item.is_object() || item.is_null();
+        if schema.list_type == "map"
+            && let Some((index, item)) = items.iter().enumerate().find(|(_, item)| !is_item(item))
+        {
+            let (field, detail) =
+                (format!("{}[{index}]", self.field()), "must be an object for an array of list-type map");
+            self.errors.push(FieldError::invalid(field, item.clone(), detail));
+            return;
+        }
         let mut seen = HashSet::new();
         for (index, value) in items.iter().enumerate() {
             let key = key_of(schema, value);

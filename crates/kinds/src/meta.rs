@@ -66,11 +66,20 @@ pub fn generated_name(prefix: &str, random: [u8; 5]) -> String {
 /// assert_eq!(object, json!({"name": "a", "uid": "u-1", "creationTimestamp": "2026-01-01T00:00:00Z"}));
 /// ```
 pub fn stamp_new(meta: &mut Map, uid: &str, now: &str) {
-    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
+    wipe_deletion(meta);
+    for key in ["selfLink", "resourceVersion"] {
         meta.remove(key);
     }
     meta.insert("uid", uid.into());
     meta.insert("creationTimestamp", now.into());
+}
+
+/// Removes the mark of a deletion: nothing new has been deleted yet. A POST does this before field owners are recorded, a PUT or an
+/// apply that creates after that.
+pub fn wipe_deletion(meta: &mut Map) {
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
+        meta.remove(key);
+    }
 }
 
 /// Copies the metadata that an update may leave out, or whose changes are ignored.

@@ -23,6 +23,8 @@ pub struct KindStrategy {
     ///
     /// Then an update that changes metadata alone runs them too; see [`crate::defaults::apply_change`].
     pub(crate) defaults_metadata: bool,
+    /// Defaults that follow from the status, and are filled in when only that changes.
+    pub(crate) status_defaults: fn(&mut Map),
     /// Completes a new object before its status is made ([`crate::prepare`]).
     pub(crate) complete: fn(&mut Value),
     /// The status of a new object; without it, what was sent stays.
@@ -79,6 +81,7 @@ impl KindStrategy {
     pub(crate) const PLAIN: Self = Self {
         defaults: |_| {},
         defaults_metadata: false,
+        status_defaults: |_| {},
         complete: |_| {},
         initial_status: Some(|_| json!({})),
         create: |_| {},

@@ -10,7 +10,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use listwatch_json as json;
 use listwatch_json::{Value, json};
-use listwatch_merge::apply::{FieldManager, FieldSet};
+use listwatch_merge::apply::{FieldManager, FieldSet, KindVersions};
 use listwatch_merge::patch::{ListKind, MapKind, MergeSchema, PatchStrategy};
 use listwatch_wire::event::{self, Decoder, EventType};
 use listwatch_wire::selector::LabelSelector;
@@ -146,6 +146,7 @@ fn ownership() {
         schema: Node(""),
         zero: &zero,
         ignored: &ignored,
+        versions: KindVersions::any(),
         manager: "writer",
         api_version: "v1",
         subresource: "",

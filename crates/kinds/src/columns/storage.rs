@@ -188,7 +188,12 @@ fn volume(object: &Value, now: Timestamp) -> Vec<Value> {
 fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let bound = !spec.text("volumeName").is_empty();
-    let capacity = if bound { status.at("capacity").text("storage") } else { "" };
+    // A quantity that is not there is a zero.
+    let capacity = match status.at("capacity").text("storage") {
+        _ if !bound => "",
+        "" => "0",
+        capacity => capacity,
+    };
     let access = if bound { modes(status.list("accessModes")) } else { String::new() };
     vec![
         name(object),

@@ -23,6 +23,10 @@ use crate::tree::Tree;
 pub fn apply_change(kind: &Kind, object: &mut Value, before: &Value) {
     if kind.strategy.defaults_metadata || !is_settled(object, before) {
         apply(kind, object);
+    } else if !object.at("status").is_same(before.at("status"))
+        && let Some(object) = object.as_object_mut()
+    {
+        (kind.strategy.status_defaults)(object);
     }
 }
 
@@ -42,6 +46,7 @@ fn is_settled(object: &Value, before: &Value) -> bool {
 pub fn apply(kind: &Kind, object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
     (kind.strategy.defaults)(object);
+    (kind.strategy.status_defaults)(object);
 }
 
 /// `stringData` is a convenience for writing: it lands in `data` and is never shown.

@@ -19,6 +19,11 @@ pub(crate) fn volume(object: &mut Map) {
     super::pod::legacy_source(spec);
 }
 
+/// A volume or claim has a phase, whose owner is who takes it away.
+pub(crate) fn phase(object: &mut Map) {
+    object.inner_or_new("status").into_iter().for_each(|status| status.fill_text("phase", "Pending"));
+}
+
 pub(crate) fn claim(object: &mut Map) {
     if let Some(spec) = object.inner_or_new("spec") {
         spec.fill("volumeMode", "Filesystem");

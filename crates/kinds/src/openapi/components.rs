@@ -221,6 +221,7 @@ fn property(field: &Field, docs: &Docs, dialect: Dialect) -> Value {
         (true, true) => "merge,retainKeys",
         (true, false) => "merge",
         (false, true) => "retainKeys",
+        (false, false) if field.patch.replace => "replace",
         (false, false) => "",
     };
     if !strategy.is_empty() {

@@ -25,6 +25,7 @@ pub(crate) use generation::{
 };
 pub use job::label_job;
 pub(crate) use job::{generate_selector, update_job};
+pub(crate) use pod::pod_addresses;
 pub use pod::{bind, qos_class, set_condition};
 pub(crate) use pod_new::{APPARMOR, profile_of};
 pub use service::{Needs, assign as assign_service, needs as service_needs};
@@ -120,6 +121,10 @@ pub(crate) fn keep_spec(new: &mut Value, old: &Value) {
 /// Labels and annotations may be changed through `/status` for most kinds, as in kube-apiserver; `kept_by_status`
 /// lists the others.
 pub fn status_update(kind: &Kind, new: &mut Value, old: &Value) {
+    if (kind.group, kind.kind) == ("batch", "Job") {
+        // Those of the template as sent, if it has any.
+        label_job(new);
+    }
     let status = new.drop_field("status");
     let mut meta = new.drop_field("metadata").unwrap_or_default();
     keep_metadata(kind, &mut meta, old.at("metadata"));

@@ -67,6 +67,11 @@ pub(crate) fn status_update(new: &mut Value, old: &Value) {
     same_addresses(status);
 }
 
+/// The addresses of a Pod, in step.
+pub(crate) fn pod_addresses(pod: &mut Map) {
+    pod.inner("status").into_iter().for_each(same_addresses);
+}
+
 /// The list of addresses and the first of them say the same; the first counts.
 fn same_addresses(status: &mut Map) {
     let (one, first) = (status.text("podIP").to_owned(), status.list("podIPs").first());

@@ -236,7 +236,7 @@ fn apply(field: &mut Field, flag: &'static str) {
                 match word {
                     "merge" => field.patch.merge = true,
                     "retainKeys" => field.patch.retain_keys = true,
-                    // "replace" is what happens anyway.
+                    "replace" => field.patch.replace = true,
                     _ => {}
                 }
             }

@@ -378,7 +378,10 @@ mod tests {
         assert_eq!(service.list_kind(), ListKind::Map(&["port", "protocol"]));
         assert_eq!(service.key_default("protocol"), Some("TCP".into()));
         let volumes = node("", "v1", "Pod").and_then(|n| n.field("spec")?.field("volumes")).unwrap();
-        assert_eq!(volumes.patch_strategy(), PatchStrategy { merge: true, retain_keys: true });
+        assert_eq!(
+            volumes.patch_strategy(),
+            PatchStrategy { merge: true, retain_keys: true, replace: false }
+        );
     }
 
     #[test]

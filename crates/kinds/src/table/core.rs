@@ -119,6 +119,7 @@ pub(super) const KINDS: &[Kind] = &[
         .sub(&[Sub::status("PersistentVolumeClaim")])
         .strategy(KindStrategy {
             defaults: defaults::storage::claim,
+            status_defaults: defaults::storage::phase,
             initial_status: Some(|_| json!({"phase": "Pending"})),
             create: prepare::create_claim,
             update: prepare::update_data_sources,
@@ -133,6 +134,7 @@ pub(super) const KINDS: &[Kind] = &[
         .sub(&[Sub::status("PersistentVolume")])
         .strategy(KindStrategy {
             defaults: defaults::storage::volume,
+            status_defaults: defaults::storage::phase,
             initial_status: Some(prepare::volume_status),
             status_update: prepare::update_volume_status,
             warnings: warnings::objects::volume,
@@ -160,6 +162,7 @@ pub(super) const KINDS: &[Kind] = &[
         .fields(POD_FIELDS)
         .strategy(KindStrategy {
             defaults: defaults::pod::pod,
+            status_defaults: prepare::pod_addresses,
             complete: prepare::pod_new::create,
             initial_status: Some(prepare::pod::initial_status),
             update: prepare::pod::update,

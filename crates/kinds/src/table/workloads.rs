@@ -132,7 +132,6 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             convert: convert::event,
             columns: columns::cluster::EVENT,
-            qualified_finalizers: false,
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced(NETWORKING, "Ingress", "ingresses", "ingress")

@@ -253,8 +253,8 @@ fn left_out(field: &Field, value: &Value) -> bool {
         Value::Object(_) if matches!(field.ty, FieldType::Raw) => false,
         Value::Object(map) => field.omit_empty && map.is_empty() && !matches!(field.ty, FieldType::Struct(_)),
         // An empty list without `omitempty` is written as null: the store's encoding has no empty lists. For the
-        // policies of an autoscaler, absent and empty differ.
-        Value::Array(items) => items.is_empty() && field.name != "policies",
+        // policies of an autoscaler, absent and empty differ. An empty record of field owners resets it.
+        Value::Array(items) => items.is_empty() && !matches!(field.name, "policies" | "managedFields"),
         Value::String(text) => field.omit_empty && text.is_empty(),
         Value::Bool(on) => field.omit_empty && !on,
         Value::Number(number) => field.omit_empty && number.as_f64() == Some(0.0),

@@ -109,7 +109,7 @@ fn written(config: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::FieldSet;
+    use super::super::{FieldSet, KindVersions};
     use super::*;
     use crate::patch::Schemaless;
     use listwatch_json::json;
@@ -119,6 +119,7 @@ mod tests {
             schema: Schemaless,
             zero,
             ignored,
+            versions: KindVersions::any(),
             manager: name,
             api_version: "v1",
             subresource: "",

@@ -17,6 +17,7 @@ use super::field_set::FieldSet;
 use super::merge::merge;
 use super::prune;
 use super::record::{self, Given, ManagerEntry, ManagerOperation};
+use super::versions::KindVersions;
 use crate::patch::MergeSchema;
 use listwatch_wire::gvk::GroupVersion;
 
@@ -36,6 +37,8 @@ pub struct FieldManager<'a, S> {
     pub zero: &'a Value,
     /// The fields that this endpoint resets, such as `status` on the main resource; writes to it do not own them.
     pub ignored: &'a FieldSet,
+    /// The versions that entries of the record can name.
+    pub versions: &'a KindVersions,
     /// The name of the manager.
     ///
     /// From `fieldManager`, or [`manager_from_user_agent`](super::manager_from_user_agent) where that is absent.
@@ -84,10 +87,12 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         if entries.is_empty() && live.is_some() {
             return;
         }
-        // Of what does not fit the schema nobody becomes the owner, as in kube-apiserver.
-        if !changes.is_untypable {
-            self.take_over(&mut entries, changes, self.manager);
+        // What does not fit the schema has no owner, and leaves the record as it was, as in kube-apiserver.
+        if changes.is_untypable || self.versions.fail_on(&entries) {
+            return record::restore(new, live);
         }
+        self.versions.retain(&mut entries);
+        self.take_over(&mut entries, changes, self.manager);
         record::put(new, entries);
     }
 
@@ -145,16 +150,19 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         let mut base = before.clone();
         record::remove(&mut base);
         let mut entries = record::read(before);
-        if entries.is_empty() && live.is_some() {
+        let has_record = !entries.is_empty();
+        self.versions.retain(&mut entries);
+        if !has_record && live.is_some() {
             let all = compare::objects(self.zero, before, self.schema).without(self.ignored);
             self.take_over(&mut entries, all, BEFORE_FIRST_APPLY);
         }
 
         let last = self.replace_own(&mut entries, set);
         // Pruned before the merge, so that what the configuration says is there afterwards, be it an empty list.
-        self.prune(&mut base, &entries, last.as_ref());
+        let emptied = self.prune(&mut base, &entries, last.as_ref());
         let mut object = merge(Some(base), config, Some(self.schema));
-        let changes = compare::objects(before, &object, self.schema).without(self.ignored);
+        let mut changes = compare::objects(before, &object, self.schema).without(self.ignored);
+        changes.removed.subtract(&emptied);
         self.settle(&mut entries, &changes, force)?;
 
         let changed = differs(before, &object);
@@ -181,18 +189,20 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         last
     }
 
+    /// Removes what was applied last time and nobody owns now. Returns the containers that this emptied.
+    ///
     /// Leaves early if the configuration still says all that it said last time, which is the usual case.
-    fn prune(&self, object: &mut Value, entries: &[ManagerEntry], last: Option<&ManagerEntry>) {
-        let Some(last) = last else { return };
+    fn prune(&self, object: &mut Value, entries: &[ManagerEntry], last: Option<&ManagerEntry>) -> FieldSet {
+        let Some(last) = last else { return FieldSet::new() };
         let own = entries.iter().filter(|entry| self.is_own(entry)).map(|entry| &entry.fields);
         let mut dropped = last.fields.clone();
         own.for_each(|own| dropped.subtract(own));
         if dropped.is_empty() {
-            return;
+            return FieldSet::new();
         }
         let owned = entries.iter().map(|entry| &entry.fields);
         let gone = prune::abandoned(&last.fields, owned, self.schema);
-        prune::remove(object, &gone, self.schema);
+        prune::remove(object, &gone, self.schema)
     }
 
     /// Takes from the other managers what changed, or reports it if that is not allowed.

@@ -10,13 +10,13 @@
 //! 2. `element`: the steps of a path, such as `f:spec` or `k:{"name":"web"}`.
 //! 3. `compare`: the difference of two objects. `extract`: the fields of a configuration.
 //! 4. `merge` a configuration into an object, `prune` what it no longer sets.
-//! 5. `record`: the entries of `managedFields`. `conflict`: the errors.
+//! 5. `record`: the entries of `managedFields`. `versions`: the versions they can name. `conflict`: the errors.
 //!
 //! Not here: defaults, validation, and which fields a strategy resets; the caller passes those in
 //! ([`FieldManager::ignored`]).
 //!
 //! ```
-//! use listwatch_merge::apply::{FieldManager, FieldSet};
+//! use listwatch_merge::apply::{FieldManager, FieldSet, KindVersions};
 //! use listwatch_merge::patch::Schemaless;
 //! use listwatch_json::json;
 //!
@@ -25,6 +25,7 @@
 //!     schema: Schemaless,
 //!     zero: &zero,
 //!     ignored: &ignored,
+//!     versions: KindVersions::any(),
 //!     manager: "one",
 //!     api_version: "v1",
 //!     subresource: "",
@@ -54,8 +55,10 @@ mod prune;
 mod record;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 pub use conflict::{ApplyError, Conflict};
 pub use field_set::FieldSet;
 pub use manager::{Applied, FieldManager, merge_unowned};
 pub use record::{DEFAULT_MANAGER_MAX, manager_from_user_agent};
+pub use versions::KindVersions;

@@ -1,14 +1,14 @@
 //! Removal of fields that a manager applied last time and no longer applies.
 //!
 //! A field goes only if no manager owns it, the applying one included. A struct goes when all that was owned inside it
-//! goes, and a map or list that lost its last entry goes too; one that was empty before stays. Pruning runs before the
-//! merge, so that an empty list in the configuration is still there afterwards.
+//! goes, and a map or list that lost its last entry goes too; one that was empty before stays. kube-apiserver leaves `null` where such a
+//! container was, so that those who own the container itself keep it. Pruning runs before the merge, so that an empty list in the configuration is still there afterwards.
 
 use listwatch_json::{Map, Value};
 
 use super::element;
 use super::field_set::FieldSet;
-use super::node::{SELF, is_member};
+use super::node::{FieldSetNode, SELF, is_member};
 use crate::patch::{ListKind, MapKind, MergeSchema};
 
 /// The fields to remove: everything the manager applied last time that no manager owns now.
@@ -64,35 +64,44 @@ fn name_parents<S: MergeSchema>(trie: &mut Map, schema: S) {
     }
 }
 
-/// Removes a set of paths from a value.
+/// Removes a set of paths from a value. Returns the containers that were removed because this emptied them.
 ///
 /// Costs as much as `gone` has paths, and the elements of lists that it enters.
-pub(super) fn remove<S: MergeSchema>(value: &mut Value, gone: &FieldSet, schema: S) {
-    remove_below(value, gone.trie(), schema);
+pub(super) fn remove<S: MergeSchema>(value: &mut Value, gone: &FieldSet, schema: S) -> FieldSet {
+    FieldSet::from_trie(remove_below(value, gone.trie(), schema).children)
 }
 
 /// Removes paths from a value. Atomic lists are never entered, since they are owned as a whole.
-fn remove_below<S: MergeSchema>(value: &mut Value, gone: &Map, schema: S) {
+fn remove_below<S: MergeSchema>(value: &mut Value, gone: &Map, schema: S) -> FieldSetNode {
     match value {
         Value::Object(map) => remove_entries(map, gone, schema),
-        Value::Array(items) if schema.list_kind() != ListKind::Atomic => {
-            items.retain_mut(|item| match element::of_item(item, schema).ok().and_then(|id| gone.get(&id)) {
-                Some(Value::Object(node)) if is_member(node) => false,
-                Some(Value::Object(node)) => {
-                    if let Some(schema) = schema.items() {
-                        remove_below(item, node, schema);
-                    }
-                    true
-                }
-                _ => true,
-            });
-        }
-        _ => {}
+        Value::Array(items) if schema.list_kind() != ListKind::Atomic => remove_items(items, gone, schema),
+        _ => FieldSetNode::default(),
     }
 }
 
+/// Removes elements from a list, and paths from its other elements.
+fn remove_items<S: MergeSchema>(items: &mut Vec<Value>, gone: &Map, schema: S) -> FieldSetNode {
+    let mut emptied = FieldSetNode::default();
+    items.retain_mut(|item| {
+        let Ok(id) = element::of_item(item, schema) else { return true };
+        match gone.get(&id) {
+            Some(Value::Object(node)) if is_member(node) => false,
+            Some(Value::Object(node)) => {
+                if let Some(schema) = schema.items() {
+                    emptied.put(|| id.as_str().into(), remove_below(item, node, schema));
+                }
+                true
+            }
+            _ => true,
+        }
+    });
+    emptied
+}
+
 /// Removes fields from an object, and containers that this empties. Containers that were empty before stay.
-fn remove_entries<S: MergeSchema>(map: &mut Map, gone: &Map, schema: S) {
+fn remove_entries<S: MergeSchema>(map: &mut Map, gone: &Map, schema: S) -> FieldSetNode {
+    let mut emptied = FieldSetNode::default();
     for (key, node) in gone {
         let (Some(name), Value::Object(node)) = (element::field_name(key), node) else { continue };
         if is_member(node) {
@@ -101,12 +110,15 @@ fn remove_entries<S: MergeSchema>(map: &mut Map, gone: &Map, schema: S) {
         }
         let (Some(child), Some(schema)) = (map.get_mut(name), schema.field(name)) else { continue };
         let was_empty = is_empty(child);
-        remove_below(child, node, schema);
+        let mut below = remove_below(child, node, schema);
         // A container that lost its last entry goes with it.
         if !was_empty && is_empty(child) {
             map.remove(name);
+            below.member = true;
         }
+        emptied.put(|| key.clone(), below);
     }
+    emptied
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -206,6 +206,14 @@ pub(super) fn remove(object: &mut Value) {
     }
 }
 
+/// Gives an object the record of the stored one, or none.
+pub(super) fn restore(object: &mut Value, live: Option<&Value>) {
+    remove(object);
+    if let (Some(record), Some(Value::Object(metadata))) = (live.and_then(raw), object.get_mut("metadata")) {
+        metadata.insert("managedFields", record.clone());
+    }
+}
+
 /// The `managedFields` of an object, unparsed.
 pub(super) fn raw(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get("managedFields")

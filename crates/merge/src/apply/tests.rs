@@ -79,17 +79,28 @@ const T1: &str = "2026-01-01T00:00:01Z";
 struct World {
     zero: Value,
     ignored: FieldSet,
+    versions: KindVersions,
     live: Option<Value>,
 }
 
 impl World {
     fn new() -> Self {
-        Self { zero: json!({"metadata": {}}), ignored: FieldSet::new(), live: None }
+        let (zero, ignored) = (json!({"metadata": {}}), FieldSet::new());
+        Self { zero, ignored, versions: KindVersions::any().clone(), live: None }
     }
 
     fn manager<'a>(&'a self, manager: &'a str, now: &'a str) -> FieldManager<'a, Node> {
         let (zero, ignored) = (&self.zero, &self.ignored);
-        FieldManager { schema: Node(""), zero, ignored, manager, api_version: "v1", subresource: "", now }
+        FieldManager {
+            schema: Node(""),
+            zero,
+            ignored,
+            versions: &self.versions,
+            manager,
+            api_version: "v1",
+            subresource: "",
+            now,
+        }
     }
 
     fn update_at(&mut self, manager: &str, now: &str, mut new: Value) -> &Value {
@@ -221,6 +232,7 @@ fn a_value_of_another_type_takes_what_was_inside_from_its_owners() {
         schema: crate::patch::Schemaless,
         zero: &zero,
         ignored: &ignored,
+        versions: KindVersions::any(),
         manager,
         api_version: "v1",
         subresource: "",
@@ -385,7 +397,7 @@ fn agreeing_managers_share_and_the_last_to_let_go_removes() {
     assert_eq!(world.live.as_ref().unwrap()["data"], json!({"k": "1"}));
     world.apply("one", json!({"kind": "Thing", "apiVersion": "v1", "metadata": {"name": "a"}}));
     assert_eq!(world.live.as_ref().unwrap().get("data"), None, "a map goes with its last entry");
-    assert_eq!(world.live.as_ref().unwrap()["metadata"], json!({"name": "a"}));
+    assert_eq!(world.owned("two"), json!({"f:data": {}}), "who applied an empty map still owns it");
 }
 
 #[test]
@@ -498,6 +510,19 @@ fn configurations_must_fit_the_schema() {
     let mut managed = object(json!({}));
     managed["metadata"]["managedFields"] = json!([]);
     assert_eq!(refused(managed), "metadata.managedFields must be nil");
+}
+
+/// The owner of a map lost it when an applier took its last key back.
+#[test]
+fn a_map_that_an_applier_empties_keeps_its_owner() {
+    let mut world = World::new();
+    let labelled = |labels: Value| json!({"kind": "Thing", "apiVersion": "v1", "metadata": {"name": "a", "labels": labels}});
+    world.update("one", labelled(json!({"a": "1"})));
+    world.apply_at("two", T0, labelled(json!({"a": "2"})), true).unwrap();
+    assert_eq!(world.owned("one"), json!({"f:metadata": {"f:labels": {}}}));
+    world.apply("two", json!({"kind": "Thing", "apiVersion": "v1", "metadata": {"name": "a"}}));
+    assert_eq!(world.owned("one"), json!({"f:metadata": {"f:labels": {}}}));
+    assert!(world.live.as_ref().unwrap()["metadata"].get("labels").is_none());
 }
 
 #[test]

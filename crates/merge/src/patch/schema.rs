@@ -58,6 +58,8 @@ pub struct PatchStrategy {
     pub merge: bool,
     /// Of a union, only the members named in the patch are kept.
     pub retain_keys: bool,
+    /// An object is replaced instead of merged.
+    pub replace: bool,
 }
 
 /// The facts about a value that schema-driven patches need: one node of a kind's schema.

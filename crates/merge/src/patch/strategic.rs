@@ -102,12 +102,16 @@ fn merge_field<S: MergeSchema>(original: &mut Map, key: Text, patch: Value, sche
     }
     let field = schema.and_then(|s| s.field(&key));
     let merged = match (original.remove(&key), patch) {
-        (Some(Value::Object(old)), Value::Object(patch)) => {
+        (Some(Value::Object(old)), Value::Object(patch))
+            if !field.is_some_and(|field| field.patch_strategy().replace) =>
+        {
             Some(Value::Object(merge_map(old, patch, field)?))
         }
         (Some(Value::Array(old)), Value::Array(patch)) => {
             Some(list::merge_field(old.into_vec(), patch.into_vec(), field)?.into())
         }
+        // Replaced by what was sent, nulls included.
+        (Some(Value::Object(_)), Value::Object(patch)) => Some(Value::Object(patch)),
         (_, mut patch) => {
             discard_nulls(&mut patch);
             without_directives(patch)

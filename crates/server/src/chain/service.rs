@@ -34,6 +34,7 @@ use crate::forward::extension;
 use crate::http::body::{Body, Response};
 use crate::http::request::{BodySource, Request};
 use crate::observe::Labels;
+use crate::registry::Resource;
 use crate::request::deadline;
 use crate::request::info::{RequestInfo, RequestTarget};
 use crate::request::negotiate;
@@ -295,11 +296,17 @@ fn conveys_no_rights(request: &RequestInfo, user: &User) -> bool {
 /// Every label value must come from a finite set, because each new combination is a series that is kept for ever.
 fn served_labels(request: &RequestInfo, code: StatusCode) -> Labels<'_> {
     let labels = labels(request);
-    let RequestTarget::Resource(info) = &request.target else { return labels };
-    let served = request.resource.as_ref().is_some_and(|resource| {
-        info.subresource.as_deref().is_none_or(|name| resource.subresource(name).is_some())
-    });
+    if !matches!(request.target, RequestTarget::Resource(_)) {
+        return labels;
+    }
+    let served = request.resource.as_ref().is_some_and(|resource| is_served(request, resource));
     if served && code != StatusCode::UNAUTHORIZED { labels } else { labels.anything() }
+}
+
+/// Returns true if a request names no subresource, or one that the resource has.
+fn is_served(request: &RequestInfo, resource: &Resource) -> bool {
+    let RequestTarget::Resource(info) = &request.target else { return true };
+    info.subresource.as_deref().is_none_or(|name| resource.subresource(name).is_some())
 }
 
 /// Adds the deprecation warning of the resource, before all other warnings.
@@ -307,12 +314,12 @@ fn with_deprecation(request: &RequestInfo, mut response: Response) -> Response {
     if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return response;
     }
-    if is_routeless(&request.http, response.status())
-        && request.resource.as_ref().is_some_and(|resource| !resource.is_custom())
-    {
+    let Some(resource) = &request.resource else { return response };
+    let is_routeless = is_routeless(&request.http, response.status()) || !is_served(request, resource);
+    if is_routeless && !resource.is_custom() {
         return response;
     }
-    if let Some(text) = request.resource.as_ref().and_then(|resource| resource.deprecation()) {
+    if let Some(text) = resource.deprecation() {
         respond::warn_first(&mut response, text);
     }
     response

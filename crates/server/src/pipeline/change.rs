@@ -65,9 +65,15 @@ impl ObjectChange<'_> {
     ) -> Result<Verdict, Status> {
         self.may_create(target)?;
         warnings.clear();
+        let version = new.at("metadata").at("resourceVersion").clone();
         self.admit_new(&mut new, warnings).await?;
         warnings.extend(self.prepare_new(&self.reservation, target, &mut new).await?);
         self.validate_new(&new).await?;
+        // Only the store takes it away, and a dry run stores nothing.
+        if let Some(meta) = new.inner("metadata").filter(|_| self.options.is_dry_run() && !version.is_null())
+        {
+            meta.put("resourceVersion", version);
+        }
         Ok(Verdict::Create(new))
     }
 
@@ -115,9 +121,13 @@ impl ObjectChange<'_> {
         settle(new, sent, target.namespace, Some(&stored.value), warnings)?;
         let rights = claims::errors_of_update(self, target, new, &stored.value).await?;
         self.prepare(target, new, stored, rights).await?;
+        // Writers of a view are programs that cannot do anything about the rest.
+        if view == ObjectView::Whole {
+            warnings.extend(target.resource.rules.warnings(new, Some(&stored.value)));
+        }
         blocking::pause().await;
         api.admission.validate(&attributes, new).await?;
-        Ok(verdict(target, view, new, stored, warnings))
+        Ok(verdict(new, stored))
     }
 
     /// [`prepare`] of an update. Like [`Self::allocate`], it is final for a Service only when the cache is as new as the store.
@@ -158,7 +168,8 @@ impl ObjectChange<'_> {
         settle(object, sent, self.request.namespace.as_deref(), None, warnings)
     }
 
-    /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings.
+    /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings. A Service that comes into being
+    /// by a write of its status gets no addresses, since in kube-apiserver the path of the status does not allocate.
     pub(crate) async fn prepare_new(
         &self,
         reservation: &Reservation<'_>,
@@ -173,7 +184,9 @@ impl ObjectChange<'_> {
         warnings.extend(resource.rules.warnings_as_sent(object));
         resource.rules.prepare_create(object);
         match (&*resource.group, &*resource.kind) {
-            ("", "Service") => self.allocate(reservation, target, object).await?,
+            ("", "Service") if self.view == ObjectView::Whole => {
+                self.allocate(reservation, target, object).await?
+            }
             ("certificates.k8s.io", "CertificateSigningRequest") => {
                 certificates::name_requester(&self.request.user, object);
             }
@@ -290,19 +303,8 @@ pub(crate) fn prepare(
 ///
 /// Equal trees mean that nothing is written: no revision, no event. kube-apiserver answers such an update without a
 /// write as well.
-pub(crate) fn verdict(
-    target: &Target<'_>,
-    view: ObjectView,
-    new: &mut Value,
-    stored: &Stored,
-    warnings: &mut Vec<String>,
-) -> Verdict {
-    let old = &stored.value;
-    // Writers of a view are programs that cannot do anything about the rest.
-    if view == ObjectView::Whole {
-        warnings.extend(target.resource.rules.warnings(new, Some(old)));
-    }
-    if new == old {
+pub(crate) fn verdict(new: &mut Value, stored: &Stored) -> Verdict {
+    if *new == stored.value {
         return Verdict::Keep;
     }
     let new = std::mem::take(new);

@@ -98,6 +98,7 @@ fn decode(
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     place(&mut object, request.namespace.as_deref()).inspect_err(|_| request.record.warn_all(&warnings))?;
     resource.rules.complete(&mut object, None);
+    object.inner("metadata").into_iter().for_each(meta::wipe_deletion);
     resource.rules.track(tracking, None, &mut object);
     Ok(TemplateObject { object, warnings })
 }
@@ -124,7 +125,8 @@ async fn create_object(
     name_limit_range(resource, &mut object);
     let meta = object.at("metadata");
     let (name, prefix) = (meta.text("name").to_owned(), meta.text("generateName").to_owned());
-    let exhausted = |name: &str| Status::generate_name_exhausted(&resource.group, &resource.plural, name);
+    let exhausted =
+        |name: &str| Status::generate_name_exhausted(resource.stored_group(), &resource.plural, name);
     if !name.is_empty() || prefix.is_empty() {
         let result = create_named(change, dry_run, object, warnings).await;
         return result.map_err(|status| match is_taken(&status) && !prefix.is_empty() {
@@ -186,12 +188,13 @@ async fn create_named(
     let has_version = !version.is_empty();
     // What is no version at all is nothing to the store.
     let names_version = version.parse::<u64>().is_ok_and(|version| version > 0);
+    let told = warnings.len();
     loop {
         let mut object = sent.clone();
-        let told = change.prepare_new(&reservation, &target, &mut object).await?;
+        warnings.truncate(told);
+        // What is odd about the object is told although admission may refuse it, or its name be taken.
+        warnings.extend(change.prepare_new(&reservation, &target, &mut object).await?);
         change.validate_new(&object).await?;
-        // What is odd about the object is told although its name may be taken.
-        warnings.extend(told);
         if dry_run {
             return match fresh(api, &target).await? {
                 Some(_) => Err(exists(&target)),

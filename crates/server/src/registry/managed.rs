@@ -3,7 +3,7 @@
 //! It is in this module because strategies take it; `pipeline/managed.rs` makes one from a request. The sets of fields,
 //! and what server-side apply does with them, are in [`listwatch_merge::apply`].
 
-use listwatch_merge::apply::{FieldManager, FieldSet};
+use listwatch_merge::apply::{FieldManager, FieldSet, KindVersions};
 use listwatch_merge::patch::MergeSchema;
 use listwatch_wire::json::Value;
 
@@ -29,11 +29,13 @@ impl Tracking<'_> {
         schema: S,
         zero: &'s Value,
         ignored: &'s FieldSet,
+        versions: &'s KindVersions,
     ) -> FieldManager<'s, S> {
         FieldManager {
             schema,
             zero,
             ignored,
+            versions,
             manager: &self.manager,
             api_version: &self.api_version,
             subresource: self.subresource,

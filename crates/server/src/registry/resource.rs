@@ -184,6 +184,12 @@ impl Resource {
         self.subresources.iter().find(|s| &*s.name == name)
     }
 
+    /// Returns the group of the form that is stored, which some errors of kube-apiserver name: core for all Events.
+    #[must_use]
+    pub fn stored_group(&self) -> &str {
+        self.builtin.and_then(|kind| kind.stored_as).map_or(&*self.group, |(group, _)| group)
+    }
+
     /// Returns the text of the `Warning` header that every response about a deprecated version has.
     #[must_use]
     pub fn deprecation(&self) -> Option<&str> {

@@ -12,7 +12,7 @@ use listwatch_kinds::schema::{self, Node};
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::typecheck::TypeReport;
 use listwatch_kinds::{Kind, convert, defaults, prepare, typecheck, validate, warnings};
-use listwatch_merge::apply::{Applied, FieldSet, merge_unowned};
+use listwatch_merge::apply::{Applied, FieldSet, KindVersions, merge_unowned};
 use listwatch_merge::patch::strategic_merge_patch;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
@@ -70,6 +70,11 @@ pub(crate) trait Strategy: TreeMaker {
     /// Rules that became stricter after an object was stored must not fail an update that leaves the field alone;
     /// tables and checks compare with `old` for that.
     fn validate_update(&self, view: ObjectView, new: &Value, old: &Value) -> Vec<FieldError>;
+
+    /// The fields besides metadata that an object has with nothing set, as JSON behind a comma: what bookmarks of a watch consist of.
+    fn zero_fields(&self) -> &[u8] {
+        b""
+    }
 
     /// Returns warnings about a new object as it was sent, before the server adds to it.
     fn warnings_as_sent(&self, _object: &Value) -> Vec<String> {
@@ -136,34 +141,27 @@ pub(crate) struct Builtin {
     node: Option<Node>,
     /// An object with nothing set, against which a new one is compared.
     zero: Value,
+    /// The zero object's fields besides type and metadata, as JSON.
+    zero_fields: Vec<u8>,
     /// The fields that the object's own path resets.
     ignored: FieldSet,
     /// The fields that the path of its status resets.
     ignored_by_status: FieldSet,
     /// The fields that other paths reset.
     nothing: FieldSet,
+    /// The versions that entries of `managedFields` can name. The events of the two groups do not know each other's.
+    versions: KindVersions,
     /// Objects that were created lately.
     valid: RecentlyValid,
 }
 
 impl Builtin {
-    /// A new object as kube-apiserver sees it when it records field owners, where that differs from what is stored: a Job
-    /// without labels has those of its template, and nothing has been deleted yet.
-    fn as_tracked(&self, live: Option<&Value>, new: &Value) -> Option<Value> {
-        const DELETION: [&str; 2] = ["deletionTimestamp", "deletionGracePeriodSeconds"];
-        let meta = new.at("metadata");
-        let unlabelled_job = self.kind.kind == "Job" && meta.count("labels") == 0;
-        let deleted = live.is_none() && DELETION.iter().any(|key| meta.has(key));
-        if !unlabelled_job && !deleted {
-            return None;
-        }
-        let mut tracked = new.clone();
-        if unlabelled_job {
-            prepare::label_job(&mut tracked);
-        }
-        if let Some(meta) = tracked.inner("metadata").filter(|_| deleted) {
-            DELETION.iter().for_each(|key| drop(meta.remove(key)));
-        }
+    /// An object as kube-apiserver sees it when it records field owners, where that differs from what is stored: a Job
+    /// without labels has those of its template.
+    fn as_tracked(&self, new: &Value) -> Option<Value> {
+        let unlabelled_job = self.kind.kind == "Job" && new.at("metadata").count("labels") == 0;
+        let mut tracked = unlabelled_job.then(|| new.clone())?;
+        prepare::label_job(&mut tracked);
         Some(tracked)
     }
 
@@ -178,10 +176,12 @@ impl Builtin {
         Self {
             kind,
             node,
+            zero_fields: fields_of(&zero),
             zero,
             ignored: FieldSet::of_fields(prepare::reset_fields(kind, "")),
             ignored_by_status: FieldSet::of_fields(prepare::reset_fields(kind, "status")),
             nothing: FieldSet::new(),
+            versions: versions_of(kind),
             valid: RecentlyValid::default(),
         }
     }
@@ -293,6 +293,10 @@ impl Strategy for Builtin {
         }
     }
 
+    fn zero_fields(&self) -> &[u8] {
+        &self.zero_fields
+    }
+
     fn warnings_as_sent(&self, object: &Value) -> Vec<String> {
         warnings::as_sent(self.kind, object)
     }
@@ -331,8 +335,8 @@ impl Strategy for Builtin {
 
     fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value) {
         let Some(node) = self.node else { return };
-        let manager = tracking.manager(node, &self.zero, self.ignored(tracking.subresource));
-        match self.as_tracked(live, new) {
+        let manager = tracking.manager(node, &self.zero, self.ignored(tracking.subresource), &self.versions);
+        match self.as_tracked(new) {
             None => manager.update(live, new),
             Some(mut tracked) => {
                 manager.update(live, &mut tracked);
@@ -347,7 +351,8 @@ impl Strategy for Builtin {
     }
 
     fn apply(&self, tracking: &Tracking<'_>, live: Option<&Value>, sent: &Value, force: bool) -> ApplyResult {
-        let manager = tracking.manager(self.node()?, &self.zero, self.ignored(tracking.subresource));
+        let manager =
+            tracking.manager(self.node()?, &self.zero, self.ignored(tracking.subresource), &self.versions);
         Ok(manager.apply(live, sent, force)?)
     }
 
@@ -355,6 +360,25 @@ impl Strategy for Builtin {
         Ok(merge_unowned(object, configuration, self.node()?)?)
     }
 }
+
+/// The fields of an object besides type and metadata, each as JSON behind a comma.
+fn fields_of(object: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    let fields = object.as_object().into_iter().flatten();
+    for (key, value) in fields.filter(|(key, _)| !matches!(key.as_str(), "kind" | "apiVersion" | "metadata"))
+    {
+        out.extend_from_slice(format!(",\"{key}\":").as_bytes());
+        listwatch_wire::json::write_value(&mut out, value);
+    }
+    out
+}
+
+/// All versions of a built-in kind.
+fn versions_of(kind: &Kind) -> KindVersions {
+    let same = |other: &&Kind| (other.group, other.kind) == (kind.group, kind.kind);
+    KindVersions::builtin(listwatch_kinds::all().iter().filter(same).map(Kind::api_version).collect())
+}
+
 /// The error of a `caBundle` for conversions that cannot be read. A definition that is not served yet may have one, and says so
 /// in its conditions.
 fn bundle_error(new: &Value, old: &Value) -> Option<FieldError> {

@@ -66,10 +66,7 @@ impl<'a> Target<'a> {
 
     /// Returns the 422 with these field errors. It names the group of the stored form, as kube-apiserver does.
     pub(crate) fn invalid(&self, errors: &[FieldError]) -> Status {
-        // Errors are about the form that is stored.
-        let stored = self.resource.builtin.and_then(|kind| kind.stored_as);
-        let group = stored.map_or(&*self.resource.group, |(group, _)| group);
-        Status::invalid(group, &self.resource.kind, self.name, errors)
+        Status::invalid(self.resource.stored_group(), &self.resource.kind, self.name, errors)
     }
 
     /// Returns the 422 of [`Target::invalid`] if there are field errors.

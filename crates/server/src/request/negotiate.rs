@@ -55,7 +55,8 @@ pub(crate) enum ResponseShape {
     Table(MetaVersion),
     /// Only the metadata.
     Metadata(MetaVersion),
-    /// The metadata of a list where there is one object, or the reverse. An error, but not before the object is found.
+    /// The metadata of a list where there is one object, or the reverse. An error, but not before the object is found; the end of a
+    /// watch, at its first event.
     Unfit,
 }
 
@@ -214,7 +215,7 @@ impl AcceptClause<'_> {
             ("PartialObjectMetadata", Object | Log | Stream) | ("PartialObjectMetadataList", List) => {
                 Some(ResponseShape::Metadata(meta))
             }
-            ("PartialObjectMetadata", List) | ("PartialObjectMetadataList", Object | Log) => {
+            ("PartialObjectMetadata", List) | ("PartialObjectMetadataList", Object | Log | Stream) => {
                 Some(ResponseShape::Unfit)
             }
             _ => None,

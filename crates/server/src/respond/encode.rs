@@ -9,12 +9,13 @@
 //! [`crate::request::negotiate`].
 
 use bytes::{BufMut, Bytes, BytesMut};
+use listwatch_wire::json::Value;
 use listwatch_wire::{Revision, Status};
 
 use crate::cache::Object;
 use crate::registry::Resource;
 use crate::request::negotiate::{Encoding, MetaVersion, ResponseForm};
-use crate::respond::protobuf;
+use crate::respond::{internal, protobuf};
 
 /// Compact JSON in the encoding of a form. Compact JSON ends with a newline, indented JSON does not.
 ///
@@ -59,11 +60,30 @@ pub(crate) fn object(object: &Object, resource: &Resource) -> Bytes {
 }
 
 /// Returns the metadata of an object as PartialObjectMetadata, with room for a newline.
-pub(crate) fn partial(object: &Object, revision: Revision, meta: MetaVersion) -> Bytes {
-    let prefix = meta.partial_prefix();
-    let mut out = BytesMut::with_capacity(object.written_len(prefix) + 1);
-    object.write_metadata(revision, prefix, &mut out);
+pub(crate) fn partial(object: &Object, resource: &Resource, revision: Revision, meta: MetaVersion) -> Bytes {
+    let mut out = BytesMut::with_capacity(object.written_len(meta.partial_prefix()) + 1);
+    write_partial(object, resource, (revision, meta), &mut out);
     out.freeze()
+}
+
+/// Appends the metadata of an object as PartialObjectMetadata, as kube-apiserver's internal types have it.
+pub(crate) fn write_partial(
+    object: &Object,
+    resource: &Resource,
+    (revision, meta): (Revision, MetaVersion),
+    out: &mut BytesMut,
+) {
+    let begin = out.len();
+    object.write_metadata(revision, meta.partial_prefix(), out);
+    let written = out.get(begin..).unwrap_or_default();
+    if !internal::may_hold_fields(resource, written) {
+        return;
+    }
+    let Ok(mut partial) = Value::read(written) else { return };
+    if internal::drop_fields(&mut partial) {
+        out.truncate(begin);
+        out.extend_from_slice(&listwatch_wire::json::encode(&partial));
+    }
 }
 
 /// YAML with sorted keys, as kube-apiserver writes it.

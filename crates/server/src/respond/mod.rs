@@ -8,6 +8,7 @@
 //! finished result.
 
 pub(crate) mod encode;
+mod internal;
 pub(crate) mod protobuf;
 pub(crate) mod table;
 pub(crate) mod yaml;

@@ -10,7 +10,7 @@
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
 use listwatch_kinds::tree::Tree;
-use listwatch_kinds::{age, columns};
+use listwatch_kinds::{age, columns, convert};
 use listwatch_wire::Status;
 use listwatch_wire::json;
 use listwatch_wire::json::{Value, json};
@@ -18,6 +18,7 @@ use listwatch_wire::json::{Value, json};
 use crate::http::request::Request;
 use crate::registry::Resource;
 use crate::request::negotiate::{MetaVersion, ResponseForm, ResponseShape};
+use crate::respond::internal;
 
 /// The part of its object that each row carries (`includeObject`). kubectl needs the metadata, for names and for
 /// `--watch`.
@@ -83,6 +84,19 @@ fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
     }
 }
 
+/// The form that kube-apiserver prints, which is the one that it stores: an older version has the rest in annotations.
+fn as_printed(resource: &Resource, sent: &Value) -> Value {
+    let mut object = sent.clone();
+    let Some(kind) = resource.builtin else { return object };
+    if kind.stored_as.is_some_and(|(group, _)| group == kind.group) {
+        convert::to_stored(kind, &mut object);
+    }
+    if kind.group == "apps" && sent.at("metadata").has("annotations") && !internal::drop_fields(&mut object) {
+        return sent.clone();
+    }
+    object
+}
+
 /// Writes one row for an object, given as clients see it.
 ///
 /// Parses the object: cells are computed from its fields, and ages from the time of writing. A row of a watch is not
@@ -93,7 +107,8 @@ pub(crate) fn row(
     (meta, include): (MetaVersion, Include),
     out: &mut BytesMut,
 ) {
-    let value = Value::read(object).unwrap_or_default();
+    let sent = Value::read(object).unwrap_or_default();
+    let value = as_printed(resource, &sent);
     out.extend_from_slice(b"{\"cells\":");
     out.extend_from_slice(&json::encode(&cells(resource, &value, Timestamp::now()).into()));
     let condition = resource.builtin.and_then(|kind| columns::row_condition(kind, &value));
@@ -108,7 +123,10 @@ pub(crate) fn row(
         Include::Metadata => {
             out.extend_from_slice(meta.partial_prefix());
             out.extend_from_slice(b"\"metadata\":");
-            out.extend_from_slice(json::raw::lookup(object, &["metadata"]).unwrap_or(b"{}"));
+            match value.is_same(&sent) {
+                true => out.extend_from_slice(json::raw::lookup(object, &["metadata"]).unwrap_or(b"{}")),
+                false => out.extend_from_slice(&json::encode(value.at("metadata"))),
+            }
             out.extend_from_slice(b"}");
         }
     }

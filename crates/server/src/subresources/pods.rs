@@ -45,7 +45,8 @@ fn success() -> Answer {
     Answer::status(201, status)
 }
 
-/// Decodes the body of a subresource that has its own kind, and puts it into the namespace of the path.
+/// Decodes the body of a subresource that has its own kind, and puts it into the namespace of the path. Warnings about it are
+/// returned whatever becomes of the request.
 ///
 /// # Errors
 /// 400 for a body that is not of the kind, or names another namespace.
@@ -53,16 +54,17 @@ pub(crate) fn read_body(
     request: &WriteRequest,
     expected: Expected<'_>,
     validation: FieldValidation,
-) -> Result<body::Decoded, Status> {
+) -> Result<Value, Status> {
     let decode = |object: &mut Value| -> TypeReport {
         let version = if expected.version == OLD_EVICTION.version { "v1" } else { expected.version };
         let node = schema::node(expected.group, version, expected.kind);
         node.map(|node| typecheck::decode(node, object, None)).unwrap_or_default()
     };
-    let mut decoded =
+    let body::Decoded { mut object, warnings } =
         body::decode(request.content_type.as_deref(), &request.body, expected, &decode, validation)?;
-    place(&mut decoded.object, request.namespace.as_deref())?;
-    Ok(decoded)
+    request.record.warn_all(&warnings);
+    place(&mut object, request.namespace.as_deref())?;
+    Ok(object)
 }
 
 /// Binds a Pod to a node: POST to `pods/binding`, or of a Binding.
@@ -75,8 +77,7 @@ pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
     let options = WriteOptions::parse(&request.query);
     body::check_media_type(request.content_type.as_deref(), BINDING)?;
     options.check(WriteKind::Create)?;
-    let decoded = read_body(request, BINDING, options.validation())?;
-    let mut binding = decoded.object;
+    let mut binding = read_body(request, BINDING, options.validation())?;
     let named = binding.at("metadata").text("name").to_owned();
     let name = request.name.as_deref().unwrap_or(&named);
     if named != name {
@@ -101,7 +102,7 @@ pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
         Ok(Verdict::Write(new))
     })
     .await?;
-    Ok(success().with_warnings(decoded.warnings))
+    Ok(success())
 }
 
 /// Labels of a Binding become those of the Pod: admission puts the topology of the node there.
@@ -145,15 +146,15 @@ pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
     let options = WriteOptions::parse(&request.query);
     body::check_media_type(request.content_type.as_deref(), EVICTION)?;
     options.check(WriteKind::Create)?;
-    let mut decoded = read_body(request, EVICTION, options.validation())
+    let mut eviction = read_body(request, EVICTION, options.validation())
         .or_else(|status| read_body(request, OLD_EVICTION, options.validation()).map_err(|_| status))?;
     let name = request.name.as_deref().unwrap_or_default();
-    if decoded.object.at("metadata").text("name") != name {
+    if eviction.at("metadata").text("name") != name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
-    subresources::admit(api, request, name, &options, &mut decoded.object).await?;
-    subresources::validate(api, request, name, &options, &decoded.object).await?;
-    let mut deleting: DeleteOptions = match decoded.object.at("deleteOptions") {
+    subresources::admit(api, request, name, &options, &mut eviction).await?;
+    subresources::validate(api, request, name, &options, &eviction).await?;
+    let mut deleting: DeleteOptions = match eviction.at("deleteOptions") {
         Value::Null => DeleteOptions::default(),
         given => given.to_type().map_err(|error| Status::bad_request(error.to_string()))?,
     };
@@ -171,7 +172,7 @@ pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
         mark_disrupted(api, &target, &mut deleting).await?;
     }
     delete_target(api, &target, &deleting, request.writer(), DeletionAdmission::Done).await?;
-    Ok(success().with_warnings(decoded.warnings))
+    Ok(success())
 }
 
 /// Sets the `DisruptionTarget` condition of a Pod. The deletion that follows is of the updated Pod.

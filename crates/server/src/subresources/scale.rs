@@ -53,6 +53,16 @@ fn set(object: &mut Value, path: &[String], value: Value) {
     }
 }
 
+/// Removes the value at a path, if it is there.
+fn unset(object: &mut Value, path: &[String]) {
+    let Some((last, parents)) = path.split_last() else { return };
+    let mut place = object.as_object_mut();
+    for key in parents {
+        place = place.and_then(|fields| fields.inner(key));
+    }
+    place.into_iter().for_each(|fields| drop(fields.remove(last.as_str())));
+}
+
 /// The Scale of an object.
 fn scale_of(paths: &ScalePaths, object: &Value, revision: Option<Revision>) -> Value {
     let mut meta = Map::new();
@@ -112,10 +122,10 @@ pub(crate) async fn update(api: &Api, request: &WriteRequest) -> Result<Answer, 
     options.check(WriteKind::Update)?;
     let decoded =
         body::decode(request.content_type.as_deref(), &request.body, SCALE, &decode, options.validation())?;
+    request.record.warn_all(&decoded.warnings);
     let mut sent = decoded.object;
     request.target().check_identity(&mut sent)?;
-    let answer = write(api, request, &options, |_, _| Ok(sent.clone())).await?;
-    Ok(answer.with_warnings(decoded.warnings))
+    write(api, request, &options, |_, _| Ok(sent.clone())).await
 }
 
 /// Answers a PATCH of a Scale. The patch is applied to the Scale, not to its target.
@@ -132,8 +142,7 @@ pub(crate) async fn patch(
         return apply(api, request, options).await;
     }
     let parsed = patch::parse(kind, request)?;
-    let warnings = std::sync::Mutex::new(Vec::new());
-    let answer = write(api, request, options, |paths, stored| {
+    write(api, request, options, |paths, stored| {
         let mut scale = scale_of(paths, &stored.value, Some(stored.revision));
         match &parsed.patch {
             Patch::Json(patch) => patch.apply(&mut scale)?,
@@ -141,15 +150,13 @@ pub(crate) async fn patch(
                 merge_patch(&mut scale, patch.clone())
             }
         }
+        check_type(&scale)?;
         let told = check_patched(&mut scale, &parsed.strict_decoding_errors, options.validation(), decode)?;
+        request.record.warn_all(&told);
         request.target().check_identity(&mut scale)?;
-        if let Ok(mut warnings) = warnings.lock() {
-            *warnings = told;
-        }
         Ok(scale)
     })
-    .await?;
-    Ok(answer.with_warnings(warnings.into_inner().unwrap_or_default()))
+    .await
 }
 
 /// Apply: the applied Scale owns the one field of its target that it sets.
@@ -170,22 +177,21 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
         meta.put("name", target.name);
     }
     target.check_identity(&mut applied)?;
+    // Decoding leaves out a zero, which is applied like any other number.
+    let replicas = applied.at("spec").int("replicas");
     check_patched(&mut applied, &[], options.validation(), decode)?;
     let resource = &*request.resource;
     let mut owned = json!({"apiVersion": resource.api_version(), "kind": &*resource.kind, "metadata": {"name": target.name}});
-    let replicas = applied.at("spec").int("replicas");
     if let Some(replicas) = replicas {
         set(&mut owned, &paths.spec, replicas.into());
     }
     let (tracking, force) = (Tracking::new(request, options), options.force.unwrap_or(false));
     let applying = |stored: &Stored| -> Result<Proposal, Status> {
+        let merged = resource.rules.apply(&tracking, Some(&stored.value), &owned, force);
+        let mut new = merged.map_err(|status| about_scale(status, resource, &paths))?.object;
+        // Validation comes after conflicts, and another version after both.
+        check_replicas(&target, replicas.unwrap_or(0))?;
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
-        let applied = resource.rules.apply(&tracking, Some(&stored.value), &owned, force);
-        let mut new = applied.map_err(|status| about_scale(status, resource, &paths))?.object;
-        // Validation comes after conflicts.
-        if let Some(replicas) = replicas.filter(|replicas| *replicas < 0) {
-            return Err(negative(&target, &paths, replicas));
-        }
         keep_times(&mut new, &stored.value);
         resource.rules.complete(&mut new, Some(&stored.value));
         carry_over(&mut new, &stored.value, OwnersChecked::AsSent, &mut Vec::new());
@@ -194,6 +200,18 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: applying };
     let done = change(api, &target, options.is_dry_run(), scaling).await?;
     shown(&paths, done)
+}
+
+/// Checks that a patch leaves a Scale what it is.
+///
+/// # Errors
+/// 422.
+fn check_type(scale: &Value) -> Result<(), Status> {
+    let (version, kind) = (scale.text("apiVersion"), scale.text("kind"));
+    match (version, kind) {
+        ("autoscaling/v1", "" | "Scale") => Ok(()),
+        _ => Err(patch::refused(format!("a patch cannot make a {version} {kind} of a Scale"))),
+    }
 }
 
 /// Scale has its own schema, whatever its target.
@@ -217,25 +235,39 @@ async fn write(
     let writing = |stored: &Stored| -> Result<Proposal, Status> {
         let scale = wanted(&paths, stored)?;
         target.check_uid(scale.at("metadata").text("uid"), &stored.value)?;
-        target.check_version(scale.at("metadata").text("resourceVersion"), stored.revision)?;
         let replicas = scale.at("spec").int("replicas").unwrap_or(0);
-        if replicas < 0 {
-            return Err(negative(&target, &paths, replicas));
-        }
+        check_replicas(&target, replicas)?;
+        target.check_version(scale.at("metadata").text("resourceVersion"), stored.revision)?;
         if walk(&stored.value, &paths.spec).as_i64() == Some(replicas) {
             return Ok(None);
         }
         let mut new = stored.value.clone();
         set(&mut new, &paths.spec, replicas.into());
         if is_owned(&stored.value, &paths.spec) {
-            request.resource.rules.track(&tracking, Some(&stored.value), &mut new);
-            keep_times(&mut new, &stored.value);
+            record_owner(request, &tracking, &paths, stored, &mut new);
         }
         Ok(Some(new))
     };
     let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: writing };
     let done = change(api, &target, options.is_dry_run(), scaling).await?;
     shown(&paths, done)
+}
+
+/// Records the owner of replicas that were changed. None are a field that a Scale does not have, so that nobody owns them.
+fn record_owner(
+    request: &WriteRequest,
+    tracking: &Tracking<'_>,
+    paths: &ScalePaths,
+    stored: &Stored,
+    new: &mut Value,
+) {
+    let replicas = walk(new, &paths.spec).clone();
+    if replicas.as_i64() == Some(0) {
+        unset(new, &paths.spec);
+    }
+    request.resource.rules.track(tracking, Some(&stored.value), new);
+    set(new, &paths.spec, replicas);
+    keep_times(new, &stored.value);
 }
 
 /// The target with other replicas, or `None` if it has them already.
@@ -259,7 +291,8 @@ impl<F: FnMut(&Stored) -> Result<Proposal, Status> + Send + Sync> Decide for Sca
         self.admit(&mut new, stored).await?;
         let reservation = Reservation::new(&self.api.allocator);
         prepare(&reservation, self.target, ObjectView::Whole, &mut new, stored, Vec::new())?;
-        Ok(verdict(self.target, ObjectView::Whole, &mut new, stored, &mut Vec::new()))
+        self.request.record.warn_all(&self.target.resource.rules.warnings(&new, Some(&stored.value)));
+        Ok(verdict(&mut new, stored))
     }
 }
 
@@ -298,14 +331,16 @@ fn about_scale(mut status: Status, resource: &Resource, paths: &ScalePaths) -> S
     status
 }
 
-/// Custom resources name their own field, others that of the Scale.
-fn negative(target: &Target<'_>, paths: &ScalePaths, replicas: i64) -> Status {
-    if target.resource.is_custom() {
-        let field = format!(".{}", paths.spec.join("."));
-        return target.invalid(&[FieldError::invalid(field, replicas, "should be a non-negative integer")]);
+/// Checks the replicas of a Scale. Those of a custom resource are checked with the resource itself, by its schema and its definition.
+///
+/// # Errors
+/// 422 for less than none.
+fn check_replicas(target: &Target<'_>, replicas: i64) -> Result<(), Status> {
+    if replicas >= 0 || target.resource.is_custom() {
+        return Ok(());
     }
     let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-    Status::invalid(SCALE.group, SCALE.kind, target.name, &[error])
+    Err(Status::invalid(SCALE.group, SCALE.kind, target.name, &[error]))
 }
 
 /// Returns the Scale of the written object.

@@ -8,6 +8,8 @@
 
 use jiff::Timestamp;
 use listwatch_kinds::tree::Tree;
+use listwatch_kinds::{schema, typecheck};
+use listwatch_merge::apply::{FieldSet, KindVersions};
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::options::{WriteKind, WriteOptions};
@@ -17,6 +19,7 @@ use crate::api::Api;
 use crate::api::stored::fresh;
 use crate::auth::{Bound, ISSUER, Identity, Ticket};
 use crate::pipeline::body::{self, Expected};
+use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, WriteRequest, seconds};
 use crate::subresources;
@@ -43,12 +46,12 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
     let options = WriteOptions::parse(&request.query);
     body::check_media_type(request.content_type.as_deref(), EXPECTED)?;
     options.check(WriteKind::Create)?;
-    let decoded = read_body(request, EXPECTED, options.validation())?;
-    let mut asked = decoded.object;
+    let mut asked = read_body(request, EXPECTED, options.validation())?;
     let name = request.name.as_deref().unwrap_or_default();
     if let Some(spec) = asked.inner_or_new("spec") {
         spec.fill("expirationSeconds", DEFAULT_SECONDS);
     }
+    record_owner(request, &options, &mut asked);
     subresources::admit(api, request, name, &options, &mut asked).await?;
     check_name(&asked, name)?;
     fill(&mut asked, name);
@@ -59,8 +62,7 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
     let namespace = request.namespace.clone().unwrap_or_default();
     check_namespace(&asked, name, &namespace)?;
     let (bound, runs_on) = bound(api, &namespace, name, asked.at("spec").at("boundObjectRef")).await?;
-    let mut warnings = decoded.warnings;
-    warnings.extend(spec.shorten(api.options.identity.max_token_age));
+    let warnings: Vec<String> = spec.shorten(api.options.identity.max_token_age).into_iter().collect();
     let now = Timestamp::now().as_second();
     let expires = now.saturating_add(spec.seconds);
     let mut status = json!({"token": "", "expirationTimestamp": time(expires)});
@@ -84,6 +86,16 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
     }
     asked.put("status", status);
     Ok(Answer::document(201, asked).with_warnings(warnings))
+}
+
+/// Records the owner of the fields, as of any object that is created.
+fn record_owner(request: &WriteRequest, options: &WriteOptions, asked: &mut Value) {
+    let Some(node) = schema::node(GROUP, EXPECTED.version, KIND) else { return };
+    let mut zero = json!({"metadata": {}});
+    typecheck::fill(node, &mut zero, None);
+    let tracking =
+        Tracking { api_version: EXPECTED.api_version().into_owned(), ..Tracking::new(request, options) };
+    tracking.manager(node, &zero, &FieldSet::new(), KindVersions::any()).update(None, asked);
 }
 
 /// Fills in what validating admission sees although the client did not say it.

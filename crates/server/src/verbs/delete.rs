@@ -114,6 +114,9 @@ fn answer(target: &Target<'_>, options: &DeleteOptions, done: Done) -> Result<An
         Done::Dry { object, removed: true, .. } if !resource.rules.returns_deleted_object() => {
             gone(object.at("metadata").text("uid"))
         }
+        Done::Dry { object, removed: false, .. } if options.orphan_dependents == Some(false) => {
+            Answer::document(202, object)
+        }
         Done::Stored { object, .. } => {
             // The code for the deprecated `orphanDependents: false`.
             let code = if options.orphan_dependents == Some(false) { 202 } else { 200 };

@@ -9,13 +9,13 @@ use listwatch_wire::options::ListOptions;
 use listwatch_wire::status::FieldError;
 
 use crate::api::Api;
-use crate::pipeline::collected::CollectedPage;
 use crate::pipeline::delete::{DeletionAdmission, delete_target};
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 use crate::request::selectors;
 use crate::verbs::delete::{read_options, warn_of_orphans};
 use crate::verbs::list;
+use crate::verbs::list::source::without_retry;
 
 /// Deletes the objects that a list with the same options has. The response is that list, as it was before; objects
 /// that finalizers hold are only marked.
@@ -28,6 +28,8 @@ use crate::verbs::list;
 pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     let listing = ListOptions::parse(&request.query)?;
     listing.check()?;
+    let resource = &*request.resource;
+    let filter = selectors::filter(resource, request.namespace.as_deref(), None, &listing)?;
     let options = read_options(&request)?;
     if options.ignore_store_read_error_with_cluster_breaking_potential == Some(true) {
         let field = "ignoreStoreReadErrorWithClusterBreakingPotential";
@@ -36,7 +38,7 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
         return Err(Status::invalid_options("DeleteOptions", &[refused]));
     }
     warn_of_orphans(&request, &options);
-    let listed = listed(api, &request, &listing).await?;
+    let listed = list::collect(api, resource, &filter, &listing).await.map_err(without_retry)?;
     for object in &listed.objects {
         let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
         let target = Target::new(&request.resource, namespace, object.name()).by(&request.user.name);
@@ -48,11 +50,4 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
         }
     }
     Ok(Answer { code: 200, body: AnswerBody::List(listed), warnings: Vec::new() })
-}
-
-/// The objects of a list with the same options.
-async fn listed(api: &Api, request: &WriteRequest, listing: &ListOptions) -> Result<CollectedPage, Status> {
-    let resource = &*request.resource;
-    let filter = selectors::filter(resource, request.namespace.as_deref(), None, listing)?;
-    list::collect(api, resource, &filter, listing).await
 }

@@ -22,6 +22,7 @@ use crate::request::negotiate::{
 };
 use crate::request::selectors::parse_version;
 use crate::respond;
+use crate::verbs::list::source::about_version;
 use crate::verbs::write;
 
 /// Answers a GET of one object.
@@ -87,7 +88,7 @@ pub(crate) async fn find(
     name: &str,
     version: Option<Revision>,
 ) -> Result<Arc<Object>, Status> {
-    api.wait_for(version).await?;
+    api.wait_for(version).await.map_err(|status| about_version(&resource.collection, status))?;
     let (snapshot, key) = (resource.collection.snapshot(), resource.key(namespace, name));
     if let Some(object) = snapshot.get(&key) {
         return Ok(Arc::clone(object));

@@ -23,11 +23,12 @@ use crate::pipeline::managed::Tracking;
 use crate::pipeline::patch::{ParsedPatch, Patch, as_converted, check_patched, parse, refused};
 use crate::pipeline::target::{Target, expected, place};
 use crate::pipeline::transaction::{self, Decide, Verdict, with_version};
-use crate::pipeline::{Answer, WriteRequest, yaml};
+use crate::pipeline::{Answer, WriteRequest, body, yaml};
 use crate::registry::view::ObjectView;
 use crate::registry::{Resource, custom};
 use crate::subresources;
 use crate::subresources::scale;
+use crate::verbs::update::{check_version, creates};
 
 /// Applies a patch of any of the four types.
 ///
@@ -76,7 +77,9 @@ impl Decide for &mut PatchWork<'_> {
             (Patch::Apply(applied), Some(stored)) => {
                 self.strictly(self.apply(applied, stored, &mut told).await, &mut told)
             }
-            (Patch::Apply(applied), None) if self.change.view == ObjectView::Whole => {
+            (Patch::Apply(applied), None)
+                if self.change.view == ObjectView::Whole || creates(self.change.view, self.target) =>
+            {
                 self.strictly(self.apply_new(applied, &mut told).await, &mut told)
             }
             (_, None) => Err(self.target.not_found()),
@@ -154,7 +157,7 @@ impl PatchWork<'_> {
         match parsed.patch {
             // Merged field by field into an object of the kind, which it stays whatever it says it is.
             Patch::Strategic(_) => self.name_type(&mut new),
-            _ => self.check_type(&mut new)?,
+            _ => self.check_type(&mut new, told)?,
         }
         told.extend(check_patched(
             &mut new,
@@ -169,7 +172,7 @@ impl PatchWork<'_> {
             },
         )?);
         target.check_identity(&mut new)?;
-        target.check_version(new.at("metadata").text("resourceVersion"), stored.revision)?;
+        check_version(target, new.at("metadata").text("resourceVersion"), stored)?;
         rules.complete(&mut new, Some(&stored.value));
         self.change.update(target, &mut new, stored, told).await
     }
@@ -187,7 +190,7 @@ impl PatchWork<'_> {
     /// # Errors
     ///
     /// The refusal of a patch that makes another kind of the object.
-    fn check_type(&self, new: &mut Value) -> Result<(), Status> {
+    fn check_type(&self, new: &mut Value, told: &mut Vec<String>) -> Result<(), Status> {
         let (custom, wanted) = (self.target.resource.is_custom(), expected(self.target.resource));
         let (kind, version) = (new.text("kind"), new.text("apiVersion"));
         if version == wanted.api_version() && (kind == wanted.kind || (kind.is_empty() && !custom)) {
@@ -195,6 +198,7 @@ impl PatchWork<'_> {
             return Ok(());
         }
         if !custom && version.is_empty() {
+            told.extend(self.internal_fields(new)?);
             return Err(undeterminable(self.target.name));
         }
         if !custom || kind.is_empty() || version.is_empty() {
@@ -206,6 +210,8 @@ impl PatchWork<'_> {
             self.name_type(new);
             return Ok(());
         }
+        // Its name is looked at first.
+        self.target.check_identity(&mut new.clone())?;
         let error = if kind == wanted.kind {
             FieldError::invalid("apiVersion", version, format!("must be {}", wanted.api_version()))
         } else {
@@ -213,6 +219,23 @@ impl PatchWork<'_> {
         };
         let group = version.split_once('/').map_or("", |(group, _)| group);
         Err(Status::invalid(group, kind, self.target.name, &[error]))
+    }
+
+    /// Returns warnings about all fields of an object without a version: kube-apiserver reads it as its internal type, whose fields
+    /// have other names.
+    ///
+    /// # Errors
+    ///
+    /// 422 for strict validation.
+    fn internal_fields(&self, new: &Value) -> Result<Vec<String>, Status> {
+        let fields = new.as_object().into_iter().flatten();
+        let unknown: Vec<String> = fields
+            .map(|(key, _)| key.to_string())
+            .filter(|key| key != "kind" && key != "apiVersion")
+            .collect();
+        let errors =
+            body::strict_decoding_errors(self.parsed.strict_decoding_errors.iter().cloned(), &unknown);
+        body::apply_field_validation(errors, self.options.validation()).map_err(refused)
     }
 
     /// Strict field validation of an applied configuration comes after it was merged.
@@ -244,12 +267,12 @@ impl PatchWork<'_> {
         let target = self.target;
         let rules = &target.resource.rules;
         self.check_identity_types(sent)?;
-        target.check_version(sent.at("metadata").text("resourceVersion"), stored.revision)?;
         let force = self.options.force.unwrap_or(false);
-        // Conflicts come before a name or namespace that is not the path's.
+        // Conflicts come before a name or namespace that is not the path's, and these before another version.
         let mut new = rules.apply(&self.change.tracking, Some(&stored.value), sent, force)?.object;
         self.identify(&mut new)?;
         refuse_wrong_types(rules.decode(&mut new, Some(&stored.value)).error)?;
+        target.check_version(sent.at("metadata").text("resourceVersion"), stored.revision)?;
         rules.complete_applied(&mut new, Some(&stored.value));
         carry_over(&mut new, &stored.value, OwnersChecked::AfterAdmission, told);
         self.change.update_owned(target, &mut new, stored, told).await
@@ -277,6 +300,9 @@ impl PatchWork<'_> {
         refuse_wrong_types(rules.decode(&mut new, None).error)?;
         self.identify(&mut new)?;
         rules.complete_applied(&mut new, None);
+        if let Some(meta) = new.inner("metadata").filter(|_| sent.at("metadata").has("resourceVersion")) {
+            meta.put("resourceVersion", sent.at("metadata").at("resourceVersion").clone());
+        }
         self.change.create(target, new, told).await
     }
 

@@ -6,6 +6,7 @@
 //! must be repeatable. Defaults, admission and validation are [`crate::pipeline`]; `scale` is
 //! [`crate::subresources`].
 
+use listwatch_kinds::meta;
 use listwatch_kinds::tree::Tree;
 use listwatch_storage::Write;
 use listwatch_wire::Status;
@@ -46,8 +47,10 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
         body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut sent = decoded.object;
     let target = request.target();
-    let warnings = decoded.warnings;
+    let mut warnings = decoded.warnings;
     target.check_identity(&mut sent).inspect_err(|_| request.record.warn_all(&warnings))?;
+    // Told although the object may not exist.
+    warnings.extend(sent.inner("metadata").and_then(meta::drop_duplicate_owners));
     resource.rules.complete(&mut sent, None);
     let change = ObjectChange {
         api,
@@ -101,6 +104,10 @@ impl Decide for &mut Replacing<'_> {
                 Err(target.not_found())
             }
             None => {
+                let version = sent.at("metadata").text("resourceVersion");
+                if !version.is_empty() {
+                    listwatch_wire::go::parse_uint(version).map_err(Status::bad_request)?;
+                }
                 let mut new = sent.clone();
                 target.resource.rules.track(&change.tracking, None, &mut new);
                 change.create(target, new, warnings).await
@@ -111,7 +118,7 @@ impl Decide for &mut Replacing<'_> {
 
 /// Returns true if a PUT to a free name creates. In kube-apiserver the status of a Service is written with the strategy of
 /// the Service, which does.
-fn creates(view: ObjectView, target: &Target<'_>) -> bool {
+pub(super) fn creates(view: ObjectView, target: &Target<'_>) -> bool {
     let resource = target.resource;
     let by_status = view == ObjectView::Status && &*resource.plural == "services" && !resource.is_custom();
     (view == ObjectView::Whole || by_status) && resource.rules.create_on_update()
@@ -125,7 +132,15 @@ fn creates(view: ObjectView, target: &Target<'_>) -> bool {
 fn check_conditions(target: &Target<'_>, sent: &Value, stored: &Stored) -> Result<(), Status> {
     let meta = sent.at("metadata");
     target.check_uid(meta.text("uid"), &stored.value)?;
-    let version = meta.text("resourceVersion");
+    check_version(target, meta.text("resourceVersion"), stored)
+}
+
+/// Checks the resourceVersion of an update against the stored object.
+///
+/// # Errors
+///
+/// 409 for another version, 422 if the kind needs a version and there is none.
+pub(super) fn check_version(target: &Target<'_>, version: &str, stored: &Stored) -> Result<(), Status> {
     if matches!(version, "" | "0") && !target.resource.rules.unconditional_update() {
         let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
         // Only here kube-apiserver names the resource instead of the kind.

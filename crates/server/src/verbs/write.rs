@@ -246,7 +246,7 @@ pub(crate) fn show(
     let object = &resource.present(object);
     let json = match form.shape {
         ResponseShape::Whole => encode::object(object, resource),
-        ResponseShape::Metadata(meta) => encode::partial(object, object.revision(), meta),
+        ResponseShape::Metadata(meta) => encode::partial(object, resource, object.revision(), meta),
         ResponseShape::Table(meta) => {
             let include = table::Include::wanted(form, request)?;
             table::single(resource, &encode::object(object, resource), meta, include)

@@ -7,7 +7,7 @@ use listwatch_json::{Value, json};
 use super::*;
 use crate::patch::{ListKind, MapKind, PatchStrategy};
 
-/// `items` merges by `name`, `ports` by `port`, `tags` and `finalizers` as sets, everything else has no strategy.
+/// `items` merges by `name`, `ports` by `port`, `tags` and `finalizers` as sets, `selector` is replaced, everything else has no strategy.
 #[derive(Clone, Copy)]
 struct Node(&'static str);
 
@@ -17,6 +17,7 @@ impl MergeSchema for Node {
             "items" => "items",
             "ports" => "ports",
             "tags" => "tags",
+            "selector" => "selector",
             _ => "",
         }))
     }
@@ -37,7 +38,7 @@ impl MergeSchema for Node {
         }
     }
     fn patch_strategy(self) -> PatchStrategy {
-        PatchStrategy { merge: !self.0.is_empty(), retain_keys: false }
+        PatchStrategy { merge: !self.0.is_empty(), retain_keys: false, replace: self.0 == "selector" }
     }
 }
 
@@ -48,6 +49,17 @@ fn patched(object: Value, patch: Value) -> Result<Value, PatchError> {
 
 fn names(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap()).collect()
+}
+
+/// A new selector of a PodDisruptionBudget was merged with the old one.
+#[test]
+fn an_object_with_the_strategy_replace_is_replaced() {
+    let object = json!({"selector": {"matchLabels": {"a": "b"}}, "other": {"a": 1}});
+    let patch = json!({"selector": {"matchExpressions": [], "matchLabels": null}, "other": {"b": 2}});
+    assert_eq!(
+        patched(object, patch).unwrap(),
+        json!({"selector": {"matchExpressions": [], "matchLabels": null}, "other": {"a": 1, "b": 2}})
+    );
 }
 
 #[test]

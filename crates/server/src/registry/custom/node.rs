@@ -15,25 +15,55 @@ use listwatch_merge::patch::{self, ListKind, MapKind, PatchStrategy, Shape};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CustomNode<'a> {
     /// An object with metadata: the whole object, or one embedded in it.
-    Resource(&'a Schema),
+    Resource(&'a Schema, UndeclaredFields),
     /// A described value.
-    Known(&'a Schema),
+    Known(&'a Schema, UndeclaredFields),
     /// A value of a type that all objects share: metadata and what is in it.
     Builtin(builtin::Node),
     /// A value without a schema, kept as it is.
     Free,
 }
 
+/// The fate of fields that the schema of an object does not declare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UndeclaredFields {
+    /// As the schema says.
+    Own,
+    /// They have owners, because an outer schema keeps unknown fields. In kube-apiserver that holds for all that is inside of it,
+    /// although pruning goes by the schema of each place.
+    Owned,
+}
+
 impl<'a> CustomNode<'a> {
-    /// An embedded object has metadata.
-    fn known(schema: &'a Schema) -> Self {
-        if schema.embedded { Self::Resource(schema) } else { Self::Known(schema) }
+    /// The schema of a whole object.
+    pub(super) fn root(schema: &'a Schema) -> Self {
+        Self::Resource(schema, UndeclaredFields::Own)
+    }
+
+    /// A place inside. An embedded object has metadata.
+    fn below(self, schema: &'a Schema) -> Self {
+        let unknown = match self.keeps_unknown() {
+            true => UndeclaredFields::Owned,
+            false => UndeclaredFields::Own,
+        };
+        if schema.embedded { Self::Resource(schema, unknown) } else { Self::Known(schema, unknown) }
     }
 
     fn schema(self) -> Option<&'a Schema> {
         match self {
-            Self::Resource(schema) | Self::Known(schema) => Some(schema),
+            Self::Resource(schema, _) | Self::Known(schema, _) => Some(schema),
             Self::Builtin(_) | Self::Free => None,
+        }
+    }
+
+    /// Returns true if fields that are not declared can have owners.
+    fn keeps_unknown(self) -> bool {
+        match self {
+            Self::Resource(schema, unknown) | Self::Known(schema, unknown) => {
+                schema.keeps_unknown() || unknown == UndeclaredFields::Owned
+            }
+            Self::Builtin(_) => false,
+            Self::Free => true,
         }
     }
 }
@@ -48,11 +78,11 @@ impl<'a> patch::MergeSchema for CustomNode<'a> {
         match self {
             Self::Free => Some(Self::Free),
             Self::Builtin(node) => patch::MergeSchema::field(node, name).map(Self::Builtin),
-            Self::Resource(_) if name == "metadata" => metadata().map(Self::Builtin),
-            Self::Resource(_) if matches!(name, "apiVersion" | "kind") => Some(Self::Free),
-            Self::Resource(schema) | Self::Known(schema) => {
-                let free = schema.keeps_unknown().then_some(Self::Free);
-                schema.field(name).map(Self::known).or(free)
+            Self::Resource(..) if name == "metadata" => metadata().map(Self::Builtin),
+            Self::Resource(..) if matches!(name, "apiVersion" | "kind") => Some(Self::Free),
+            Self::Resource(schema, _) | Self::Known(schema, _) => {
+                let free = self.keeps_unknown().then_some(Self::Free);
+                schema.field(name).map(|schema| self.below(schema)).or(free)
             }
         }
     }
@@ -61,8 +91,8 @@ impl<'a> patch::MergeSchema for CustomNode<'a> {
         match self {
             Self::Free => Some(Self::Free),
             Self::Builtin(node) => patch::MergeSchema::items(node).map(Self::Builtin),
-            Self::Resource(schema) | Self::Known(schema) => {
-                Some(schema.items.as_deref().map_or(Self::Free, Self::known))
+            Self::Resource(schema, _) | Self::Known(schema, _) => {
+                Some(schema.items.as_deref().map_or(Self::Free, |items| self.below(items)))
             }
         }
     }
@@ -71,7 +101,7 @@ impl<'a> patch::MergeSchema for CustomNode<'a> {
         match self {
             Self::Builtin(node) => patch::MergeSchema::list_kind(node),
             Self::Free => ListKind::Atomic,
-            Self::Resource(schema) | Self::Known(schema) => match schema.list_type.as_str() {
+            Self::Resource(schema, _) | Self::Known(schema, _) => match schema.list_type.as_str() {
                 "map" => ListKind::Map(&schema.list_map_keys),
                 "set" => ListKind::Set,
                 _ => ListKind::Atomic,
@@ -83,7 +113,7 @@ impl<'a> patch::MergeSchema for CustomNode<'a> {
         let described = |schema: &Schema| match (schema.map_type.as_str(), &schema.additional_properties) {
             ("atomic", _) => MapKind::Atomic,
             (_, Some(Additional::Schema(_) | Additional::Any(true))) => MapKind::Granular,
-            _ if schema.keeps_unknown() => MapKind::Granular,
+            _ if self.keeps_unknown() => MapKind::Granular,
             _ => MapKind::Struct,
         };
         match self {
@@ -97,8 +127,8 @@ impl<'a> patch::MergeSchema for CustomNode<'a> {
         match self {
             Self::Builtin(node) => patch::MergeSchema::declares(node, name),
             Self::Free => false,
-            Self::Resource(_) if matches!(name, "metadata" | "apiVersion" | "kind") => true,
-            Self::Resource(schema) | Self::Known(schema) => {
+            Self::Resource(..) if matches!(name, "metadata" | "apiVersion" | "kind") => true,
+            Self::Resource(schema, _) | Self::Known(schema, _) => {
                 schema.properties.contains_key(name) || self.map_kind() != MapKind::Granular
             }
         }
@@ -108,8 +138,8 @@ impl<'a> patch::MergeSchema for CustomNode<'a> {
         match self {
             Self::Free => Shape::Any,
             Self::Builtin(node) => patch::MergeSchema::shape(node),
-            Self::Resource(_) => Shape::Map,
-            Self::Known(schema) => match schema.type_name.as_str() {
+            Self::Resource(..) => Shape::Map,
+            Self::Known(schema, _) => match schema.type_name.as_str() {
                 "object" => Shape::Map,
                 "array" => Shape::List,
                 "string" => Shape::String,

@@ -13,7 +13,7 @@ use listwatch_kinds::prepare::{bump_generation, keep};
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::typecheck::{self, TypeReport};
 use listwatch_kinds::{meta, schema};
-use listwatch_merge::apply::{FieldSet, merge_unowned};
+use listwatch_merge::apply::{FieldSet, KindVersions, merge_unowned};
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::{FieldError, FieldErrorKind};
@@ -47,6 +47,8 @@ pub(super) struct Custom {
     ignored: FieldSet,
     /// The fields that the path of its status resets.
     ignored_by_status: FieldSet,
+    /// The versions that entries of `managedFields` can name.
+    versions: KindVersions,
     /// True if the schema has resources inside ([`embedded`]).
     has_embedded: bool,
 }
@@ -66,6 +68,13 @@ impl Custom {
             zero: json!({"metadata": {}}),
             ignored: FieldSet::of_fields(own),
             ignored_by_status: FieldSet::of_fields(&[&["spec"], &["metadata"]]),
+            versions: KindVersions::custom(
+                definition
+                    .versions
+                    .iter()
+                    .map(|version| format!("{}/{}", definition.group, version.name))
+                    .collect(),
+            ),
             has_embedded: embedded::occurs(&version.schema),
             version: version.clone(),
         }
@@ -108,7 +117,7 @@ impl Custom {
 
     /// The schema as the merge sees it, borrowed for one call.
     fn node(&self) -> CustomNode<'_> {
-        CustomNode::Resource(&self.version.schema)
+        CustomNode::root(&self.version.schema)
     }
 
     /// The errors of the metadata, of the schema and of the expression rules. Rules rely on types and sizes, so they run only if
@@ -138,10 +147,18 @@ impl Custom {
                           to complete validation";
             errors.push(FieldError::invalid("<nil>", Value::Null, detail));
         } else {
-            errors.extend(self.version.rules.evaluate(object, old));
+            errors.extend(self.version.rules.evaluate(object, old).into_iter().map(named));
         }
         errors
     }
+}
+
+/// Names the field of an error about the whole object as Go prints a path that is not there.
+fn named(mut error: FieldError) -> FieldError {
+    if error.field.is_empty() {
+        "<nil>".clone_into(&mut error.field);
+    }
+    error
 }
 
 /// Returns true if rules cannot be evaluated on an object with such an error.
@@ -274,11 +291,14 @@ impl Strategy for Custom {
     }
 
     fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value) {
-        tracking.manager(self.node(), &self.zero, self.ignored(tracking.subresource)).update(live, new);
+        tracking
+            .manager(self.node(), &self.zero, self.ignored(tracking.subresource), &self.versions)
+            .update(live, new);
     }
 
     fn apply(&self, tracking: &Tracking<'_>, live: Option<&Value>, sent: &Value, force: bool) -> ApplyResult {
-        let manager = tracking.manager(self.node(), &self.zero, self.ignored(tracking.subresource));
+        let manager =
+            tracking.manager(self.node(), &self.zero, self.ignored(tracking.subresource), &self.versions);
         Ok(manager.apply(live, sent, force)?)
     }
 

@@ -11,7 +11,7 @@
 pub(crate) mod continue_token;
 mod pieces;
 mod protobuf;
-mod source;
+pub(crate) mod source;
 mod text;
 
 use std::sync::Arc;

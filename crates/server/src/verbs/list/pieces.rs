@@ -96,7 +96,7 @@ impl ListPartWriter {
             ResponseShape::Whole if !self.resource.is_custom() => object.write(b"{", out),
             ResponseShape::Whole | ResponseShape::Unfit => object.write(&self.resource.type_prefix, out),
             ResponseShape::Metadata(meta) => {
-                object.write_metadata(object.revision(), meta.partial_prefix(), out)
+                encode::write_partial(&object, &self.resource, (object.revision(), meta), out);
             }
             ResponseShape::Table(meta) => {
                 let whole = encode::object(&object, &self.resource);

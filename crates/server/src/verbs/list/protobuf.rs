@@ -20,6 +20,7 @@ use crate::fairness::UserTurns;
 use crate::http::body::{Body, BodyPieces, Broken, PieceStream};
 use crate::registry::Resource;
 use crate::request::negotiate::ResponseShape;
+use crate::respond::encode::write_partial;
 use crate::verbs::list::source::ListObjects;
 
 /// Encodes the items of a list; the JSON of one object at a time is held beside the output.
@@ -161,7 +162,7 @@ impl ProtobufListEncoder {
         self.scratch.clear();
         match self.shape {
             ResponseShape::Metadata(meta) => {
-                object.write_metadata(object.revision(), meta.partial_prefix(), &mut self.scratch);
+                write_partial(&object, &self.resource, (object.revision(), meta), &mut self.scratch);
             }
             _ => object.write(b"{", &mut self.scratch),
         }

@@ -96,7 +96,8 @@ pub(crate) async fn resolve(
     let token = continued(options, version)?;
     let uncached = collection.name() == UNCACHED;
     let wanted = version.filter(|version| !(uncached && *version == Revision::ZERO));
-    let moment = moment(api, options, wanted, token.as_ref()).await?;
+    let moment = moment(api, options, wanted, token.as_ref()).await;
+    let moment = moment.map_err(|status| about_version(collection, status))?;
     api.cache.damage.check(&collection.scope(filter))?;
     let from = token.as_ref().map(|token| format!("{}{}", collection.scope(filter), token.start()));
     let (revision, walker) = open(api, collection, filter, moment, from.as_deref());
@@ -105,6 +106,19 @@ pub(crate) async fn resolve(
     let any = version == Some(Revision::ZERO) && token.is_none() && !uncached;
     let limit = if any { 0 } else { options.limit };
     Ok(ListSource { revision, from, walker, limit, token })
+}
+
+/// The error of a version that does not come in time, about a collection.
+pub(crate) fn about_version(collection: &Collection, status: Status) -> Status {
+    if collection.name() == UNCACHED { without_retry(status) } else { status }
+}
+
+/// Where kube-apiserver asks its store instead of its watch cache, it does not ask clients to try again.
+pub(crate) fn without_retry(mut status: Status) -> Status {
+    if let Some(details) = status.details.as_mut() {
+        details.retry_after_seconds = 0;
+    }
+    status
 }
 
 /// The continue token, checked against the other options.

@@ -17,6 +17,7 @@ use listwatch_wire::{Revision, Status};
 use crate::cache::{Cache, FilteredEvent, LateFrames, Object, frame, push_number};
 use crate::registry::Resource;
 use crate::request::negotiate::{Encoding, MetaVersion, ResponseForm, ResponseShape};
+use crate::respond::encode::write_partial;
 use crate::respond::protobuf;
 use crate::respond::table;
 use crate::respond::table::Include;
@@ -68,6 +69,9 @@ impl EventFormat {
     pub(crate) fn event(&mut self, filtered: &FilteredEvent, cache: &Cache) -> Bytes {
         let frames = &cache.frames;
         let Some(object) = filtered.event.subject(filtered.change) else { return Bytes::new() };
+        if self.breaks() {
+            return Bytes::new();
+        }
         if let Some(frame) = self.delta(filtered, frames) {
             self.deltas += 1;
             return frame;
@@ -103,6 +107,12 @@ impl EventFormat {
         out.freeze()
     }
 
+    /// Returns true if events have no form: then the stream ends with the first of them, without a word, as in kube-apiserver.
+    fn breaks(&mut self) -> bool {
+        self.broken |= self.shape == ResponseShape::Unfit;
+        self.shape == ResponseShape::Unfit
+    }
+
     /// Returns true if each event is encoded for this watcher alone, which takes far longer than a copy.
     pub(crate) fn is_unshared(&self) -> bool {
         matches!(self.shape, ResponseShape::Table(_))
@@ -131,13 +141,16 @@ impl EventFormat {
 
     /// Writes one event: the whole object, its metadata or a table row, as negotiated.
     fn write(&mut self, kind: EventType, object: &Arc<Object>, revision: Revision, out: &mut BytesMut) {
+        if self.breaks() {
+            return;
+        }
         let resource = Arc::clone(&self.resource);
         let object = resource.present(object);
         self.put(kind, out, |format, out| match format.shape {
             ResponseShape::Whole | ResponseShape::Unfit => {
                 object.write_at(revision, &resource.type_prefix, out)
             }
-            ResponseShape::Metadata(meta) => object.write_metadata(revision, meta.partial_prefix(), out),
+            ResponseShape::Metadata(meta) => write_partial(&object, &resource, (revision, meta), out),
             ResponseShape::Table(meta) => {
                 let mut whole = BytesMut::with_capacity(object.written_len(&resource.type_prefix));
                 object.write_at(revision, &resource.type_prefix, &mut whole);
@@ -161,11 +174,15 @@ impl EventFormat {
         out.extend_from_slice(&event);
     }
 
-    /// A bookmark: an empty object of the kind with nothing but a version, and the mark of the end of initial events.
+    /// A bookmark: an empty object of the kind with a version and the mark of the end of initial events. Built-in kinds have the
+    /// fields that Go always writes.
     ///
     /// Clients take the version of a bookmark as their position, so it must not be sent before everything up to it
     /// was.
     pub(crate) fn bookmark(&mut self, revision: Revision, end_of_initial: bool) -> Bytes {
+        if self.breaks() {
+            return Bytes::new();
+        }
         let mut out = BytesMut::with_capacity(256);
         let prefix = match self.shape {
             ResponseShape::Metadata(meta) => Bytes::from_static(meta.partial_prefix()),
@@ -179,7 +196,11 @@ impl EventFormat {
             if end_of_initial {
                 object.extend_from_slice(b",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}");
             }
-            object.extend_from_slice(b"}}");
+            object.extend_from_slice(b"}");
+            if !matches!(format.shape, ResponseShape::Metadata(_)) {
+                object.extend_from_slice(format.resource.rules.zero_fields());
+            }
+            object.extend_from_slice(b"}");
             if let ResponseShape::Table(meta) = format.shape {
                 // Without the metadata the mark would be lost.
                 let keep = end_of_initial && format.include == Include::Nothing;

@@ -187,6 +187,9 @@ impl ServedWatch {
             if frames.is_some() {
                 return frames;
             }
+            if self.writer.is_broken() {
+                self.stage = WatchStage::Ended;
+            }
         }
     }
 
