@@ -90,25 +90,19 @@ pub fn create_like(kind: &Kind, new: &Value, valid: Option<&Value>) -> Vec<Field
     if !errors.is_empty() {
         return errors.into_vec();
     }
-    if matches!((kind.group, kind.kind), ("", "Event") | ("policy", "PodDisruptionBudget")) {
-        return metadata_last(kind, new);
+    // Their own validation leaves the metadata out: kube-apiserver checks it for all kinds, but only if the rest is valid.
+    let metadata_last = matches!((kind.group, kind.kind), ("", "Event") | ("policy", "PodDisruptionBudget"));
+    let (meta, scoped) = (new.at("metadata"), kind.is_namespaced());
+    if !metadata_last {
+        meta::validate_new(meta, scoped, kind.name_rule, &mut errors);
+        finalizers(kind, new, &mut errors);
     }
-    meta::validate_new(new.at("metadata"), kind.is_namespaced(), kind.name_rule, &mut errors);
-    finalizers(kind, new, &mut errors);
     match valid.filter(|_| kind.stored_as.is_none()) {
         Some(valid) => rules::run_like(kind, new, valid, &mut errors),
         None => content(kind, ObjectPart::Main, new, None, &mut errors),
     }
-    errors.into_vec()
-}
-
-/// Checks a new object of a kind whose own validation leaves the metadata out: kube-apiserver checks it for all kinds, but only if
-/// the rest is valid.
-fn metadata_last(kind: &Kind, new: &Value) -> Vec<FieldError> {
-    let mut errors = Errors::new();
-    content(kind, ObjectPart::Main, new, None, &mut errors);
-    if errors.is_empty() {
-        meta::validate_new(new.at("metadata"), kind.is_namespaced(), kind.name_rule, &mut errors);
+    if metadata_last && errors.is_empty() {
+        meta::validate_new(meta, scoped, kind.name_rule, &mut errors);
     }
     errors.into_vec()
 }
