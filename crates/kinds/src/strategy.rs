@@ -36,6 +36,8 @@ pub struct KindStrategy {
     pub(crate) create: fn(&mut Value),
     /// Makes an object the successor of the stored one.
     pub(crate) update: fn(&mut Value, &Value),
+    /// Completes an object that was sent as a change of the status, before all but its status and metadata is the stored one's.
+    pub(crate) complete_status: fn(&mut Value),
     /// Completes a change of the status.
     pub(crate) status_update: fn(&mut Value, &Value),
     /// Sets the generation of a changed object, if the kind counts them.
@@ -62,6 +64,9 @@ pub struct KindStrategy {
     ///
     /// For checks after which the others would only repeat the problem.
     pub(crate) validate_first: fn(&Value, &mut Errors),
+    /// The metadata of a new object is checked after all other, if that is valid: the kind's own validation leaves it out, and
+    /// kube-apiserver checks it for all kinds at the end.
+    pub(crate) metadata_last: bool,
     /// Finalizers of others need a domain.
     pub(crate) qualified_finalizers: bool,
     /// The warning that every response about a deprecated kind carries.
@@ -86,6 +91,7 @@ impl KindStrategy {
         initial_status: Some(|_| json!({})),
         create: |_| {},
         update: |_, _| {},
+        complete_status: |_| {},
         status_update: |_, _| {},
         count_generation: prepare::count_specs,
         generation_at_creation: true,
@@ -96,6 +102,7 @@ impl KindStrategy {
         counts_dropped_fields: false,
         convert: |_, _| {},
         validate_first: |_, _| {},
+        metadata_last: false,
         qualified_finalizers: true,
         deprecated: None,
         warnings_as_sent: |_, _| {},

@@ -121,10 +121,7 @@ pub(crate) fn keep_spec(new: &mut Value, old: &Value) {
 /// Labels and annotations may be changed through `/status` for most kinds, as in kube-apiserver; `kept_by_status`
 /// lists the others.
 pub fn status_update(kind: &Kind, new: &mut Value, old: &Value) {
-    if (kind.group, kind.kind) == ("batch", "Job") {
-        // Those of the template as sent, if it has any.
-        label_job(new);
-    }
+    (kind.strategy.complete_status)(new);
     let status = new.drop_field("status");
     let mut meta = new.drop_field("metadata").unwrap_or_default();
     keep_metadata(kind, &mut meta, old.at("metadata"));

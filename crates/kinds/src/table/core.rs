@@ -78,6 +78,7 @@ pub(super) const KINDS: &[Kind] = &[
         .fields(EVENT_FIELDS)
         .strategy(KindStrategy {
             columns: columns::cluster::EVENT,
+            metadata_last: true,
             qualified_finalizers: false,
             ..KindStrategy::PLAIN
         }),

@@ -107,6 +107,7 @@ pub(super) const KINDS: &[Kind] = &[
             defaults: defaults::batch::job,
             create: prepare::generate_selector,
             update: prepare::update_job,
+            complete_status: prepare::label_job,
             status_update: prepare::update_job,
             pod_spec: POD_TEMPLATE,
             warnings: warnings::named_workload,
@@ -184,6 +185,7 @@ pub(super) const KINDS: &[Kind] = &[
         .sub(&[Sub::status("PodDisruptionBudget")])
         .strategy(KindStrategy {
             columns: columns::workload::POD_DISRUPTION_BUDGET,
+            metadata_last: true,
             qualified_finalizers: false,
             ..KindStrategy::PLAIN
         }),

@@ -90,10 +90,8 @@ pub fn create_like(kind: &Kind, new: &Value, valid: Option<&Value>) -> Vec<Field
     if !errors.is_empty() {
         return errors.into_vec();
     }
-    // Their own validation leaves the metadata out: kube-apiserver checks it for all kinds, but only if the rest is valid.
-    let metadata_last = matches!((kind.group, kind.kind), ("", "Event") | ("policy", "PodDisruptionBudget"));
     let (meta, scoped) = (new.at("metadata"), kind.is_namespaced());
-    if !metadata_last {
+    if !kind.strategy.metadata_last {
         meta::validate_new(meta, scoped, kind.name_rule, &mut errors);
         finalizers(kind, new, &mut errors);
     }
@@ -101,7 +99,7 @@ pub fn create_like(kind: &Kind, new: &Value, valid: Option<&Value>) -> Vec<Field
         Some(valid) => rules::run_like(kind, new, valid, &mut errors),
         None => content(kind, ObjectPart::Main, new, None, &mut errors),
     }
-    if metadata_last && errors.is_empty() {
+    if kind.strategy.metadata_last && errors.is_empty() {
         meta::validate_new(meta, scoped, kind.name_rule, &mut errors);
     }
     errors.into_vec()
