@@ -10,17 +10,11 @@
 
 mod common;
 
-use common::{Client, names, start};
+use common::{Client, client, names, start};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
-
-async fn client() -> (listwatch_server::Handle, Client) {
-    let server = start().await;
-    let client = Client::new(&server).await;
-    (server, client)
-}
 
 #[tokio::test]
 async fn paths_are_taken_as_they_are() {

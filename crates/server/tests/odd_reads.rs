@@ -10,17 +10,11 @@
 
 mod common;
 
-use common::{Answer, Client, Watch, start};
+use common::{Answer, Client, Watch, client};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const INITIAL: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-
-async fn client() -> (listwatch_server::Handle, Client) {
-    let server = start().await;
-    let client = Client::new(&server).await;
-    (server, client)
-}
 
 async fn get_as(client: &mut Client, path: &str, shape: &str) -> Answer {
     let headers = format!("accept: application/json;as={shape};v=v1;g=meta.k8s.io\r\n");

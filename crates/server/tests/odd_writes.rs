@@ -10,19 +10,13 @@
 
 mod common;
 
-use common::{Answer, Client, config_map, start};
+use common::{Answer, Client, client, config_map};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
-
-async fn client() -> (listwatch_server::Handle, Client) {
-    let server = start().await;
-    let client = Client::new(&server).await;
-    (server, client)
-}
 
 async fn patch(client: &mut Client, kind: &str, path: &str, body: &Value) -> Answer {
     let headers = format!("content-type: application/{kind}\r\n");
@@ -160,7 +154,7 @@ async fn nobody_owns_replicas_that_were_scaled_to_zero() {
     assert_eq!((refused.status, causes(&refused.json())), (422, vec!["patch"]));
 }
 
-/// What a dry run would have created shows the version that was sent, which only the store takes away.
+/// The object of a dry run that would create it shows the version that was sent, which only the store takes away.
 #[tokio::test]
 async fn a_dry_run_that_creates_keeps_the_version() {
     let (_server, mut client) = client().await;
@@ -267,7 +261,7 @@ async fn a_taken_name_of_an_event_is_of_the_core_group() {
     assert_eq!(taken["details"], json!({"name": "e", "kind": "events", "retryAfterSeconds": 1}));
 }
 
-/// Who takes a phase away owns the one that is filled in, and addresses are in step before they get an owner.
+/// A manager that takes a phase away owns the one that is filled in, and addresses are in step before they get an owner.
 #[tokio::test]
 async fn what_follows_from_a_status_has_the_owner_of_the_status() {
     let (_server, mut client) = client().await;

@@ -10,17 +10,11 @@
 
 mod common;
 
-use common::{Client, start};
+use common::client;
 use serde_json::json;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
-
-async fn client() -> (listwatch_server::Handle, Client) {
-    let server = start().await;
-    let client = Client::new(&server).await;
-    (server, client)
-}
 
 /// kube-apiserver looks for the object before it reads a JSON patch, but refuses what is no JSON first.
 #[tokio::test]

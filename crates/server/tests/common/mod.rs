@@ -47,6 +47,13 @@ pub async fn start_on(options: Options) -> Handle {
     Server::start(options, Arc::new(MemoryEngine::default())).await.unwrap()
 }
 
+/// A server and a client of it.
+pub async fn client() -> (Handle, Client) {
+    let server = start().await;
+    let client = Client::new(&server).await;
+    (server, client)
+}
+
 pub fn config_map(name: &str, data: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": data}})
 }

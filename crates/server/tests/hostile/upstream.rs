@@ -170,6 +170,17 @@ async fn an_answer_that_has_no_body_ends_with_its_head() {
     assert!(client.head().await.1.contains("content-length: 77\r\n"));
 }
 
+/// Registers a server as the extension API server of `evil.example.com/v1`.
+async fn register(client: &mut Client, far: &Https) {
+    let service =
+        json!({"metadata": {"name": "ext"}, "spec": {"type": "ExternalName", "externalName": "localhost"}});
+    made(client, "/api/v1/namespaces/default/services", service).await;
+    let object = json!({"metadata": {"name": "v1.evil.example.com"}, "spec": {"group": "evil.example.com", "version": "v1",
+        "groupPriorityMinimum": 1000, "versionPriority": 15, "caBundle": far.ca,
+        "service": {"namespace": "default", "name": "ext", "port": far.port}}});
+    made(client, "/apis/apiregistration.k8s.io/v1/apiservices", object).await;
+}
+
 /// Serves an APIService, whose discovery it answers by the number of the request, with the connections that are open.
 async fn extension(
     server: &Handle,
@@ -183,13 +194,7 @@ async fn extension(
     })
     .await;
     let mut client = Client::new(server).await;
-    let service =
-        json!({"metadata": {"name": "ext"}, "spec": {"type": "ExternalName", "externalName": "localhost"}});
-    made(&mut client, "/api/v1/namespaces/default/services", service).await;
-    let object = json!({"metadata": {"name": "v1.evil.example.com"}, "spec": {"group": "evil.example.com", "version": "v1",
-        "groupPriorityMinimum": 1000, "versionPriority": 15, "caBundle": far.ca,
-        "service": {"namespace": "default", "name": "ext", "port": far.port}}});
-    made(&mut client, "/apis/apiregistration.k8s.io/v1/apiservices", object).await;
+    register(&mut client, &far).await;
     eventually("it is asked", || asked.load(Ordering::SeqCst) > 0).await;
     (asked, stalled)
 }
@@ -302,13 +307,7 @@ async fn an_extension_server_with_a_huge_document_is_not_available() {
     })
     .await;
     let mut client = Client::new(&server).await;
-    let service =
-        json!({"metadata": {"name": "ext"}, "spec": {"type": "ExternalName", "externalName": "localhost"}});
-    made(&mut client, "/api/v1/namespaces/default/services", service).await;
-    let object = json!({"metadata": {"name": "v1.evil.example.com"}, "spec": {"group": "evil.example.com", "version": "v1",
-        "groupPriorityMinimum": 1000, "versionPriority": 15, "caBundle": far.ca,
-        "service": {"namespace": "default", "name": "ext", "port": far.port}}});
-    made(&mut client, "/apis/apiregistration.k8s.io/v1/apiservices", object).await;
+    register(&mut client, &far).await;
     eventually_async("its condition", async || {
         let path = "/apis/apiregistration.k8s.io/v1/apiservices/v1.evil.example.com";
         let object = Client::new(&server).await.get(path).await;
