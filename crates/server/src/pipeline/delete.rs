@@ -1,7 +1,6 @@
 //! Deletion of one object: it is removed at once, or marked and removed once finalizers and grace period allow it.
 //!
-//! What becomes of the object is decided in [`super::before_delete`]; here are preconditions, admission and the attempts to
-//! commit. Dry runs and preconditions are checked on each attempt.
+//! [`super::before_delete`] decides the effect on the object; here are preconditions, admission and the attempts to commit. Dry runs and preconditions are checked on each attempt.
 //!
 //! `verbs/delete.rs` reads the request; the commit is `transaction.rs`.
 
