@@ -112,24 +112,29 @@ impl Cursor {
     /// Returns the events that are there now: from the view, else from the log through the view, else from the
     /// engine. `None` if they have to be waited for; an empty portion if there is more to read.
     pub(super) async fn poll(&mut self, portion: Portion) -> Result<Option<FilteredEvents>, Lost> {
+        match self.poll_memory(portion) {
+            Some(outcome) => outcome,
+            // Boxed: few cursors read history, and every idle one would carry its state.
+            None => Box::pin(self.read_history(portion)).await,
+        }
+    }
+
+    /// Returns the events that the view or the log has now; `None` if they are only in the engine.
+    fn poll_memory(&mut self, portion: Portion) -> Option<Result<Option<FilteredEvents>, Lost>> {
+        if self.history.is_some() {
+            return None;
+        }
         // Read first: events that were published before the end are still delivered.
         let closed = self.view.is_closed();
-        if self.history.is_none() {
-            // In this order: events are in the view before the position covers them.
-            let reached = self.cache.position().get();
-            match self.view.after(self.position, portion) {
-                Ok(events) => return self.take(events, reached, closed),
-                Err(_) if closed => return Err(Lost::Ended),
-                Err(_) => self.collection.extend_back(&self.view, self.position),
-            }
-            match self.view.after(self.position, portion) {
-                Ok(events) => return self.take(events, reached, closed),
-                Err(_) => {
-                    self.history = Some(History::open(&self.cache, &self.collection, self.position).await?)
-                }
-            }
+        // In this order: events are in the view before the position covers them.
+        let reached = self.cache.position().get();
+        match self.view.after(self.position, portion) {
+            Ok(events) => return Some(self.take(events, reached, closed)),
+            Err(_) if closed => return Some(Err(Lost::Ended)),
+            Err(_) => self.collection.extend_back(&self.view, self.position),
         }
-        self.read_history(portion).await
+        let events = self.view.after(self.position, portion).ok()?;
+        Some(self.take(events, reached, closed))
     }
 
     /// Moves the cursor past what it returns. Without events it moves to the end of the view, so that an idle watcher
@@ -151,6 +156,9 @@ impl Cursor {
     /// Reads a portion from the engine, and goes over to the view once history has been read up to where the view
     /// begins.
     async fn read_history(&mut self, portion: Portion) -> Result<Option<FilteredEvents>, Lost> {
+        if self.history.is_none() {
+            self.history = Some(History::open(&self.cache, &self.collection, self.position).await?);
+        }
         let Some(history) = &mut self.history else { return Ok(None) };
         let events = history.next(self.view.filter(), portion).await?;
         self.position = self.position.max(history.position());

@@ -30,8 +30,8 @@ pub struct FilteredEvent {
     pub event: Arc<Event>,
 }
 
-/// A portion of events, in revision order. Inline up to eight, which is what a watcher that keeps up takes.
-pub type FilteredEvents = SmallVec<[FilteredEvent; 8]>;
+/// A portion of events, in revision order. Inline up to four: a watcher that keeps up takes one or two, and an idle one has room for them.
+pub type FilteredEvents = SmallVec<[FilteredEvent; 4]>;
 
 /// The bounds of the events that a watcher takes at a time. It holds them until its client has read them, so this is
 /// the memory of a slow watch.

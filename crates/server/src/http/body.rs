@@ -49,7 +49,7 @@ pub(crate) struct BodyPieces {
 pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(5);
 
 /// Frames to write at one time. Each may hold several events.
-pub(crate) type FrameBytes = SmallVec<[Bytes; 8]>;
+pub(crate) type FrameBytes = SmallVec<[Bytes; 4]>;
 
 /// Events that are sent as they come, until the stream ends. Implemented by watches.
 pub(crate) trait WatchBody: Send {

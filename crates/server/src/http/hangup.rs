@@ -46,6 +46,12 @@ impl ClientStream for TlsStream<TcpStream> {
     }
 }
 
+impl<S: ClientStream> ClientStream for Box<S> {
+    fn socket(&self) -> Option<&TcpStream> {
+        (**self).socket()
+    }
+}
+
 impl ClientStream for tokio::io::Empty {}
 
 #[cfg(fuzzing)]

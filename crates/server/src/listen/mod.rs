@@ -127,12 +127,13 @@ async fn serve(
         return metered(pin!(h1::connection::serve(stream, Arc::clone(&handler), peer)), &*handler).await;
     };
     if is_plaintext_request(&stream, service.limits().head_timeout).await {
-        return refuse_plain(stream).await;
+        return Box::pin(refuse_plain(stream)).await;
     }
     let handshake =
         tokio::time::timeout(service.limits().head_timeout, Box::pin(tls.acceptor.accept(stream)));
     let stream = match handshake.await {
-        Ok(Ok(stream)) => stream,
+        // Boxed: each future that it passes through would have room for the state of TLS, more than a kilobyte.
+        Ok(Ok(stream)) => Box::new(stream),
         Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
         Err(_) => return tracing::debug!(%peer, "TLS handshake took too long"),
     };

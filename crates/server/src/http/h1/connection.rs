@@ -12,6 +12,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ pub(crate) async fn serve<S>(mut io: S, service: Arc<impl Handler>, peer: Socket
 where
     S: ClientStream,
 {
-    // The exchange keeps a read buffer and a handler's future; a watch needs neither. Boxing both phases keeps this
+    // The exchange keeps a read buffer and a handler's future; a watch needs neither. Boxing all phases keeps this
     // task as small as the phase it is in.
     let next = Box::pin(requests(&mut io, &*service)).await;
     let unread = matches!(next, Ok(AfterRequest::Linger));
@@ -77,17 +78,24 @@ where
         Ok(AfterRequest::Watch(watch, ConnectionFlow::WebSocket)) => {
             Box::pin(websocket::run(&mut io, watch)).await
         }
-        Ok(AfterRequest::Tunnel(body, begun)) => tunnel::serve(&mut io, body, begun, &*service).await,
+        Ok(AfterRequest::Tunnel(body, begun)) => {
+            Box::pin(tunnel::serve(&mut io, body, begun, &*service)).await
+        }
         Ok(_) => Ok(()),
         Err(error) => Err(error),
     };
     if let Err(error) = outcome {
         tracing::debug!(%peer, %error, "connection ended");
     }
+    Box::pin(close(&mut io, unread, &*service)).await;
+}
+
+/// Closes a connection; reads first what its client is still sending, if it has not read the answer yet.
+async fn close<S: ClientStream>(io: &mut S, unread: bool, service: &impl Handler) {
     let closed = timeout(WRITE_GRACE, io.shutdown()).await;
     if unread && matches!(closed, Ok(Ok(()))) {
         tokio::select! {
-            () = linger(&mut io) => {}
+            () = linger(io) => {}
             () = service.stopping() => {}
         }
     }
@@ -321,10 +329,11 @@ fn has_no_body(status: StatusCode) -> bool {
 ///
 /// The client reads nothing for [`STALL`], or has disconnected.
 async fn write_short<S: AsyncWrite + Unpin>(io: &mut S, pieces: &[&[u8]]) -> io::Result<()> {
-    let write = async {
+    // Pinned: by value, the future around it would have room for another one.
+    let write = pin!(async {
         write_pieces(io, pieces).await?;
         io.flush().await
-    };
+    });
     timeout(STALL, write).await?
 }
 
@@ -344,12 +353,12 @@ async fn stream_pieces<S: ClientStream>(
         };
         let Some(piece) = piece else { break };
         let piece: Bytes = piece.map_err(io::Error::other)?;
-        let write = async {
+        let write = pin!(async {
             match chunked {
                 true => write_chunk(io, std::slice::from_ref(&piece)).await,
                 false => io.write_all(&piece).await,
             }
-        };
+        });
         timeout(STALL, write).await??;
     }
     write_short(io, if chunked { &[END] } else { &[] }).await
@@ -375,14 +384,15 @@ where
             },
         };
         let Some(frames) = frames else { break };
-        let write = async {
+        // Boxed, as the end below: an idle watch has no room for a write.
+        let write = Box::pin(with_write_grace(watch, async {
             write_chunk(io, &frames).await?;
             io.flush().await
-        };
-        with_write_grace(watch, write).await?;
+        }));
+        write.await?;
     }
     if watch.is_broken() {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    write_short(io, &[END]).await
+    Box::pin(write_short(io, &[END])).await
 }

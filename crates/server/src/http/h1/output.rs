@@ -19,7 +19,10 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 /// then unknown.
 pub(crate) async fn write_pieces<S: AsyncWrite + Unpin>(io: &mut S, pieces: &[&[u8]]) -> io::Result<()> {
     let mut slices: SmallVec<[IoSlice<'_>; 8]> = pieces.iter().map(|p| IoSlice::new(p)).collect();
-    let mut rest: &mut [IoSlice<'_>] = &mut slices;
+    write_slices(io, &mut slices).await
+}
+
+async fn write_slices<S: AsyncWrite + Unpin>(io: &mut S, mut rest: &mut [IoSlice<'_>]) -> io::Result<()> {
     IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {
         match io.write_vectored(rest).await? {
@@ -38,11 +41,11 @@ pub(crate) async fn write_chunk<S: AsyncWrite + Unpin>(io: &mut S, frames: &[Byt
     }
     let mut head = [0u8; 18];
     let head = chunk_head(&mut head, length);
-    let mut pieces: SmallVec<[&[u8]; 8]> = SmallVec::with_capacity(frames.len() + 2);
-    pieces.push(head);
-    pieces.extend(frames.iter().map(|f| &f[..]));
-    pieces.push(b"\r\n");
-    write_pieces(io, &pieces).await
+    let mut slices: SmallVec<[IoSlice<'_>; 8]> = SmallVec::with_capacity(frames.len() + 2);
+    slices.push(IoSlice::new(head));
+    slices.extend(frames.iter().map(|frame| IoSlice::new(frame)));
+    slices.push(IoSlice::new(b"\r\n"));
+    write_slices(io, &mut slices).await
 }
 
 /// The chunk of length zero that ends a chunked body, without trailers.

@@ -162,7 +162,7 @@ fn ended_early() -> Broken {
 }
 
 /// The next frames, copied together up to [`JOINED`] bytes; a longer one by itself, as it is.
-fn joined(frames: &mut smallvec::IntoIter<[Bytes; 8]>) -> Bytes {
+fn joined(frames: &mut <FrameBytes as IntoIterator>::IntoIter) -> Bytes {
     let mut length = 0;
     let fits = |frame: &&Bytes| {
         length += frame.len();

@@ -181,7 +181,8 @@ impl ServedWatch {
                     self.stage = WatchStage::Ended;
                     return Some(smallvec![line]);
                 }
-                WatchStage::Initial(_) => self.initial().await,
+                // Boxed, as below: a future of live events, which lasts, has no room for what happens seldom.
+                WatchStage::Initial(_) => Box::pin(self.initial()).await,
                 WatchStage::Live => self.live().await,
             };
             if frames.is_some() {
@@ -212,7 +213,7 @@ impl ServedWatch {
     /// checked.
     async fn live(&mut self) -> Option<FrameBytes> {
         if self.converting.is_some() {
-            return self.converted().await;
+            return Box::pin(self.converted()).await;
         }
         let limits = &self.api.options.watch;
         let portion = Portion { events: limits.batch_events, bytes: limits.batch_bytes };
@@ -225,11 +226,11 @@ impl ServedWatch {
         match events {
             Ok(events) if self.writer.waits() => {
                 self.converting = Some(Box::new(events));
-                self.converted().await
+                Box::pin(self.converted()).await
             }
             Ok(events) => {
-                let frames = self.writer.events(&self.api, &events).await;
-                self.written(&events, frames)
+                let frames = self.writer.stored_events(&self.api, &events);
+                self.written(&events, Ok(frames))
             }
             Err(Lost::Ended) => self.end(),
             Err(error @ Lost::Expired { .. }) => self.fail(Status::expired(error.to_string())),

@@ -119,12 +119,20 @@ impl EventWriter {
         if self.format.is_unshared() {
             self.turns.enter().await;
         }
-        let frames = match self.format.resource().conversion {
-            Some(_) => Box::pin(self.converted(api, events)).await?,
-            None => events.iter().map(|filtered| self.format.event(filtered, &api.cache)).collect(),
-        };
+        if self.format.resource().conversion.is_none() {
+            return Ok(self.stored_events(api, events));
+        }
+        let frames = Box::pin(self.converted(api, events)).await?;
         self.ticket.events(&frames, self.format.take_delta_count());
         Ok(frames)
+    }
+
+    /// Events of objects as they are stored: what [`events`](Self::events) returns unless it [`waits`](Self::waits).
+    pub(super) fn stored_events(&mut self, api: &Api, events: &[FilteredEvent]) -> FrameBytes {
+        let frames: FrameBytes =
+            events.iter().map(|filtered| self.format.event(filtered, &api.cache)).collect();
+        self.ticket.events(&frames, self.format.take_delta_count());
+        frames
     }
 
     /// A part of the present state; at its end the mark.
