@@ -10,10 +10,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::ADMIN;
+use super::credentials::ADMIN;
 use crate::api::BlockingPool;
 use crate::audit::{self, AuditLog};
-use crate::auth::{MASTERS, SigningKey, Token, User, VerifyingKey, parse_token_file};
+use crate::auth::{MASTERS, Oidc, SigningKey, Token, TokenWebhook, User, VerifyingKey, parse_token_file};
 use crate::identity::secrets::SecretStore;
 use crate::options::{AuditOptions, Options};
 use crate::{Error, files};
@@ -84,6 +84,25 @@ pub(super) async fn token_keys(
             .map_err(|problem| Error::Content { path: path.clone(), problem })
     });
     Ok((signing, former.collect::<Result<_, _>>()?))
+}
+
+/// The OpenID Connect issuers whose tokens are accepted.
+///
+/// # Errors
+///
+/// An issuer that cannot be used as it is configured.
+pub(super) fn oidc_issuers(options: &Options) -> Result<Vec<Arc<Oidc>>, Error> {
+    options.identity.oidc.iter().cloned().map(Oidc::new).collect::<Result<_, _>>().map_err(Error::Identity)
+}
+
+/// The webhook that authenticates tokens which nobody else knows, if there is one.
+///
+/// # Errors
+///
+/// A kubeconfig of the webhook that cannot be read or used.
+pub(super) fn token_webhook(options: &Options) -> Result<Option<Arc<TokenWebhook>>, Error> {
+    let webhook = options.identity.token_webhook.clone().map(TokenWebhook::new);
+    webhook.transpose().map_err(Error::Identity)
 }
 
 /// Opens the audit log before anything is served, so that no request goes unrecorded.
