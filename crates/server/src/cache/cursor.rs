@@ -82,18 +82,22 @@ impl Cursor {
     pub async fn next(&mut self, portion: Portion) -> Result<FilteredEvents, Lost> {
         loop {
             // A busy view has something most of the time: look before getting in line to be woken.
-            if let Some(events) = self.poll(portion).await? {
+            let Some(polled) = self.poll_memory(portion) else { break };
+            if let Some(events) = polled? {
                 return Ok(events);
             }
             let view = Arc::clone(&self.view);
             let changed = view.changed();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            if let Some(events) = self.poll(portion).await? {
+            let Some(polled) = self.poll_memory(portion) else { break };
+            if let Some(events) = polled? {
                 return Ok(events);
             }
             changed.await;
         }
+        // Boxed: few cursors read history, and every idle one would carry its state.
+        Box::pin(self.read_history(portion)).await.map(Option::unwrap_or_default)
     }
 
     /// Advances the position over events that the filter does not see. Returns the position if nothing is waiting to
@@ -114,7 +118,6 @@ impl Cursor {
     pub(super) async fn poll(&mut self, portion: Portion) -> Result<Option<FilteredEvents>, Lost> {
         match self.poll_memory(portion) {
             Some(outcome) => outcome,
-            // Boxed: few cursors read history, and every idle one would carry its state.
             None => Box::pin(self.read_history(portion)).await,
         }
     }

@@ -372,7 +372,7 @@ async fn stream_watch<S>(io: &mut S, watch: &mut dyn WatchBody) -> io::Result<()
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
-    let mut ignored = [0u8; 64];
+    let mut ignored = [0u8; 8];
     loop {
         let frames = tokio::select! {
             biased;
