@@ -110,23 +110,46 @@ impl Service {
             Ok(Err(status)) if status.code >= 400 => Some(status.message.clone()),
             _ => None,
         };
-        let mut response = match answered {
+        let response = self.response(answered, &request.http, &audit_id);
+        let response = self.count(response, &request, started, message, &known);
+        respond::finish(with_deprecation(&request, with_headers(response, known)), audit_id)
+    }
+
+    /// The response of a handler that returned one, failed or panicked.
+    fn response(
+        &self,
+        answered: Result<Result<Response, Status>, String>,
+        request: &Request,
+        audit_id: &HeaderValue,
+    ) -> Response {
+        match answered {
             Ok(Ok(response)) => response,
             Ok(Err(status)) if status.code == 429 && status.message == gate::TOO_MANY => too_many(&status),
-            Ok(Err(status)) => respond::status(&status, negotiate::status_form(&request.http)),
+            Ok(Err(status)) => respond::status(&status, negotiate::status_form(request)),
             Err(panic) => {
                 self.api.metrics.panics.fetch_add(1, Ordering::Relaxed);
-                let (method, path) = (&request.http.method, &request.http.path);
+                let (method, path) = (&request.method, &request.path);
                 tracing::error!(audit_id = ?audit_id, %method, path, panic, "the handler of a request panicked");
-                respond::status(&panic_recovery::answer(), negotiate::status_form(&request.http))
+                respond::status(&panic_recovery::answer(), negotiate::status_form(request))
             }
-        };
+        }
+    }
+
+    /// Counts a response: against the unread bytes of its user, in the audit log, in the access log and in the metrics.
+    fn count(
+        &self,
+        mut response: Response,
+        request: &RequestInfo,
+        started: tokio::time::Instant,
+        message: Option<String>,
+        known: &RequestFacts,
+    ) -> Response {
         if let Some(user) = &known.user {
             response =
                 self.unread.count(&user.name, response, || self.api.fairness.turns_for_pieces(&user.name));
         }
         let code = response.status();
-        let series = self.api.metrics.requests.series(&served_labels(&request, code));
+        let series = self.api.metrics.requests.series(&served_labels(request, code));
         if let Some(audit) = &request.audit {
             match response.body() {
                 Body::Watch(_) | Body::WebSocket(_) | Body::Tunnel(_) => {
@@ -142,14 +165,7 @@ impl Service {
             Body::Watch(watch) | Body::WebSocket(watch) => watch.count_as(series, code),
             _ => series.done(code, started.elapsed()),
         }
-        if known.refused {
-            respond::do_not_sniff(&mut response);
-        }
-        if let Some(headers) = known.classified {
-            response.headers_mut().insert(FLOW_SCHEMA, headers.schema);
-            response.headers_mut().insert(PRIORITY_LEVEL, headers.level);
-        }
-        respond::finish(with_deprecation(&request, response), audit_id)
+        response
     }
 
     /// Everything up to the response that can fail with a Status. `known` collects facts for the response and the
@@ -307,6 +323,18 @@ fn served_labels(request: &RequestInfo, code: StatusCode) -> Labels<'_> {
 fn is_served(request: &RequestInfo, resource: &Resource) -> bool {
     let RequestTarget::Resource(info) = &request.target else { return true };
     info.subresource.as_deref().is_none_or(|name| resource.subresource(name).is_some())
+}
+
+/// Adds the headers that say how the request was classified and, if it was refused, that its answer is not to be guessed at.
+fn with_headers(mut response: Response, known: RequestFacts) -> Response {
+    if known.refused {
+        respond::do_not_sniff(&mut response);
+    }
+    if let Some(headers) = known.classified {
+        response.headers_mut().insert(FLOW_SCHEMA, headers.schema);
+        response.headers_mut().insert(PRIORITY_LEVEL, headers.level);
+    }
+    response
 }
 
 /// Adds the deprecation warning of the resource, before all other warnings.
