@@ -23,14 +23,13 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::http::body::{
-    Body, BodyPieces, PieceStream, Response, STALL, WRITE_GRACE, WatchBody, with_write_grace,
-};
+use crate::http::body::{Body, BodyPieces, PieceStream, Response, STALL, WRITE_GRACE, WatchBody};
 use crate::http::h1::body::RequestBody;
 use crate::http::h1::head;
 use crate::http::h1::head::{Delimiter, Framing, Refused, RequestHead};
 use crate::http::h1::linger::linger;
 use crate::http::h1::output::{END, write_chunk, write_pieces};
+use crate::http::h1::watch;
 use crate::http::handler::Handler;
 use crate::http::hangup::{ClientStream, hung_up};
 use crate::http::request::Request;
@@ -72,11 +71,11 @@ where
     let next = Box::pin(requests(&mut io, &*service)).await;
     let unread = matches!(next, Ok(AfterRequest::Linger));
     let outcome = match next {
-        Ok(AfterRequest::Watch(mut watch, ConnectionFlow::Chunks)) => {
-            Box::pin(stream_watch(&mut io, &mut *watch)).await
+        Ok(AfterRequest::Watch(mut body, ConnectionFlow::Chunks)) => {
+            Box::pin(watch::write_events(&mut io, &mut *body)).await
         }
-        Ok(AfterRequest::Watch(watch, ConnectionFlow::WebSocket)) => {
-            Box::pin(websocket::run(&mut io, watch)).await
+        Ok(AfterRequest::Watch(body, ConnectionFlow::WebSocket)) => {
+            Box::pin(websocket::run(&mut io, body)).await
         }
         Ok(AfterRequest::Tunnel(body, begun)) => {
             Box::pin(tunnel::serve(&mut io, body, begun, &*service)).await
@@ -328,7 +327,7 @@ fn has_no_body(status: StatusCode) -> bool {
 /// # Errors
 ///
 /// The client reads nothing for [`STALL`], or has disconnected.
-async fn write_short<S: AsyncWrite + Unpin>(io: &mut S, pieces: &[&[u8]]) -> io::Result<()> {
+pub(super) async fn write_short<S: AsyncWrite + Unpin>(io: &mut S, pieces: &[&[u8]]) -> io::Result<()> {
     // Pinned: by value, the future around it would have room for another one.
     let write = pin!(async {
         write_pieces(io, pieces).await?;
@@ -362,37 +361,4 @@ async fn stream_pieces<S: ClientStream>(
         timeout(STALL, write).await??;
     }
     write_short(io, if chunked { &[END] } else { &[] }).await
-}
-
-/// Writes events as they come, until the watch ends or the client disconnects.
-///
-/// Events have priority over reading from the client, so a disconnect is noticed when no event is ready, or by a
-/// failing write.
-async fn stream_watch<S>(io: &mut S, watch: &mut dyn WatchBody) -> io::Result<()>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send,
-{
-    let mut ignored = [0u8; 8];
-    loop {
-        let frames = tokio::select! {
-            biased;
-            frames = watch.next() => frames,
-            // Nothing is to be said on this connection any more; its end is what we listen for.
-            read = io.read(&mut ignored) => match read? {
-                0 => return Ok(()),
-                _ => continue,
-            },
-        };
-        let Some(frames) = frames else { break };
-        // Boxed, as the end below: an idle watch has no room for a write.
-        let write = Box::pin(with_write_grace(watch, async {
-            write_chunk(io, &frames).await?;
-            io.flush().await
-        }));
-        write.await?;
-    }
-    if watch.is_broken() {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Box::pin(write_short(io, &[END])).await
 }

@@ -6,11 +6,12 @@
 //! in one vectored call, and keeps the state of an idle watch to the TLS session and a small future. HTTP/2 is
 //! [`super::h2`], by hyper.
 //!
-//! [`head`] reads and writes heads, [`body`] reads request bodies, [`connection`] is the loop over one connection, and
-//! [`linger`] closes it while the client is still sending.
+//! [`head`] reads and writes heads, [`body`] reads request bodies, [`connection`] is the loop over one connection,
+//! [`watch`] writes the events of a watch, and [`linger`] closes a connection while the client is still sending.
 
 pub(crate) mod body;
 pub(crate) mod connection;
 pub(crate) mod head;
 mod linger;
 pub(crate) mod output;
+mod watch;

@@ -1,0 +1,86 @@
+//! Writes the events of a watch on an HTTP/1.1 connection that belongs to it, in chunks.
+//!
+//! Thousands of watches wait here at a time, so the future is small: what it needs only while it writes is boxed. Which
+//! events there are, and when the watch ends, is [`WatchBody`]'s; WebSockets are [`crate::http::websocket`].
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::http::body::{WatchBody, with_write_grace};
+use crate::http::h1::connection::write_short;
+use crate::http::h1::output::{END, write_chunk};
+
+/// Writes events as they come, until the watch ends or the client disconnects.
+///
+/// Events have priority over reading from the client, so a disconnect is noticed when no event is ready, or by a
+/// failing write.
+pub(super) async fn write_events<S>(io: &mut S, watch: &mut dyn WatchBody) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let mut ignored = [0u8; 8];
+    loop {
+        let frames = tokio::select! {
+            biased;
+            frames = watch.next() => frames,
+            // Nothing is to be said on this connection any more; its end is what we listen for.
+            read = io.read(&mut ignored) => match read? {
+                0 => return Ok(()),
+                _ => continue,
+            },
+        };
+        let Some(frames) = frames else { break };
+        // Boxed, as the end below: an idle watch has no room for a write.
+        let write = Box::pin(with_write_grace(watch, async {
+            write_chunk(io, &frames).await?;
+            io.flush().await
+        }));
+        write.await?;
+    }
+    if watch.is_broken() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Box::pin(write_short(io, &[END])).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::future::BoxFuture;
+    use http::StatusCode;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::http::body::FrameBytes;
+    use crate::observe::RequestSeries;
+
+    /// The memory of a watch that waits, beside its body and the TLS session.
+    const IDLE: usize = 384;
+
+    struct NoEvents;
+
+    impl WatchBody for NoEvents {
+        fn next(&mut self) -> BoxFuture<'_, Option<FrameBytes>> {
+            Box::pin(std::future::ready(None))
+        }
+
+        fn is_binary(&self) -> bool {
+            false
+        }
+
+        fn deadline(&self) -> Instant {
+            Instant::now()
+        }
+
+        fn count_as(&mut self, _request: Arc<RequestSeries>, _code: StatusCode) {}
+    }
+
+    #[test]
+    fn a_watch_that_waits_has_no_room_for_writes() {
+        let (mut io, mut watch) = (tokio::io::empty(), NoEvents);
+        let size = size_of_val(&write_events(&mut io, &mut watch));
+        assert!(size <= IDLE, "{size} bytes");
+    }
+}
