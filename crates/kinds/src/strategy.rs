@@ -27,9 +27,7 @@ pub struct KindStrategy {
     pub(crate) status_defaults: fn(&mut Map),
     /// Completes a new object before its status is made ([`crate::prepare`]).
     pub(crate) complete: fn(&mut Value),
-    /// The status of a new object; without it, what was sent stays.
-    ///
-    /// Without it, a client may send a status with a new object, as for kinds that had no status subresource at
+    /// The status of a new object. `None` keeps what the client sent, as for kinds that had no status subresource at
     /// first.
     pub(crate) initial_status: Option<fn(&Value) -> Value>,
     /// Completes a new object after that.

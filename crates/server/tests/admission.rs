@@ -1,4 +1,5 @@
-//! Admission that decides: webhooks over real TLS with each failure policy, and quotas that racing clients cannot exceed.
+//! Admission that decides: webhooks over real TLS with each failure policy, quotas that racing clients cannot exceed, and plugins
+//! that are enabled by name.
 
 #![allow(
     clippy::unwrap_used,
@@ -622,4 +623,15 @@ async fn the_audit_log_has_the_annotations_of_policies_and_webhooks() {
     ] {
         assert_eq!(ignored[key], "dead.example.com", "{ignored}");
     }
+}
+
+#[tokio::test]
+async fn a_plugin_that_is_off_by_default_is_called_when_it_is_enabled_by_name() {
+    let admission =
+        AdmissionOptions { enable: vec!["AlwaysPullImages".to_owned()], ..AdmissionOptions::default() };
+    let server = start_with(Options { admission, ..Options::default() }, MemoryOptions::default()).await;
+    let container = json!({"name": "c", "image": "nginx:1", "imagePullPolicy": "IfNotPresent"});
+    let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": [container]}});
+    let made = Client::new(&server).await.call("POST", "/api/v1/namespaces/default/pods", Some(&pod)).await;
+    assert_eq!(made.json()["spec"]["containers"][0]["imagePullPolicy"], "Always");
 }

@@ -17,10 +17,10 @@ async fn scrape(server: &Handle) -> String {
     String::from_utf8(Client::new(server).await.call("GET", "/metrics", None).await.body).unwrap()
 }
 
-/// The value of the line that begins with a name and has all these labels.
+/// The value of the sample with this name and all these labels.
 fn value(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
     let line = text.lines().find(|line| {
-        line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{'))
+        line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
             && labels.iter().all(|label| line.contains(label))
     })?;
     line.rsplit(' ').next()?.parse().ok()

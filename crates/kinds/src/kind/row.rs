@@ -179,7 +179,7 @@ impl Subresource {
         Self { name, group: "", version: "", kind, verbs }
     }
 
-    /// The same with the object's own group and version.
+    /// The same with the group and version of its type, where they are not those of the resource.
     pub(crate) const fn of(mut self, group: &'static str, version: &'static str) -> Self {
         self.group = group;
         self.version = version;

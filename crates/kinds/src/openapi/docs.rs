@@ -1,6 +1,6 @@
 //! The descriptions of types and fields, compressed until a document is written.
 //!
-//! They are some hundred kilobytes of prose that only `kubectl explain` reads, so they stay gzipped in the program and
+//! They are 0.7 MB of prose that only `kubectl explain` reads, so they stay gzipped in the program and
 //! are unpacked for one document at a time. Lines are numbered in the order of the schema table, which the generator
 //! writes together with them; a text that is missing leaves a document valid.
 
@@ -17,8 +17,7 @@ pub(super) struct Docs {
 }
 
 impl Docs {
-    /// Unpacks the texts. Done when a document is made and not kept: the texts are several megabytes, and documents
-    /// are made rarely.
+    /// Unpacks the texts. Done when a document is made and not kept, since documents are made rarely.
     pub(super) fn unpack() -> Self {
         let mut text = String::new();
         // The bytes are part of the program; a test unpacks them. Without texts the documents are still right.
@@ -26,6 +25,12 @@ impl Docs {
         let starts = text.bytes().zip(1u32..).filter(|(byte, _)| *byte == b'\n').map(|(_, next)| next);
         let lines = std::iter::once(0).chain(starts).collect();
         Self { text, lines }
+    }
+
+    /// The number of texts, empty ones included.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.text.lines().count()
     }
 
     /// The text of a line, with its line breaks back.

@@ -186,3 +186,12 @@ fn the_protobuf_form_has_what_the_json_form_has() {
     assert_eq!(members(&protobuf, 9, 1), names("definitions"));
     assert_eq!(members(&protobuf, 10, 1), names("parameters"));
 }
+
+/// Texts are found by the number of their line: one line more in the table would shift all texts after it.
+#[test]
+fn every_line_of_the_table_has_a_line_of_text() {
+    let schema = crate::schema::schema();
+    let lines: usize = schema.structs().map(|(id, _)| 1 + schema.fields(id).len()).sum();
+    let texts = docs::Docs::unpack().len();
+    assert_eq!(texts, lines, "the table was edited by hand: cargo xtask kinds writes both");
+}

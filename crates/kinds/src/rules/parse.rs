@@ -68,7 +68,7 @@ pub(super) fn rows(tables: &Tables, block: &'static str, problems: &mut Vec<Stri
 struct RuleReader<'a> {
     tables: &'a Tables,
     block: &'static str,
-    /// The table being read is not the first, and repeats some of what that says.
+    /// True while `declared.txt` is read, which repeats rules of `written.txt`.
     declared: bool,
     /// The result, which grows line by line.
     rows: Vec<RuleRow>,

@@ -22,7 +22,7 @@ use crate::tree::Tree;
 /// Borrowed from the objects; a check allocates only for an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'a> {
-    /// The value; null where there is none.
+    /// The value; null where there is none. For a line with `:`, the struct itself.
     pub(crate) value: &'a Value,
     /// The stored value of the same place, if the object is being changed.
     pub(crate) old: Option<&'a Value>,

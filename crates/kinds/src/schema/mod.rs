@@ -339,7 +339,8 @@ mod tests {
     #[test]
     fn every_stored_kind_has_a_struct_with_metadata_and_a_list() {
         for kind in crate::all() {
-            let object = node(kind.group, kind.version, kind.kind).unwrap_or_else(|| panic!("{}", kind.kind));
+            let object = node(kind.group, kind.version, kind.kind);
+            let object = object.unwrap_or_else(|| panic!("{} is not in schema/table.txt", kind.kind));
             assert!(object.field("metadata").is_some(), "{}", kind.kind);
             if kind.flags.stored {
                 assert!(node(kind.group, kind.version, &kind.list_kind()).is_some(), "{}", kind.kind);

@@ -2,7 +2,7 @@
 //!
 //! A row states what cannot be derived from the schema: names, scope, subresources, selectable fields, and how
 //! kube-apiserver's strategy treats writes (create on update, resourceVersion required, generation, response to a
-//! deletion). The meaning of each builder method is documented at [`Kind`].
+//! deletion). The meaning of each builder method is documented in `kind/row.rs`.
 
 use listwatch_wire::json::json;
 

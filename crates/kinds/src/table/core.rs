@@ -49,7 +49,7 @@ const POD_FIELDS: &[Field] = &[
 /// The place of the pod spec of a workload.
 const POD_TEMPLATE: Option<&[&str]> = Some(&["spec", "template", "spec"]);
 
-/// In the order of kube-apiserver's discovery document, which clients show.
+/// Sorted by [`all`](super::all); the order here is for readers.
 pub(super) const KINDS: &[Kind] = &[
     Kind::namespaced("", "Binding", "bindings", "binding").virtual_review(),
     Kind::cluster("", "ComponentStatus", "componentstatuses", "componentstatus")

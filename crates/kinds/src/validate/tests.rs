@@ -1,7 +1,7 @@
 //! Validation of whole objects: field errors as users read them.
 //!
 //! Each case is an object and its complete list of errors, so that an additional error fails the test as well as a
-//! missing one. Defaults are applied first, as in a request. Single rules are tested beside the tables in `rules`.
+//! missing one. Defaults are applied first, as in a request. Parsing of the tables is tested in `rules`.
 
 use listwatch_wire::json::json;
 

@@ -5,7 +5,7 @@
 //! write that another plugin rejects. Plugins that kube-apiserver has and this server does not are in the table too,
 //! so that they can be disabled by name without an error, but not enabled.
 //!
-//! To add a plugin: write its file, add a row. Calling the plugins is `Chain` in `api/chain.rs`; the
+//! To add a plugin: write its file, declare it in `admission/mod.rs`, add a row. Calling the plugins is `Chain` in `api/chain.rs`; the
 //! privilege-escalation check ([`super::rights`]) is always appended.
 
 use std::sync::Arc;

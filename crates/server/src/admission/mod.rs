@@ -5,7 +5,8 @@
 //! The write verbs call the chain; nothing here writes objects itself. The interface (`Plugin`, `Attributes`,
 //! `Chain`) is in `api/`, below the plugins.
 //!
-//! Each plugin is a file named after it. To add one: write the file, add a row to the table in [`mod@chain`].
+//! Each plugin is a file named after it. To add one: write the file, declare it here, add a row to the table in
+//! [`mod@chain`].
 
 mod always_admit;
 mod always_deny;

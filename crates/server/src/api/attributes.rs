@@ -161,7 +161,7 @@ impl<'a> Attributes<'a> {
         self.list_where(resource, namespace, |_| true)
     }
 
-    /// Returns the objects of a resource from the cache that `wanted` says are, from their bytes. The others are not parsed.
+    /// Returns the objects of a resource from the cache for which `wanted` is true. It sees the stored bytes; the others are not parsed.
     pub(crate) fn list_where(
         &self,
         (group, version, plural): (&str, &str, &str),
