@@ -4,7 +4,7 @@
 //! by `pointer`, sizes are charged to `budget`; the order of operations and what happens to the object when one fails
 //! are the caller's.
 
-use listwatch_json::{Text, Value};
+use listwatch_json::{Map, Text, Value};
 
 use super::budget::{PatchBudget, ValueSize};
 use super::pointer::{Pointer, add, element, index, remove};
@@ -22,8 +22,11 @@ pub(super) struct JsonPatchOperation {
 impl JsonPatchOperation {
     /// Reads an operation. Only types are checked here.
     pub(super) fn parse(item: Value) -> Result<Self, PatchError> {
-        let Value::Object(mut map) = item else {
-            return Err(undecodable(&item, "value of type handlers.jsonPatchOp"));
+        let mut map = match item {
+            Value::Object(map) => map,
+            // Go decodes null as nothing: an operation without a kind.
+            Value::Null => Map::new(),
+            other => return Err(undecodable(&other, "value of type handlers.jsonPatchOp")),
         };
         let mut text = |name: &str| match map.remove(name) {
             None | Some(Value::Null) => Ok(None),
