@@ -88,7 +88,10 @@ impl<S: MergeSchema> FieldManager<'_, S> {
             return;
         }
         // What does not fit the schema has no owner, and leaves the record as it was, as in kube-apiserver.
-        if changes.is_untypable || self.versions.fail_on(&entries) {
+        let before = live.unwrap_or(self.zero);
+        let unconvertible =
+            || self.versions.conversion_error(&entries, self.api_version, (before, new)).is_some();
+        if changes.is_untypable || self.versions.fail_on(&entries) || unconvertible() {
             return record::restore(new, live);
         }
         self.versions.retain(&mut entries);
@@ -151,6 +154,9 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         record::remove(&mut base);
         let mut entries = record::read(before);
         let has_record = !entries.is_empty();
+        if let Some(why) = self.versions.missing_version(&entries) {
+            return Err(ApplyError::Unconvertible(why));
+        }
         self.versions.retain(&mut entries);
         if !has_record && live.is_some() {
             let all = compare::objects(self.zero, before, self.schema).without(self.ignored);
@@ -163,6 +169,9 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         let mut object = merge(Some(base), config, Some(self.schema));
         let mut changes = compare::objects(before, &object, self.schema).without(self.ignored);
         changes.removed.subtract(&emptied);
+        if let Some(why) = self.versions.conversion_error(&entries, self.api_version, (before, &object)) {
+            return Err(ApplyError::Unconvertible(why));
+        }
         self.settle(&mut entries, &changes, force)?;
 
         let changed = differs(before, &object);
