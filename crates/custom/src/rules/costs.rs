@@ -82,15 +82,14 @@ impl CostCheck {
     /// Adds up the costs of a node and of everything below it. Children come first, as in kube-apiserver, so that
     /// errors are in its order.
     fn node(&mut self, node: &RuleNode, schema: &Value, place: &CostPlace) {
-        let atomic = schema.get("x-kubernetes-map-type").is_some_and(|kind| *kind == "atomic");
         let empty = Value::Null;
         let child = |key: &str| schema.get(key).unwrap_or(&empty);
         if let Some(values) = &node.values {
-            let place = place.below("additionalProperties", schema, atomic);
+            let place = place.below("additionalProperties", schema, false);
             self.node(values, child("additionalProperties"), &place);
         }
         for (name, property) in &node.properties {
-            let place = place.below(&format!("properties[{name}]"), schema, atomic);
+            let place = place.below(&format!("properties[{name}]"), schema, false);
             self.node(property, child("properties").get(name).unwrap_or(&empty), &place);
         }
         for (index, part) in node.all_of.iter().enumerate() {
