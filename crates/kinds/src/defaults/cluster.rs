@@ -219,6 +219,20 @@ fn webhook(hook: &mut Map, mutating: bool) {
     }
 }
 
+/// A definition that lists no stored version has its storage version.
+pub(crate) fn stored_version(object: &mut Map) {
+    let Some(status) = object.get("status").filter(|status| status.list("storedVersions").is_empty()) else {
+        return;
+    };
+    let versions = object.get("spec").map(|spec| spec.list("versions")).unwrap_or_default();
+    let Some(stored) = versions.iter().find(|version| version.flag("storage")) else { return };
+    let (mut status, name) = (status.clone(), stored.at("name").clone());
+    if let Some(fields) = status.as_object_mut() {
+        fields.put("storedVersions", vec![name]);
+        object.put("status", status);
+    }
+}
+
 /// Names that follow from the kind. The plural is not one of them, since it is part of the object's name.
 pub(crate) fn definition(object: &mut Map) {
     let Some(spec) = object.inner_or_new("spec") else { return };
