@@ -109,8 +109,14 @@ fn text(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
         Value::String(text) => text.to_string(),
+        Value::Array(_) | Value::Object(_) => escape_html(&value.to_string()),
         other => other.to_string(),
     }
+}
+
+/// Go's encoder escapes the characters of HTML tags, and this is what a cell shows.
+fn escape_html(json: &str) -> String {
+    json.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
 #[cfg(test)]
@@ -134,7 +140,7 @@ mod tests {
         let declared = json!([{"name": "A", "type": "string", "jsonPath": ".a"}, {"name": "B", "type": "integer", "jsonPath": ".b"},
             {"name": "C", "type": "string", "jsonPath": ".c"}]);
         let cells = |object| Columns::read(Some(&declared)).cells(&object, |_| String::new());
-        let shown = cells(json!({"metadata": {"name": "a"}, "a": null, "b": 1.7, "c": [1]}));
-        assert_eq!(shown, [json!("a"), json!("<no value>"), json!(1), json!("[1]")]);
+        let shown = cells(json!({"metadata": {"name": "a"}, "a": null, "b": 1.7, "c": ["<"]}));
+        assert_eq!(shown, [json!("a"), json!("<no value>"), json!(1), json!("[\"\\u003c\"]")]);
     }
 }

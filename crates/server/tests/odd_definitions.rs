@@ -22,7 +22,8 @@ const V2: &str = "/apis/example.com/v2/namespaces/default/things";
 
 /// A version whose spec has these properties.
 fn version(name: &str, storage: bool, properties: Value) -> Value {
-    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
+    let schema =
+        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}});
     json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema}})
 }
 
@@ -47,7 +48,8 @@ async fn two_versions() -> (Handle, Client) {
         version("v2", false, json!({"both": text, "new": text})),
     ]);
     let (server, client) = client(versions).await;
-    eventually("both are served", || server.api().registry.find("example.com", "v2", "things").is_some()).await;
+    eventually("both are served", || server.api().registry.find("example.com", "v2", "things").is_some())
+        .await;
     (server, client)
 }
 
@@ -99,6 +101,23 @@ async fn an_owner_of_a_version_that_was_removed_keeps_an_object_from_being_appli
     assert_eq!(refused["message"], "request to convert CR to an invalid group/version: example.com/v2");
 }
 
+/// A schema may change under stored objects, and what no longer fits it cannot be applied to.
+#[tokio::test]
+async fn an_object_that_no_longer_fits_its_schema_cannot_be_applied_to() {
+    let (server, mut client) = client(json!([version("v1", true, json!({"a": {"type": "string"}}))])).await;
+    assert_eq!(client.call("POST", V1, Some(&thing("v1", json!({"a": "1"})))).await.status, 201);
+    let before = server.api().registry.find("example.com", "v1", "things").unwrap();
+    let versions = json!({"spec": {"versions": [version("v1", true, json!({"a": {"type": "integer"}}))]}});
+    assert_eq!(patch(&mut client, "merge-patch+json", DEFINITION, &versions).await.0, 200);
+    let changed = || server.api().registry.find("example.com", "v1", "things");
+    eventually("the schema is known", || changed().is_some_and(|now| !std::sync::Arc::ptr_eq(&now, &before)))
+        .await;
+    let (status, refused) = apply(&mut client, V1, "one", &thing("v1", json!({"a": 1}))).await;
+    let message = refused["message"].as_str().unwrap();
+    assert_eq!(status, 500);
+    assert!(message.starts_with("failed to create typed live object (default/a; example.com/v1, Kind=Thing): .spec.a: expected numeric"), "{message}");
+}
+
 #[tokio::test]
 async fn a_definition_without_stored_versions_has_its_storage_version() {
     let (_server, mut client) = two_versions().await;
@@ -114,7 +133,8 @@ async fn the_status_of_a_definition_has_an_owner() {
     let (_server, mut client) = two_versions().await;
     let found = client.call("GET", DEFINITION, None).await.json();
     let owners = found["metadata"]["managedFields"].as_array().unwrap();
-    let own = owners.iter().find(|owner| owner["manager"] == "kube-apiserver").expect("an entry of the server");
+    let own =
+        owners.iter().find(|owner| owner["manager"] == "kube-apiserver").expect("an entry of the server");
     assert_eq!((&own["subresource"], &own["operation"]), (&json!("status"), &json!("Update")));
     assert!(own["fieldsV1"]["f:status"]["f:acceptedNames"]["f:kind"].is_object());
     let conditions = own["fieldsV1"]["f:status"]["f:conditions"].as_object().unwrap();
@@ -167,14 +187,19 @@ async fn nothing_is_created_of_a_kind_that_is_being_deleted() {
 /// Rules that unchanged parts break are warnings, also of a write that fails for another reason.
 #[tokio::test]
 async fn broken_rules_of_unchanged_parts_are_warnings_beside_errors() {
-    let (server, mut client) = client(json!([version("v1", true, json!({"a": {"type": "string"}, "b": {"type": "string"}}))])).await;
-    assert_eq!(client.call("POST", V1, Some(&thing("v1", json!({"a": "bad", "b": "good"})))).await.status, 201);
+    let (server, mut client) =
+        client(json!([version("v1", true, json!({"a": {"type": "string"}, "b": {"type": "string"}}))])).await;
+    assert_eq!(
+        client.call("POST", V1, Some(&thing("v1", json!({"a": "bad", "b": "good"})))).await.status,
+        201
+    );
     let rule = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self != 'bad'"}]});
     let before = server.api().registry.find("example.com", "v1", "things").unwrap();
     let versions = json!({"spec": {"versions": [version("v1", true, json!({"a": rule, "b": rule}))]}});
     assert_eq!(patch(&mut client, "merge-patch+json", DEFINITION, &versions).await.0, 200);
     let changed = || server.api().registry.find("example.com", "v1", "things");
-    eventually("the rule is known", || changed().is_some_and(|now| !std::sync::Arc::ptr_eq(&now, &before))).await;
+    eventually("the rule is known", || changed().is_some_and(|now| !std::sync::Arc::ptr_eq(&now, &before)))
+        .await;
     let body = json!({"spec": {"b": "bad"}}).to_string();
     client.send("PATCH", &format!("{V1}/a"), "content-type: application/merge-patch+json\r\n", &body).await;
     let answer = client.answer().await;
@@ -197,7 +222,11 @@ async fn errors_in_the_metadata_of_custom_objects_are_repeated() {
         let body = json!({"metadata": metadata});
         let (status, refused) = patch(&mut client, "merge-patch+json", &path, &body).await;
         let causes = refused["details"]["causes"].as_array().unwrap().len();
-        assert_eq!((status, causes), (if metadata.get("uid").is_some() { status } else { 422 }, count), "{refused}");
+        assert_eq!(
+            (status, causes),
+            (if metadata.get("uid").is_some() { status } else { 422 }, count),
+            "{refused}"
+        );
     }
 }
 

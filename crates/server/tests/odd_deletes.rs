@@ -31,7 +31,14 @@ async fn preconditions_may_be_in_the_query() {
     let (_server, mut client) = client().await;
     for query in ["uid=other", "resourceVersion=1"] {
         assert_eq!(client.call("DELETE", &format!("{PATH}/a?{query}"), None).await.status, 409, "{query}");
-        assert_eq!(client.call("DELETE", &format!("{PATH}?{query}&fieldSelector=metadata.name%3Da"), None).await.status, 409, "{query}");
+        assert_eq!(
+            client
+                .call("DELETE", &format!("{PATH}?{query}&fieldSelector=metadata.name%3Da"), None)
+                .await
+                .status,
+            409,
+            "{query}"
+        );
     }
     assert_eq!(client.call("DELETE", &format!("{PATH}/a?uid="), None).await.status, 200);
 }
@@ -51,7 +58,8 @@ async fn a_list_that_continues_at_any_version_has_no_limit() {
     let (_server, mut client) = client().await;
     let first = client.call("GET", &format!("{PATH}?limit=1"), None).await.json();
     let token = first["metadata"]["continue"].as_str().unwrap();
-    let rest = client.call("GET", &format!("{PATH}?limit=1&resourceVersion=0&continue={token}"), None).await.json();
+    let rest =
+        client.call("GET", &format!("{PATH}?limit=1&resourceVersion=0&continue={token}"), None).await.json();
     assert!(rest["items"].as_array().unwrap().len() >= 2, "{rest}");
     assert_eq!(rest["metadata"].get("continue"), None);
 }

@@ -30,10 +30,16 @@ async fn an_empty_list_has_an_owner() {
     assert_eq!(made["rules"], Value::Null);
     assert_eq!(made["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:rules": {}}));
     let path = "/api/v1/namespaces/default/limitranges";
-    let made = client.call("POST", path, Some(&json!({"metadata": {"name": "l"}, "spec": {"limits": []}}))).await.json();
+    let made = client
+        .call("POST", path, Some(&json!({"metadata": {"name": "l"}, "spec": {"limits": []}})))
+        .await
+        .json();
     assert_eq!(made["spec"]["limits"], Value::Null);
     assert_eq!(made["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:spec": {"f:limits": {}}}));
-    let nothing = client.call("POST", path, Some(&json!({"metadata": {"name": "n"}, "spec": {"limits": null}}))).await.json();
+    let nothing = client
+        .call("POST", path, Some(&json!({"metadata": {"name": "n"}, "spec": {"limits": null}})))
+        .await
+        .json();
     assert_eq!(nothing["metadata"].get("managedFields"), None);
 }
 
@@ -41,9 +47,7 @@ async fn an_empty_list_has_an_owner() {
 async fn the_name_of_a_manager_is_short() {
     let (_server, mut client) = client().await;
     client.call("POST", MAPS, Some(&json!({"metadata": {"name": "a"}, "data": {"k": "v"}}))).await;
-    let entry = |manager: &str| {
-        json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}})
-    };
+    let entry = |manager: &str| json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}});
     let body = |manager: &str| json!({"metadata": {"managedFields": [entry(manager)]}});
     let (status, refused) = merge(&mut client, &format!("{MAPS}/a"), &body(&"x".repeat(129))).await;
     let cause = &refused["details"]["causes"][0];

@@ -125,17 +125,16 @@ fn filter<'a>(text: &'a str, steps: &mut Vec<ColumnStep>) -> Option<&'a str> {
 fn quoted<'a>(text: &'a str, quote: char, steps: &mut Vec<ColumnStep>) -> Option<&'a str> {
     let inside = text.get(1..)?;
     let mut escape = EscapeState::default();
-    let end = inside
-        .find(|c: char| !escape.is_literal(c) && c == quote)?;
+    let end = inside.find(|c: char| !escape.is_literal(c) && c == quote)?;
     let unescaped = inside.get(..end)?.replace("\\\\", "\u{0}").replace('\\', "").replace('\u{0}', "\\");
     steps.push(ColumnStep::Literal(unescaped.into()));
     inside.get(end + 1..)
 }
 
 fn number<'a>(text: &'a str, steps: &mut Vec<ColumnStep>) -> Option<&'a str> {
-    let end = text.char_indices().find(|&(at, c)| {
-        !(c == '.' || c.is_ascii_digit() || (at == 0 && matches!(c, '+' | '-')))
-    });
+    let end = text
+        .char_indices()
+        .find(|&(at, c)| !(c == '.' || c.is_ascii_digit() || (at == 0 && matches!(c, '+' | '-'))));
     let (number, left) = text.split_at(end.map_or(text.len(), |(at, _)| at));
     let literal = match number.parse::<i64>() {
         Ok(number) => Value::from(number),

@@ -193,7 +193,8 @@ fn schema_of(version: &Value) -> Option<&Value> {
 /// Every version has a schema. A missing one is reported for each version, before anything inside of schemas is.
 fn missing_schemas(versions: &[Value]) -> impl Iterator<Item = FieldError> {
     let missing = versions.iter().enumerate().filter(|(_, version)| schema_of(version).is_none());
-    missing.map(|(index, _)| FieldError::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""))
+    missing
+        .map(|(index, _)| FieldError::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""))
 }
 
 /// Checks each schema where [`parts::places`] says.

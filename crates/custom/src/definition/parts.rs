@@ -89,7 +89,9 @@ fn deprecation(version: &Value, field: &str, errors: &mut Vec<FieldError>) {
     } else if warning.len() > MAX_WARNING {
         refuse(format!("must be <= {MAX_WARNING} characters long"));
     } else if let Some(index) = warning.find(|c| !go::is_print(c)) {
-        refuse(format!("must only contain printable UTF-8 characters; non-printable character found at index {index}"));
+        refuse(format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {index}"
+        ));
     }
 }
 

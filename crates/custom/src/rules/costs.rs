@@ -7,7 +7,7 @@
 //! separately, in `evaluate`.
 
 use listwatch_wire::json::Value;
-use listwatch_wire::status::FieldError;
+use listwatch_wire::status::{FieldError, FieldErrorKind};
 
 use super::{CompiledRule, ExpressionRule, RuleNode};
 
@@ -99,6 +99,12 @@ impl CostCheck {
         if let Some(items) = &node.items {
             let place = place.below("items", schema, node.list_keys.is_none());
             self.node(items, child("items"), &place);
+        }
+        if node.decl.is_none() && !node.rules.is_empty() {
+            let why = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
+            let at = format!("{}.x-kubernetes-validations", place.path);
+            self.errors.push(FieldError::new(FieldErrorKind::Internal, at, Value::Null, why));
+            return;
         }
         for (index, rule) in node.rules.iter().enumerate() {
             self.rule(rule, node, place, &format!("{}.x-kubernetes-validations[{index}]", place.path));

@@ -35,8 +35,8 @@ pub(crate) fn limit_range(object: &mut Map) {
     }
 }
 
-/// A node can give all it has unless it says otherwise, and its first range is the older field.
-pub(crate) fn node(object: &mut Map) {
+/// A node can give all it has unless it says otherwise.
+pub(crate) fn node_status(object: &mut Map) {
     if let Some(status) = object.inner("status")
         && status.has("capacity")
         && !status.has("allocatable")
@@ -44,6 +44,10 @@ pub(crate) fn node(object: &mut Map) {
         let capacity = status.at("capacity").clone();
         status.put("allocatable", capacity);
     }
+}
+
+/// The first range of a node is the older field.
+pub(crate) fn node(object: &mut Map) {
     let Some(spec) = object.inner("spec") else { return };
     let (first, listed) = (spec.text("podCIDR").to_owned(), spec.list("podCIDRs").first().cloned());
     match listed {

@@ -55,6 +55,9 @@ fn strip_metadata(root: &mut Map) {
     }
 }
 
+/// The part of an error that all errors of the wrong type have.
+pub(super) const MISFIT: &str = ": expected ";
+
 /// The error of a field that the schema does not have.
 pub(super) const UNDECLARED: &str = "field not declared in schema";
 

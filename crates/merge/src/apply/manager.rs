@@ -152,6 +152,7 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         let before = live.unwrap_or(self.zero);
         let mut base = before.clone();
         record::remove(&mut base);
+        self.check_live(&base)?;
         let mut entries = record::read(before);
         let has_record = !entries.is_empty();
         if let Some(why) = self.versions.missing_version(&entries) {
@@ -182,6 +183,19 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         }
         record::put(&mut object, entries);
         Ok(Applied { object, changed })
+    }
+
+    /// Checks the types in a live object of a custom kind, whose schema may have changed since it was written.
+    fn check_live(&self, live: &Value) -> Result<(), ApplyError> {
+        if !self.versions.is_custom() {
+            return Ok(());
+        }
+        let errors = extract::check(live, self.schema).err().unwrap_or_default();
+        let errors: Vec<_> = errors.into_iter().filter(|error| error.contains(extract::MISFIT)).collect();
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(ApplyError::UntypableLive { object: describe(live), errors }),
+        }
     }
 
     fn is_own(&self, entry: &ManagerEntry) -> bool {

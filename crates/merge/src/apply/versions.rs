@@ -44,8 +44,7 @@ impl KindVersions {
     /// The versions of a kind that is not known: entries can name any.
     #[must_use]
     pub fn any() -> &'static Self {
-        static ANY: KindVersions =
-            KindVersions { known: Vec::new(), schemas: Vec::new(), is_custom: false };
+        static ANY: KindVersions = KindVersions { known: Vec::new(), schemas: Vec::new(), is_custom: false };
         &ANY
     }
 
@@ -65,6 +64,11 @@ impl KindVersions {
     #[must_use]
     pub fn with_schemas(self, schemas: Vec<Arc<dyn VersionSchema>>) -> Self {
         Self { schemas, ..self }
+    }
+
+    /// True for a custom kind.
+    pub(super) fn is_custom(&self) -> bool {
+        self.is_custom
     }
 
     /// Returns the error of converting the objects before and after a write of one version to the version of an entry.

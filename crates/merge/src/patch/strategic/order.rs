@@ -95,7 +95,9 @@ pub(super) fn apply_set_order<S: MergeSchema>(
         let Some(Value::Array(order)) = order else { return Err(malformed()) };
         let field = schema.and_then(|s| s.field(name));
         if schema.is_some() && field.is_none() {
-            return Err(PatchError::Unforeseen(format!("unable to find api field for the json field {name:?}")));
+            return Err(PatchError::Unforeseen(format!(
+                "unable to find api field for the json field {name:?}"
+            )));
         }
         let old = list_of(original.get(name))?;
         let new = list_of(patch.get(name))?;
