@@ -243,6 +243,9 @@ async fn a_webhook_that_fails_is_named_and_the_stored_version_stays_usable() {
         // For kube-apiserver, an object that cannot be converted is corrupt.
         assert!(text["message"].as_str().unwrap().ends_with(why), "{text}");
     }
+    let dry =
+        client.call("POST", &format!("{V2}?dryRun=All"), Some(&widget("v2", "b", json!({"width": 1})))).await;
+    assert_eq!(dry.status, 500);
     let refused = client.call("POST", V2, Some(&widget("v2", "b", json!({"width": 1})))).await;
     assert_eq!(
         (refused.status, refused.json()["message"].as_str().unwrap()),
