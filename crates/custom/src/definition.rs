@@ -16,6 +16,7 @@ use crate::{Columns, Rules, Schema, structural};
 mod check;
 mod condition;
 mod conversion;
+mod names;
 mod parts;
 mod warnings;
 

@@ -160,20 +160,14 @@ impl ValidateWalk {
         }
     }
 
-    /// Checks the bounds of a number. Numbers are compared as doubles, so integers beyond 2^53 lose precision here.
+    /// Checks the bounds of a number, in the order of kube-openapi. Numbers are compared as doubles, so integers beyond 2^53 lose precision here.
     fn number(&mut self, schema: &Schema, number: f64, value: &Value) {
         // A number that is no integer has been reported with its format.
         if schema.type_name.as_str() != "integer" || type_of(value) == "integer" {
             self.number_format(schema, number);
         }
-        if let Some(max) = schema.maximum {
-            match schema.exclusive_maximum {
-                true if number >= max => self.refuse(value.clone(), &format!("should be less than {max}")),
-                false if number > max => {
-                    self.refuse(value.clone(), &format!("should be less than or equal to {max}"))
-                }
-                _ => {}
-            }
+        if let Some(step) = schema.multiple_of.filter(|&step| step > 0.0 && (number / step).fract() != 0.0) {
+            self.refuse(value.clone(), &format!("should be a multiple of {step}"));
         }
         if let Some(min) = schema.minimum {
             match schema.exclusive_minimum {
@@ -184,8 +178,14 @@ impl ValidateWalk {
                 _ => {}
             }
         }
-        if let Some(step) = schema.multiple_of.filter(|&step| step > 0.0 && (number / step).fract() != 0.0) {
-            self.refuse(value.clone(), &format!("should be a multiple of {step}"));
+        if let Some(max) = schema.maximum {
+            match schema.exclusive_maximum {
+                true if number >= max => self.refuse(value.clone(), &format!("should be less than {max}")),
+                false if number > max => {
+                    self.refuse(value.clone(), &format!("should be less than or equal to {max}"))
+                }
+                _ => {}
+            }
         }
     }
 
@@ -255,26 +255,27 @@ impl ValidateWalk {
         }
     }
 
-    /// Checks an object and its fields. Unknown fields were pruned before; those that are preserved are not validated.
+    /// Checks an object and its fields, then which fields are missing. Unknown fields were pruned before; those that are
+    /// preserved are not validated.
     fn object(&mut self, schema: &Schema, value: &Value, old: Option<&Value>) {
         let Some(fields) = value.as_object() else { return };
-        if let Some(max) = schema.max_properties.filter(|&max| fields.len() > max) {
-            self.errors.push(FieldError::too_many(self.field(), fields.len(), max));
-        }
         if let Some(min) = schema.min_properties.filter(|&min| fields.len() < min) {
             self.refuse(fields.len(), &format!("should have at least {min} properties"));
         }
-        let embedded: &[&str] = if schema.embedded { &["apiVersion", "kind"] } else { &[] };
-        let required = schema.required.iter().map(String::as_str).chain(embedded.iter().copied());
-        for name in required.filter(|&name| !fields.contains_key(name)) {
-            let field = self.below(&format!(".{name}"), |walk| walk.field());
-            self.errors.push(FieldError::required(field, ""));
+        if let Some(max) = schema.max_properties.filter(|&max| fields.len() > max) {
+            self.errors.push(FieldError::too_many(self.field(), fields.len(), max));
         }
         for (name, value) in fields {
             if let Some(schema) = schema.field(name) {
                 let old = old.and_then(|old| old.get(name));
                 self.below(&format!(".{name}"), |walk| walk.value(schema, value, old));
             }
+        }
+        let embedded: &[&str] = if schema.embedded { &["apiVersion", "kind"] } else { &[] };
+        let required = schema.required.iter().map(String::as_str).chain(embedded.iter().copied());
+        for name in required.filter(|&name| !fields.contains_key(name)) {
+            let field = self.below(&format!(".{name}"), |walk| walk.field());
+            self.errors.push(FieldError::required(field, ""));
         }
     }
 

@@ -46,7 +46,7 @@ fn pair(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
     }
 }
 
-/// The age of a time written in RFC 3339; `<unknown>` if there is none.
+/// The age of a time written in RFC 3339; `<unknown>` if there is none, `<invalid>` for another text.
 ///
 /// One second in the future is `0s`: clocks of client and server may differ a little.
 ///
@@ -56,12 +56,14 @@ fn pair(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
 /// let now = "2026-01-01T00:02:00Z".parse().unwrap();
 /// assert_eq!(since("2026-01-01T00:00:00Z", now), "2m");
 /// assert_eq!(since("", now), "<unknown>");
+/// assert_eq!(since("yesterday", now), "<invalid>");
 /// ```
 #[must_use]
 pub fn since(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(then) => human_duration(now.as_second() - then.as_second()),
-        Err(_) => "<unknown>".to_owned(),
+        Err(_) if time.is_empty() => "<unknown>".to_owned(),
+        Err(_) => "<invalid>".to_owned(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! object is checked in [`crate::validate`].
 
 mod finalizers;
+mod managers;
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -17,6 +18,7 @@ use crate::tree::Tree;
 pub(crate) use finalizers::finalizer_errors;
 pub use finalizers::{unqualified_finalizers, validate_qualified_finalizers};
 use finalizers::{validate_finalizers, validate_no_new_finalizers};
+use managers::validate_managers;
 
 /// The longest prefix of a generated name; five letters follow.
 const MAX_GENERATED_PREFIX: usize = 58;
@@ -144,10 +146,8 @@ pub fn drop_duplicate_owners(meta: &mut Map) -> Option<String> {
 /// Names of the body and of the path have been compared before; `generateName` has become a name.
 pub fn validate_new(meta: &Value, namespaced: bool, rule: NameRule, errors: &mut Errors) {
     let path = Path::root("metadata");
-    let (name, prefix) = (meta.text("name"), meta.text("generateName"));
-    if !prefix.is_empty() {
-        errors.invalid_all(&path.child("generateName"), prefix, rule.check(prefix, true));
-    }
+    let name = meta.text("name");
+    validate_prefix(meta, rule, errors);
     if name.is_empty() {
         errors.required(&path.child("name"), "name or generateName is required");
     } else {
@@ -157,6 +157,14 @@ pub fn validate_new(meta: &Value, namespaced: bool, rule: NameRule, errors: &mut
     errors.non_negative(&path.child("generation"), meta.int("generation"));
     validate_parts(meta, &path, errors);
     validate_finalizers(meta.list("finalizers"), &path.child("finalizers"), errors);
+}
+
+/// Checks the prefix that a name was generated from.
+pub fn validate_prefix(meta: &Value, rule: NameRule, errors: &mut Errors) {
+    let prefix = meta.text("generateName");
+    if !prefix.is_empty() {
+        errors.invalid_all(&Path::root("metadata").child("generateName"), prefix, rule.check(prefix, true));
+    }
 }
 
 /// The server has put the namespace of the path into the body before, so these errors are about kinds and names, not
@@ -175,11 +183,24 @@ fn validate_namespace(namespace: &str, namespaced: bool, path: &Path<'_>, errors
 ///
 /// Labels, annotations and owners are checked in full even if they did not change, as in kube-apiserver.
 pub fn validate_update(new: &Value, old: &Value, errors: &mut Errors) {
+    if new.at("finalizers") != old.at("finalizers") {
+        validate_finalizers(new.list("finalizers"), &Path::root("metadata").child("finalizers"), errors);
+    }
+    validate_change(new, old, errors);
+}
+
+/// Checks the parts of metadata that are checked for every write, new or not.
+pub fn validate_again(meta: &Value, errors: &mut Errors) {
+    let path = Path::root("metadata");
+    validate_parts(meta, &path, errors);
+    validate_finalizers(meta.list("finalizers"), &path.child("finalizers"), errors);
+}
+
+/// Checks how metadata changed, and its parts, without the form of finalizers.
+pub fn validate_change(new: &Value, old: &Value, errors: &mut Errors) {
     let path = Path::root("metadata");
     if old.has("deletionTimestamp") {
         validate_no_new_finalizers(new, old, &path.child("finalizers"), errors);
-    } else if new.at("finalizers") != old.at("finalizers") {
-        validate_finalizers(new.list("finalizers"), &path.child("finalizers"), errors);
     }
     if new.int("generation").unwrap_or(0) < old.int("generation").unwrap_or(0) {
         errors.invalid(&path.child("generation"), new.at("generation").clone(), "must not be decremented");
@@ -194,6 +215,7 @@ fn validate_parts(meta: &Value, path: &Path<'_>, errors: &mut Errors) {
     validate_labels(meta, &path.child("labels"), errors);
     validate_annotations(meta, &path.child("annotations"), errors);
     validate_owners(meta.at("ownerReferences"), &path.child("ownerReferences"), errors);
+    validate_managers(meta.list("managedFields"), &path.child("managedFields"), errors);
 }
 
 /// Checks a map of labels found at `labels` of the given object.

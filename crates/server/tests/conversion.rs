@@ -236,10 +236,16 @@ async fn a_webhook_that_fails_is_named_and_the_stored_version_stays_usable() {
     client.call("POST", V1, Some(&widget("v1", "a", json!({"size": 1})))).await;
     webhook.broken.store(true, Ordering::SeqCst);
     let why = "conversion webhook for example.com/v1, Kind=Widget failed: not today";
-    for path in [V2.to_owned(), format!("{V2}/a")] {
+    for (path, reason) in [(V2.to_owned(), "StorageReadError"), (format!("{V2}/a"), "InternalError")] {
         let refused = client.call("GET", &path, None).await;
-        assert_eq!((refused.status, refused.json()["message"].as_str().unwrap()), (500, why));
+        let text = refused.json();
+        assert_eq!((refused.status, &text["reason"]), (500, &json!(reason)));
+        // For kube-apiserver, an object that cannot be converted is corrupt.
+        assert!(text["message"].as_str().unwrap().ends_with(why), "{text}");
     }
+    let dry =
+        client.call("POST", &format!("{V2}?dryRun=All"), Some(&widget("v2", "b", json!({"width": 1})))).await;
+    assert_eq!(dry.status, 500);
     let refused = client.call("POST", V2, Some(&widget("v2", "b", json!({"width": 1})))).await;
     assert_eq!(
         (refused.status, refused.json()["message"].as_str().unwrap()),

@@ -2,7 +2,7 @@
 //!
 //! Messages, field paths and their order are those of apiextensions-apiserver. Names and scope are immutable once the
 //! definition is established, because stored objects are found by them. Every version must have a structural schema,
-//! and exactly one is stored. Columns, subresources and selectable fields are in `parts`, conversion in `conversion`,
+//! and exactly one is stored. Names are in `names`, columns, subresources and selectable fields are in `parts`, conversion in `conversion`,
 //! schemas in `structural`.
 
 use std::collections::HashSet;
@@ -11,6 +11,7 @@ use listwatch_wire::json::{Map, Value};
 use listwatch_wire::names::subdomain_errors;
 use listwatch_wire::status::FieldError;
 
+use super::names::{label_error, names};
 use super::{parts, text};
 use crate::{Rules, Schema, structural};
 
@@ -73,7 +74,7 @@ fn is_stored(version: &Value) -> bool {
 #[must_use]
 pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
     let parts: &[&str] = if is_established(old) {
-        &["group", "scope", "names/kind", "names/plural"]
+        &["scope", "names/kind", "group", "names/plural"]
     } else {
         &["group", "names/plural"]
     };
@@ -84,8 +85,8 @@ pub fn validate_update(object: &Value, old: &Value) -> Vec<FieldError> {
         (new != old)
             .then(|| FieldError::invalid(field, new.cloned().unwrap_or_default(), "field is immutable"))
     });
-    let mut errors: Vec<_> = fixed.collect();
-    errors.extend(spec(object));
+    let mut errors = spec(object);
+    errors.extend(fixed);
     errors.extend(validate_status(object));
     errors
 }
@@ -103,8 +104,13 @@ fn name(object: &Value) -> Vec<FieldError> {
     let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     let part = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let expected = format!("{}.{}", part("/spec/names/plural"), part("/spec/group"));
-    let wrong = FieldError::invalid("metadata.name", name, "must be spec.names.plural+\".\"+spec.group");
-    (name != expected).then_some(wrong).into_iter().collect()
+    let wrong = |field: &str, name: &str| {
+        let why = "must be spec.names.plural+\".\"+spec.group";
+        (name != expected).then(|| FieldError::invalid(field, name, why))
+    };
+    let prefix = Some(part("/metadata/generateName")).filter(|prefix| !prefix.is_empty());
+    let prefix = prefix.and_then(|prefix| wrong("metadata.generateName", prefix));
+    prefix.into_iter().chain(wrong("metadata.name", name)).collect()
 }
 
 /// Checks the spec in the order of kube-apiserver, because errors are listed in the order they are found.
@@ -114,10 +120,12 @@ fn spec(object: &Value) -> Vec<FieldError> {
     let get = |name: &str| spec.get(name).and_then(Value::as_str).unwrap_or_default();
     let mut errors: Vec<_> = group(get("group")).into_iter().collect();
     errors.extend(scope(get("scope")));
-    errors.extend(names(spec.get("names").unwrap_or(&Value::Null)));
     let versions = spec.get("versions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    errors.extend(storage(versions));
+    errors.extend(missing_schemas(versions));
     errors.extend(version_names(versions));
+    errors.extend(storage(versions));
+    errors.extend(first_version_name(versions));
+    errors.extend(names(spec.get("names").unwrap_or(&Value::Null)));
     errors.extend(schemas(versions));
     errors.extend(parts::check(spec, versions));
     errors
@@ -146,56 +154,12 @@ fn scope(scope: &str) -> Option<FieldError> {
     }
 }
 
-/// Checks the names. They become path segments and, in discovery, command-line words, hence DNS labels.
-fn names(names: &Value) -> Vec<FieldError> {
-    let required = ["plural", "singular", "kind", "listKind"].into_iter();
-    let mut errors: Vec<_> = required
-        .filter(|name| text(names, name).is_none_or(str::is_empty))
-        .map(|name| FieldError::required(format!("spec.names.{name}"), ""))
-        .collect();
-    for name in ["plural", "singular", "kind", "listKind"] {
-        let value = text(names, name).unwrap_or_default();
-        // Kinds are written in camel case like types, the other names are path segments.
-        let is_kind = matches!(name, "kind" | "listKind");
-        let fits = if is_kind { is_label(&value.to_lowercase()) } else { is_label(value) };
-        if !value.is_empty() && !fits {
-            let mixed = if is_kind { "may have mixed case, but should otherwise match: " } else { "" };
-            let detail = format!("{mixed}{LABEL_RULE}");
-            errors.push(FieldError::invalid(format!("spec.names.{name}"), value, detail));
-        }
-    }
-    for list in ["shortNames", "categories"] {
-        let given = names.get(list).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-        for (index, name) in given.enumerate().filter(|(_, name)| !is_label(name)) {
-            errors.push(FieldError::invalid(format!("spec.names.{list}[{index}]"), name, LABEL_RULE));
-        }
-    }
-    if text(names, "kind").is_some_and(|kind| !kind.is_empty() && Some(kind) == text(names, "listKind")) {
-        errors.push(FieldError::invalid(
-            "spec.names.listKind",
-            text(names, "listKind"),
-            "kind and listKind may not be the same",
-        ));
-    }
-    errors
-}
-
-/// The text of apimachinery's `IsDNS1035Label`, including its two spaces.
-pub(super) const LABEL_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-
-/// At most 63 bytes, since kinds and versions become DNS labels in generated names.
-pub(super) fn is_label(text: &str) -> bool {
-    text.len() <= 63
-        && text.starts_with(|c: char| c.is_ascii_lowercase())
-        && text.ends_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-}
-
 /// Exactly one version is stored.
 fn storage(versions: &[Value]) -> Option<FieldError> {
     let marked = versions.iter().filter(|version| is_stored(version)).count();
     let detail = "must have exactly one version marked as storage version";
-    (marked != 1).then(|| FieldError::invalid("spec.versions", versions, detail))
+    let shown = if versions.is_empty() { Value::Null } else { versions.into() };
+    (marked != 1).then(|| FieldError::invalid("spec.versions", shown, detail))
 }
 
 /// Checks the names of versions, which become path segments and must be unique.
@@ -205,14 +169,9 @@ fn version_names(versions: &[Value]) -> Vec<FieldError> {
     for (index, version) in versions.iter().enumerate() {
         let name = text(version, "name").unwrap_or_default();
         unique &= seen.insert(name);
-        if !is_label(name) {
-            errors.push(FieldError::invalid(format!("spec.versions[{index}].name"), name, LABEL_RULE));
+        if let Some(why) = label_error(name) {
+            errors.push(FieldError::invalid(format!("spec.versions[{index}].name"), name, why));
         }
-    }
-    // kube-apiserver also keeps the first one's name in a separate field.
-    let first = versions.first().and_then(|version| text(version, "name")).unwrap_or_default();
-    if !first.is_empty() && !is_label(first) {
-        errors.push(FieldError::invalid("spec.version", first, LABEL_RULE));
     }
     if !unique {
         let detail = "must contain unique version names";
@@ -221,22 +180,33 @@ fn version_names(versions: &[Value]) -> Vec<FieldError> {
     errors
 }
 
-/// Every version has a schema, and each is checked where [`parts::places`] says.
-///
-/// A missing schema is reported for each version, before anything inside of schemas is.
-fn schemas(versions: &[Value]) -> Vec<FieldError> {
-    let schema_of = |version: &Value| version.pointer("/schema/openAPIV3Schema").cloned();
+/// Checks the name of the first version, which kube-apiserver also keeps in a separate field.
+fn first_version_name(versions: &[Value]) -> Option<FieldError> {
+    let first = text(versions.first()?, "name").filter(|first| !first.is_empty())?;
+    label_error(first).map(|why| FieldError::invalid("spec.version", first, why))
+}
+
+fn schema_of(version: &Value) -> Option<&Value> {
+    version.pointer("/schema/openAPIV3Schema")
+}
+
+/// Every version has a schema. A missing one is reported for each version, before anything inside of schemas is.
+fn missing_schemas(versions: &[Value]) -> impl Iterator<Item = FieldError> {
     let missing = versions.iter().enumerate().filter(|(_, version)| schema_of(version).is_none());
-    let mut errors: Vec<_> = missing
+    missing
         .map(|(index, _)| FieldError::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""))
-        .collect();
+}
+
+/// Checks each schema where [`parts::places`] says.
+fn schemas(versions: &[Value]) -> Vec<FieldError> {
+    let mut errors = Vec::new();
     for (path, version) in parts::places(versions, "schema", "validation") {
         let Some(schema) = schema_of(version) else { continue };
         let path = format!("{path}.openAPIV3Schema");
         if version.pointer("/subresources/status").is_some() {
-            errors.extend(root_beside_status(&schema, &path));
+            errors.extend(root_beside_status(schema, &path));
         }
-        errors.extend(schema_errors(&schema, &path));
+        errors.extend(schema_errors(schema, &path));
     }
     errors
 }

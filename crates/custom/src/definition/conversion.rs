@@ -9,7 +9,7 @@ use listwatch_wire::names::subdomain_errors;
 use listwatch_wire::status::FieldError;
 use listwatch_wire::webhook_url;
 
-use super::check::{LABEL_RULE, is_label};
+use super::names::label_error;
 use super::parts::list;
 use super::text;
 
@@ -71,8 +71,8 @@ fn review_versions(reviews: &[Value], errors: &mut Vec<FieldError>) {
         let field = format!("{VERSIONS}[{index}]");
         if !seen.insert(version) {
             errors.push(FieldError::invalid(field, version, "duplicate version"));
-        } else if !is_label(version) {
-            errors.push(FieldError::invalid(field, version, LABEL_RULE));
+        } else if let Some(why) = label_error(version) {
+            errors.push(FieldError::invalid(field, version, why));
         }
     }
     if !seen.contains("v1") && !seen.contains("v1beta1") {
@@ -84,7 +84,7 @@ fn review_versions(reviews: &[Value], errors: &mut Vec<FieldError>) {
 /// The same rules as for admission webhooks. kube-apiserver reports a missing name at the namespace and the other way
 /// round.
 fn webhook_service(service: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    for (key, shown) in [("name", "namespace"), ("namespace", "name")] {
+    for (key, shown) in [("namespace", "name"), ("name", "namespace")] {
         if text(service, key).is_none_or(str::is_empty) {
             errors.push(FieldError::required(format!("{path}.{shown}"), ""));
         }

@@ -5,6 +5,7 @@
 //! once, at its old place in the spec. Errors are reported where that representation has the part ([`places`]). Paths
 //! into objects (`jsonPath`) are checked for their form, and those of selectable fields also against the schema.
 
+use listwatch_wire::go;
 use listwatch_wire::json::{Map, Value};
 use listwatch_wire::status::FieldError;
 
@@ -84,11 +85,13 @@ fn deprecation(version: &Value, field: &str, errors: &mut Vec<FieldError>) {
         refuse("can only be set for deprecated versions".to_owned());
     }
     if warning.is_empty() {
-        refuse("cannot be an empty string".to_owned());
+        refuse("must not be an empty string".to_owned());
     } else if warning.len() > MAX_WARNING {
         refuse(format!("must be <= {MAX_WARNING} characters long"));
-    } else if warning.chars().any(char::is_control) {
-        refuse("must only contain printable UTF-8 characters".to_owned());
+    } else if let Some(index) = warning.find(|c| !go::is_print(c)) {
+        refuse(format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {index}"
+        ));
     }
 }
 
@@ -167,13 +170,20 @@ fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
             continue;
         }
         let own = value.starts_with(".metadata.");
-        let Some(found) = find(schema, value) else {
-            errors.push(FieldError::invalid(
-                field,
-                value,
-                "is an invalid path: does not refer to a valid field",
-            ));
-            continue;
+        let found = match value {
+            _ if value.contains('[') => Err("array notation is not allowed".to_owned()),
+            _ if !value.starts_with('.') => {
+                let word = value.split('.').next().unwrap_or_default();
+                Err(format!("expected [ or . but got: {word}"))
+            }
+            _ => find(schema, value).ok_or_else(|| "does not refer to a valid field".to_owned()),
+        };
+        let found = match found {
+            Ok(found) => found,
+            Err(why) => {
+                errors.push(FieldError::invalid(field, value, format!("is an invalid path: {why}")));
+                continue;
+            }
         };
         if own {
             errors.push(FieldError::invalid(&*field, value, "must not point to fields in metadata"));
@@ -209,7 +219,7 @@ pub(super) fn approval(object: &Value) -> Option<FieldError> {
         )),
         Some(said) if said.starts_with("unapproved") || said.contains("://") => None,
         Some(said) => {
-            let detail = "protected groups must have approval annotation with either a URL or a reason starting with \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111";
+            let detail = "protected groups must have approval annotation \"api-approved.kubernetes.io\" with either a URL or a reason starting with \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111";
             Some(FieldError::invalid(field, said, detail))
         }
     }

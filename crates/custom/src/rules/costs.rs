@@ -7,7 +7,7 @@
 //! separately, in `evaluate`.
 
 use listwatch_wire::json::Value;
-use listwatch_wire::status::FieldError;
+use listwatch_wire::status::{FieldError, FieldErrorKind};
 
 use super::{CompiledRule, ExpressionRule, RuleNode};
 
@@ -82,15 +82,14 @@ impl CostCheck {
     /// Adds up the costs of a node and of everything below it. Children come first, as in kube-apiserver, so that
     /// errors are in its order.
     fn node(&mut self, node: &RuleNode, schema: &Value, place: &CostPlace) {
-        let atomic = schema.get("x-kubernetes-map-type").is_some_and(|kind| *kind == "atomic");
         let empty = Value::Null;
         let child = |key: &str| schema.get(key).unwrap_or(&empty);
         if let Some(values) = &node.values {
-            let place = place.below("additionalProperties", schema, atomic);
+            let place = place.below("additionalProperties", schema, false);
             self.node(values, child("additionalProperties"), &place);
         }
         for (name, property) in &node.properties {
-            let place = place.below(&format!("properties[{name}]"), schema, atomic);
+            let place = place.below(&format!("properties[{name}]"), schema, false);
             self.node(property, child("properties").get(name).unwrap_or(&empty), &place);
         }
         for (index, part) in node.all_of.iter().enumerate() {
@@ -100,6 +99,12 @@ impl CostCheck {
         if let Some(items) = &node.items {
             let place = place.below("items", schema, node.list_keys.is_none());
             self.node(items, child("items"), &place);
+        }
+        if node.decl.is_none() && !node.rules.is_empty() {
+            let why = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
+            let at = format!("{}.x-kubernetes-validations", place.path);
+            self.errors.push(FieldError::new(FieldErrorKind::Internal, at, Value::Null, why));
+            return;
         }
         for (index, rule) in node.rules.iter().enumerate() {
             self.rule(rule, node, place, &format!("{}.x-kubernetes-validations[{index}]", place.path));

@@ -17,16 +17,16 @@ use super::MAX_DEPTH;
 const UNSUPPORTED: [&str; 6] =
     ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 /// Keywords of the structure itself, which alternatives beside it may not have.
-const STRUCTURE: [&str; 9] = [
-    "type",
-    "additionalProperties",
-    "default",
-    "title",
-    "description",
-    "nullable",
-    "x-kubernetes-preserve-unknown-fields",
-    "x-kubernetes-embedded-resource",
-    "x-kubernetes-int-or-string",
+const STRUCTURE: [(&str, &str); 9] = [
+    ("type", "empty"),
+    ("additionalProperties", "undefined"),
+    ("default", "undefined"),
+    ("title", "empty"),
+    ("description", "empty"),
+    ("nullable", "false"),
+    ("x-kubernetes-preserve-unknown-fields", "false"),
+    ("x-kubernetes-embedded-resource", "false"),
+    ("x-kubernetes-int-or-string", "false"),
 ];
 /// The fields that every object has, whatever its schema.
 const META_FIELDS: [&str; 3] = ["metadata", "kind", "apiVersion"];
@@ -287,9 +287,9 @@ fn alternatives(
 /// `structure` is the node that describes the same value and its path, for alternatives at the root: each field that those
 /// name must be described. kube-apiserver asks that of no others.
 fn restriction(value: &Value, structure: Option<(&Value, &str)>, path: &str, errors: &mut Vec<FieldError>) {
-    for key in STRUCTURE {
+    for (key, wanted) in STRUCTURE {
         if value.get(key).is_some_and(|said| said != &Value::Bool(false)) {
-            let detail = "must be empty to be structural";
+            let detail = format!("must be {wanted} to be structural");
             errors.push(FieldError::forbidden(format!("{path}.{key}"), detail));
         }
     }

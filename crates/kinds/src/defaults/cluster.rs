@@ -35,8 +35,8 @@ pub(crate) fn limit_range(object: &mut Map) {
     }
 }
 
-/// A node can give all it has unless it says otherwise, and its first range is the older field.
-pub(crate) fn node(object: &mut Map) {
+/// A node can give all it has unless it says otherwise.
+pub(crate) fn node_status(object: &mut Map) {
     if let Some(status) = object.inner("status")
         && status.has("capacity")
         && !status.has("allocatable")
@@ -44,6 +44,10 @@ pub(crate) fn node(object: &mut Map) {
         let capacity = status.at("capacity").clone();
         status.put("allocatable", capacity);
     }
+}
+
+/// The first range of a node is the older field.
+pub(crate) fn node(object: &mut Map) {
     let Some(spec) = object.inner("spec") else { return };
     let (first, listed) = (spec.text("podCIDR").to_owned(), spec.list("podCIDRs").first().cloned());
     match listed {
@@ -216,6 +220,20 @@ fn webhook(hook: &mut Map, mutating: bool) {
     }
     if let Some(service) = hook.inner("clientConfig").and_then(|config| config.inner("service")) {
         service.fill("port", 443);
+    }
+}
+
+/// A definition that lists no stored version has its storage version.
+pub(crate) fn stored_version(object: &mut Map) {
+    let Some(status) = object.get("status").filter(|status| status.list("storedVersions").is_empty()) else {
+        return;
+    };
+    let versions = object.get("spec").map(|spec| spec.list("versions")).unwrap_or_default();
+    let Some(stored) = versions.iter().find(|version| version.flag("storage")) else { return };
+    let (mut status, name) = (status.clone(), stored.at("name").clone());
+    if let Some(fields) = status.as_object_mut() {
+        fields.put("storedVersions", vec![name]);
+        object.put("status", status);
     }
 }
 

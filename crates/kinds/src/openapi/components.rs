@@ -27,10 +27,19 @@ pub(super) struct Components {
     overlay: Overlay,
     /// The group and version whose v3 document this is, if it is one.
     version: Option<(String, String)>,
+    /// True for a v3 document of custom resources.
+    is_custom: bool,
 }
 
 /// Kinds that exist in every group; each document lists them under its own.
 const EVERYWHERE: [&str; 2] = ["DeleteOptions", "WatchEvent"];
+
+/// Groups that are not part of kube-apiserver's main scheme.
+const OWN_SCHEME: [&str; 4] =
+    ["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
+
+/// The extension that lists the groups and versions of a kind.
+const KINDS: &str = "x-kubernetes-group-version-kind";
 
 /// The body of a patch: anything.
 const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
@@ -45,7 +54,13 @@ impl Components {
             own: BTreeMap::new(),
             overlay: Overlay::unpack(),
             version: None,
+            is_custom: false,
         }
+    }
+
+    /// The same for a document of custom resources.
+    pub(super) fn of_custom() -> Self {
+        Self { is_custom: true, ..Self::new() }
     }
 
     /// The same for the document of a group and version.
@@ -115,14 +130,27 @@ impl Components {
         }
     }
 
-    /// Adds the document's group and version to the kinds that every group has.
+    /// Adds the document's group and version to the kinds that every group has. Documents of custom resources have those of
+    /// all groups that kube-apiserver's main scheme knows.
     fn name_own(&self, definition: &str, schema: &mut Value) {
         let kind = definition.rsplit('.').next().filter(|kind| EVERYWHERE.contains(kind));
+        if kind.is_some() && self.is_custom {
+            self.name_all(definition, schema);
+        }
         let (Some(kind), Some((group, version))) = (kind, &self.version) else { return };
-        let known = schema.pointer_mut("/x-kubernetes-group-version-kind").and_then(Value::as_array_mut);
+        let known = schema.get_mut(KINDS).and_then(Value::as_array_mut);
         if let Some(known) = known.filter(|_| !group.is_empty()) {
             known.push(json!({"group": group.as_str(), "version": version.as_str(), "kind": kind}));
         }
+    }
+
+    /// Lists the groups of the v2 document, apart from those with a scheme of their own.
+    fn name_all(&self, definition: &str, schema: &mut Value) {
+        let mut known = self.overlay.over(definition, json!({}), Dialect::V2);
+        let known = known.get_mut(KINDS).and_then(Value::as_array_mut);
+        let (Some(known), Some(schema)) = (known, schema.as_object_mut()) else { return };
+        known.retain(|kind| !OWN_SCHEME.iter().any(|group| kind.get("group").is_some_and(|g| g == group)));
+        schema.insert(KINDS, known.clone().into());
     }
 
     /// Calls `put` with every schema and its name.
@@ -183,7 +211,7 @@ fn object(id: StructId, docs: &Docs, dialect: Dialect) -> Value {
         .map(|kind| json!({"group": kind.group, "version": kind.version, "kind": kind.kind}))
         .collect();
     if !kinds.is_empty() {
-        object.insert("x-kubernetes-group-version-kind".to_owned(), kinds.into());
+        object.insert(KINDS, kinds.into());
     }
     object.into()
 }

@@ -108,7 +108,7 @@ pub fn v3(name: &str) -> Option<Vec<u8>> {
 #[must_use]
 pub fn custom_v3(resources: &[CustomResource<'_>]) -> Vec<u8> {
     let paths: Vec<PathItem> = resources.iter().flat_map(CustomResource::paths).collect();
-    let mut components = Components::new();
+    let mut components = Components::of_custom();
     components.reach_paths(&paths);
     for (name, schema) in resources.iter().flat_map(|resource| resource.schemas(Dialect::V3)) {
         components.add_schema(name, schema);

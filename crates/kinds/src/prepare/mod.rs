@@ -5,6 +5,7 @@
 //! own, simpler rules; they share [`bump_generation`].
 
 mod disabled;
+mod empty_lists;
 mod generation;
 mod job;
 pub(crate) mod pod;
@@ -17,6 +18,7 @@ use listwatch_wire::json::{Map, Value, json};
 use crate::Kind;
 use crate::tree::Tree;
 
+pub(crate) use empty_lists::is_owned_empty;
 pub use generation::bump_generation;
 use generation::same_desired;
 pub(crate) use generation::{
@@ -39,6 +41,7 @@ const NAMESPACE_FINALIZER: &str = "kubernetes";
 ///
 /// The caller has stamped the metadata. Validation comes after, on the result.
 pub fn create(kind: &Kind, object: &mut Value) {
+    empty_lists::drop_empty_lists(kind, object);
     disabled::drop_disabled(kind, object, None);
     (kind.strategy.complete)(object);
     if kind.flags.generation
@@ -89,6 +92,7 @@ pub(crate) fn update_namespace_status(new: &mut Value, _old: &Value) {
 ///
 /// Keeps the status whatever was sent, so that a client with an old copy cannot set it back.
 pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
+    empty_lists::drop_empty_lists(kind, new);
     let sent = (kind.strategy.counts_dropped_fields && !same_desired(new, old)).then(|| new.clone());
     disabled::drop_disabled(kind, new, Some(old));
     if kind.has_status() {

@@ -142,6 +142,7 @@ pub(super) const KINDS: &[Kind] = &[
     .sub(&[Sub::status("CustomResourceDefinition")])
     .strategy(KindStrategy {
         defaults: defaults::cluster::definition,
+        status_defaults: defaults::cluster::stored_version,
         columns: columns::extension::CUSTOM_RESOURCE_DEFINITION,
         kept_by_status: METADATA,
         reset_by_status: &[&["spec"], &["metadata"]],

@@ -108,6 +108,7 @@ pub(super) const KINDS: &[Kind] = &[
         .fields(&[Field::text("spec.unschedulable").absent("false")])
         .strategy(KindStrategy {
             defaults: defaults::cluster::node,
+            status_defaults: defaults::cluster::node_status,
             initial_status: None,
             disabled: &["spec.configSource"],
             warnings: warnings::objects::node,

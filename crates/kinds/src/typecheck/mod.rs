@@ -20,6 +20,7 @@ mod scalar;
 use listwatch_wire::go::json_type;
 use listwatch_wire::json::{Map, Value};
 
+use crate::prepare;
 use crate::schema::{Field, FieldType, Node, SchemaTable, StructId, schema};
 use path::StackPath;
 
@@ -113,7 +114,7 @@ impl TypeWalk {
                     let path = path.field(field.name);
                     let place = ValuePlace { path: &path, owner: id, go_type: field.go_type };
                     self.value(field.ty, value, place, before);
-                    if left_out(field, value) {
+                    if left_out(id, field, value) {
                         *value = Value::Null;
                     }
                 }
@@ -244,7 +245,7 @@ fn is_passed(value: &Value, before: Option<&Value>) -> bool {
 /// Returns true if a Go struct would not write the value back.
 ///
 /// The rules of Go's `omitempty` and `omitzero`, which decide what a client sees of its own zero values.
-fn left_out(field: &Field, value: &Value) -> bool {
+fn left_out(id: StructId, field: &Field, value: &Value) -> bool {
     match value {
         Value::Null => true,
         _ if field.pointer => false,
@@ -253,8 +254,15 @@ fn left_out(field: &Field, value: &Value) -> bool {
         Value::Object(_) if matches!(field.ty, FieldType::Raw) => false,
         Value::Object(map) => field.omit_empty && map.is_empty() && !matches!(field.ty, FieldType::Struct(_)),
         // An empty list without `omitempty` is written as null: the store's encoding has no empty lists. For the
-        // policies of an autoscaler, absent and empty differ. An empty record of field owners resets it.
-        Value::Array(items) => items.is_empty() && !matches!(field.name, "policies" | "managedFields"),
+        // policies of an autoscaler, absent and empty differ. An empty record of field owners resets it. Some lists are kept
+        // until their owner is recorded (`prepare/empty_lists.rs`).
+        Value::Array(items) => {
+            let kept = || {
+                matches!(field.name, "policies" | "managedFields")
+                    || !field.omit_empty && prepare::is_owned_empty(schema().structure(id).name, field.name)
+            };
+            items.is_empty() && !kept()
+        }
         Value::String(text) => field.omit_empty && text.is_empty(),
         Value::Bool(on) => field.omit_empty && !on,
         Value::Number(number) => field.omit_empty && number.as_f64() == Some(0.0),

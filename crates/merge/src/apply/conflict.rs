@@ -54,6 +54,17 @@ pub enum ApplyError {
         /// Every error with its path.
         errors: Vec<String>,
     },
+    /// The live object no longer fits the schema, which was changed since it was written: a 500, as in kube-apiserver.
+    #[error("failed to create typed live object ({object}): {}", join(.errors))]
+    UntypableLive {
+        /// The object, as the message names it.
+        object: String,
+        /// Every error with its path.
+        errors: Vec<String>,
+    },
+    /// The object cannot be converted to the version of another manager: a 500, as in kube-apiserver.
+    #[error("{0}")]
+    Unconvertible(String),
     /// Other managers own what the configuration sets differently: a 409. Give way, or force.
     #[error("{}", message(.0))]
     Conflicts(Vec<Conflict>),
@@ -116,7 +127,9 @@ impl From<ApplyError> for Status {
         let text = error.to_string();
         match error {
             ApplyError::ManagedFieldsPresent => Self::bad_request(text),
-            ApplyError::Untypable { .. } => Self::unknown_reason(text),
+            ApplyError::Untypable { .. }
+            | ApplyError::UntypableLive { .. }
+            | ApplyError::Unconvertible(_) => Self::unknown_reason(text),
             ApplyError::Conflicts(conflicts) => {
                 let causes = listed(&conflicts).into_iter().map(|conflict| StatusCause {
                     reason: "FieldManagerConflict".to_owned(),

@@ -55,6 +55,12 @@ fn strip_metadata(root: &mut Map) {
     }
 }
 
+/// The part of an error that all errors of the wrong type have.
+pub(super) const MISFIT: &str = ": expected ";
+
+/// The error of a field that the schema does not have.
+pub(super) const UNDECLARED: &str = "field not declared in schema";
+
 /// The most bytes of errors that are reported, paths included; a name in a path may be as long as the configuration.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
@@ -157,7 +163,7 @@ impl ExtractWalk {
         for (key, value) in map {
             let path = FieldPath { parent, step: PathElement::Field(key) };
             let Some(field) = schema.field(key) else {
-                self.error(Some(&path), "field not declared in schema");
+                self.error(Some(&path), UNDECLARED);
                 continue;
             };
             let mut child = self.value(value, field, &path);

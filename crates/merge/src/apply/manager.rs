@@ -88,7 +88,10 @@ impl<S: MergeSchema> FieldManager<'_, S> {
             return;
         }
         // What does not fit the schema has no owner, and leaves the record as it was, as in kube-apiserver.
-        if changes.is_untypable || self.versions.fail_on(&entries) {
+        let before = live.unwrap_or(self.zero);
+        let unconvertible =
+            || self.versions.conversion_error(&entries, self.api_version, (before, new)).is_some();
+        if changes.is_untypable || self.versions.fail_on(&entries) || unconvertible() {
             return record::restore(new, live);
         }
         self.versions.retain(&mut entries);
@@ -149,8 +152,12 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         let before = live.unwrap_or(self.zero);
         let mut base = before.clone();
         record::remove(&mut base);
+        self.check_live(&base)?;
         let mut entries = record::read(before);
         let has_record = !entries.is_empty();
+        if let Some(why) = self.versions.missing_version(&entries) {
+            return Err(ApplyError::Unconvertible(why));
+        }
         self.versions.retain(&mut entries);
         if !has_record && live.is_some() {
             let all = compare::objects(self.zero, before, self.schema).without(self.ignored);
@@ -163,6 +170,9 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         let mut object = merge(Some(base), config, Some(self.schema));
         let mut changes = compare::objects(before, &object, self.schema).without(self.ignored);
         changes.removed.subtract(&emptied);
+        if let Some(why) = self.versions.conversion_error(&entries, self.api_version, (before, &object)) {
+            return Err(ApplyError::Unconvertible(why));
+        }
         self.settle(&mut entries, &changes, force)?;
 
         let changed = differs(before, &object);
@@ -173,6 +183,19 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         }
         record::put(&mut object, entries);
         Ok(Applied { object, changed })
+    }
+
+    /// Checks the types in a live object of a custom kind, whose schema may have changed since it was written.
+    fn check_live(&self, live: &Value) -> Result<(), ApplyError> {
+        if !self.versions.is_custom() {
+            return Ok(());
+        }
+        let errors = extract::check(live, self.schema).err().unwrap_or_default();
+        let errors: Vec<_> = errors.into_iter().filter(|error| error.contains(extract::MISFIT)).collect();
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(ApplyError::UntypableLive { object: describe(live), errors }),
+        }
     }
 
     fn is_own(&self, entry: &ManagerEntry) -> bool {

@@ -61,4 +61,4 @@ pub use conflict::{ApplyError, Conflict};
 pub use field_set::FieldSet;
 pub use manager::{Applied, FieldManager, merge_unowned};
 pub use record::{DEFAULT_MANAGER_MAX, manager_from_user_agent};
-pub use versions::KindVersions;
+pub use versions::{KindVersions, VersionSchema, undeclared_field};

@@ -8,6 +8,7 @@
 //! An entry that a write leaves alone is put back as the stored tree has it, so that the encoder finds it there.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use listwatch_json::{Map, Text, Value};
 
@@ -48,7 +49,7 @@ pub fn manager_from_user_agent(user_agent: &str) -> String {
 }
 
 /// The operation by which a manager owns its fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum ManagerOperation {
     Apply,
     Update,
@@ -196,7 +197,29 @@ pub(super) fn take(object: &mut Value) -> Given {
         return Given::Reset;
     }
     let entries: Option<Vec<ManagerEntry>> = items.iter().map(ManagerEntry::read_sent).collect();
-    entries.map_or(Given::Nothing, Given::Entries)
+    entries.map_or(Given::Nothing, |entries| Given::Entries(last_of_each(entries)))
+}
+
+/// Drops entries that a later one of the same manager replaces, as kube-apiserver does when it reads them into a map.
+fn last_of_each(entries: Vec<ManagerEntry>) -> Vec<ManagerEntry> {
+    let mut kept: Vec<ManagerEntry> = Vec::with_capacity(entries.len());
+    let mut places = HashMap::new();
+    for entry in entries {
+        let version = (entry.operation == ManagerOperation::Update).then(|| entry.api_version.clone());
+        let key = (entry.operation, entry.manager.clone(), entry.subresource.clone(), version);
+        match places.entry(key) {
+            Entry::Occupied(place) => {
+                if let Some(slot) = kept.get_mut(*place.get()) {
+                    *slot = entry;
+                }
+            }
+            Entry::Vacant(place) => {
+                place.insert(kept.len());
+                kept.push(entry);
+            }
+        }
+    }
+    kept
 }
 
 /// Takes the record out of an object, unread.

@@ -281,6 +281,17 @@ fn an_unreadable_record_is_replaced_by_the_old_one() {
 }
 
 #[test]
+fn a_later_entry_of_a_manager_replaces_an_earlier_one() {
+    let mut world = World::new();
+    let entry = |field: &str| json!({"manager": "x", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {field: {}}}});
+    world.update("one", object(json!({"k": "1", "l": "1"})));
+    let mut new = object(json!({"k": "1", "l": "1"}));
+    new["metadata"]["managedFields"] = json!([entry("f:k"), entry("f:l")]);
+    world.update("two", new);
+    assert_eq!(world.owned("x"), json!({"f:data": {"f:l": {}}}));
+}
+
+#[test]
 fn the_record_cannot_be_written_through_a_subresource() {
     let mut world = World::new();
     world.update("one", object(json!({"k": "1"})));

@@ -2,38 +2,98 @@
 //!
 //! kube-apiserver converts an object to the version of each entry to compare the two. It drops entries of versions that a built-in kind
 //! does not have, such as one that a release removed. Where the conversion fails in another way, which it does for all unknown versions
-//! of custom kinds, the record stays as it is stored. The entries themselves are in `record`.
+//! of custom kinds, the record stays as it is stored. So does an object of a custom kind with a field that the version of an entry does
+//! not have, and it cannot be applied to. The entries themselves are in `record`.
 
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use listwatch_json::Value;
 use listwatch_wire::gvk::GroupVersion;
 
-use super::record::ManagerEntry;
+use super::extract;
+use super::record::{self, ManagerEntry};
+use crate::patch::MergeSchema;
 
 /// The API versions of a kind, as entries of `managedFields` name them.
 #[derive(Clone, Debug)]
 pub struct KindVersions {
     /// `group/version` of each; empty if any version will do.
     known: Vec<String>,
+    /// The schemas of the versions, in their order; empty if objects of all versions have the same fields.
+    schemas: Vec<Arc<dyn VersionSchema>>,
     is_custom: bool,
+}
+
+/// The schema of one version of a kind, as far as entries of that version need it.
+pub trait VersionSchema: Debug + Send + Sync {
+    /// Returns the first field of an object that the version does not have, as an error; see [`undeclared_field`].
+    fn undeclared_field(&self, object: &Value) -> Option<String>;
+}
+
+/// Returns the error about the first field of an object that a schema does not declare.
+#[must_use]
+pub fn undeclared_field<S: MergeSchema>(object: &Value, schema: S) -> Option<String> {
+    let mut plain = object.clone();
+    record::remove(&mut plain);
+    let errors = extract::check(&plain, schema).err().unwrap_or_default();
+    errors.into_iter().find(|error| error.ends_with(extract::UNDECLARED))
 }
 
 impl KindVersions {
     /// The versions of a kind that is not known: entries can name any.
     #[must_use]
     pub fn any() -> &'static Self {
-        static ANY: KindVersions = KindVersions { known: Vec::new(), is_custom: false };
+        static ANY: KindVersions = KindVersions { known: Vec::new(), schemas: Vec::new(), is_custom: false };
         &ANY
     }
 
     /// The versions of a built-in kind.
     #[must_use]
     pub fn builtin(known: Vec<String>) -> Self {
-        Self { known, is_custom: false }
+        Self { known, schemas: Vec::new(), is_custom: false }
     }
 
     /// The versions of a custom kind.
     #[must_use]
     pub fn custom(known: Vec<String>) -> Self {
-        Self { known, is_custom: true }
+        Self { known, schemas: Vec::new(), is_custom: true }
+    }
+
+    /// The same with the schemas of the versions, in their order, if these are converted by name only.
+    #[must_use]
+    pub fn with_schemas(self, schemas: Vec<Arc<dyn VersionSchema>>) -> Self {
+        Self { schemas, ..self }
+    }
+
+    /// True for a custom kind.
+    pub(super) fn is_custom(&self) -> bool {
+        self.is_custom
+    }
+
+    /// Returns the error of converting the objects before and after a write of one version to the version of an entry.
+    pub(super) fn conversion_error(
+        &self,
+        entries: &[ManagerEntry],
+        written: &str,
+        (before, after): (&Value, &Value),
+    ) -> Option<String> {
+        let others = entries.iter().filter(|entry| *entry.api_version != *written);
+        others.into_iter().find_map(|entry| {
+            let at = self.known.iter().position(|known| *known == *entry.api_version)?;
+            let schema = self.schemas.get(at)?;
+            let error = |which: &str, object: &Value| {
+                let why = schema.undeclared_field(object)?;
+                Some(format!("failed to convert {which} object: {why}"))
+            };
+            error("old", before).or_else(|| error("new", after))
+        })
+    }
+
+    /// Returns the error of an entry of a version that a custom kind does not have.
+    pub(super) fn missing_version(&self, entries: &[ManagerEntry]) -> Option<String> {
+        let missing = entries.iter().find(|entry| self.is_custom && !self.has(entry))?;
+        Some(format!("request to convert CR to an invalid group/version: {}", missing.api_version))
     }
 
     /// Returns true if kube-apiserver fails to record ownership because of one of these entries.

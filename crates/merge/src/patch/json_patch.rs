@@ -219,6 +219,15 @@ mod tests {
         assert!(patched(json!({"a": {}}), r#"[{"op":"move","from":"/a","path":"/a/b"}]"#).is_err());
     }
 
+    /// As in the library that kube-apiserver uses; RFC 6902 knows neither.
+    #[test]
+    fn paths_without_a_slash_and_null_operations() {
+        let added = patched(json!({}), r#"[{"op":"add","path":"data/n","value":1}]"#).unwrap();
+        assert_eq!(added, json!({"n": 1}));
+        assert!(patched(json!({}), r#"[{"op":"add","path":"n","value":1}]"#).is_err());
+        assert!(matches!(patched(json!({}), "[null]"), Err(PatchError::Failed(_))));
+    }
+
     /// Users of webhooks and policies see these texts and know them from kube-apiserver.
     #[test]
     fn failures_are_in_the_words_of_the_library_of_kube_apiserver() {
@@ -298,8 +307,8 @@ mod tests {
     #[test]
     fn escapes_and_numbers() {
         let object = json!({"a~b/c": 1});
-        assert!(patched(object.clone(), r#"[{"op":"test","path":"/a~0b~1c","value":1.0}]"#).is_ok());
-        assert!(patched(object, r#"[{"op":"test","path":"/a~0b~1c","value":2}]"#).is_err());
+        assert!(patched(object.clone(), r#"[{"op":"test","path":"/a~0b~1c","value":1}]"#).is_ok());
+        assert!(patched(object, r#"[{"op":"test","path":"/a~0b~1c","value":1.0}]"#).is_err());
     }
 
     #[test]

@@ -140,11 +140,11 @@ fn retain_keys(original: &mut Map, patch: &mut Map) -> Merged<()> {
     Ok(())
 }
 
-/// `$deleteFromPrimitiveList/<list>`; nothing to do where there is no such list.
+/// `$deleteFromPrimitiveList/<list>`; nothing to do where there is no such list, or where the values are none.
 fn delete_from(original: &mut Map, rest: &str, values: Value) -> Merged<()> {
     let malformed = || PatchError::Malformed("invalid patch format of primitive list".to_owned());
     let name = rest.strip_prefix('/').ok_or_else(malformed)?;
-    let Value::Array(values) = values else { return Err(malformed()) };
+    let Value::Array(values) = values else { return Ok(()) };
     if let Some(Value::Array(items)) = original.get_mut(name) {
         let values: HashSet<&Value> = values.iter().collect();
         items.retain(|item| !values.contains(item));

@@ -63,6 +63,18 @@ pub(crate) async fn from_stored(api: &Api, resource: &Resource, object: &mut Val
     }
 }
 
+/// Converts an object that a dry run would store to the stored version and back, if that takes a webhook.
+///
+/// # Errors
+/// If a conversion webhook fails.
+pub(crate) async fn round_trip(api: &Api, resource: &Resource, object: &mut Value) -> Result<(), Status> {
+    if resource.conversion.is_some() {
+        to_stored(api, resource, object).await?;
+        from_stored(api, resource, object).await?;
+    }
+    Ok(())
+}
+
 /// Calls the webhook for one object, unless it is of the wanted version already.
 async fn call_for_one(
     api: &Api,

@@ -20,6 +20,7 @@ mod shares;
 pub(crate) mod stored;
 pub(crate) mod streams;
 mod templates;
+pub(crate) mod unreadable;
 mod user_memory;
 
 use std::sync::Arc;

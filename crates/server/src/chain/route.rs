@@ -236,11 +236,6 @@ fn check_custom(resource: &Resource, info: &ResourceInfo) -> Option<Result<Respo
             }
         },
         (None, Verb::Unknown) => unsupported(),
-        (None, Verb::Create) if !resource.allows("create") => {
-            let mut status = unsupported();
-            status.message = "create not allowed while custom resource definition is terminating".to_owned();
-            status
-        }
         (None, Verb::Update | Verb::Patch) if info.name.is_none() => {
             Status::bad_request("name must be provided")
         }

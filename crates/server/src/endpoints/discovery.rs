@@ -153,6 +153,19 @@ struct ApiResource {
     storage_version_hash: Option<String>,
 }
 
+/// The storage version as kube-apiserver hashes it: some kinds of v1 are stored there in the version before it, so that a
+/// server of the previous release can read them. Here all are stored as v1.
+fn hashed_version(resource: &Resource) -> (Arc<str>, Arc<str>) {
+    let (group, version) = &resource.stored_as;
+    let version = match (&**group, &*resource.kind) {
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => "v1beta1".into(),
+        ("certificates.k8s.io", "ClusterTrustBundle" | "PodCertificateRequest") => "v1beta1".into(),
+        ("resource.k8s.io", "DeviceTaintRule") => "v1beta2".into(),
+        _ => Arc::clone(version),
+    };
+    (Arc::clone(group), version)
+}
+
 /// A hash of the storage version, by which clients notice that it changed.
 fn storage_version_hash((group, version): &(Arc<str>, Arc<str>), kind: &str) -> String {
     let hash = Sha256::digest(format!("{group}/{version}/{kind}"));
@@ -253,12 +266,19 @@ fn resource_list(served: &Served, group: &str, version: &str) -> ApiResourceList
         kind: "APIResourceList",
         api_version: (!group.is_empty()).then_some("v1"),
         group_version: if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") },
-        resources: of_version.flat_map(|resource| entries(resource)).collect(),
+        resources: of_version.flat_map(|resource| entries(served, resource)).collect(),
     }
 }
 
 /// The resource, then its subresources under `resource/sub`, which is the order in kube-apiserver.
-fn entries(resource: &Resource) -> impl Iterator<Item = ApiResource> + '_ {
+fn entries<'a>(served: &Served, resource: &'a Resource) -> impl Iterator<Item = ApiResource> + use<'a> {
+    let stored_is_served = resource.version == resource.stored_as.1
+        || resource.builtin.is_some()
+        || served.resources().iter().any(|other| {
+            other.group == resource.group
+                && other.plural == resource.plural
+                && other.version == resource.stored_as.1
+        });
     let own = ApiResource {
         name: resource.plural.to_string(),
         singular_name: Arc::clone(&resource.singular),
@@ -271,9 +291,9 @@ fn entries(resource: &Resource) -> impl Iterator<Item = ApiResource> + '_ {
         categories: resource.categories.clone(),
         storage_version_hash: resource
             .builtin
-            // What is not stored has no stored version.
-            .is_none_or(|kind| kind.verbs.contains(&"watch"))
-            .then(|| storage_version_hash(&resource.stored_as, &resource.kind)),
+            // What is not stored has no stored version, and one that is not served has no hash.
+            .map_or(stored_is_served, |kind| kind.verbs.contains(&"watch"))
+            .then(|| storage_version_hash(&hashed_version(resource), &resource.kind)),
     };
     let sub = |sub: &SubresourceInfo| ApiResource {
         name: format!("{}/{}", resource.plural, sub.name),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{
-    ACCEPT, CACHE_CONTROL, ETAG, EXPIRES, HeaderMap, HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
+    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderMap, HeaderValue, IF_NONE_MATCH, LOCATION, VARY,
 };
 use listwatch_kinds::openapi;
 use listwatch_wire::json;
@@ -240,11 +240,14 @@ async fn group_version(api: Arc<Api>, request: &Request, path: &str) -> Option<R
     if asked.is_some_and(|asked| *asked != *hash) {
         let url = format!("/openapi/v3/{path}?hash={hash}");
         let mut response = respond::empty(StatusCode::MOVED_PERMANENTLY);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
         response.headers_mut().insert(LOCATION, HeaderValue::from_str(&url).ok()?);
         return Some(response);
     }
     if accepted(request, &[JSON]).is_none() {
-        return Some(respond::empty(StatusCode::NOT_ACCEPTABLE));
+        let mut response = respond::empty(StatusCode::NOT_ACCEPTABLE);
+        response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+        return Some(response);
     }
     let mut response = match unchanged(request, &hash) {
         Some(response) => response,

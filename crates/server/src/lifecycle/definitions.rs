@@ -24,7 +24,9 @@ use crate::cache::{Collection, Filter, Object, Portion};
 use crate::lifecycle::known::{KnownDefinitions, StoredDefinition};
 use crate::lifecycle::namespaces::is_held;
 use crate::outbound::tls::bundle_problem;
+use crate::pipeline::internal::OWN_MANAGER;
 use crate::pipeline::origin;
+use crate::registry::managed::Tracking;
 use crate::registry::{Resource, custom, is_builtin};
 
 const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -159,7 +161,7 @@ impl Definitions {
             }
         }
         listwatch_custom::remember_version(&mut object);
-        stored.settled = !self.write(&stored.object, Some(object)).await;
+        stored.settled = !self.write_status(&stored.object, object).await;
         accepted
     }
 
@@ -215,7 +217,7 @@ impl Definitions {
         let Ok(mut object) = Value::read(stored.object.stored()) else { return };
         let (reason, message) = ("InstanceDeletionInProgress", "CustomResource deletion is in progress");
         condition(&mut object, "Terminating", true, reason, message);
-        self.write(&stored.object, Some(object)).await;
+        self.write_status(&stored.object, object).await;
     }
 
     /// Deletes an object of a kind whose definition is deleted, or marks it if it has finalizers.
@@ -237,6 +239,22 @@ impl Definitions {
             }
             self.write(object, Some(value)).await;
         }
+    }
+
+    /// Writes a definition with another status, and records the server as the owner of what it changed.
+    async fn write_status(&self, stored: &Object, mut object: Value) -> bool {
+        let old = Value::read(stored.stored()).unwrap_or_default();
+        let definitions = self.api.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions");
+        if let Some(definitions) = definitions.filter(|_| object != old) {
+            let tracking = Tracking {
+                manager: OWN_MANAGER.to_owned(),
+                api_version: definitions.api_version(),
+                subresource: "status",
+                time: crate::pipeline::now(),
+            };
+            definitions.rules.track(&tracking, Some(&old), &mut object);
+        }
+        self.write(stored, Some(object)).await
     }
 
     /// Writes if the object has not changed. A lost race is harmless, because the winning change triggers another

@@ -120,7 +120,13 @@ impl ObjectChange<'_> {
         blocking::pause().await;
         settle(new, sent, target.namespace, Some(&stored.value), warnings)?;
         let rights = claims::errors_of_update(self, target, new, &stored.value).await?;
-        self.prepare(target, new, stored, rights).await?;
+        let prepared = self.prepare(target, new, stored, rights).await;
+        let ratcheted = target.resource.rules.ratcheted(view, new, &stored.value);
+        if prepared.is_err() {
+            request.record.warn_all(&ratcheted);
+        }
+        prepared?;
+        warnings.extend(ratcheted);
         // Writers of a view are programs that cannot do anything about the rest.
         if view == ObjectView::Whole {
             warnings.extend(target.resource.rules.warnings(new, Some(&stored.value)));
@@ -160,6 +166,11 @@ impl ObjectChange<'_> {
     ) -> Result<(), Status> {
         warnings.extend(object.inner_or_new("metadata").and_then(meta::drop_duplicate_owners));
         let name = object.at("metadata").text("name").to_owned();
+        let resource = &self.request.resource;
+        if resource.custom.is_some() && !resource.allows("create") {
+            let why = "create not allowed while custom resource definition is terminating";
+            return Err(Status::forbidden(&resource.group, &resource.plural, &name, why));
+        }
         let attributes = self.request.attributes(self.api, Operation::Create, &name, self.options, None);
         let sent = object.clone();
         blocking::pause().await;

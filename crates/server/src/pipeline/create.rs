@@ -14,7 +14,7 @@ use listwatch_wire::status::StatusReason;
 
 use crate::allocate::reservation::Reservation;
 use crate::api::stored::{Stored, fresh};
-use crate::api::{Api, RequestOptions, TemplateKey, TemplateObject};
+use crate::api::{Api, RequestOptions, TemplateKey, TemplateObject, convert};
 use crate::pipeline::change::ObjectChange;
 use crate::pipeline::commit::{CommitConflict, insert};
 use crate::pipeline::managed::Tracking;
@@ -199,6 +199,7 @@ async fn create_named(
             return match fresh(api, &target).await? {
                 Some(_) => Err(exists(&target)),
                 None => {
+                    convert::round_trip(api, target.resource, &mut object).await?;
                     // Only the store would refuse it, and nothing is stored.
                     let version = sent.at("metadata").at("resourceVersion");
                     if let Some(meta) = object.inner("metadata").filter(|_| has_version) {

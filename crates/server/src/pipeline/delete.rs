@@ -41,6 +41,9 @@ impl Decide for Deleting<'_> {
     async fn decide(&mut self, stored: Option<&Stored>) -> Result<Verdict, Status> {
         let Self { target, options, graceful, .. } = *self;
         let stored = stored.ok_or_else(|| target.not_found())?;
+        if options.ignore_store_read_error_with_cluster_breaking_potential == Some(true) {
+            return Err(readable(target, stored.revision));
+        }
         check_preconditions(target, options, &stored.value, stored.revision)?;
         self.admit(stored).await?;
         Ok(match decide(graceful, target.resource.rules.held_by(), options, &stored.value, self.now) {
@@ -148,6 +151,14 @@ async fn remove_marked(api: &Api, target: &Target<'_>, marked: &Arc<Object>) -> 
         }
         other => other,
     }
+}
+
+/// The answer to the unsafe deletion of an object that can be read: it must be deleted in the ordinary way.
+fn readable(target: &Target<'_>, revision: Revision) -> Status {
+    target.conflict(&format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: {revision}, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",
+        target.key,
+    ))
 }
 
 /// 409 if the object is not the one that the deletion is about.

@@ -26,8 +26,8 @@ use crate::pipeline::{WriteRequest, WriteUser, create};
 use crate::registry::Resource;
 use crate::registry::target::OWN_USER;
 
-/// The field manager of the server's own writes.
-const AGENT: &str = "listwatch";
+/// The field manager of the server's own writes. kube-apiserver's name, since clients look for it.
+pub(crate) const OWN_MANAGER: &str = "kube-apiserver";
 
 /// The user of the server's own writes.
 fn own_user() -> User {
@@ -55,7 +55,7 @@ pub(crate) async fn ensure(api: &Api, resource: Arc<Resource>, object: &Value) -
         content_type: None,
         body: listwatch_wire::json::encode(object).into(),
         user: Arc::new(own_user()),
-        user_agent: AGENT.to_owned(),
+        user_agent: OWN_MANAGER.to_owned(),
         record: Arc::default(),
     };
     match create::create(api, &request).await {

@@ -69,7 +69,7 @@ pub(crate) fn parse(kind: PatchType, request: &WriteRequest) -> Result<ParsedPat
 
 /// Reads an apply configuration, whose type must be that of the resource.
 fn applied(request: &WriteRequest) -> Result<yaml::YamlDocument, Status> {
-    let text = |error: String| Status::bad_request(format!("error decoding YAML: {error}"));
+    let text = |error: String| Status::bad_request(format!("error encoding patch: {error}"));
     let document = match listwatch_wire::json::parse(&request.body) {
         Ok(parsed) if parsed.duplicates.is_empty() => {
             yaml::YamlDocument { value: parsed.value, repeated: Vec::new() }
@@ -77,10 +77,10 @@ fn applied(request: &WriteRequest) -> Result<yaml::YamlDocument, Status> {
         _ => yaml::read(&request.body).map_err(text)?,
     };
     let object = &document.value;
-    if !object.is_object() {
-        return Err(text(format!(
-            "cannot unmarshal {} into an object",
-            listwatch_wire::go::json_type(object)
+    if !object.is_object() && !object.is_null() {
+        let found = listwatch_wire::go::json_type(object);
+        return Err(Status::bad_request(format!(
+            "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         )));
     }
     if object.at("metadata").count("managedFields") > 0 {

@@ -15,8 +15,8 @@ use listwatch_storage::{Expect, Write};
 use listwatch_wire::json::Value;
 use listwatch_wire::{Revision, Status};
 
-use crate::api::Api;
 use crate::api::stored::{Stored, cached, fresh};
+use crate::api::{Api, convert};
 use crate::cache::Object;
 use crate::pipeline::commit::{Commit, CommitConflict, keep, remove, store};
 use crate::pipeline::target::Target;
@@ -112,8 +112,11 @@ pub(crate) async fn change(
                 continue;
             }
         }
-        let verdict = verdict?;
+        let mut verdict = verdict?;
         if dry_run {
+            if let Verdict::Create(object) | Verdict::Write(object) = &mut verdict {
+                convert::round_trip(api, target.resource, object).await?;
+            }
             return dry(target, verdict, seen);
         }
         match attempt(api, target, verdict, seen, decide.charges()).await? {

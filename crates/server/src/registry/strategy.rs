@@ -81,6 +81,11 @@ pub(crate) trait Strategy: TreeMaker {
         Vec::new()
     }
 
+    /// Returns warnings about parts of a changed object that break a rule but did not change. They are sent with errors, too.
+    fn ratcheted(&self, _view: ObjectView, _new: &Value, _old: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns warnings about a valid object.
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String>;
 

@@ -144,8 +144,9 @@ pub(crate) fn single(resource: &Resource, object: &[u8], meta: MetaVersion, incl
     out.freeze()
 }
 
-/// The table of a Scale, which is not an object of any resource.
-pub(crate) fn scale(scale: &Value, meta: MetaVersion, include: Include) -> Bytes {
+/// The table of a Scale, which is not an object of any resource. Custom kinds have column types of their own.
+pub(crate) fn scale(scale: &Value, is_custom: bool, meta: MetaVersion, include: Include) -> Bytes {
+    let (name_format, age_type) = if is_custom { ("name", "date") } else { ("", "string") };
     let column = |name: &str, kind: &str, format: &str| json!({"name": name, "type": kind, "format": format, "description": "", "priority": 0});
     let (metadata, zero) = (scale.at("metadata"), 0);
     let object = match include {
@@ -166,8 +167,8 @@ pub(crate) fn scale(scale: &Value, meta: MetaVersion, include: Include) -> Bytes
         "apiVersion": meta.api_version(),
         "metadata": {"resourceVersion": metadata.at("resourceVersion")},
         "columnDefinitions": [
-            column("Name", "string", ""), column("Desired", "integer", ""),
-            column("Available", "integer", ""), column("Age", "string", ""),
+            column("Name", "string", name_format), column("Desired", "integer", ""),
+            column("Available", "integer", ""), column("Age", age_type, ""),
         ],
         "rows": [{"cells": cells, "object": object}],
     });
@@ -194,7 +195,7 @@ mod tests {
     #[test]
     fn a_scale_has_one_row() {
         let object = json!({"kind": "Scale", "metadata": {"name": "d", "resourceVersion": "7", "creationTimestamp": "2020-01-01T00:00:00Z"}, "spec": {"replicas": 3}, "status": {"replicas": 1}});
-        let table = Value::read(&scale(&object, MetaVersion::V1, Include::Nothing)).unwrap();
+        let table = Value::read(&scale(&object, false, MetaVersion::V1, Include::Nothing)).unwrap();
         assert_eq!(table.at("metadata"), &json!({"resourceVersion": "7"}));
         let row = table.list("rows").first().unwrap();
         assert_eq!(row.list("cells").get(..3).unwrap(), &[json!("d"), json!(3), json!(1)]);

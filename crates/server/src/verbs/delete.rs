@@ -6,6 +6,7 @@
 //! [`super::delete_collection`].
 
 use listwatch_kinds::tree::Tree;
+use listwatch_kinds::{schema, typecheck};
 use listwatch_wire::options::DeleteOptions;
 use listwatch_wire::{Status, json};
 
@@ -89,6 +90,11 @@ fn from_body(request: &WriteRequest) -> Result<DeleteOptions, Status> {
         return Err(Status::bad_request(format!(
             "no kind {kind:?} is registered for version {version:?} in scheme \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
         )));
+    }
+    let typed =
+        schema::node("", "v1", "DeleteOptions").map(|node| typecheck::decode(node, &mut value.clone(), None));
+    if let Some(error) = typed.and_then(|report| report.error) {
+        return Err(Status::bad_request(error));
     }
     value.to_type().map_err(|error| Status::bad_request(error.to_string()))
 }

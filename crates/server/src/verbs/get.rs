@@ -10,7 +10,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use listwatch_wire::{Revision, Status};
 
-use crate::api::{Api, convert};
+use crate::api::{Api, convert, unreadable};
 use crate::cache::Object;
 use crate::http::body::Response;
 use crate::http::gzip;
@@ -41,7 +41,8 @@ pub(crate) async fn read(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
     let version = parse_version(request.query.text("resourceVersion"))?;
     let name = target.info.name.as_deref().unwrap_or_default();
     let object = find(api, &target.resource, target.namespace(), name, version).await?;
-    let object = convert::shown_one(api, &target.resource, object).await?;
+    let shown = convert::shown_one(api, &target.resource, Arc::clone(&object)).await;
+    let object = shown.map_err(|why| unreadable::of_object(&target.resource, &object, &why))?;
     let length = object.stored().len();
     if is_copied(form) && length > api.options.requests.piece_bytes {
         api.fairness.turns_for_pieces(&target.user.name).enter().await;

@@ -278,7 +278,7 @@ fn document(
     let (own, scale) = (kind == &*resource.kind, kind == "Scale");
     Ok(match form.shape {
         ResponseShape::Table(meta) if scale => {
-            table::scale(value, meta, table::Include::wanted(form, request)?)
+            table::scale(value, resource.custom.is_some(), meta, table::Include::wanted(form, request)?)
         }
         ResponseShape::Table(meta) if own => {
             table::single(resource, &json, meta, table::Include::wanted(form, request)?)

@@ -74,14 +74,17 @@ fn nullable<'de, D: serde::Deserializer<'de>>(deserializer: D) -> std::result::R
 }
 
 impl DeleteOptions {
-    /// Reads the options of a request without a body.
+    /// Reads the options of a request without a body. Preconditions are `uid` and `resourceVersion` there, and empty ones are
+    /// none.
     ///
     /// # Errors
     /// 400 if the grace period is no number.
     pub fn parse(query: &Query<'_>) -> Result<Self> {
+        let text = |name| query.first(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let conditions = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
         Ok(Self {
             grace_period_seconds: query.integer("gracePeriodSeconds")?,
-            preconditions: None,
+            preconditions: (conditions != Preconditions::default()).then_some(conditions),
             orphan_dependents: query.optional_flag("orphanDependents"),
             propagation_policy: query.first("propagationPolicy").map(str::to_owned),
             dry_run: query.all("dryRun").map(str::to_owned).collect(),
@@ -200,6 +203,14 @@ mod tests {
         let check = |query| DeleteOptions::parse(&Query::parse(query)).unwrap().validate().len();
         let ignore = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
         assert_eq!((check(ignore), check(&format!("{ignore}&gracePeriodSeconds=0"))), (0, 1));
+    }
+
+    #[test]
+    fn preconditions_may_be_in_the_query() {
+        let parse = |query| DeleteOptions::parse(&Query::parse(query)).unwrap().preconditions;
+        let uid = Preconditions { uid: Some("u".to_owned()), resource_version: None };
+        assert_eq!(parse("uid=u&resourceVersion="), Some(uid));
+        assert_eq!(parse("uid="), None);
     }
 
     #[test]

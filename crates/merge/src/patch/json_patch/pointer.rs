@@ -14,15 +14,16 @@ pub(super) struct Pointer {
     pub(super) text: String,
     /// Empty for the whole object.
     pub(super) steps: Vec<String>,
-    /// False for a text that does not begin with a slash, which leads nowhere.
+    /// False for a text without a slash, which leads nowhere.
     leads: bool,
 }
 
 impl Pointer {
-    /// Reads a pointer; `None` if there is none. One without a leading slash is read, and leads nowhere.
+    /// Reads a pointer; `None` if there is none. What precedes the first slash is dropped, as by kube-apiserver's library, so
+    /// that `data/a` means `/a`.
     pub(super) fn parse(text: Option<&str>) -> Option<Self> {
         let text = text?.to_owned();
-        let rest = text.strip_prefix('/');
+        let rest = text.split_once('/').map(|(_, rest)| rest);
         let unescaped = |step: &str| step.replace("~1", "/").replace("~0", "~");
         let steps = rest.map(|rest| rest.split('/').map(unescaped).collect()).unwrap_or_default();
         let leads = rest.is_some();

@@ -94,6 +94,11 @@ pub(super) fn apply_set_order<S: MergeSchema>(
             .ok_or_else(malformed)?;
         let Some(Value::Array(order)) = order else { return Err(malformed()) };
         let field = schema.and_then(|s| s.field(name));
+        if schema.is_some() && field.is_none() {
+            return Err(PatchError::Unforeseen(format!(
+                "unable to find api field for the json field {name:?}"
+            )));
+        }
         let old = list_of(original.get(name))?;
         let new = list_of(patch.get(name))?;
         let key = field.as_ref().and_then(|f| f.merge_key());
@@ -128,6 +133,9 @@ fn list_of(value: Option<&Value>) -> Merged<Option<Vec<Value>>> {
 /// The elements of an order must say which ones they mean.
 fn check_named(order: &[Value], identity: ElementIdentity<'_>) -> Merged<()> {
     let ElementIdentity::Key(key) = identity else { return Ok(()) };
+    if let Some(at) = order.iter().position(|item| !item.is_object()) {
+        return Err(PatchError::Unforeseen(format!("value for key {at} is not a map")));
+    }
     let nameless = order.iter().filter_map(Value::as_object).find(|map| !map.contains_key(key));
     nameless.map_or(Ok(()), |map| Err(list::no_merge_key(map, key)))
 }

@@ -179,3 +179,18 @@ fn long_lists_merge_in_a_moment() {
     let merged = patched(json!({"tags": tags(0)}), json!({"tags": tags(25_000)})).unwrap();
     assert_eq!(merged["tags"].as_array().unwrap().len(), 75_000);
 }
+
+#[test]
+fn an_order_of_keyed_elements_names_objects() {
+    let patch = json!({"$setElementOrder/items": ["a"]});
+    assert_eq!(
+        patched(json!({"items": []}), patch).unwrap_err(),
+        PatchError::Unforeseen("value for key 0 is not a map".into())
+    );
+}
+
+#[test]
+fn values_to_delete_that_are_no_list_are_ignored() {
+    let object = json!({"tags": ["a"]});
+    assert_eq!(patched(object.clone(), json!({"$deleteFromPrimitiveList/tags": "a"})).unwrap(), object);
+}

@@ -101,8 +101,8 @@ fn subresources(definition: &Definition, version: &DefinitionVersion) -> Vec<Sub
     let verbs = || ["get", "patch", "update"].map(Arc::from).to_vec();
     let status = version.status.then(|| SubresourceInfo {
         name: "status".into(),
-        group: definition.group.as_str().into(),
-        version: version.name.as_str().into(),
+        group: "".into(),
+        version: "".into(),
         kind: definition.names.kind.as_str().into(),
         verbs: verbs(),
     });

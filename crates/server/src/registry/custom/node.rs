@@ -5,9 +5,13 @@
 //! in every object, also in embedded ones. Places without a schema are atomic lists and granular maps, as in
 //! kube-apiserver. Strategic merge patch does not exist for custom resources, so there are no merge keys for it.
 
+use std::sync::Arc;
+
 use listwatch_custom::{Additional, Schema};
 use listwatch_kinds::schema as builtin;
+use listwatch_merge::apply::{VersionSchema, undeclared_field};
 use listwatch_merge::patch::{self, ListKind, MapKind, PatchStrategy, Shape};
+use listwatch_wire::json::Value;
 
 /// One place in the schema of a custom object.
 ///
@@ -65,6 +69,16 @@ impl<'a> CustomNode<'a> {
             Self::Builtin(_) => false,
             Self::Free => true,
         }
+    }
+}
+
+/// The schema of one version, for entries of `managedFields` of that version.
+#[derive(Debug)]
+pub(super) struct VersionNode(pub(super) Arc<Schema>);
+
+impl VersionSchema for VersionNode {
+    fn undeclared_field(&self, object: &Value) -> Option<String> {
+        undeclared_field(object, CustomNode::root(&self.0))
     }
 }
 

@@ -6,6 +6,8 @@
 //! conversion between versions is `stages.rs`, or a webhook called from `api/convert.rs`, since a strategy never
 //! waits.
 
+use std::sync::Arc;
+
 use listwatch_custom::{Definition, DefinitionScope, DefinitionVersion, fill, fill_applied, prune, validate};
 use listwatch_kinds::field::Errors;
 use listwatch_kinds::kind::NameRule;
@@ -13,13 +15,13 @@ use listwatch_kinds::prepare::{bump_generation, keep};
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::typecheck::{self, TypeReport};
 use listwatch_kinds::{meta, schema};
-use listwatch_merge::apply::{FieldSet, KindVersions, merge_unowned};
+use listwatch_merge::apply::{FieldSet, KindVersions, VersionSchema, merge_unowned};
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::{FieldError, FieldErrorKind};
 
 use super::PATCH_TYPES;
-use crate::registry::custom::node::CustomNode;
+use crate::registry::custom::node::{CustomNode, VersionNode};
 use crate::registry::custom::stages::Stages;
 use crate::registry::custom::{embedded, scaled};
 use crate::registry::managed::Tracking;
@@ -68,13 +70,7 @@ impl Custom {
             zero: json!({"metadata": {}}),
             ignored: FieldSet::of_fields(own),
             ignored_by_status: FieldSet::of_fields(&[&["spec"], &["metadata"]]),
-            versions: KindVersions::custom(
-                definition
-                    .versions
-                    .iter()
-                    .map(|version| format!("{}/{}", definition.group, version.name))
-                    .collect(),
-            ),
+            versions: versions_of(definition),
             has_embedded: embedded::occurs(&version.schema),
             version: version.clone(),
         }
@@ -153,6 +149,20 @@ impl Custom {
     }
 }
 
+/// The versions that entries of `managedFields` can name. What a webhook makes of an object in another version is not known.
+fn versions_of(definition: &Definition) -> KindVersions {
+    let versions = &definition.versions;
+    let names = versions.iter().map(|version| format!("{}/{}", definition.group, version.name)).collect();
+    let schema = |version: &DefinitionVersion| {
+        Arc::new(VersionNode(Arc::clone(&version.schema))) as Arc<dyn VersionSchema>
+    };
+    let schemas = match definition.conversion {
+        Some(_) => Vec::new(),
+        None => versions.iter().map(schema).collect(),
+    };
+    KindVersions::custom(names).with_schemas(schemas)
+}
+
 /// Names the field of an error about the whole object as Go prints a path that is not there.
 fn named(mut error: FieldError) -> FieldError {
     if error.field.is_empty() {
@@ -191,8 +201,8 @@ pub(super) fn decode_metadata(object: &mut Value) -> TypeReport {
 impl Strategy for Custom {
     fn decode(&self, object: &mut Value, _stored: Option<&Value>) -> TypeReport {
         let mut report = decode_metadata(object);
-        report.unknown.extend(prune(&self.version.schema, object));
         report.unknown.sort();
+        report.unknown.extend(prune(&self.version.schema, object));
         if self.has_embedded && report.error.is_none() {
             report.error = embedded::type_error(&self.version.schema, object);
         }
@@ -248,21 +258,31 @@ impl Strategy for Custom {
     }
 
     fn validate_update(&self, view: ObjectView, new: &Value, old: &Value) -> Vec<FieldError> {
-        let mut errors = Errors::default();
-        meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
-        let mut errors = errors.into_vec();
-        // kube-apiserver checks the metadata of custom objects twice and names each error twice among the causes.
-        errors.extend(errors.clone());
-        self.judge(view, new, Some(old), errors)
+        // kube-apiserver checks the metadata of custom objects by itself, and against the old one twice, and names each error
+        // as often among the causes.
+        let (mut alone, mut change) = (Errors::default(), Errors::default());
+        meta::validate_again(new.at("metadata"), &mut alone);
+        meta::validate_change(new.at("metadata"), old.at("metadata"), &mut change);
+        let change = change.into_vec();
+        self.judge(view, new, Some(old), [alone.into_vec(), change.clone(), change].concat())
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let mut warnings =
-            meta::unqualified_finalizers(object.at("metadata"), old.map(|old| old.at("metadata")));
-        if old.is_some() {
-            warnings.extend(self.version.rules.judge(object, old).warnings);
+        meta::unqualified_finalizers(object.at("metadata"), old.map(|old| old.at("metadata")))
+    }
+
+    fn ratcheted(&self, view: ObjectView, new: &Value, old: &Value) -> Vec<String> {
+        if self.version.rules.is_empty() {
+            return Vec::new();
         }
-        warnings
+        let found = match view {
+            ObjectView::Status => self.status_errors(new, Some(old)),
+            _ => validate(&self.version.schema, new, Some(old)),
+        };
+        match found.iter().any(|error| blocks_rules(error.kind)) {
+            true => Vec::new(),
+            false => self.version.rules.judge(new, Some(old)).warnings,
+        }
     }
 
     fn unconditional_update(&self) -> bool {

@@ -22,7 +22,7 @@ use listwatch_wire::Status;
 use listwatch_wire::options::ListOptions;
 
 use crate::api::convert::{self, ConversionFreshness};
-use crate::api::{Api, UserPool};
+use crate::api::{Api, UserPool, unreadable};
 use crate::cache::{Filter, Object};
 use crate::http::body::{Body, Response};
 use crate::http::gzip;
@@ -62,7 +62,10 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
     let mut source = resolve(api, &resource.collection, &filter, &options).await?;
     let mut page =
         first(api, resource, &filter, &mut source).await.map_err(|error| source.refusal(&error))?;
-    page.objects = convert::shown(api, resource, page.objects, ConversionFreshness::Shared).await?;
+    if resource.conversion.is_some() {
+        let shown = convert::shown(api, resource, page.objects.clone(), ConversionFreshness::Shared).await;
+        page.objects = shown.map_err(|why| unreadable::of_list(resource, &page.objects, &why))?;
+    }
     let writer = ListPartWriter { resource: Arc::clone(resource), shape: form.shape, include };
     let metadata = writer.metadata(source.revision, page.more.as_ref());
     let objects = ListObjects::new(page.objects, page.whole.then_some(source.walker), filter);

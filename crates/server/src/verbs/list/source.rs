@@ -103,7 +103,7 @@ pub(crate) async fn resolve(
     let (revision, walker) = open(api, collection, filter, moment, from.as_deref());
     // Any version will do, so the whole of it is cheaper than pages: that is how kube-apiserver has it, too, for all that it
     // keeps in memory.
-    let any = version == Some(Revision::ZERO) && token.is_none() && !uncached;
+    let any = version == Some(Revision::ZERO) && !uncached;
     let limit = if any { 0 } else { options.limit };
     Ok(ListSource { revision, from, walker, limit, token })
 }

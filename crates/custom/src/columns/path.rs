@@ -1,0 +1,256 @@
+//! [`ColumnPath`]: the JSONPath of printer columns, as client-go's `util/jsonpath` evaluates it.
+//!
+//! Fields, wildcards, indexes, slices, unions, recursive descent and filters. Not `range` and not text around a path: a
+//! column is one path. Maps are walked in the order of their keys; kube-apiserver's order is random. The parser is in
+//! [`parse`](super::parse).
+
+use std::cmp::Ordering;
+
+use listwatch_wire::json::Value;
+use serde::Deserialize;
+
+use super::parse;
+
+/// The most values that a step may lead to. Several recursive descents multiply the parts of an object; beyond this the
+/// cell is empty.
+const MAX_MATCHES: usize = 100_000;
+
+/// A path such as `.spec.ports[0].name` or `.status.conditions[?(@.type=="Ready")].status`. None if it cannot be parsed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "String")]
+pub(super) struct ColumnPath(Option<Vec<ColumnStep>>);
+
+/// A step of a path.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ColumnStep {
+    Field(String),
+    Wildcard,
+    Recursive,
+    Slice(SliceStep),
+    Union(Vec<Vec<ColumnStep>>),
+    Filter(FilterStep),
+    /// A constant, as in the right side of a filter.
+    Literal(Value),
+}
+
+/// An index or a slice of a list. Negative bounds count from the end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct SliceStep {
+    pub(super) start: i64,
+    /// None is the end of the list.
+    pub(super) end: Option<i64>,
+    /// True for an index, whose end is computed: the end of `[-1]` is the end of the list, not 0.
+    pub(super) is_index: bool,
+    pub(super) step: Option<i64>,
+}
+
+/// The elements of a list for which a comparison holds, or for which the left side exists.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FilterStep {
+    pub(super) left: Vec<ColumnStep>,
+    pub(super) comparison: Option<(String, Vec<ColumnStep>)>,
+}
+
+/// An evaluation that failed, which makes the cell empty.
+struct NoCell;
+
+type Matches<'a> = Result<Vec<&'a Value>, NoCell>;
+
+impl From<String> for ColumnPath {
+    fn from(text: String) -> Self {
+        Self(parse::path(&text))
+    }
+}
+
+impl ColumnPath {
+    /// The first value that the path leads to.
+    ///
+    /// Linear in the parts of the object that wildcards and recursive descents lead to.
+    pub(super) fn find<'a>(&'a self, object: &'a Value) -> Option<&'a Value> {
+        walk(self.0.as_ref()?, vec![object]).ok()?.first().copied()
+    }
+}
+
+fn walk<'a>(steps: &'a [ColumnStep], start: Vec<&'a Value>) -> Matches<'a> {
+    steps.iter().try_fold(start, |values, step| {
+        let found = take(step, values)?;
+        if found.len() > MAX_MATCHES { Err(NoCell) } else { Ok(found) }
+    })
+}
+
+fn take<'a>(step: &'a ColumnStep, values: Vec<&'a Value>) -> Matches<'a> {
+    match step {
+        ColumnStep::Field(name) => Ok(values.into_iter().filter_map(|value| value.get(name)).collect()),
+        ColumnStep::Wildcard => Ok(values.into_iter().flat_map(parts).collect()),
+        ColumnStep::Recursive => {
+            let mut found = Vec::new();
+            values.into_iter().try_for_each(|value| descend(value, &mut found))?;
+            Ok(found)
+        }
+        ColumnStep::Slice(slice) => cut(*slice, values),
+        ColumnStep::Union(paths) => {
+            let mut found = Vec::new();
+            for path in paths {
+                found.extend(walk(path, values.clone())?);
+            }
+            Ok(found)
+        }
+        ColumnStep::Filter(filter) => filtered(filter, values),
+        ColumnStep::Literal(literal) => Ok(values.iter().map(|_| literal).collect()),
+    }
+}
+
+/// The values inside of an object or a list.
+fn parts(value: &Value) -> Vec<&Value> {
+    match value {
+        Value::Object(fields) => fields.values().collect(),
+        Value::Array(items) => items.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Collects every object and list at and below a value, those around first.
+fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) -> Result<(), NoCell> {
+    let inside = parts(value);
+    if inside.is_empty() {
+        return Ok(());
+    }
+    if found.len() >= MAX_MATCHES {
+        return Err(NoCell);
+    }
+    found.push(value);
+    inside.into_iter().try_for_each(|part| descend(part, found))
+}
+
+fn cut<'a>(slice: SliceStep, values: Vec<&'a Value>) -> Matches<'a> {
+    let mut found = Vec::new();
+    for value in values.into_iter().filter(|value| !value.is_null()) {
+        let items = value.as_array().ok_or(NoCell)?;
+        let Some((start, end)) = bounds(slice, items.len())? else { return Ok(found) };
+        let step = usize::try_from(slice.step.unwrap_or(1)).ok().filter(|&step| step > 0).ok_or(NoCell)?;
+        found.extend(items.get(start..end).ok_or(NoCell)?.iter().step_by(step));
+    }
+    Ok(found)
+}
+
+/// The bounds of a slice in a list of this length; none if it is empty by itself. Bounds outside of the list fail.
+fn bounds(slice: SliceStep, length: usize) -> Result<Option<(usize, usize)>, NoCell> {
+    let length = i64::try_from(length).map_err(|_| NoCell)?;
+    let from_end = |bound: i64| bound.saturating_add(length);
+    let start = if slice.start < 0 { from_end(slice.start) } else { slice.start };
+    let end = match slice.end {
+        None => length,
+        Some(end) if end < 0 || (end == 0 && slice.is_index) => from_end(end),
+        Some(end) => end,
+    };
+    if start == end {
+        return Ok(None);
+    }
+    let inside = (0..length).contains(&start) && (0..=length).contains(&end) && start <= end;
+    let at = |bound: i64| usize::try_from(bound).map_err(|_| NoCell);
+    if inside { Ok(Some((at(start)?, at(end)?))) } else { Err(NoCell) }
+}
+
+fn filtered<'a>(filter: &'a FilterStep, values: Vec<&'a Value>) -> Matches<'a> {
+    let mut found = Vec::new();
+    for value in values {
+        for item in value.as_array().ok_or(NoCell)? {
+            if holds(filter, item)? {
+                found.push(item);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Compares one value on each side. A side without a value passes no element; several values on a side fail.
+fn holds(filter: &FilterStep, item: &Value) -> Result<bool, NoCell> {
+    let left = walk(&filter.left, vec![item]);
+    let Some((operator, right)) = &filter.comparison else {
+        return Ok(left.map_or(true, |found| !found.is_empty()));
+    };
+    let (left, right) = (left?, walk(right, vec![item])?);
+    match (left.as_slice(), right.as_slice()) {
+        ([], _) | (_, []) => Ok(false),
+        ([left], [right]) => compare(left, operator, right),
+        _ => Err(NoCell),
+    }
+}
+
+/// Compares values of the same basic type; integers and fractions are different types.
+fn compare(left: &Value, operator: &str, right: &Value) -> Result<bool, NoCell> {
+    let order = match (left, right) {
+        (Value::String(left), Value::String(right)) => left.as_str().cmp(right.as_str()),
+        (Value::Bool(left), Value::Bool(right)) => match operator {
+            "==" | "!=" => left.cmp(right),
+            _ => return Err(NoCell),
+        },
+        (Value::Number(left), Value::Number(right)) if left.is_f64() == right.is_f64() => {
+            match (left.as_i64(), right.as_i64()) {
+                (Some(left), Some(right)) => left.cmp(&right),
+                _ => left.as_f64().partial_cmp(&right.as_f64()).ok_or(NoCell)?,
+            }
+        }
+        _ => return Err(NoCell),
+    };
+    match operator {
+        "==" => Ok(order == Ordering::Equal),
+        "!=" => Ok(order != Ordering::Equal),
+        "<" => Ok(order == Ordering::Less),
+        "<=" => Ok(order != Ordering::Greater),
+        ">" => Ok(order == Ordering::Greater),
+        ">=" => Ok(order != Ordering::Less),
+        _ => Err(NoCell),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    fn find(path: &str, object: &Value) -> Option<Value> {
+        ColumnPath::from(path.to_owned()).find(object).cloned()
+    }
+
+    fn object() -> Value {
+        json!({"spec": {"ports": [{"name": "a", "port": 80}, {"name": "b", "port": 443, "tls": true}], "none": null},
+            "metadata": {"labels": {"a.b/c": "x"}}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    }
+
+    #[test]
+    fn paths_lead_through_fields_elements_and_filters() {
+        let object = object();
+        assert_eq!(find(".spec.ports[1].name", &object), Some(json!("b")));
+        assert_eq!(find(".spec['ports'][0].name", &object), Some(json!("a")));
+        assert_eq!(find(r".metadata.labels.a\.b/c", &object), Some(json!("x")));
+        assert_eq!(find(r".metadata.labels['a\.b/c']", &object), Some(json!("x")));
+        assert_eq!(find(r#".status.conditions[?(@.type=="Ready")].status"#, &object), Some(json!("True")));
+        assert_eq!(find(".spec.nothing.here", &object), None);
+        assert_eq!(find(".spec.none", &object), Some(Value::Null));
+    }
+
+    #[test]
+    fn the_first_of_several_values_counts() {
+        let object = object();
+        assert_eq!(find(".spec.ports[*].name", &object), Some(json!("a")));
+        assert_eq!(find(".spec.ports[-1].name", &object), Some(json!("b")));
+        assert_eq!(find(".spec.ports[1:2].name", &object), Some(json!("b")));
+        assert_eq!(find(".spec.ports[1,0].name", &object), Some(json!("b")));
+        assert_eq!(find("..port", &object), Some(json!(80)));
+        assert_eq!(find(".spec.*[1].port", &object), Some(json!(443)));
+        assert_eq!(find(".spec.ports[5].name", &object), None);
+    }
+
+    #[test]
+    fn filters_compare_values_of_one_type() {
+        let object = object();
+        assert_eq!(find(".spec.ports[?(@.port>100)].name", &object), Some(json!("b")));
+        assert_eq!(find(".spec.ports[?(@.port!=80)].name", &object), Some(json!("b")));
+        assert_eq!(find(".spec.ports[?(@.tls)].name", &object), Some(json!("b")));
+        assert_eq!(find(".spec.ports[?(@.tls==true)].name", &object), Some(json!("b")));
+        assert_eq!(find(".spec.ports[?(@.name=='b')].port", &object), Some(json!(443)));
+        assert_eq!(find(r#".spec.ports[?(@.port=="80")].name"#, &object), None);
+    }
+}

@@ -1,0 +1,16 @@
+//! Validation of `metadata.managedFields` as a client wrote it. Field ownership itself is `listwatch_merge::apply`.
+
+use listwatch_merge::apply::DEFAULT_MANAGER_MAX;
+use listwatch_wire::json::Value;
+
+use crate::field::{Errors, Path};
+use crate::tree::Tree;
+
+/// Checks the names of field managers that a client wrote itself. What else is wrong with an entry makes it unreadable.
+pub(super) fn validate_managers(entries: &[Value], path: &Path<'_>, errors: &mut Errors) {
+    for (index, entry) in entries.iter().enumerate() {
+        if entry.text("manager").len() > DEFAULT_MANAGER_MAX {
+            errors.too_long(&path.index(index).child("manager"), DEFAULT_MANAGER_MAX);
+        }
+    }
+}
