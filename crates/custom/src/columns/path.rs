@@ -11,9 +11,9 @@ use serde::Deserialize;
 
 use super::parse;
 
-/// The most values that a step may lead to. Several recursive descents multiply the parts of an object; beyond this the
-/// cell is empty.
-const MAX_MATCHES: usize = 100_000;
+/// The most values that the steps of a path may lead to, all together. Recursive descents and filters multiply the parts of an
+/// object, and a path may have thousands of them; beyond this the cell is empty.
+const MAX_VALUES: usize = 100_000;
 
 /// A path such as `.spec.ports[0].name` or `.status.conditions[?(@.type=="Ready")].status`. None if it cannot be parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -56,6 +56,16 @@ struct NoCell;
 
 type Matches<'a> = Result<Vec<&'a Value>, NoCell>;
 
+/// The number of values that an evaluation may still lead to.
+struct Budget(usize);
+
+impl Budget {
+    fn spend(&mut self, values: usize) -> Result<(), NoCell> {
+        self.0 = self.0.checked_sub(values).ok_or(NoCell)?;
+        Ok(())
+    }
+}
+
 impl From<String> for ColumnPath {
     fn from(text: String) -> Self {
         Self(parse::path(&text))
@@ -67,35 +77,35 @@ impl ColumnPath {
     ///
     /// Linear in the parts of the object that wildcards and recursive descents lead to.
     pub(super) fn find<'a>(&'a self, object: &'a Value) -> Option<&'a Value> {
-        walk(self.0.as_ref()?, vec![object]).ok()?.first().copied()
+        walk(self.0.as_ref()?, vec![object], &mut Budget(MAX_VALUES)).ok()?.first().copied()
     }
 }
 
-fn walk<'a>(steps: &'a [ColumnStep], start: Vec<&'a Value>) -> Matches<'a> {
+fn walk<'a>(steps: &'a [ColumnStep], start: Vec<&'a Value>, budget: &mut Budget) -> Matches<'a> {
     steps.iter().try_fold(start, |values, step| {
-        let found = take(step, values)?;
-        if found.len() > MAX_MATCHES { Err(NoCell) } else { Ok(found) }
+        budget.spend(values.len())?;
+        take(step, values, budget)
     })
 }
 
-fn take<'a>(step: &'a ColumnStep, values: Vec<&'a Value>) -> Matches<'a> {
+fn take<'a>(step: &'a ColumnStep, values: Vec<&'a Value>, budget: &mut Budget) -> Matches<'a> {
     match step {
         ColumnStep::Field(name) => Ok(values.into_iter().filter_map(|value| value.get(name)).collect()),
         ColumnStep::Wildcard => Ok(values.into_iter().flat_map(parts).collect()),
         ColumnStep::Recursive => {
             let mut found = Vec::new();
-            values.into_iter().try_for_each(|value| descend(value, &mut found))?;
+            values.into_iter().try_for_each(|value| descend(value, &mut found, budget))?;
             Ok(found)
         }
         ColumnStep::Slice(slice) => cut(*slice, values),
         ColumnStep::Union(paths) => {
             let mut found = Vec::new();
             for path in paths {
-                found.extend(walk(path, values.clone())?);
+                found.extend(walk(path, values.clone(), budget)?);
             }
             Ok(found)
         }
-        ColumnStep::Filter(filter) => filtered(filter, values),
+        ColumnStep::Filter(filter) => filtered(filter, values, budget),
         ColumnStep::Literal(literal) => Ok(values.iter().map(|_| literal).collect()),
     }
 }
@@ -110,16 +120,14 @@ fn parts(value: &Value) -> Vec<&Value> {
 }
 
 /// Collects every object and list at and below a value, those around first.
-fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>) -> Result<(), NoCell> {
+fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>, budget: &mut Budget) -> Result<(), NoCell> {
     let inside = parts(value);
     if inside.is_empty() {
         return Ok(());
     }
-    if found.len() >= MAX_MATCHES {
-        return Err(NoCell);
-    }
+    budget.spend(inside.len())?;
     found.push(value);
-    inside.into_iter().try_for_each(|part| descend(part, found))
+    inside.into_iter().try_for_each(|part| descend(part, found, budget))
 }
 
 fn cut<'a>(slice: SliceStep, values: Vec<&'a Value>) -> Matches<'a> {
@@ -151,11 +159,11 @@ fn bounds(slice: SliceStep, length: usize) -> Result<Option<(usize, usize)>, NoC
     if inside { Ok(Some((at(start)?, at(end)?))) } else { Err(NoCell) }
 }
 
-fn filtered<'a>(filter: &'a FilterStep, values: Vec<&'a Value>) -> Matches<'a> {
+fn filtered<'a>(filter: &'a FilterStep, values: Vec<&'a Value>, budget: &mut Budget) -> Matches<'a> {
     let mut found = Vec::new();
     for value in values {
         for item in value.as_array().ok_or(NoCell)? {
-            if holds(filter, item)? {
+            if holds(filter, item, budget)? {
                 found.push(item);
             }
         }
@@ -164,12 +172,12 @@ fn filtered<'a>(filter: &'a FilterStep, values: Vec<&'a Value>) -> Matches<'a> {
 }
 
 /// Compares one value on each side. A side without a value passes no element; several values on a side fail.
-fn holds(filter: &FilterStep, item: &Value) -> Result<bool, NoCell> {
-    let left = walk(&filter.left, vec![item]);
+fn holds(filter: &FilterStep, item: &Value, budget: &mut Budget) -> Result<bool, NoCell> {
+    let left = walk(&filter.left, vec![item], budget);
     let Some((operator, right)) = &filter.comparison else {
         return Ok(left.map_or(true, |found| !found.is_empty()));
     };
-    let (left, right) = (left?, walk(right, vec![item])?);
+    let (left, right) = (left?, walk(right, vec![item], budget)?);
     match (left.as_slice(), right.as_slice()) {
         ([], _) | (_, []) => Ok(false),
         ([left], [right]) => compare(left, operator, right),
@@ -241,6 +249,17 @@ mod tests {
         assert_eq!(find("..port", &object), Some(json!(80)));
         assert_eq!(find(".spec.*[1].port", &object), Some(json!(443)));
         assert_eq!(find(".spec.ports[5].name", &object), None);
+    }
+
+    /// Each recursive descent finds a list once for every list around it, so that several of them multiply.
+    #[test]
+    fn a_path_that_leads_to_too_many_values_gives_no_cell() {
+        let deep = (0..60).fold(json!([1]), |inner, _| json!([inner]));
+        let object = json!({ "spec": deep });
+        assert!(find(&format!(".spec{}", "..[*]".repeat(2)), &object).is_some());
+        let began = std::time::Instant::now();
+        assert_eq!(find(&format!(".spec{}", "..[*]".repeat(10)), &object), None);
+        assert!(began.elapsed() < std::time::Duration::from_secs(5));
     }
 
     #[test]

@@ -78,10 +78,10 @@ impl KindVersions {
         written: &str,
         (before, after): (&Value, &Value),
     ) -> Option<String> {
-        let others = entries.iter().filter(|entry| *entry.api_version != *written);
-        others.into_iter().find_map(|entry| {
-            let at = self.known.iter().position(|known| *known == *entry.api_version)?;
-            let schema = self.schemas.get(at)?;
+        // By version: there may be thousands of entries.
+        self.known.iter().zip(&self.schemas).find_map(|(known, schema)| {
+            let is_named = *known != *written && entries.iter().any(|entry| *entry.api_version == **known);
+            let schema = is_named.then_some(schema)?;
             let error = |which: &str, object: &Value| {
                 let why = schema.undeclared_field(object)?;
                 Some(format!("failed to convert {which} object: {why}"))
