@@ -57,9 +57,9 @@ struct NoCell;
 type Matches<'a> = Result<Vec<&'a Value>, NoCell>;
 
 /// The number of values that an evaluation may still lead to.
-struct Budget(usize);
+struct ValueBudget(usize);
 
-impl Budget {
+impl ValueBudget {
     fn spend(&mut self, values: usize) -> Result<(), NoCell> {
         self.0 = self.0.checked_sub(values).ok_or(NoCell)?;
         Ok(())
@@ -77,18 +77,18 @@ impl ColumnPath {
     ///
     /// Linear in the parts of the object that wildcards and recursive descents lead to.
     pub(super) fn find<'a>(&'a self, object: &'a Value) -> Option<&'a Value> {
-        walk(self.0.as_ref()?, vec![object], &mut Budget(MAX_VALUES)).ok()?.first().copied()
+        walk(self.0.as_ref()?, vec![object], &mut ValueBudget(MAX_VALUES)).ok()?.first().copied()
     }
 }
 
-fn walk<'a>(steps: &'a [ColumnStep], start: Vec<&'a Value>, budget: &mut Budget) -> Matches<'a> {
+fn walk<'a>(steps: &'a [ColumnStep], start: Vec<&'a Value>, budget: &mut ValueBudget) -> Matches<'a> {
     steps.iter().try_fold(start, |values, step| {
         budget.spend(values.len())?;
         take(step, values, budget)
     })
 }
 
-fn take<'a>(step: &'a ColumnStep, values: Vec<&'a Value>, budget: &mut Budget) -> Matches<'a> {
+fn take<'a>(step: &'a ColumnStep, values: Vec<&'a Value>, budget: &mut ValueBudget) -> Matches<'a> {
     match step {
         ColumnStep::Field(name) => Ok(values.into_iter().filter_map(|value| value.get(name)).collect()),
         ColumnStep::Wildcard => Ok(values.into_iter().flat_map(parts).collect()),
@@ -120,7 +120,7 @@ fn parts(value: &Value) -> Vec<&Value> {
 }
 
 /// Collects every object and list at and below a value, those around first.
-fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>, budget: &mut Budget) -> Result<(), NoCell> {
+fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>, budget: &mut ValueBudget) -> Result<(), NoCell> {
     let inside = parts(value);
     if inside.is_empty() {
         return Ok(());
@@ -159,7 +159,7 @@ fn bounds(slice: SliceStep, length: usize) -> Result<Option<(usize, usize)>, NoC
     if inside { Ok(Some((at(start)?, at(end)?))) } else { Err(NoCell) }
 }
 
-fn filtered<'a>(filter: &'a FilterStep, values: Vec<&'a Value>, budget: &mut Budget) -> Matches<'a> {
+fn filtered<'a>(filter: &'a FilterStep, values: Vec<&'a Value>, budget: &mut ValueBudget) -> Matches<'a> {
     let mut found = Vec::new();
     for value in values {
         for item in value.as_array().ok_or(NoCell)? {
@@ -172,7 +172,7 @@ fn filtered<'a>(filter: &'a FilterStep, values: Vec<&'a Value>, budget: &mut Bud
 }
 
 /// Compares one value on each side. A side without a value passes no element; several values on a side fail.
-fn holds(filter: &FilterStep, item: &Value, budget: &mut Budget) -> Result<bool, NoCell> {
+fn holds(filter: &FilterStep, item: &Value, budget: &mut ValueBudget) -> Result<bool, NoCell> {
     let left = walk(&filter.left, vec![item], budget);
     let Some((operator, right)) = &filter.comparison else {
         return Ok(left.map_or(true, |found| !found.is_empty()));
