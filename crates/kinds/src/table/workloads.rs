@@ -161,6 +161,7 @@ pub(super) const KINDS: &[Kind] = &[
         .generation()
         .strategy(KindStrategy {
             defaults: defaults::service::network_policy,
+            warnings: warnings::places::network_policy,
             columns: columns::network::NETWORK_POLICY,
             ..KindStrategy::PLAIN
         }),
@@ -174,6 +175,7 @@ pub(super) const KINDS: &[Kind] = &[
             count_generation: prepare::count_specs_and_labels,
             disabled: &["endpoints.*.deprecatedTopology"],
             counts_dropped_fields: true,
+            warnings: warnings::places::endpoint_slice,
             columns: columns::network::ENDPOINT_SLICE,
             ..KindStrategy::PLAIN
         }),

@@ -2,11 +2,12 @@
 //!
 //! A new object gets all warnings; a changed one only if what it is made from changed, and those of a Pod never,
 //! because controllers write Pods all the time. The row of a kind names its function ([`crate::strategy`]): those of workloads are
-//! here, what they share about Pods in `pod`, the others in `objects`.
+//! here, what they share about Pods in `pod`, addresses and labels of nodes in `places`, the others in `objects`.
 
 mod affinity;
 pub(crate) mod objects;
 mod overlaps;
+pub(crate) mod places;
 pub(crate) mod pod;
 
 use listwatch_wire::json::Value;

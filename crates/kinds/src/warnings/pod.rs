@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
 
-use super::{affinity, overlaps};
+use super::{affinity, overlaps, places};
 use crate::field::Path;
 use crate::prepare::{APPARMOR, profile_of};
 use crate::quantity;
@@ -105,6 +105,9 @@ pub(super) fn warn(template: &Value, path: Option<&Path<'_>>, found: &mut Vec<St
         found.push(format!("{place}: must be >= 0; negative values are invalid and will be treated as 1"));
     }
     affinity::pods(spec, &spec_path, found);
+    for place in ["dnsConfig.nameservers[]", "hostAliases[].ip"] {
+        places::addresses(spec, place, &spec_path, found);
+    }
 }
 
 /// The text about a node label that is deprecated.

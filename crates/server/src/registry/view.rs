@@ -6,7 +6,7 @@
 //! `eviction`, `token`) are no views: see `subresources/`. Resetting fields of the whole object and its status is the
 //! strategy's ([`super::strategy`]).
 
-use listwatch_kinds::prepare::bump_generation;
+use listwatch_kinds::prepare::{bump_generation, stamp_conditions};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Map, Value};
 
@@ -71,6 +71,7 @@ impl ObjectView {
                 if let Some(status) = new.inner_or_new("status") {
                     adopt(status, &conditions, "conditions");
                 }
+                stamp_conditions(new, old);
             }
         }
     }
