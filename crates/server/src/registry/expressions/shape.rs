@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use listwatch_cel::is_identifier;
 use listwatch_kinds::field::{Errors, Path};
-use listwatch_kinds::names::label_1035_errors;
+use listwatch_kinds::names::{label_1035_errors, path_segment};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_key_errors, subdomain_errors};
@@ -96,35 +96,39 @@ fn match_resources(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
 
 /// Empty lists match nothing, so they are refused: the policy would silently be without effect.
 fn rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (key, what) in
-        [("operations", "operations"), ("apiGroups", "API groups"), ("apiVersions", "API versions")]
-    {
-        let (items, path) = (rule.list(key), path.child(key));
-        if items.is_empty() {
-            errors.required(&path, "");
-        }
-        if items.len() > 1 && items.iter().any(|item| item == "*") {
-            let detail = format!("if '*' is present, must not specify other {what}");
-            errors.invalid(&path, rule.at(key).clone(), detail);
+    let (names, mut seen) = (path.child("resourceNames"), HashSet::new());
+    for (index, name) in rule.list("resourceNames").iter().filter_map(Value::as_str).enumerate() {
+        errors.invalid_all(&names.index(index), name, path_segment(name, false));
+        if !seen.insert(name) {
+            errors.duplicate(&names.index(index), name);
         }
     }
-    let versions = path.child("apiVersions");
-    for (index, _) in rule.list("apiVersions").iter().enumerate().filter(|(_, version)| *version == "") {
-        errors.required(&versions.index(index), "");
-    }
+    all_or_some(rule, ("operations", "operations"), path, errors);
     let operations = path.child("operations");
     for (index, operation) in rule.list("operations").iter().filter_map(Value::as_str).enumerate() {
         errors.one_of(&operations.index(index), operation, &OPERATIONS);
     }
+    all_or_some(rule, ("apiGroups", "API groups"), path, errors);
+    all_or_some(rule, ("apiVersions", "API versions"), path, errors);
+    let versions = path.child("apiVersions");
+    for (index, _) in rule.list("apiVersions").iter().enumerate().filter(|(_, version)| *version == "") {
+        errors.required(&versions.index(index), "");
+    }
+    resources(rule, &path.child("resources"), errors);
     if rule.has("scope") {
         errors.one_of(&path.child("scope"), rule.text("scope"), &["*", "Cluster", "Namespaced"]);
     }
-    resources(rule, &path.child("resources"), errors);
-    let (names, mut seen) = (path.child("resourceNames"), HashSet::new());
-    for (index, name) in rule.list("resourceNames").iter().filter_map(Value::as_str).enumerate() {
-        if !seen.insert(name) {
-            errors.duplicate(&names.index(index), name);
-        }
+}
+
+/// A list of a rule has everything or some things, but something.
+fn all_or_some(rule: &Value, (key, what): (&str, &str), path: &Path<'_>, errors: &mut Errors) {
+    let (items, path) = (rule.list(key), path.child(key));
+    if items.is_empty() {
+        errors.required(&path, "");
+    }
+    if items.len() > 1 && items.iter().any(|item| item == "*") {
+        let detail = format!("if '*' is present, must not specify other {what}");
+        errors.invalid(&path, rule.at(key).clone(), detail);
     }
 }
 
