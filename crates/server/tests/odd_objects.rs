@@ -75,36 +75,57 @@ async fn contradictions_are_named_by_field() {
         }})
     };
     for (path, body, expected) in [
-        (JOBS, json!({"metadata": {"name": "j"}, "spec": {"template": labelled}}), vec![
-            "FieldValueInvalid spec.template.metadata.labels[job-name]",
-        ]),
-        ("/apis/batch/v1/namespaces/default/cronjobs", cron, vec![
-            "FieldValueInvalid spec.jobTemplate.spec.selector",
-            "FieldValueNotSupported spec.jobTemplate.spec.manualSelector",
-        ]),
+        (
+            JOBS,
+            json!({"metadata": {"name": "j"}, "spec": {"template": labelled}}),
+            vec!["FieldValueInvalid spec.template.metadata.labels[job-name]"],
+        ),
+        (
+            "/apis/batch/v1/namespaces/default/cronjobs",
+            cron,
+            vec![
+                "FieldValueInvalid spec.jobTemplate.spec.selector",
+                "FieldValueNotSupported spec.jobTemplate.spec.manualSelector",
+            ],
+        ),
         // A template is not looked at before its selector can be read.
-        ("/apis/apps/v1/namespaces/default/deployments", workload(json!({"a": "no value!"})), vec![
-            "FieldValueInvalid spec.selector.matchLabels",
-            "FieldValueInvalid spec.selector",
-        ]),
-        (SERVICES, service(json!({"ports": [{"port": 80}], "clusterIPs": ["10.0.0.9"]})), vec![
-            "FieldValueInvalid spec.clusterIPs",
-        ]),
-        (SERVICES, service(json!({"ports": [{"port": 80}], "ipFamilies": ["IPv6"]})), vec![
-            "FieldValueInvalid spec.ipFamilies[0]",
-        ]),
-        ("/apis/resource.k8s.io/v1/resourceslices", slice(json!({"name": "a"})), vec![
-            "FieldValueRequired spec.devices[0]",
-        ]),
-        ("/apis/resource.k8s.io/v1/resourceslices", slice(json!({"name": "a", "allNodes": true, "attributes": {"a-b": {"int": 1}}})), vec![
-            "FieldValueInvalid spec.devices[0].attributes",
-        ]),
-        ("/apis/storage.k8s.io/v1/volumeattachments", json!({"metadata": {"name": "v"}, "spec": {
-            "attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "p", "inlineVolumeSpec": {}},
-        }}), vec!["FieldValueForbidden spec.source"]),
-        ("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", json!({"metadata": {"name": "a.static.k8s.io"}}), vec![
-            "FieldValueInvalid metadata.name",
-        ]),
+        (
+            "/apis/apps/v1/namespaces/default/deployments",
+            workload(json!({"a": "no value!"})),
+            vec!["FieldValueInvalid spec.selector.matchLabels", "FieldValueInvalid spec.selector"],
+        ),
+        (
+            SERVICES,
+            service(json!({"ports": [{"port": 80}], "clusterIPs": ["10.0.0.9"]})),
+            vec!["FieldValueInvalid spec.clusterIPs"],
+        ),
+        (
+            SERVICES,
+            service(json!({"ports": [{"port": 80}], "ipFamilies": ["IPv6"]})),
+            vec!["FieldValueInvalid spec.ipFamilies[0]"],
+        ),
+        (
+            "/apis/resource.k8s.io/v1/resourceslices",
+            slice(json!({"name": "a"})),
+            vec!["FieldValueRequired spec.devices[0]"],
+        ),
+        (
+            "/apis/resource.k8s.io/v1/resourceslices",
+            slice(json!({"name": "a", "allNodes": true, "attributes": {"a-b": {"int": 1}}})),
+            vec!["FieldValueInvalid spec.devices[0].attributes"],
+        ),
+        (
+            "/apis/storage.k8s.io/v1/volumeattachments",
+            json!({"metadata": {"name": "v"}, "spec": {
+                "attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "p", "inlineVolumeSpec": {}},
+            }}),
+            vec!["FieldValueForbidden spec.source"],
+        ),
+        (
+            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+            json!({"metadata": {"name": "a.static.k8s.io"}}),
+            vec!["FieldValueInvalid metadata.name"],
+        ),
     ] {
         let answer = client.call("POST", path, Some(&body)).await;
         assert_eq!(causes(&answer), expected, "{}", answer.json()["message"]);
@@ -212,25 +233,109 @@ async fn reviews_have_no_names() {
     assert_eq!(named["metadata"]["name"], Value::Null, "{named}");
 }
 
+/// Labels and finalizers of these kinds could be changed together with the status.
+#[tokio::test]
+async fn the_status_of_some_kinds_is_written_without_metadata() {
+    let (_server, mut client) = client().await;
+    let attachment = json!({"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "p"}});
+    for (path, spec) in [
+        ("/apis/storage.k8s.io/v1/volumeattachments", attachment),
+        ("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", json!({})),
+        ("/apis/networking.k8s.io/v1/servicecidrs", json!({"cidrs": ["10.77.0.0/24"]})),
+    ] {
+        let made = json!({"metadata": {"name": "x", "labels": {"a": "b"}}, "spec": spec});
+        assert_eq!(client.call("POST", path, Some(&made)).await.status, 201);
+        let change = json!({"metadata": {"labels": {"c": "d"}, "finalizers": ["e.f/g"]}});
+        let written = merge(&mut client, &format!("{path}/x/status"), &change).await.json();
+        assert_eq!(written["metadata"]["labels"], json!({"a": "b"}), "{written}");
+        assert_eq!(written["metadata"]["finalizers"], Value::Null);
+    }
+}
+
+/// A Scale that changed nothing was answered without admission, and a refused deletion of a collection had no name.
+#[tokio::test]
+async fn admission_sees_what_changes_nothing_and_what_has_no_name() {
+    const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
+    const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+    let (server, mut client) = client().await;
+    let labels = json!({"a": "b"});
+    let template =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"selector": {"matchLabels": labels}, "template": template});
+    client.call("POST", DEPLOYMENTS, Some(&json!({"metadata": {"name": "d"}, "spec": spec}))).await;
+    client.create("a", "1").await;
+    let rule = |group: &str, resource: &str, operation: &str| json!({"apiGroups": [group], "apiVersions": ["v1"], "operations": [operation], "resources": [resource]});
+    let rules = json!([rule("apps", "deployments/scale", "UPDATE"), rule("", "configmaps", "DELETE")]);
+    let policy =
+        json!({"matchConstraints": {"resourceRules": rules}, "validations": [{"expression": "false"}]});
+    let binding = json!({"policyName": "p", "validationActions": ["Deny"]});
+    for (plural, spec) in
+        [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)]
+    {
+        let made = json!({"metadata": {"name": "p"}, "spec": spec});
+        assert_eq!(client.call("POST", &format!("{REGISTRATION}/{plural}"), Some(&made)).await.status, 201);
+    }
+    common::eventually_async("the policy holds", async || {
+        let mut client = Client::new(&server).await;
+        let scale = json!({"spec": {"replicas": 1}});
+        merge(&mut client, &format!("{DEPLOYMENTS}/d/scale"), &scale).await.status == 422
+    })
+    .await;
+    let refused = client.call("DELETE", MAPS, None).await.json();
+    assert_eq!(refused["details"]["name"], "Unknown", "{refused}");
+}
+
 #[tokio::test]
 async fn likely_mistakes_are_mentioned() {
     let (_server, mut client) = client().await;
     let old = "kubernetes.io/enforce-mountable-secrets";
     for (path, body, expected) in [
         (ACCOUNTS, json!({"metadata": {"name": "a", "annotations": {old: "true"}}}), "deprecated in v1.32+"),
-        ("/api/v1/namespaces/default/resourcequotas", json!({"metadata": {"name": "q"}, "spec": {"hard": {
-            "requests.cpu": "2", "limits.cpu": "1",
-        }}}), "ResourceQuota requests.cpu (2) should be less than limits.cpu (1)"),
-        ("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", json!({
-            "metadata": {"name": "e"}, "addressType": "FQDN", "endpoints": [],
-        }), "FQDN endpoints are deprecated"),
-        ("/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", json!({"metadata": {"name": "w"}, "webhooks": [{
-            "name": "a.b.c", "clientConfig": {"url": "https://127.0.0.1:1"}, "sideEffects": "None", "admissionReviewVersions": ["v1"],
-            "rules": [{"apiGroups": ["authentication.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["tokenreviews"]}],
-        }]}), "webhooks[0].rules[0]: tokenreviews.authentication.k8s.io is excluded from admission webhooks"),
+        (
+            "/api/v1/namespaces/default/resourcequotas",
+            json!({"metadata": {"name": "q"}, "spec": {"hard": {
+                "requests.cpu": "2", "limits.cpu": "1",
+            }}}),
+            "ResourceQuota requests.cpu (2) should be less than limits.cpu (1)",
+        ),
+        (
+            JOBS,
+            json!({"metadata": {"name": "j"}, "spec": {
+                "completions": 200_000, "parallelism": 20_000, "completionMode": "Indexed",
+                "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+            }}),
+            "Kubernetes might not be able to track completedIndexes",
+        ),
+        (
+            "/api/v1/persistentvolumes",
+            json!({"metadata": {"name": "v"}, "spec": {
+                "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "beta.kubernetes.io/os", "operator": "Exists"}]}]}},
+            }}),
+            "nodeSelectorTerms[0].matchExpressions[0].key: beta.kubernetes.io/os is deprecated since v1.14",
+        ),
+        (
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+            json!({
+                "metadata": {"name": "e"}, "addressType": "FQDN", "endpoints": [],
+            }),
+            "FQDN endpoints are deprecated",
+        ),
+        (
+            "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+            json!({"metadata": {"name": "w"}, "webhooks": [{
+                "name": "a.b.c", "clientConfig": {"url": "https://127.0.0.1:1"}, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+                "rules": [{"apiGroups": ["authentication.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["tokenreviews"]}],
+            }]}),
+            "webhooks[0].rules[0]: tokenreviews.authentication.k8s.io is excluded from admission webhooks",
+        ),
     ] {
         let answer = client.call("POST", path, Some(&body)).await;
         assert_eq!(answer.status, 201, "{}", answer.json());
-        assert!(answer.header("warning").is_some_and(|text| text.contains(expected)), "{:?}", answer.header("warning"));
+        assert!(
+            answer.header("warning").is_some_and(|text| text.contains(expected)),
+            "{:?}",
+            answer.header("warning")
+        );
     }
 }

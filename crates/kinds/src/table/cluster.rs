@@ -54,7 +54,7 @@ pub(super) const KINDS: &[Kind] = &[
         .conditional_update()
         .returns_deleted()
         .sub(&[Sub::status("VolumeAttachment")])
-        .strategy(KindStrategy { columns: columns::storage::VOLUME_ATTACHMENT, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy { columns: columns::storage::VOLUME_ATTACHMENT, ..KindStrategy::STATUS_ONLY }),
     Kind::cluster(STORAGE, "VolumeAttributesClass", "volumeattributesclasses", "volumeattributesclass")
         .short(&["vac"])
         .returns_deleted()
@@ -97,7 +97,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::cluster::device_taint_rule,
             columns: columns::extension::DEVICE_TAINT_RULE,
-            ..KindStrategy::PLAIN
+            ..KindStrategy::STATUS_ONLY
         }),
     Kind::namespaced(RESOURCE, "ResourceClaim", "resourceclaims", "resourceclaim")
         .returns_deleted()
@@ -105,7 +105,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::cluster::resource_claim,
             columns: columns::storage::RESOURCE_CLAIM,
-            ..KindStrategy::PLAIN
+            ..KindStrategy::STATUS_ONLY
         }),
     Kind::namespaced(RESOURCE, "ResourceClaimTemplate", "resourceclaimtemplates", "resourceclaimtemplate")
         .returns_deleted()

@@ -185,7 +185,10 @@ pub(super) const KINDS: &[Kind] = &[
     .conditional_update()
     .sub(&[Sub::status("PodCertificateRequest")])
     .fields(&[Field::text("spec.signerName"), Field::text("spec.podName"), Field::text("spec.nodeName")])
-    .strategy(KindStrategy { columns: columns::extension::POD_CERTIFICATE_REQUEST, ..KindStrategy::PLAIN }),
+    .strategy(KindStrategy {
+        columns: columns::extension::POD_CERTIFICATE_REQUEST,
+        ..KindStrategy::STATUS_ONLY
+    }),
     Kind::cluster(FLOW, "FlowSchema", "flowschemas", "flowschema")
         .generation()
         .sub(&[Sub::status("FlowSchema")])

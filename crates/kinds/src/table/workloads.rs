@@ -110,7 +110,7 @@ pub(super) const KINDS: &[Kind] = &[
             complete_status: prepare::label_job,
             status_update: prepare::update_job,
             pod_spec: POD_TEMPLATE,
-            warnings: warnings::named_workload,
+            warnings: warnings::job,
             columns: columns::workload::JOB,
             ..KindStrategy::PLAIN
         }),
@@ -167,7 +167,7 @@ pub(super) const KINDS: &[Kind] = &[
         }),
     Kind::cluster(NETWORKING, "ServiceCIDR", "servicecidrs", "servicecidr")
         .sub(&[Sub::status("ServiceCIDR")])
-        .strategy(KindStrategy { columns: columns::network::SERVICE_CIDR, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy { columns: columns::network::SERVICE_CIDR, ..KindStrategy::STATUS_ONLY }),
     Kind::namespaced("discovery.k8s.io", "EndpointSlice", "endpointslices", "endpointslice")
         .generation()
         .strategy(KindStrategy {

@@ -10,7 +10,8 @@ use crate::field::Errors;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![hand_fits_the_deck, mandatory_level_is_fixed, mandatory_schema_is_fixed];
+pub(super) const CHECKS: &[(&str, Check)] =
+    checks![hand_fits_the_deck, mandatory_level_is_fixed, mandatory_schema_is_fixed];
 
 /// Bits of the hash that cards are dealt by.
 const MAX_BITS: f64 = 60.0;
@@ -62,7 +63,11 @@ fn mandatory_level_is_fixed(at: &At<'_>, errors: &mut Errors) {
 fn fixed(at: &At<'_>, given: &Value, expected: &Value, detail: &str, errors: &mut Errors) {
     if given != expected {
         let name = at.value.at("metadata").text("name");
-        errors.invalid(&at.path.child("spec"), at.value.at("spec").clone(), format!("spec of '{name}' {detail}"));
+        errors.invalid(
+            &at.path.child("spec"),
+            at.value.at("spec").clone(),
+            format!("spec of '{name}' {detail}"),
+        );
     }
 }
 

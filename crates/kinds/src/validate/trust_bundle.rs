@@ -55,9 +55,10 @@ pub(super) struct PemBlock<'a> {
 impl PemBlock<'_> {
     /// The contents, without headers; `None` if they are not in base64.
     pub(super) fn bytes(&self) -> Option<Vec<u8>> {
-        let body = self.body.rsplit_once(':').map_or(self.body, |(_, rest)| {
-            rest.split_once("\n\n").map_or(rest, |(_, body)| body)
-        });
+        let body = self
+            .body
+            .rsplit_once(':')
+            .map_or(self.body, |(_, rest)| rest.split_once("\n\n").map_or(rest, |(_, body)| body));
         STANDARD.decode(body.chars().filter(|letter| !letter.is_whitespace()).collect::<String>()).ok()
     }
 

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use listwatch_wire::json::Value;
 
-use super::places;
+use super::{affinity, places};
 use crate::field::Path;
 use crate::quantity::compare;
 use crate::tree::Tree;
@@ -73,6 +73,8 @@ pub(crate) fn volume(new: &Value, _old: Option<&Value>, found: &mut Vec<String>)
         let place = path.child("persistentVolumeReclaimPolicy");
         found.push(format!("{place}: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."));
     }
+    let affinity = path.child("nodeAffinity");
+    affinity::required(spec.at("nodeAffinity").at("required"), &affinity.child("required"), found);
     for (source, shown, detail) in DEPRECATED {
         if spec.has(source) {
             found.push(format!("{}: {detail}", path.child(shown)));
@@ -106,10 +108,14 @@ fn deprecated_annotations(object: &Value, known: &[(&str, &str)], found: &mut Ve
 /// Warnings about a PersistentVolumeClaim: the deprecated annotation, and parts of bytes.
 pub(crate) fn claim(new: &Value, _old: Option<&Value>, found: &mut Vec<String>) {
     deprecated_annotations(new, ANNOTATIONS.get(..1).unwrap_or_default(), found);
-    let path = Path::root("spec");
+    claim_amounts(new.at("spec"), &Path::root("spec"), found);
+}
+
+/// Warns of parts of bytes in the spec of a claim.
+pub(super) fn claim_amounts(spec: &Value, path: &Path<'_>, found: &mut Vec<String>) {
     let path = path.child("resources");
     for list in ["requests", "limits"] {
-        let amount = new.at("spec").at("resources").at(list).text("storage");
+        let amount = spec.at("resources").at(list).text("storage");
         if !amount.is_empty() && amount.ends_with(['m', 'u', 'n']) {
             let place = path.child(list);
             found.push(format!(

@@ -81,8 +81,9 @@ pub(super) fn ranges(object: &Value, place: &str, above: &Path<'_>, found: &mut 
 /// An IPv6 address has one spelling that everybody writes.
 fn address(text: &str, path: &Path<'_>) -> Option<String> {
     let canonical = text.parse::<Ipv6Addr>().ok()?.to_string();
-    (canonical != text)
-        .then(|| format!("{path}: IPv6 address {text:?} should be in RFC 5952 canonical format ({canonical:?})"))
+    (canonical != text).then(|| {
+        format!("{path}: IPv6 address {text:?} should be in RFC 5952 canonical format ({canonical:?})")
+    })
 }
 
 /// A range has one spelling, and no bits beyond the length of its prefix.
@@ -139,11 +140,15 @@ mod tests {
         let block = |cidr: &str| json!({"spec": {"ingress": [{"from": [{"ipBlock": {"cidr": cidr}}]}]}});
         assert_eq!(
             warned(network_policy, &block("2001:DB8::/64")),
-            ["spec.ingress[0].from[0].ipBlock.cidr: IPv6 CIDR value \"2001:DB8::/64\" should be in RFC 5952 canonical format (\"2001:db8::/64\")"]
+            [
+                "spec.ingress[0].from[0].ipBlock.cidr: IPv6 CIDR value \"2001:DB8::/64\" should be in RFC 5952 canonical format (\"2001:db8::/64\")"
+            ]
         );
         assert_eq!(
             warned(network_policy, &block("10.1.2.3/8")),
-            ["spec.ingress[0].from[0].ipBlock.cidr: CIDR value \"10.1.2.3/8\" is ambiguous in this context (should be \"10.0.0.0/8\" or \"10.1.2.3/32\"?)"]
+            [
+                "spec.ingress[0].from[0].ipBlock.cidr: CIDR value \"10.1.2.3/8\" is ambiguous in this context (should be \"10.0.0.0/8\" or \"10.1.2.3/32\"?)"
+            ]
         );
         assert_eq!(warned(network_policy, &block("10.0.0.0/8")), [""; 0]);
         let slice = json!({"addressType": "FQDN", "endpoints": [{"addresses": ["example.com"]}]});
@@ -152,10 +157,13 @@ mod tests {
 
     #[test]
     fn old_labels_of_nodes_are_mentioned() {
-        let class = json!({"allowedTopologies": [{"matchLabelExpressions": [{"key": "beta.kubernetes.io/os"}]}]});
+        let class =
+            json!({"allowedTopologies": [{"matchLabelExpressions": [{"key": "beta.kubernetes.io/os"}]}]});
         assert_eq!(
             warned(storage_class, &class),
-            ["allowedTopologies[0].matchLabelExpressions[0].key: deprecated since v1.14; use \"kubernetes.io/os\" instead"]
+            [
+                "allowedTopologies[0].matchLabelExpressions[0].key: deprecated since v1.14; use \"kubernetes.io/os\" instead"
+            ]
         );
         let runtime = json!({"scheduling": {"nodeSelector": {"beta.kubernetes.io/arch": "arm"}}});
         assert_eq!(

@@ -23,7 +23,7 @@ const MAX_OTHERS: usize = 16;
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// Node labels that are deprecated, and the texts about them.
-const NODE_LABELS: [(&str, &str); 7] = [
+const NODE_LABELS: [(&str, &str); 8] = [
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
     (
@@ -43,6 +43,7 @@ const NODE_LABELS: [(&str, &str); 7] = [
         "scheduler.alpha.kubernetes.io/preferAvoidPods",
         "deprecated since v1.22; use Taints and Tolerations instead",
     ),
+    ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
 ];
 
 const ANNOTATIONS: [(&str, &str); 3] = [
