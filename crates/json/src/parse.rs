@@ -381,6 +381,7 @@ mod tests {
 
     #[test]
     fn containers_under_a_duplicate_key_are_merged_where_go_does() {
+        use crate::json;
         let text = br#"{"a":{"b":1,"c":[{"d":1,"e":1},2]},"a":{"b":2,"c":[{"d":2}]},"f":{"g":1},"f":null}"#;
         let expected = json!({"a": {"b": 2, "c": [{"d": 2, "e": 1}]}, "f": null});
         assert_eq!(parse_merged(text).unwrap().value, expected);

@@ -130,7 +130,7 @@ mod tests {
         let sent = json!({
             "metadata": {"labels": {"x": "y"}},
             "spec": {"ephemeralContainers": [{"name": "e"}], "containers": [{"name": "a", "image": "j", "resources": {"limits": {"cpu": "1"}}}]},
-            "status": {"conditions": [{"type": "Approved"}]}
+            "status": {"conditions": [{"type": "Approved", "lastUpdateTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
         });
         for (view, expected) in [
             (
@@ -139,7 +139,7 @@ mod tests {
             ),
             (
                 ObjectView::Approval,
-                json!({"metadata": {"labels": {"x": "y"}}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i"}]}, "status": {"conditions": [{"type": "Approved"}]}}),
+                json!({"metadata": {"labels": {"x": "y"}}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i"}]}, "status": sent.at("status").clone()}),
             ),
             (
                 ObjectView::EphemeralContainers,
