@@ -4,70 +4,51 @@
 //! kube-apiserver allows 60 bits of entropy. A FlowSchema may name a priority level that does not exist; such requests
 //! fall through at run time and are no error here. The limits themselves are applied by the server's fairness module.
 
-use listwatch_wire::json::{Value, json};
+use listwatch_wire::json::Value;
 
 use crate::field::Errors;
 use crate::rules::{At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] =
-    checks![hand_fits_the_deck, mandatory_level_is_fixed, mandatory_schema_is_fixed];
+pub(super) const CHECKS: &[(&str, Check)] = checks![hand_fits_the_deck, mandatory_spec_is_fixed];
 
 /// Bits of the hash that cards are dealt by.
 const MAX_BITS: f64 = 60.0;
 
-/// The FlowSchemas that every request is classified by in the end have a fixed spec.
-fn mandatory_schema_is_fixed(at: &At<'_>, errors: &mut Errors) {
-    let group = |name: &str| json!({"kind": "Group", "group": {"name": name}});
-    let (precedence, method, subjects) = match at.value.at("metadata").text("name") {
-        "exempt" => (1, None, json!([group("system:masters")])),
-        "catch-all" => {
-            let all = json!([group("system:unauthenticated"), group("system:authenticated")]);
-            (10_000, Some(json!({"type": "ByUser"})), all)
-        }
-        _ => return,
-    };
-    let mut spec = json!({
-        "priorityLevelConfiguration": {"name": at.value.at("metadata").text("name")},
-        "matchingPrecedence": precedence,
-        "rules": [{
-            "subjects": subjects,
-            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": true, "namespaces": ["*"]}],
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-        }],
-    });
-    if let Some(method) = method {
-        spec.put("distinguisherMethod", method);
-    }
-    fixed(at, at.value.at("spec"), &spec, "must equal the fixed value", errors);
-}
+/// The specs of the objects that classify and hold every request in the end, which cannot be changed. The shares of the exempt level can.
+const FIXED: [(&str, &str, &str); 4] = [
+    (
+        "FlowSchema",
+        "exempt",
+        r#"{"matchingPrecedence":1,"priorityLevelConfiguration":{"name":"exempt"},"rules":[{"nonResourceRules":[{"nonResourceURLs":["*"],"verbs":["*"]}],"resourceRules":[{"apiGroups":["*"],"clusterScope":true,"namespaces":["*"],"resources":["*"],"verbs":["*"]}],"subjects":[{"group":{"name":"system:masters"},"kind":"Group"}]}]}"#,
+    ),
+    (
+        "FlowSchema",
+        "catch-all",
+        r#"{"distinguisherMethod":{"type":"ByUser"},"matchingPrecedence":10000,"priorityLevelConfiguration":{"name":"catch-all"},"rules":[{"nonResourceRules":[{"nonResourceURLs":["*"],"verbs":["*"]}],"resourceRules":[{"apiGroups":["*"],"clusterScope":true,"namespaces":["*"],"resources":["*"],"verbs":["*"]}],"subjects":[{"group":{"name":"system:unauthenticated"},"kind":"Group"},{"group":{"name":"system:authenticated"},"kind":"Group"}]}]}"#,
+    ),
+    ("PriorityLevelConfiguration", "exempt", r#"{"type":"Exempt"}"#),
+    (
+        "PriorityLevelConfiguration",
+        "catch-all",
+        r#"{"limited":{"lendablePercent":0,"limitResponse":{"type":"Reject"},"nominalConcurrencyShares":5},"type":"Limited"}"#,
+    ),
+];
 
-/// The priority levels of those FlowSchemas have a fixed spec, too, except for the numbers of the exempt one.
-fn mandatory_level_is_fixed(at: &At<'_>, errors: &mut Errors) {
-    match at.value.at("metadata").text("name") {
-        "exempt" => {
-            let mut given = at.value.at("spec").clone();
-            given.drop_field("exempt");
-            let detail = "except the 'spec.exempt' field must equal the fixed value";
-            fixed(at, &given, &json!({"type": "Exempt"}), detail, errors);
-        }
-        "catch-all" => {
-            let limited = json!({"nominalConcurrencyShares": 5, "limitResponse": {"type": "Reject"}, "lendablePercent": 0});
-            let spec = json!({"type": "Limited", "limited": limited});
-            fixed(at, at.value.at("spec"), &spec, "must equal the fixed value", errors);
-        }
-        _ => {}
+/// A mandatory object has its fixed spec.
+fn mandatory_spec_is_fixed(at: &At<'_>, errors: &mut Errors) {
+    let (kind, name) = (at.value.text("kind"), at.value.at("metadata").text("name"));
+    let known = FIXED.iter().find(|(of, known, _)| (*of, *known) == (kind, name));
+    let Some(fixed) = known.and_then(|(_, _, text)| Value::read(text.as_bytes()).ok()) else { return };
+    let mut given = at.value.at("spec").clone();
+    let exempt = fixed.text("type") == "Exempt";
+    let except = if exempt { " except the 'spec.exempt' field" } else { "" };
+    if exempt {
+        given.drop_field("exempt");
     }
-}
-
-fn fixed(at: &At<'_>, given: &Value, expected: &Value, detail: &str, errors: &mut Errors) {
-    if given != expected {
-        let name = at.value.at("metadata").text("name");
-        errors.invalid(
-            &at.path.child("spec"),
-            at.value.at("spec").clone(),
-            format!("spec of '{name}' {detail}"),
-        );
+    if given != fixed {
+        let detail = format!("spec of '{name}'{except} must equal the fixed value");
+        errors.invalid(&at.path.child("spec"), at.value.at("spec").clone(), detail);
     }
 }
 
