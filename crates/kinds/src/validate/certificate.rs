@@ -87,15 +87,8 @@ fn has_short_key(request: &X509CertificationRequest<'_>) -> bool {
 /// The contents of the first PEM block, if that is a request.
 fn unwrapped(pem: &[u8]) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(pem);
-    let (_, rest) = text.split_once("-----BEGIN ")?;
-    let (kind, rest) = rest.split_once("-----")?;
-    let (body, _) = rest.split_once("-----END ")?;
-    let body = match body.split_once("\n\n") {
-        Some((headers, body)) if headers.contains(':') => body,
-        _ => body,
-    };
-    let body: String = body.chars().filter(|c| !c.is_whitespace()).collect();
-    STANDARD.decode(body).ok().filter(|_| kind == TYPE)
+    let first = blocks(&text).into_iter().next()?;
+    first.bytes().filter(|_| first.kind == TYPE)
 }
 
 #[cfg(test)]
