@@ -21,7 +21,7 @@ mod tree;
 
 pub use crate::__json as json;
 pub use encode::{Encoded, encode, encode_after, encode_stored, write_string, write_value};
-pub use parse::{MAX_DEPTH, ParseError, Parsed, check_syntax, parse};
+pub use parse::{MAX_DEPTH, ParseError, Parsed, check_syntax, parse, parse_merged};
 pub use serde_json::Number;
 pub use spans::{EarlierEncoding, Spans};
 pub use tree::{Entry, Iter, IterMut, List, Map, Text, Value, steps};

@@ -90,6 +90,50 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     Ok(Parsed { value, duplicates: parser.duplicates })
 }
 
+/// Parses one JSON text as Go decodes it into a struct: values of a duplicate key that are containers are merged.
+///
+/// Go decodes the second value over the first, so that a map has the keys of both, and an element of a list the fields of the
+/// elements at its place.
+///
+/// ```
+/// let parsed = listwatch_json::parse_merged(br#"{"data":{"a":"1"},"data":{"b":"2"}}"#)?;
+/// assert_eq!(parsed.value["data"], listwatch_json::json!({"a": "1", "b": "2"}));
+/// # Ok::<(), listwatch_json::ParseError>(())
+/// ```
+///
+/// # Errors
+/// See [`ParseError`].
+pub fn parse_merged(bytes: &[u8]) -> Result<Parsed, ParseError> {
+    let mut parser = JsonParser { merges: true, ..JsonParser::new(bytes) };
+    let value = parser.document()?;
+    Ok(Parsed { value, duplicates: parser.duplicates })
+}
+
+/// The value of a key that was given twice, see [`parse_merged`].
+fn merged(first: Value, second: Value) -> Value {
+    match (first, second) {
+        (Value::Object(mut first), Value::Object(second)) => {
+            for (key, value) in second {
+                let value = match first.remove(&key) {
+                    Some(before) => merged(before, value),
+                    None => value,
+                };
+                first.insert(key, value);
+            }
+            Value::Object(first)
+        }
+        (Value::Array(first), Value::Array(second)) => {
+            let mut before = first.iter().cloned();
+            let merge = |value: &Value| match before.next() {
+                Some(before) => merged(before, value.clone()),
+                None => value.clone(),
+            };
+            Value::Array(second.iter().map(merge).collect::<Vec<_>>().into())
+        }
+        (_, second) => second,
+    }
+}
+
 impl Value {
     /// The tree of JSON bytes, such as those of a stored object.
     ///
@@ -153,6 +197,8 @@ struct JsonParser<'a> {
     /// Containers that are open now.
     depth: usize,
     duplicates: Vec<String>,
+    /// Containers under a duplicate key are merged.
+    merges: bool,
 }
 
 /// A value, or where the text is no JSON.
@@ -160,7 +206,7 @@ type ParseOutcome<T> = Result<T, ParseError>;
 
 impl<'a> JsonParser<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, depth: 0, duplicates: Vec::new() }
+        Self { bytes, at: 0, depth: 0, duplicates: Vec::new(), merges: false }
     }
 
     /// One value and nothing after it but white space.
@@ -238,8 +284,14 @@ impl<'a> JsonParser<'a> {
             let here = ParsePath { parent: path, step: ParseStep::Key(&key) };
             let value = self.value(Some(&here))?;
             if let Err((key, value)) = map.append(key, value) {
+                let mut value = value;
                 if map.contains_key(&key) {
                     self.duplicate(&ParsePath { parent: path, step: ParseStep::Key(&key) });
+                    if self.merges
+                        && let Some(first) = map.remove(&key)
+                    {
+                        value = merged(first, value);
+                    }
                 }
                 map.insert(key, value);
             }
@@ -325,6 +377,15 @@ mod tests {
     fn duplicates_are_reported_once_with_their_paths() {
         let text = r#"{"a":[{"b":1,"b":2},{"b":1,"b":2,"b":3}],"a":0,"c":{"d":{"e":1,"e":1}}}"#;
         assert_eq!(parse(text.as_bytes()).unwrap().duplicates, ["a[0].b", "a[1].b", "a", "c.d.e"]);
+    }
+
+    #[test]
+    fn containers_under_a_duplicate_key_are_merged_where_go_does() {
+        use crate::json;
+        let text = br#"{"a":{"b":1,"c":[{"d":1,"e":1},2]},"a":{"b":2,"c":[{"d":2}]},"f":{"g":1},"f":null}"#;
+        let expected = json!({"a": {"b": 2, "c": [{"d": 2, "e": 1}]}, "f": null});
+        assert_eq!(parse_merged(text).unwrap().value, expected);
+        assert_eq!(parse(text).unwrap().value, json!({"a": {"b": 2, "c": [{"d": 2}]}, "f": null}));
     }
 
     #[test]

@@ -108,4 +108,11 @@ impl KindStrategy {
         columns: columns::DEFAULT,
         row_condition: |_| None,
     };
+
+    /// The same for a kind whose metadata cannot be written together with the status.
+    pub(crate) const STATUS_ONLY: Self = Self {
+        kept_by_status: &["labels", "annotations", "finalizers", "ownerReferences"],
+        reset_by_status: &[&["spec"], &["metadata"]],
+        ..Self::PLAIN
+    };
 }

@@ -294,7 +294,8 @@ async fn certificates_are_approved_and_signed_by_those_who_may() {
         "user not permitted to approve requests with signerName \"kubernetes.io/kube-apiserver-client\""
     ));
     assert_eq!(stage.typed("eve", "PATCH", &status, merge, &approved).await.status, 422);
-    let certificate = json!({"status": {"certificate": STANDARD.encode("x")}});
+    let signed = rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap().cert.pem();
+    let certificate = json!({"status": {"certificate": STANDARD.encode(signed)}});
     let answer = stage.typed("eve", "PATCH", &status, merge, &certificate).await;
     assert!(message(&answer).contains("user not permitted to sign"), "{}", message(&answer));
     stage

@@ -200,10 +200,16 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     let first = first_of(&["firstTimestamp", "deprecatedFirstTimestamp", "eventTime"]);
     let mut last = object.at("series").text("lastObservedTime").to_owned();
     if last.is_empty() {
-        last = first_of(&["lastTimestamp", "deprecatedLastTimestamp", "eventTime"]);
+        last = first_of(&["lastTimestamp", "deprecatedLastTimestamp"]);
+    }
+    if last.is_empty() && !object.has("series") {
+        last.clone_from(&first);
     }
     let count = [object.at("series").int("count"), object.int("count"), object.int("deprecatedCount")];
-    let target = format!("{}/{}", involved.text("kind").to_lowercase(), involved.text("name"));
+    let mut target = involved.text("kind").to_lowercase();
+    if !involved.text("name").is_empty() {
+        target = format!("{target}/{}", involved.text("name"));
+    }
     vec![
         age::since(&last, now).into(),
         object.text("type").into(),

@@ -4,6 +4,8 @@
 //! about roles. Status is the `Ready` condition and whether the node is cordoned. A missing condition is `Unknown` and
 //! not `NotReady`.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use listwatch_wire::json::Value;
 
@@ -70,9 +72,9 @@ fn state(node: &Value) -> String {
     state
 }
 
-/// In the order of the labels, which is sorted.
+/// Each role once, sorted.
 fn roles(node: &Value) -> String {
-    let roles: Vec<_> = node
+    let roles: BTreeSet<_> = node
         .at("metadata")
         .entries("labels")
         .filter_map(|(key, value)| match key.strip_prefix(ROLE) {
@@ -81,5 +83,5 @@ fn roles(node: &Value) -> String {
             _ => None,
         })
         .collect();
-    if roles.is_empty() { NONE.to_owned() } else { roles.join(",") }
+    if roles.is_empty() { NONE.to_owned() } else { roles.into_iter().collect::<Vec<_>>().join(",") }
 }

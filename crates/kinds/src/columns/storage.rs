@@ -152,6 +152,11 @@ fn or_unset(text: &str) -> Value {
     if text.is_empty() { UNSET.into() } else { text.into() }
 }
 
+/// The text of a field, which may be empty, or `<unset>` if the field is absent.
+fn field_or_unset(spec: &Value, key: &str) -> Value {
+    if spec.has(key) { spec.text(key).into() } else { UNSET.into() }
+}
+
 /// Deletion hides the phase, since a claim that waits for its finalizer is still `Bound`.
 fn phase(object: &Value) -> Value {
     if object.at("metadata").has("deletionTimestamp") {
@@ -177,7 +182,7 @@ fn volume(object: &Value, now: Timestamp) -> Vec<Value> {
         phase(object),
         claim.into(),
         spec.text("storageClassName").into(),
-        or_unset(spec.text("volumeAttributesClassName")),
+        field_or_unset(spec, "volumeAttributesClassName"),
         object.at("status").text("reason").into(),
         age_of(object, now),
         or_unset(spec.text("volumeMode")),
@@ -201,11 +206,18 @@ fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
         spec.text("volumeName").into(),
         capacity.into(),
         access.into(),
-        spec.text("storageClassName").into(),
-        or_unset(spec.text("volumeAttributesClassName")),
+        class_of(object).into(),
+        field_or_unset(spec, "volumeAttributesClassName"),
         age_of(object, now),
         or_unset(spec.text("volumeMode")),
     ]
+}
+
+/// The class that a claim asks for; the annotation is from before the field.
+fn class_of(claim: &Value) -> &str {
+    let annotations = claim.at("metadata").at("annotations");
+    let key = "volume.beta.kubernetes.io/storage-class";
+    if annotations.has(key) { annotations.text(key) } else { claim.at("spec").text("storageClassName") }
 }
 
 /// The default class is marked in its name.

@@ -35,19 +35,9 @@ pub(crate) fn limit_range(object: &mut Map) {
     }
 }
 
-/// A node can give all it has unless it says otherwise.
-pub(crate) fn node_status(object: &mut Map) {
-    if let Some(status) = object.inner("status")
-        && status.has("capacity")
-        && !status.has("allocatable")
-    {
-        let capacity = status.at("capacity").clone();
-        status.put("allocatable", capacity);
-    }
-}
-
-/// The first range of a node is the older field.
+/// A node can give all it has unless it says otherwise, and its first range is the older field.
 pub(crate) fn node(object: &mut Map) {
+    node_status(object);
     let Some(spec) = object.inner("spec") else { return };
     let (first, listed) = (spec.text("podCIDR").to_owned(), spec.list("podCIDRs").first().cloned());
     match listed {
@@ -57,6 +47,17 @@ pub(crate) fn node(object: &mut Map) {
             spec.put("podCIDRs", json!([first]));
         }
         _ => {}
+    }
+}
+
+/// A node gives to Pods what it has, unless it says otherwise.
+pub(crate) fn node_status(object: &mut Map) {
+    if let Some(status) = object.inner("status")
+        && status.has("capacity")
+        && !status.has("allocatable")
+    {
+        let capacity = status.at("capacity").clone();
+        status.put("allocatable", capacity);
     }
 }
 

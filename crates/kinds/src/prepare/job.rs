@@ -23,14 +23,15 @@ pub(crate) fn generate_selector(object: &mut Value) {
     let had_labels = meta.has("labels");
     let Some(labels) = meta.inner_or_new("labels") else { return };
     for prefix in ["", "batch.kubernetes.io/"] {
-        labels.put(&format!("{prefix}controller-uid"), uid.clone());
-        labels.put(&format!("{prefix}job-name"), name.clone());
+        // Validation refuses labels of another Job.
+        labels.fill(&format!("{prefix}controller-uid"), uid.clone());
+        labels.fill(&format!("{prefix}job-name"), name.clone());
     }
     if !spec.has("selector") {
         spec.put("selector", json!({}));
     }
     if let Some(chosen) = spec.inner("selector").and_then(|selector| selector.inner_or_new("matchLabels")) {
-        chosen.put("batch.kubernetes.io/controller-uid", uid);
+        chosen.fill("batch.kubernetes.io/controller-uid", uid);
     }
     // Those of a template that had none follow when the Job has been validated.
     if had_labels {

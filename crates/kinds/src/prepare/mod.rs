@@ -4,6 +4,7 @@
 //! defaults and before validation. `metadata` has been stamped or carried over by then ([`crate::meta`]). Custom resources have their
 //! own, simpler rules; they share [`bump_generation`].
 
+mod certificate;
 mod disabled;
 mod empty_lists;
 mod generation;
@@ -18,6 +19,8 @@ use listwatch_wire::json::{Map, Value, json};
 use crate::Kind;
 use crate::tree::Tree;
 
+pub use certificate::stamp_conditions;
+pub(crate) use certificate::update_request_status;
 pub(crate) use empty_lists::is_owned_empty;
 pub use generation::bump_generation;
 use generation::same_desired;

@@ -37,15 +37,14 @@ pub fn needs(spec: &Value) -> Needs {
     if kind == "ExternalName" {
         return Needs::default();
     }
-    let address = match (spec.text("clusterIP"), spec.list("clusterIPs").first().and_then(Value::as_str)) {
-        ("", None) => "",
-        ("", Some(first)) => first,
-        (given, _) => given,
-    };
+    let address = spec.text("clusterIP");
+    // Validation refuses a list without `clusterIP`, and a family that the cluster has no addresses of.
+    let listed = spec.count("clusterIPs") > 0;
+    let foreign = spec.list("ipFamilies").first().is_some_and(|family| family == "IPv6");
     let node_ports = gets_node_ports(spec);
     let open = |port: &Value| port.int("nodePort").unwrap_or(0) == 0;
     Needs {
-        address: address.is_empty(),
+        address: address.is_empty() && !listed && !foreign,
         wanted: (!address.is_empty() && address != "None").then(|| address.to_owned()),
         ports: spec
             .list("ports")
@@ -78,12 +77,8 @@ pub fn assign(spec: &mut Value, address: Option<&str>, node_ports: &[(usize, i64
     if let Some(address) = address {
         spec.put("clusterIP", address);
     }
-    let first = match (spec.text("clusterIP"), spec.list("clusterIPs").first().and_then(Value::as_str)) {
-        ("", Some(first)) => first.to_owned(),
-        (given, _) => given.to_owned(),
-    };
-    spec.put("clusterIP", first.clone());
-    if spec.count("clusterIPs") == 0 {
+    let first = spec.text("clusterIP").to_owned();
+    if !first.is_empty() && spec.count("clusterIPs") == 0 {
         spec.put("clusterIPs", json!([first]));
     }
     assign_families(spec, if first.contains(':') { ["IPv6", "IPv4"] } else { ["IPv4", "IPv6"] });

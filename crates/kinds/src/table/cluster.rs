@@ -39,12 +39,14 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity")
-        .conditional_update(),
+        .conditional_update()
+        .strategy(KindStrategy { warnings: warnings::places::storage_capacity, ..KindStrategy::PLAIN }),
     Kind::cluster(STORAGE, "StorageClass", "storageclasses", "storageclass")
         .short(&["sc"])
         .returns_deleted()
         .strategy(KindStrategy {
             defaults: defaults::storage::class,
+            warnings: warnings::places::storage_class,
             columns: columns::storage::STORAGE_CLASS,
             ..KindStrategy::PLAIN
         }),
@@ -52,7 +54,7 @@ pub(super) const KINDS: &[Kind] = &[
         .conditional_update()
         .returns_deleted()
         .sub(&[Sub::status("VolumeAttachment")])
-        .strategy(KindStrategy { columns: columns::storage::VOLUME_ATTACHMENT, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy { columns: columns::storage::VOLUME_ATTACHMENT, ..KindStrategy::STATUS_ONLY }),
     Kind::cluster(STORAGE, "VolumeAttributesClass", "volumeattributesclasses", "volumeattributesclass")
         .short(&["vac"])
         .returns_deleted()
@@ -79,6 +81,7 @@ pub(super) const KINDS: &[Kind] = &[
         .conditional_update()
         .create_on_update()
         .strategy(KindStrategy {
+            warnings: warnings::places::runtime_class,
             columns: columns::cluster::RUNTIME_CLASS,
             qualified_finalizers: false,
             ..KindStrategy::PLAIN
@@ -94,7 +97,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::cluster::device_taint_rule,
             columns: columns::extension::DEVICE_TAINT_RULE,
-            ..KindStrategy::PLAIN
+            ..KindStrategy::STATUS_ONLY
         }),
     Kind::namespaced(RESOURCE, "ResourceClaim", "resourceclaims", "resourceclaim")
         .returns_deleted()
@@ -102,7 +105,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::cluster::resource_claim,
             columns: columns::storage::RESOURCE_CLAIM,
-            ..KindStrategy::PLAIN
+            ..KindStrategy::STATUS_ONLY
         }),
     Kind::namespaced(RESOURCE, "ResourceClaimTemplate", "resourceclaimtemplates", "resourceclaimtemplate")
         .returns_deleted()
@@ -114,7 +117,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind::cluster(RESOURCE, "ResourceSlice", "resourceslices", "resourceslice")
         .generation()
         .returns_deleted()
-        .fields(&[Field::text("spec.nodeName"), Field::text("spec.driver")])
+        .fields(&[Field::text("spec.nodeName"), Field::text("spec.driver"), Field::text("spec.pool.name")])
         .strategy(KindStrategy {
             defaults: defaults::cluster::resource_slice,
             columns: columns::storage::RESOURCE_SLICE,

@@ -67,6 +67,7 @@ pub(super) const KINDS: &[Kind] = &[
         KindStrategy {
             defaults: defaults::service::endpoints,
             deprecated: Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+            warnings: warnings::places::endpoints,
             columns: columns::network::ENDPOINTS,
             ..KindStrategy::PLAIN
         },
@@ -211,7 +212,11 @@ pub(super) const KINDS: &[Kind] = &[
         .short(&["quota"])
         .returns_deleted()
         .sub(&[Sub::status("ResourceQuota")])
-        .strategy(KindStrategy { columns: columns::cluster::RESOURCE_QUOTA, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy {
+            warnings: warnings::objects::quota,
+            columns: columns::cluster::RESOURCE_QUOTA,
+            ..KindStrategy::PLAIN
+        }),
     Kind::namespaced("", "Secret", "secrets", "secret").fields(&[Field::text("type")]).strategy(
         KindStrategy {
             defaults: defaults::secret,
@@ -227,6 +232,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             create: prepare::name_secrets,
             update: |new, _| prepare::name_secrets(new),
+            warnings: warnings::objects::service_account,
             columns: columns::cluster::SERVICE_ACCOUNT,
             ..KindStrategy::PLAIN
         }),

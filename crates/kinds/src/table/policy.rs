@@ -6,7 +6,7 @@
 
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
 use crate::strategy::KindStrategy;
-use crate::{columns, defaults, prepare};
+use crate::{columns, defaults, prepare, warnings};
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
@@ -107,6 +107,7 @@ pub(super) const KINDS: &[Kind] = &[
     )
     .strategy(KindStrategy {
         defaults: defaults::cluster::mutating_webhooks,
+        warnings: warnings::objects::webhooks,
         kept_by_status: METADATA,
         columns: columns::cluster::MUTATING_WEBHOOK_CONFIGURATION,
         qualified_finalizers: false,
@@ -147,6 +148,7 @@ pub(super) const KINDS: &[Kind] = &[
     )
     .strategy(KindStrategy {
         defaults: defaults::cluster::validating_webhooks,
+        warnings: warnings::objects::webhooks,
         kept_by_status: METADATA,
         columns: columns::cluster::MUTATING_WEBHOOK_CONFIGURATION,
         qualified_finalizers: false,
@@ -164,6 +166,7 @@ pub(super) const KINDS: &[Kind] = &[
     .fields(&[Field::text("spec.signerName")])
     .strategy(KindStrategy {
         update: prepare::keep_spec,
+        status_update: prepare::update_request_status,
         columns: columns::cluster::CERTIFICATE_SIGNING_REQUEST,
         ..KindStrategy::PLAIN
     }),
@@ -182,7 +185,10 @@ pub(super) const KINDS: &[Kind] = &[
     .conditional_update()
     .sub(&[Sub::status("PodCertificateRequest")])
     .fields(&[Field::text("spec.signerName"), Field::text("spec.podName"), Field::text("spec.nodeName")])
-    .strategy(KindStrategy { columns: columns::extension::POD_CERTIFICATE_REQUEST, ..KindStrategy::PLAIN }),
+    .strategy(KindStrategy {
+        columns: columns::extension::POD_CERTIFICATE_REQUEST,
+        ..KindStrategy::STATUS_ONLY
+    }),
     Kind::cluster(FLOW, "FlowSchema", "flowschemas", "flowschema")
         .generation()
         .sub(&[Sub::status("FlowSchema")])

@@ -110,7 +110,7 @@ pub(super) const KINDS: &[Kind] = &[
             complete_status: prepare::label_job,
             status_update: prepare::update_job,
             pod_spec: POD_TEMPLATE,
-            warnings: warnings::named_workload,
+            warnings: warnings::job,
             columns: columns::workload::JOB,
             ..KindStrategy::PLAIN
         }),
@@ -161,12 +161,13 @@ pub(super) const KINDS: &[Kind] = &[
         .generation()
         .strategy(KindStrategy {
             defaults: defaults::service::network_policy,
+            warnings: warnings::places::network_policy,
             columns: columns::network::NETWORK_POLICY,
             ..KindStrategy::PLAIN
         }),
     Kind::cluster(NETWORKING, "ServiceCIDR", "servicecidrs", "servicecidr")
         .sub(&[Sub::status("ServiceCIDR")])
-        .strategy(KindStrategy { columns: columns::network::SERVICE_CIDR, ..KindStrategy::PLAIN }),
+        .strategy(KindStrategy { columns: columns::network::SERVICE_CIDR, ..KindStrategy::STATUS_ONLY }),
     Kind::namespaced("discovery.k8s.io", "EndpointSlice", "endpointslices", "endpointslice")
         .generation()
         .strategy(KindStrategy {
@@ -174,6 +175,7 @@ pub(super) const KINDS: &[Kind] = &[
             count_generation: prepare::count_specs_and_labels,
             disabled: &["endpoints.*.deprecatedTopology"],
             counts_dropped_fields: true,
+            warnings: warnings::places::endpoint_slice,
             columns: columns::network::ENDPOINT_SLICE,
             ..KindStrategy::PLAIN
         }),

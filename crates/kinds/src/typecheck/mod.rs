@@ -170,15 +170,10 @@ impl TypeWalk {
             let go_type = place.go_type.and_then(|go| go.strip_prefix("[]"));
             self.value(item, value, ValuePlace { path: &path, go_type, ..place }, before);
             zero_if_null(item, value);
-            if item == FieldType::Quantity
-                && let Some(rounded) = value.as_str().and_then(crate::quantity::to_thousandths)
-            {
-                *value = rounded.into();
-            }
         }
     }
 
-    /// Checks the values of a map, like `list`.
+    /// Checks the values of a map, like `list`. Amounts of resources, which are in maps, are rounded.
     fn map(&mut self, item: FieldType, map: &mut Map, place: ValuePlace<'_>, before: Option<&Value>) {
         let go_type = place.go_type.and_then(|go| go.strip_prefix("map[")?.split_once(']')).map(|(_, go)| go);
         for (key, value) in map.iter_mut() {
@@ -189,6 +184,11 @@ impl TypeWalk {
             let path = place.path.entry(key);
             self.value(item, value, ValuePlace { path: &path, go_type, ..place }, before);
             zero_if_null(item, value);
+            if item == FieldType::Quantity
+                && let Some(rounded) = value.as_str().and_then(crate::quantity::to_thousandths)
+            {
+                *value = rounded.into();
+            }
         }
     }
 

@@ -5,15 +5,17 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use x509_parser::certificate::X509Certificate;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::error::X509Error;
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 
+use super::trust_bundle::{PemBlock, blocks};
 use crate::field::Errors;
 use crate::rules::{At, Check};
 
-pub(super) const CHECKS: &[(&str, Check)] = checks![request_is_a_certificate_request];
+pub(super) const CHECKS: &[(&str, Check)] = checks![request_is_a_certificate_request, certificate_is_pem];
 
 const TYPE: &str = "CERTIFICATE REQUEST";
 /// The sizes of RSA keys that kube-apiserver accepts and that the library cannot verify.
@@ -29,6 +31,36 @@ fn request_is_a_certificate_request(at: &At<'_>, errors: &mut Errors) {
     if let Err(why) = check(&pem) {
         errors.invalid(at.path, at.value.clone(), why);
     }
+}
+
+/// A certificate is at least one PEM block of its type, without headers, and nothing else but text between the blocks.
+fn certificate_is_pem(at: &At<'_>, errors: &mut Errors) {
+    let text = at.value.as_str().unwrap_or_default();
+    if text.is_empty() || at.old == Some(at.value) {
+        return;
+    }
+    let pem = STANDARD.decode(text).unwrap_or_default();
+    if let Err(why) = check_certificates(&String::from_utf8_lossy(&pem)) {
+        errors.invalid(at.path, "<certificate data>", why);
+    }
+}
+
+fn check_certificates(pem: &str) -> Result<(), String> {
+    let blocks: Vec<(PemBlock<'_>, Vec<u8>)> =
+        blocks(pem).into_iter().filter_map(|block| block.bytes().map(|der| (block, der))).collect();
+    if blocks.is_empty() {
+        return Err("must contain at least one CERTIFICATE PEM block".to_owned());
+    }
+    for (block, der) in &blocks {
+        if block.kind != "CERTIFICATE" {
+            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {:?}", block.kind));
+        }
+        if block.has_headers() {
+            return Err("no PEM block headers are permitted".to_owned());
+        }
+        X509Certificate::from_der(der).map_err(|error| format!("x509: malformed certificate: {error}"))?;
+    }
+    Ok(())
 }
 
 /// Checks that a text is one PEM block with a certificate request that its own key has signed.
@@ -55,15 +87,8 @@ fn has_short_key(request: &X509CertificationRequest<'_>) -> bool {
 /// The contents of the first PEM block, if that is a request.
 fn unwrapped(pem: &[u8]) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(pem);
-    let (_, rest) = text.split_once("-----BEGIN ")?;
-    let (kind, rest) = rest.split_once("-----")?;
-    let (body, _) = rest.split_once("-----END ")?;
-    let body = match body.split_once("\n\n") {
-        Some((headers, body)) if headers.contains(':') => body,
-        _ => body,
-    };
-    let body: String = body.chars().filter(|c| !c.is_whitespace()).collect();
-    STANDARD.decode(body).ok().filter(|_| kind == TYPE)
+    let first = blocks(&text).into_iter().next()?;
+    first.bytes().filter(|_| first.kind == TYPE)
 }
 
 #[cfg(test)]

@@ -29,9 +29,10 @@ fn selector_was_generated(at: &At<'_>, errors: &mut Errors) {
     let given = spec.below("template.metadata.labels");
     for (key, expected) in labels.fields().into_iter().flatten() {
         if given.at(key) != expected {
+            let detail = format!("must be '{}'", expected.as_str().unwrap_or_default());
             match given.has(key) {
-                true => errors.invalid(&template.key(key), given.at(key).clone(), "must be the Job's own"),
-                false => errors.required(&template.key(key), ""),
+                true => errors.invalid(&template.key(key), given.clone(), detail),
+                false => errors.required(&template.key(key), detail),
             }
         }
     }

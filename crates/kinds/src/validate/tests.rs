@@ -395,6 +395,9 @@ fn a_windows_pod_has_no_settings_of_linux() {
     let expected =
         ["capabilities", "privileged"].map(|key| format!("spec.containers[0].securityContext.{key}"));
     assert_eq!(fields, expected);
+    let plain = json!([{"name": "a", "image": "i"}]);
+    let users = errors(json!({"os": {"name": "windows"}, "hostUsers": false, "containers": plain}));
+    assert_eq!(users, ["spec.hostUsers"]);
     let host = json!({"windowsOptions": {"hostProcess": true}});
     assert_eq!(errors(json!({"containers": container(host.clone())})), ["spec.hostNetwork"]);
     let mut both = json!({"hostNetwork": true, "containers": container(host)});

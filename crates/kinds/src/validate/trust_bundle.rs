@@ -47,23 +47,35 @@ fn bundle_is_made_of_anchors(at: &At<'_>, errors: &mut Errors) {
 }
 
 /// A block of PEM.
-struct PemBlock<'a> {
-    kind: &'a str,
+pub(super) struct PemBlock<'a> {
+    pub(super) kind: &'a str,
     body: &'a str,
 }
 
 impl PemBlock<'_> {
+    /// The contents, without headers; `None` if they are not in base64.
+    pub(super) fn bytes(&self) -> Option<Vec<u8>> {
+        let body = self
+            .body
+            .rsplit_once(':')
+            .map_or(self.body, |(_, rest)| rest.split_once("\n\n").map_or(rest, |(_, body)| body));
+        STANDARD.decode(body.chars().filter(|letter| !letter.is_whitespace()).collect::<String>()).ok()
+    }
+
+    pub(super) fn has_headers(&self) -> bool {
+        self.body.contains(':')
+    }
+
     /// The bytes of the certificate, or what is wrong with the block.
     fn anchor(&self) -> Result<Vec<u8>, String> {
         if self.kind != "CERTIFICATE" {
             return Err(format!("has bad block type: {}", self.kind));
         }
-        if self.body.contains(':') {
+        if self.has_headers() {
             return Err("has PEM block headers".to_owned());
         }
-        let body: String = self.body.chars().filter(|letter| !letter.is_whitespace()).collect();
         let unreadable = || "does not parse as X.509".to_owned();
-        let der = STANDARD.decode(body).map_err(|_| unreadable())?;
+        let der = self.bytes().ok_or_else(unreadable)?;
         let (_, certificate) = X509Certificate::from_der(&der).map_err(|_| unreadable())?;
         let is_authority = certificate
             .basic_constraints()
@@ -76,7 +88,7 @@ impl PemBlock<'_> {
 }
 
 /// The blocks of a text. What is between them is for people.
-fn blocks(text: &str) -> Vec<PemBlock<'_>> {
+pub(super) fn blocks(text: &str) -> Vec<PemBlock<'_>> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some((_, begun)) = rest.split_once("-----BEGIN ") {

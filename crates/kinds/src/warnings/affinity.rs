@@ -18,14 +18,18 @@ pub(super) fn nodes(spec: &Value, path: &Path<'_>, found: &mut Vec<String>) {
     let affinity = spec.at("affinity").at("nodeAffinity");
     let path = path.child("affinity");
     let path = path.child("nodeAffinity");
-    let required = path.child(REQUIRED);
-    let terms = required.child("nodeSelectorTerms");
-    for (index, term) in affinity.at(REQUIRED).list("nodeSelectorTerms").iter().enumerate() {
-        node_term(term, false, &terms.index(index), found);
-    }
+    required(affinity.at(REQUIRED), &path.child(REQUIRED), found);
     let preferred = path.child(PREFERRED);
     for (index, term) in affinity.list(PREFERRED).iter().enumerate() {
         node_term(term.at("preference"), true, &preferred.index(index).child("preference"), found);
+    }
+}
+
+/// Warns of the terms of a node selector.
+pub(super) fn required(selector: &Value, path: &Path<'_>, found: &mut Vec<String>) {
+    let terms = path.child("nodeSelectorTerms");
+    for (index, term) in selector.list("nodeSelectorTerms").iter().enumerate() {
+        node_term(term, false, &terms.index(index), found);
     }
 }
 

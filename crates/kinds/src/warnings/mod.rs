@@ -2,11 +2,12 @@
 //!
 //! A new object gets all warnings; a changed one only if what it is made from changed, and those of a Pod never,
 //! because controllers write Pods all the time. The row of a kind names its function ([`crate::strategy`]): those of workloads are
-//! here, what they share about Pods in `pod`, the others in `objects`.
+//! here, what they share about Pods in `pod`, addresses and labels of nodes in `places`, the others in `objects`.
 
 mod affinity;
 pub(crate) mod objects;
 mod overlaps;
+pub(crate) mod places;
 pub(crate) mod pod;
 
 use listwatch_wire::json::Value;
@@ -47,7 +48,7 @@ fn spec_changes(new: &Value, old: Option<&Value>) -> bool {
     old.is_none_or(|old| new.at("spec") != old.at("spec"))
 }
 
-/// Warnings about the template of a Deployment, ReplicaSet, ReplicationController or Job, and about the name that its Pods get.
+/// Warnings about the template of a Deployment, ReplicaSet or ReplicationController, and about the name that its Pods get.
 pub(crate) fn named_workload(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
     if old.is_none() {
         name(new, "Pod names and hostnames", found);
@@ -63,9 +64,37 @@ pub(crate) fn workload(new: &Value, old: Option<&Value>, found: &mut Vec<String>
     }
 }
 
+/// Warnings about a Job.
+pub(crate) fn job(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+    if old.is_none() {
+        name(new, "Pod names and hostnames", found);
+    }
+    if spec_changes(new, old) {
+        job_spec(new.at("spec"), &Path::root("spec"), found);
+    }
+}
+
+/// Warnings about the spec of a Job: counts that its status has no room for, and the template.
+fn job_spec(spec: &Value, path: &Path<'_>, found: &mut Vec<String>) {
+    let count = |key| spec.int(key).unwrap_or(0);
+    let large = count("completions") > 100_000 && count("parallelism") > 10_000;
+    if spec.text("completionMode") == "Indexed" && large {
+        found.push(format!("{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"));
+    }
+    pod::warn(spec.at("template"), Some(&path.child("template")), found);
+}
+
 /// Warnings about a StatefulSet.
 pub(crate) fn stateful_set(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
     workload(new, old, found);
+    let spec = Path::root("spec");
+    let claims = spec.child("volumeClaimTemplates");
+    for (index, claim) in new.at("spec").list("volumeClaimTemplates").iter().enumerate() {
+        // kube-apiserver has another path for updates.
+        let path = claims.index(index);
+        let path = if old.is_some() { &path.child("Spec") } else { &path };
+        objects::claim_amounts(claim.at("spec"), path, found);
+    }
     let limit = new.at("spec").int("revisionHistoryLimit");
     if spec_changes(new, old) && limit.is_some_and(|limit| limit < 0) {
         found.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".to_owned());
@@ -81,8 +110,7 @@ pub(crate) fn cron_job(new: &Value, old: Option<&Value>, found: &mut Vec<String>
         let path = Path::root("spec");
         let path = path.child("jobTemplate");
         let path = path.child("spec");
-        let template = new.path(&["spec", "jobTemplate", "spec", "template"]);
-        pod::warn(template, Some(&path.child("template")), found);
+        job_spec(new.path(&["spec", "jobTemplate", "spec"]), &path, found);
     }
 }
 

@@ -1,49 +1,60 @@
-//! Warnings about Services, volumes, Ingresses, CSI drivers and TLS secrets.
+//! Warnings about Services, volumes, Ingresses, CSI drivers, TLS secrets, ServiceAccounts, quotas and webhooks.
 //!
 //! A warning is a `Warning` header: the write succeeds. They are the ones of kube-apiserver's strategies
 //! (`WarningsOnCreate`, `WarningsOnUpdate`), with the same texts. Some are given on create only, so that controllers
 //! which update an old object are not warned on every write.
 
+use std::cmp::Ordering;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use listwatch_wire::json::Value;
 
+use super::{affinity, places};
 use crate::field::Path;
+use crate::quantity::compare;
 use crate::tree::Tree;
 
 /// Warnings about a Service: fields that its type ignores, and deprecated ones.
 pub(crate) fn service(new: &Value, _old: Option<&Value>, found: &mut Vec<String>) {
     const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-    let spec = new.at("spec");
+    let (spec, path) = (new.at("spec"), Path::root("spec"));
     let headless = spec.text("clusterIP") == "None";
     let external = spec.text("type") == "ExternalName";
     let addresses = spec.count("externalIPs") > 0;
-    let mut warn = |wanted: bool, text: &str| {
-        if wanted {
-            found.push(text.to_owned());
-        }
-    };
     let hinted = new.at("metadata").at("annotations").has(HINTS);
-    warn(
-        hinted,
-        "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use service.kubernetes.io/topology-mode instead",
-    );
+    let hint = "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use service.kubernetes.io/topology-mode instead";
     let balanced = !spec.text("loadBalancerIP").is_empty();
-    warn(headless && balanced, "spec.loadBalancerIP is ignored for headless services");
-    warn(headless && addresses, "spec.externalIPs is ignored for headless services");
     let sticky = spec.text("sessionAffinity") != "None";
-    warn(headless && sticky, "spec.SessionAffinity is ignored for headless services");
-    warn(
-        addresses && !headless && !external,
-        "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+    warn_of(
+        &[
+            (hinted, hint),
+            (headless && balanced, "spec.loadBalancerIP is ignored for headless services"),
+            (headless && addresses, "spec.externalIPs is ignored for headless services"),
+            (headless && sticky, "spec.SessionAffinity is ignored for headless services"),
+        ],
+        found,
     );
-    warn(external && addresses, "spec.externalIPs is ignored when spec.type is \"ExternalName\"");
+    places::addresses(spec, "externalIPs[]", &path, found);
+    let deprecated = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+    warn_of(&[(addresses && !headless && !external, deprecated)], found);
+    places::addresses(spec, "loadBalancerIP", &path, found);
+    places::ranges(spec, "loadBalancerSourceRanges[]", &path, found);
     let named = !spec.text("externalName").is_empty();
-    warn(!external && named, "spec.externalName is ignored when spec.type is not \"ExternalName\"");
-    warn(
-        spec.text("trafficDistribution") == "PreferClose",
-        "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"",
+    let close = spec.text("trafficDistribution") == "PreferClose";
+    warn_of(
+        &[
+            (external && addresses, "spec.externalIPs is ignored when spec.type is \"ExternalName\""),
+            (!external && named, "spec.externalName is ignored when spec.type is not \"ExternalName\""),
+            (close, "spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\""),
+        ],
+        found,
     );
+}
+
+/// Adds the warnings that apply.
+fn warn_of(known: &[(bool, &str)], found: &mut Vec<String>) {
+    found.extend(known.iter().filter(|(applies, _)| *applies).map(|(_, text)| (*text).to_owned()));
 }
 
 /// Warnings about a PersistentVolume: the deprecated reclaim policy and volume sources.
@@ -62,6 +73,8 @@ pub(crate) fn volume(new: &Value, _old: Option<&Value>, found: &mut Vec<String>)
         let place = path.child("persistentVolumeReclaimPolicy");
         found.push(format!("{place}: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."));
     }
+    let affinity = path.child("nodeAffinity");
+    affinity::required(spec.at("nodeAffinity").at("required"), &affinity.child("required"), found);
     for (source, shown, detail) in DEPRECATED {
         if spec.has(source) {
             found.push(format!("{}: {detail}", path.child(shown)));
@@ -95,10 +108,14 @@ fn deprecated_annotations(object: &Value, known: &[(&str, &str)], found: &mut Ve
 /// Warnings about a PersistentVolumeClaim: the deprecated annotation, and parts of bytes.
 pub(crate) fn claim(new: &Value, _old: Option<&Value>, found: &mut Vec<String>) {
     deprecated_annotations(new, ANNOTATIONS.get(..1).unwrap_or_default(), found);
-    let path = Path::root("spec");
+    claim_amounts(new.at("spec"), &Path::root("spec"), found);
+}
+
+/// Warns of parts of bytes in the spec of a claim.
+pub(super) fn claim_amounts(spec: &Value, path: &Path<'_>, found: &mut Vec<String>) {
     let path = path.child("resources");
     for list in ["requests", "limits"] {
-        let amount = new.at("spec").at("resources").at(list).text("storage");
+        let amount = spec.at("resources").at(list).text("storage");
         if !amount.is_empty() && amount.ends_with(['m', 'u', 'n']) {
             let place = path.child(list);
             found.push(format!(
@@ -114,6 +131,7 @@ pub(crate) fn node(new: &Value, _old: Option<&Value>, found: &mut Vec<String>) {
     if !new.at("spec").text("externalID").is_empty() {
         found.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
     }
+    places::ranges(new.at("spec"), "podCIDRs[]", &Path::root("spec"), found);
 }
 
 /// Warnings about an Ingress. The deprecated class annotation is only mentioned on creation.
@@ -132,6 +150,72 @@ pub(crate) fn driver(new: &Value, old: Option<&Value>, found: &mut Vec<String>) 
         found.push("spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes".to_owned());
     }
 }
+
+/// Warnings about a ServiceAccount: an annotation that separate namespaces replace, where it is new.
+pub(crate) fn service_account(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+    const ANNOTATION: &str = "kubernetes.io/enforce-mountable-secrets";
+    let marked = |account: &Value| account.at("metadata").at("annotations").has(ANNOTATION);
+    if marked(new) && !old.is_some_and(marked) {
+        found.push(format!("metadata.annotations[{ANNOTATION}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"));
+    }
+}
+
+/// Warnings about a new ResourceQuota: limits below the requests of the same resource.
+pub(crate) fn quota(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
+    let hard = new.at("spec").at("hard");
+    for resource in ["cpu", "memory", "storage", "ephemeral-storage"] {
+        let (mut request, limit) = (format!("requests.{resource}"), format!("limits.{resource}"));
+        if !hard.has(&request) && matches!(resource, "cpu" | "memory") {
+            request = resource.to_owned();
+        }
+        let (requested, limited) = (hard.text(&request), hard.text(&limit));
+        if old.is_none() && compare(requested, limited).is_ok_and(|order| order == Ordering::Greater) {
+            found.push(format!(
+                "ResourceQuota {request} ({requested}) should be less than {limit} ({limited})"
+            ));
+        }
+    }
+}
+
+/// Warnings about the configuration of webhooks: rules about resources that webhooks are never called for.
+pub(crate) fn webhooks(new: &Value, _old: Option<&Value>, found: &mut Vec<String>) {
+    let path = Path::root("webhooks");
+    for (index, webhook) in new.list("webhooks").iter().enumerate() {
+        let (path, rules) = (path.index(index), webhook.list("rules"));
+        let path = path.child("rules");
+        for (index, rule) in rules.iter().enumerate() {
+            for name in reviews(rule) {
+                let place = path.index(index);
+                found.push(format!(
+                    "{place}: {name} is excluded from admission webhooks; this rule will have no effect"
+                ));
+            }
+        }
+    }
+}
+
+/// The reviews that a rule names, as `resource.group`. Rules for everything do not mean them.
+fn reviews(rule: &Value) -> Vec<String> {
+    let (groups, resources) = (rule.list("apiGroups"), rule.list("resources"));
+    let all = Value::from("*");
+    if groups.contains(&all) || resources.contains(&all) {
+        return Vec::new();
+    }
+    let named = REVIEWS.iter().filter(|(group, resource)| {
+        groups.iter().any(|given| given == group) && resources.iter().any(|given| given == resource)
+    });
+    named.map(|(group, resource)| format!("{resource}.{group}")).collect()
+}
+
+/// Resources that are not stored and that webhooks are not called for, by group.
+const REVIEWS: [(&str, &str); 6] = [
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+];
 
 /// A certificate that is none.
 pub(crate) fn secret(new: &Value, _old: Option<&Value>, found: &mut Vec<String>) {

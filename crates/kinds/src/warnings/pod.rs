@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use listwatch_wire::json::Value;
 
-use super::{affinity, overlaps};
+use super::{affinity, overlaps, places};
 use crate::field::Path;
 use crate::prepare::{APPARMOR, profile_of};
 use crate::quantity;
@@ -23,7 +23,7 @@ const MAX_OTHERS: usize = 16;
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// Node labels that are deprecated, and the texts about them.
-const NODE_LABELS: [(&str, &str); 7] = [
+const NODE_LABELS: [(&str, &str); 8] = [
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
     (
@@ -43,6 +43,7 @@ const NODE_LABELS: [(&str, &str); 7] = [
         "scheduler.alpha.kubernetes.io/preferAvoidPods",
         "deprecated since v1.22; use Taints and Tolerations instead",
     ),
+    ("node-role.kubernetes.io/master", "use \"node-role.kubernetes.io/control-plane\" instead"),
 ];
 
 const ANNOTATIONS: [(&str, &str); 3] = [
@@ -105,6 +106,9 @@ pub(super) fn warn(template: &Value, path: Option<&Path<'_>>, found: &mut Vec<St
         found.push(format!("{place}: must be >= 0; negative values are invalid and will be treated as 1"));
     }
     affinity::pods(spec, &spec_path, found);
+    for place in ["dnsConfig.nameservers[]", "hostAliases[].ip"] {
+        places::addresses(spec, place, &spec_path, found);
+    }
 }
 
 /// The text about a node label that is deprecated.

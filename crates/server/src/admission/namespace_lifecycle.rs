@@ -39,7 +39,8 @@ impl Plugin for NamespaceLifecycle {
     }
 
     fn handles(&self, operation: Operation, subresource: &str) -> bool {
-        subresource.is_empty() && matches!(operation, Operation::Create | Operation::Delete)
+        // Tokens, bindings and evictions are created in a namespace like any object.
+        operation == Operation::Create || (operation == Operation::Delete && subresource.is_empty())
     }
 
     async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {

@@ -135,7 +135,7 @@ impl<'a> Attributes<'a> {
     pub(crate) fn forbidden(&self, object: &Value, why: &str) -> Status {
         let meta = object.at("metadata");
         let name = [meta.text("name"), meta.text("generateName"), self.name];
-        let name = name.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+        let name = name.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
         Status::forbidden(&self.resource.group, &self.resource.plural, name, why)
     }
 

@@ -119,7 +119,8 @@ impl Reviewer<'_> {
             review.insert("status".to_owned(), status);
             let metadata = review.entry("metadata").or_insert_with(|| json!({}));
             if plural == "selfsubjectreviews" {
-                metadata.put("creationTimestamp", now);
+                // A new object, too.
+                *metadata = json!({"creationTimestamp": now});
             }
             if plural == "selfsubjectrulesreviews" {
                 // kube-apiserver answers this review with a new object, without `spec` and `metadata`.

@@ -185,7 +185,10 @@ fn check_builtin(
     };
     // The path after `proxy` is not interpreted, and any of the usual methods is forwarded.
     let proxied = info.subresource.as_deref() == Some("proxy") && resource.subresource("proxy").is_some();
-    if wrong_scope || (info.too_deep && !proxied) {
+    // Reviews are answered and not stored: there is no path with a name.
+    let nameless = !["get", "update", "delete"].iter().any(|verb| resource.allows(verb));
+    let no_object = nameless && info.name.is_some() && info.subresource.is_none();
+    if wrong_scope || no_object || (info.too_deep && !proxied) {
         return Some(Err(Status::no_such_path()));
     }
     if proxied {

@@ -21,8 +21,8 @@ pub(crate) const FEEDER: &str = "task/feeder";
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
 /// Work that kube-apiserver does in hooks after its start, under the names that clients look for. Here it is done before the
-/// first connection is accepted, so that these checks pass whenever they can be asked.
-const START_HOOKS: [&str; 26] = [
+/// first connection is accepted, or there is none to do, so that these checks pass whenever they can be asked.
+const START_HOOKS: [&str; 30] = [
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/generic-apiserver-start-informers",
     "poststarthook/priority-and-fairness-config-consumer",
@@ -32,8 +32,12 @@ const START_HOOKS: [&str; 26] = [
     "poststarthook/start-apiextensions-controllers",
     "poststarthook/crd-informer-synced",
     "poststarthook/start-system-namespaces-controller",
+    "poststarthook/peer-endpoint-reconciler-controller",
     "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
     "poststarthook/storage-readiness",
+    "poststarthook/start-legacy-token-tracking-controller",
     "poststarthook/start-service-ip-repair-controllers",
     "poststarthook/rbac/bootstrap-roles",
     "poststarthook/scheduling/bootstrap-system-priority-classes",

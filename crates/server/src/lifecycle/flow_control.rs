@@ -10,10 +10,11 @@ use std::time::Duration;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
-use crate::cache::{Filter, Snapshot};
+use crate::cache::{Collection, Event, Filter, Follower, Snapshot};
 use crate::fairness::bootstrap::{AUTO_UPDATE, flow_schemas, priority_levels};
 use crate::pipeline::internal::{amend, ensure};
 use crate::pipeline::now;
@@ -22,24 +23,34 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
 /// The interval between two checks for changed objects.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// The time from a change to the check for it. Followers are called before a change can be read, and changes come in groups.
+const SETTLE: Duration = Duration::from_millis(5);
 /// Checks between two adjustments of seats.
 const ADJUST: u32 = 10;
 
 /// Maintains the objects, and adjusts the seats of the levels every few seconds.
 ///
-/// Looks at revisions of two collections each second and does something only if one changed.
+/// Looks at revisions of two collections each second, and soon after a change, and does something only if one changed.
 pub(crate) async fn run(api: Arc<Api>, stop: CancellationToken) {
+    let wake = Arc::new(Wake::default());
+    for plural in ["flowschemas", "prioritylevelconfigurations"] {
+        if let Some(resource) = api.registry.find(GROUP, "v1", plural) {
+            resource.collection.follow(Arc::<Wake>::clone(&wake));
+        }
+    }
     let mut ticks = tokio::time::interval(CHECK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut seen, mut checks) = (None, 0);
     loop {
         tokio::select! {
-            _ = ticks.tick() => {}
+            _ = ticks.tick() => {
+                checks += 1;
+                if checks % ADJUST == 0 {
+                    api.fairness.adjust(std::time::Instant::now());
+                }
+            }
+            () = wake.0.notified() => tokio::time::sleep(SETTLE).await,
             () = stop.cancelled() => return,
-        }
-        checks += 1;
-        if checks % ADJUST == 0 {
-            api.fairness.adjust(std::time::Instant::now());
         }
         let current = api.fairness.snapshots();
         let same = |seen: &(Arc<Snapshot>, Arc<Snapshot>)| {
@@ -55,6 +66,20 @@ pub(crate) async fn run(api: Arc<Api>, stop: CancellationToken) {
                 }
             }
         }
+    }
+}
+
+/// Wakes the controller when one of its collections changes.
+#[derive(Debug, Default)]
+struct Wake(Notify);
+
+impl Follower for Wake {
+    fn loaded(&self, _: &Collection, _: &Snapshot, _: &Snapshot) {
+        self.0.notify_one();
+    }
+
+    fn changed(&self, _: &[Arc<Event>]) {
+        self.0.notify_one();
     }
 }
 

@@ -206,7 +206,9 @@ fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Re
     };
     match &*media {
         "" | JSON => {
-            let parsed = json::parse(bytes).map_err(|error| {
+            // Built-in kinds are structs in kube-apiserver.
+            let read = if expected.builtin { json::parse_merged } else { json::parse };
+            let parsed = read(bytes).map_err(|error| {
                 unreadable(format!("couldn't get version/kind; json parse error: {error}"))
             })?;
             Ok(ParsedBody { value: parsed.value, repeated: Repeated::Json(parsed.duplicates) })
@@ -223,9 +225,13 @@ fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Re
     }
 }
 
-/// The media type in lower case, without parameters.
+/// The media type in lower case, without parameters. A type with parameters that cannot be read is returned as it is, and is one
+/// that nobody knows.
 pub(crate) fn media_type(content_type: Option<&str>) -> Cow<'_, str> {
-    let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let content_type = content_type.unwrap_or_default();
+    let (media, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
+    let malformed = |parameter: &str| !parameter.trim().is_empty() && !parameter.contains('=');
+    let media = if parameters.split(';').any(malformed) { content_type } else { media.trim() };
     if media.bytes().any(|byte| byte.is_ascii_uppercase()) {
         media.to_ascii_lowercase().into()
     } else {

@@ -82,7 +82,8 @@ fn is_repetition(error: &Error) -> bool {
 
 /// The text up to the line that starts the second document.
 fn first_document(text: &str) -> &str {
-    let body = text.strip_prefix("---\n").unwrap_or(text);
+    let directives = text.starts_with('%').then(|| text.split_once("\n---\n")).flatten();
+    let body = directives.map(|(_, body)| body).or_else(|| text.strip_prefix("---\n")).unwrap_or(text);
     let start = text.len() - body.len();
     match body.find("\n---\n").or_else(|| body.find("\n---\r\n")) {
         Some(end) => text.get(..=start + end).unwrap_or(text),

@@ -6,7 +6,7 @@
 //! `eviction`, `token`) are no views: see `subresources/`. Resetting fields of the whole object and its status is the
 //! strategy's ([`super::strategy`]).
 
-use listwatch_kinds::prepare::bump_generation;
+use listwatch_kinds::prepare::{bump_generation, stamp_conditions};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Map, Value};
 
@@ -71,6 +71,7 @@ impl ObjectView {
                 if let Some(status) = new.inner_or_new("status") {
                     adopt(status, &conditions, "conditions");
                 }
+                stamp_conditions(new, old);
             }
         }
     }
@@ -129,7 +130,7 @@ mod tests {
         let sent = json!({
             "metadata": {"labels": {"x": "y"}},
             "spec": {"ephemeralContainers": [{"name": "e"}], "containers": [{"name": "a", "image": "j", "resources": {"limits": {"cpu": "1"}}}]},
-            "status": {"conditions": [{"type": "Approved"}]}
+            "status": {"conditions": [{"type": "Approved", "lastUpdateTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
         });
         for (view, expected) in [
             (
@@ -138,7 +139,7 @@ mod tests {
             ),
             (
                 ObjectView::Approval,
-                json!({"metadata": {"labels": {"x": "y"}}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i"}]}, "status": {"conditions": [{"type": "Approved"}]}}),
+                json!({"metadata": {"labels": {"x": "y"}}, "spec": {"finalizers": ["kubernetes"], "containers": [{"name": "a", "image": "i"}]}, "status": sent.at("status").clone()}),
             ),
             (
                 ObjectView::EphemeralContainers,

@@ -94,6 +94,7 @@ pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
     change(api, &target, options.is_dry_run(), |stored: Option<&Stored>| {
         let stored = stored.ok_or_else(|| target.not_found())?;
         target.check_uid(binding.at("metadata").text("uid"), &stored.value)?;
+        check_version(&target, binding.at("metadata").text("resourceVersion"), stored)?;
         let mut new = stored.value.clone();
         prepare::bind(&mut new, node, binding.at("metadata").at("annotations"), &time)
             .map_err(|why| Status::conflict("", "pods/binding", name, &why))?;
@@ -103,6 +104,21 @@ pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
     })
     .await?;
     Ok(success())
+}
+
+/// A Binding may name the version of the Pod that it is for.
+///
+/// # Errors
+/// 409 if the Pod has another one.
+fn check_version(target: &Target<'_>, wanted: &str, stored: &Stored) -> Result<(), Status> {
+    let found = stored.revision.to_string();
+    if wanted.is_empty() || wanted == found {
+        return Ok(());
+    }
+    let why = format!(
+        "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {found}"
+    );
+    Err(Status::conflict("", "pods", target.name, &why))
 }
 
 /// Labels of a Binding become those of the Pod: admission puts the topology of the node there.

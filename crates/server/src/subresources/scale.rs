@@ -287,8 +287,12 @@ struct Scaling<'a, F> {
 impl<F: FnMut(&Stored) -> Result<Proposal, Status> + Send + Sync> Decide for Scaling<'_, F> {
     async fn decide(&mut self, stored: Option<&Stored>) -> Result<Verdict, Status> {
         let stored = stored.ok_or_else(|| self.target.not_found())?;
-        let Some(mut new) = (self.propose)(stored)? else { return Ok(Verdict::Keep) };
+        // Admission sees a Scale that changes nothing, too.
+        let mut new = (self.propose)(stored)?.unwrap_or_else(|| stored.value.clone());
         self.admit(&mut new, stored).await?;
+        if new == stored.value {
+            return Ok(Verdict::Keep);
+        }
         let reservation = Reservation::new(&self.api.allocator);
         prepare(&reservation, self.target, ObjectView::Whole, &mut new, stored, Vec::new())?;
         self.request.record.warn_all(&self.target.resource.rules.warnings(&new, Some(&stored.value)));

@@ -58,6 +58,7 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
     subresources::validate(api, request, name, &options, &asked).await?;
     let account = Target::new(&request.resource, request.namespace.as_deref(), name);
     let uid = uid_of(api, &account).await?;
+    check_account(&asked, name, &uid)?;
     let mut spec = Spec::read(&asked)?;
     let namespace = request.namespace.clone().unwrap_or_default();
     check_namespace(&asked, name, &namespace)?;
@@ -138,6 +139,18 @@ fn check_namespace(asked: &Value, name: &str, namespace: &str) -> Result<(), Sta
     Err(Status::invalid(GROUP, KIND, name, &[FieldError::invalid("metadata.namespace", given, detail)]))
 }
 
+/// The uid in the body, if there is one, is that of the account.
+fn check_account(asked: &Value, name: &str, uid: &str) -> Result<(), Status> {
+    let given = asked.at("metadata").text("uid");
+    if given.is_empty() || given == uid {
+        return Ok(());
+    }
+    let why = format!(
+        "the UID in the token request ({given}) does not match the UID of the service account ({uid})"
+    );
+    Err(Status::conflict(GROUP, KIND, name, &why))
+}
+
 /// The TokenRequest with its defaults filled in.
 struct Spec {
     audiences: Vec<String>,
@@ -197,10 +210,11 @@ async fn bound(
     }
     let (version, kind, name) =
         (reference.text("apiVersion"), reference.text("kind"), reference.text("name"));
-    let (bound, plural) = match (version, kind) {
-        ("v1", "Pod") => (Bound::Pod, "pods"),
-        ("v1", "Secret") => (Bound::Secret, "secrets"),
-        ("v1", "Node") => (Bound::Node, "nodes"),
+    // Any version of the core group will do, as in kube-apiserver.
+    let (bound, plural) = match kind {
+        "Pod" if !version.contains('/') => (Bound::Pod, "pods"),
+        "Secret" if !version.contains('/') => (Bound::Secret, "secrets"),
+        "Node" if !version.contains('/') => (Bound::Node, "nodes"),
         _ => {
             let group_version =
                 if version.contains('/') { version.to_owned() } else { format!("/{version}") };

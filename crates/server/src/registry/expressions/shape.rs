@@ -1,4 +1,4 @@
-//! Validation of admission policies and their bindings, apart from their expressions: rules, names, counts, unions.
+//! Validation of admission policies and their bindings, apart from their expressions: names, counts, unions.
 //!
 //! The rules and messages are kube-apiserver's. They are here and not in the tables of `listwatch_kinds` because they
 //! belong to the same objects as the expressions, which need a compiler. Bounds such as 64 match conditions limit the
@@ -15,9 +15,7 @@ use listwatch_wire::names::{label_key_errors, subdomain_errors};
 
 use super::policy::PolicyFamily;
 
-/// Operations of rules, in the order in which messages list them.
-const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-/// Without `DELETE`, since there is no object to change then.
+/// The operations of rules that change objects: without `DELETE`, since there is no object to change then.
 const MUTABLE_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 /// Reasons that a validation may give; each has a status code.
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
@@ -42,7 +40,6 @@ pub(super) fn policy(family: PolicyFamily, name: &str, spec: &Value, errors: &mu
     }
     let constraints = path.child("matchConstraints");
     if spec.has("matchConstraints") {
-        match_resources(spec.at("matchConstraints"), &constraints, errors);
         if spec.at("matchConstraints").count("resourceRules") == 0 {
             errors.required(&constraints.child("resourceRules"), "");
         }
@@ -78,90 +75,6 @@ fn param_kind(kind: &Value, path: &Path<'_>, errors: &mut Errors) {
         let form = label_1035_errors(&name.to_lowercase());
         let said = form.iter().map(|why| format!("may have mixed case, but should otherwise match: {why}"));
         errors.invalid_all(&at, name, said);
-    }
-}
-
-/// Selectors are rows of the tables in `listwatch_kinds`; here are the rules.
-fn match_resources(resources: &Value, path: &Path<'_>, errors: &mut Errors) {
-    if resources.has("matchPolicy") {
-        errors.one_of(&path.child("matchPolicy"), resources.text("matchPolicy"), &["Equivalent", "Exact"]);
-    }
-    for key in ["resourceRules", "excludeResourceRules"] {
-        let path = path.child(key);
-        for (index, item) in resources.list(key).iter().enumerate() {
-            rule(item, &path.index(index), errors);
-        }
-    }
-}
-
-/// Empty lists match nothing, so they are refused: the policy would silently be without effect.
-fn rule(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (key, what) in
-        [("operations", "operations"), ("apiGroups", "API groups"), ("apiVersions", "API versions")]
-    {
-        let (items, path) = (rule.list(key), path.child(key));
-        if items.is_empty() {
-            errors.required(&path, "");
-        }
-        if items.len() > 1 && items.iter().any(|item| item == "*") {
-            let detail = format!("if '*' is present, must not specify other {what}");
-            errors.invalid(&path, rule.at(key).clone(), detail);
-        }
-    }
-    let versions = path.child("apiVersions");
-    for (index, _) in rule.list("apiVersions").iter().enumerate().filter(|(_, version)| *version == "") {
-        errors.required(&versions.index(index), "");
-    }
-    let operations = path.child("operations");
-    for (index, operation) in rule.list("operations").iter().filter_map(Value::as_str).enumerate() {
-        errors.one_of(&operations.index(index), operation, &OPERATIONS);
-    }
-    if rule.has("scope") {
-        errors.one_of(&path.child("scope"), rule.text("scope"), &["*", "Cluster", "Namespaced"]);
-    }
-    resources(rule, &path.child("resources"), errors);
-    let (names, mut seen) = (path.child("resourceNames"), HashSet::new());
-    for (index, name) in rule.list("resourceNames").iter().filter_map(Value::as_str).enumerate() {
-        if !seen.insert(name) {
-            errors.duplicate(&names.index(index), name);
-        }
-    }
-}
-
-/// Checks the resources of a rule: wildcards must not make other entries redundant.
-fn resources(rule: &Value, path: &Path<'_>, errors: &mut Errors) {
-    let items: Vec<&str> = rule.list("resources").iter().filter_map(Value::as_str).collect();
-    if items.is_empty() {
-        errors.required(path, "");
-    }
-    let (mut all_subresources, mut all_resources) = (HashSet::new(), HashSet::new());
-    for (index, item) in items.iter().enumerate() {
-        let at = path.index(index);
-        if item.is_empty() {
-            errors.required(&at, "");
-        }
-        let Some((resource, subresource)) = item.split_once('/') else { continue };
-        if all_subresources.contains(resource) {
-            errors.invalid(&at, *item, format!("if '{resource}/*' is present, must not specify {item}"));
-        }
-        if all_resources.contains(subresource) {
-            errors.invalid(&at, *item, format!("if '*/{subresource}' is present, must not specify {item}"));
-        }
-        if subresource == "*" {
-            all_subresources.insert(resource);
-        }
-        if resource == "*" {
-            all_resources.insert(subresource);
-        }
-    }
-    let whole = || rule.at("resources").clone();
-    if items.len() > 1 && items.contains(&"*/*") {
-        errors.invalid(path, whole(), "if '*/*' is present, must not specify other resources");
-    }
-    let plain = items.iter().any(|item| *item != "*" && !item.contains('/'));
-    if items.contains(&"*") && plain {
-        let detail = "if '*' is present, must not specify other resources without subresources";
-        errors.invalid(path, whole(), detail);
     }
 }
 
@@ -314,7 +227,6 @@ pub(super) fn binding(family: PolicyFamily, spec: &Value, errors: &mut Errors) {
     if spec.has("paramRef") {
         param_ref(spec.at("paramRef"), &path.child("paramRef"), errors);
     }
-    match_resources(spec.at("matchResources"), &path.child("matchResources"), errors);
     match family {
         PolicyFamily::Validating => actions(spec, &path.child("validationActions"), errors),
         PolicyFamily::Mutating => {
