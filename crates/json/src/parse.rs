@@ -123,12 +123,13 @@ fn merged(first: Value, second: Value) -> Value {
             Value::Object(first)
         }
         (Value::Array(first), Value::Array(second)) => {
-            let mut before = first.iter().cloned();
-            let merge = |value: &Value| match before.next() {
-                Some(before) => merged(before, value.clone()),
-                None => value.clone(),
+            // By value: a copy of an element would be copied whole to change it, for each further duplicate.
+            let mut before = first.into_iter();
+            let merge = |value: Value| match before.next() {
+                Some(before) => merged(before, value),
+                None => value,
             };
-            Value::Array(second.iter().map(merge).collect::<Vec<_>>().into())
+            Value::Array(second.into_iter().map(merge).collect())
         }
         (_, second) => second,
     }
@@ -386,6 +387,17 @@ mod tests {
         let expected = json!({"a": {"b": 2, "c": [{"d": 2, "e": 1}]}, "f": null});
         assert_eq!(parse_merged(text).unwrap().value, expected);
         assert_eq!(parse(text).unwrap().value, json!({"a": {"b": 2, "c": [{"d": 2}]}, "f": null}));
+    }
+
+    #[test]
+    fn merging_costs_no_more_than_what_is_merged() {
+        let large: Vec<String> = (0..50_000).map(|n| format!(r#""k{n}":1"#)).collect();
+        let more = r#","a":[{"x":1}]"#.repeat(20_000);
+        let text = format!(r#"{{"a":[{{{}}}]{more}}}"#, large.join(","));
+        let began = std::time::Instant::now();
+        let parsed = parse_merged(text.as_bytes()).unwrap();
+        assert_eq!(parsed.value["a"][0].as_object().map(crate::Map::len), Some(50_001));
+        assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
     }
 
     #[test]
