@@ -2,6 +2,8 @@
 //!
 //! That an update adds or removes none of them is checked by the rules and by admission in the server.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use listwatch_wire::json::Value;
 
@@ -27,14 +29,16 @@ pub(crate) fn update_request_status(new: &mut Value, old: &Value) {
 /// Fills in the times of conditions. A condition that has been there with the same status keeps the time of its transition.
 pub fn stamp_conditions(new: &mut Value, old: &Value) {
     let now = format_seconds(Timestamp::now());
+    let mut times = HashMap::new();
+    for stored in old.at("status").list("conditions") {
+        times.entry((stored.text("type"), stored.text("status"))).or_insert(stored.at("lastTransitionTime"));
+    }
     let Some(status) = new.inner("status") else { return };
     for condition in status.each("conditions") {
         condition.fill("lastUpdateTime", now.clone());
-        let before = of_type(old, condition.text("type"))
-            .find(|before| before.text("status") == condition.text("status"))
-            .map(|before| before.at("lastTransitionTime"))
-            .filter(|time| !time.is_null());
-        condition.fill("lastTransitionTime", before.cloned().unwrap_or_else(|| now.clone().into()));
+        let before = times.get(&(condition.text("type"), condition.text("status")));
+        let before = before.filter(|time| !time.is_null()).map(|time| (*time).clone());
+        condition.fill("lastTransitionTime", before.unwrap_or_else(|| now.clone().into()));
     }
 }
 

@@ -166,7 +166,8 @@ pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
         return errors.into_vec();
     }
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
-    if WHOLE_METADATA.contains(&(kind.group, kind.kind)) {
+    // Few objects have a prefix: asked first.
+    if new.at("metadata").has("generateName") && WHOLE_METADATA.contains(&(kind.group, kind.kind)) {
         meta::validate_prefix(new.at("metadata"), kind.name_rule, &mut errors);
     }
     finalizers(kind, new, &mut errors);

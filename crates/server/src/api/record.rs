@@ -13,6 +13,10 @@ use super::reinvocation::Reinvocation;
 /// Bytes of the audit annotations of one request: webhooks may send any number of them, and each line of the log has them.
 const ANNOTATION_BYTES: usize = 256 << 10;
 
+/// Warnings of one request that are kept. A response has room for 4096 characters of them, while an object may give reasons for
+/// tens of thousands, each of which is compared with the others.
+const MAX_WARNINGS: usize = 1024;
+
 /// Warnings, audit annotations and charges of quotas collected while a request is admitted.
 ///
 /// A write that is retried is admitted again, so that repeated entries count once.
@@ -33,7 +37,7 @@ impl AdmissionRecord {
     /// Adds a text for a `Warning` header, once.
     pub(crate) fn warn(&self, text: impl Into<String>) {
         let (text, mut warnings) = (text.into(), self.warnings.lock());
-        if !warnings.contains(&text) {
+        if warnings.len() < MAX_WARNINGS && !warnings.contains(&text) {
             warnings.push(text);
         }
     }
@@ -89,5 +93,12 @@ mod tests {
         }
         assert_eq!(record.warnings(), ["careful"]);
         assert_eq!(record.annotations(), [("key".to_owned(), "a".to_owned())]);
+    }
+
+    #[test]
+    fn warnings_beyond_those_that_can_be_sent_are_not_compared() {
+        let record = AdmissionRecord::default();
+        (0..100_000).for_each(|n| record.warn(format!("careful: {n}")));
+        assert_eq!(record.warnings().len(), MAX_WARNINGS);
     }
 }
