@@ -59,6 +59,8 @@ pub struct Flags {
     ///
     /// `KindStrategy` says which changes count.
     pub generation: bool,
+    /// An update checks `generateName` like the metadata of a new object.
+    pub rechecks_prefix: bool,
     /// Objects can be stored. Reviews and bindings are answered and not stored.
     pub stored: bool,
 }

@@ -34,6 +34,7 @@ pub mod kind;
 pub mod meta;
 pub mod names;
 pub mod openapi;
+mod pem;
 pub mod prepare;
 pub mod proto;
 pub mod quantity;

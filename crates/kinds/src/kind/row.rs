@@ -53,6 +53,7 @@ impl Kind {
                 graceful_deletion: false,
                 returns_deleted_object: false,
                 generation: false,
+                rechecks_prefix: false,
                 stored: true,
             },
             name_rule: NameRule::Subdomain,
@@ -144,6 +145,12 @@ impl Kind {
     /// `metadata.generation` counts changes of the spec.
     pub(crate) const fn generation(mut self) -> Self {
         self.flags.generation = true;
+        self
+    }
+
+    /// Updates check `generateName` again.
+    pub(crate) const fn rechecks_prefix(mut self) -> Self {
+        self.flags.rechecks_prefix = true;
         self
     }
 

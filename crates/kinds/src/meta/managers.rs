@@ -1,4 +1,7 @@
-//! Validation of `metadata.managedFields` as a client wrote it. Field ownership itself is `listwatch_merge::apply`.
+//! Validation of `metadata.managedFields` as a client wrote it.
+//!
+//! Entries that cannot be read are dropped when ownership is recorded, which is `listwatch_merge::apply`'s; only what
+//! kube-apiserver refuses is checked here.
 
 use listwatch_merge::apply::DEFAULT_MANAGER_MAX;
 use listwatch_wire::json::Value;

@@ -30,6 +30,7 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::cluster(STORAGE, "CSINode", "csinodes", "csinode")
+        .rechecks_prefix()
         .conditional_update()
         .returns_deleted()
         .sub(&[Sub::status("CSINode")])
@@ -39,9 +40,11 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity")
+        .rechecks_prefix()
         .conditional_update()
         .strategy(KindStrategy { warnings: warnings::places::storage_capacity, ..KindStrategy::PLAIN }),
     Kind::cluster(STORAGE, "StorageClass", "storageclasses", "storageclass")
+        .rechecks_prefix()
         .short(&["sc"])
         .returns_deleted()
         .strategy(KindStrategy {
@@ -51,11 +54,13 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::cluster(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment")
+        .rechecks_prefix()
         .conditional_update()
         .returns_deleted()
         .sub(&[Sub::status("VolumeAttachment")])
         .strategy(KindStrategy { columns: columns::storage::VOLUME_ATTACHMENT, ..KindStrategy::STATUS_ONLY }),
     Kind::cluster(STORAGE, "VolumeAttributesClass", "volumeattributesclasses", "volumeattributesclass")
+        .rechecks_prefix()
         .short(&["vac"])
         .returns_deleted()
         .strategy(KindStrategy { columns: columns::storage::VOLUME_ATTRIBUTES_CLASS, ..KindStrategy::PLAIN }),
@@ -108,6 +113,7 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::STATUS_ONLY
         }),
     Kind::namespaced(RESOURCE, "ResourceClaimTemplate", "resourceclaimtemplates", "resourceclaimtemplate")
+        .rechecks_prefix()
         .returns_deleted()
         .strategy(KindStrategy {
             defaults: defaults::cluster::resource_claim_template,
@@ -129,6 +135,7 @@ pub(super) const KINDS: &[Kind] = &[
         "storageversionmigrations",
         "storageversionmigration",
     )
+    .rechecks_prefix()
     .conditional_update()
     .sub(&[Sub::status("StorageVersionMigration")])
     .strategy(KindStrategy { columns: columns::extension::STORAGE_VERSION_MIGRATION, ..KindStrategy::PLAIN }),

@@ -61,17 +61,20 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced("", "ConfigMap", "configmaps", "configmap")
+        .rechecks_prefix()
         .short(&["cm"])
         .strategy(KindStrategy { columns: columns::cluster::CONFIG_MAP, ..KindStrategy::PLAIN }),
-    Kind::namespaced("", "Endpoints", "endpoints", "endpoints").short(&["ep"]).create_on_update().strategy(
-        KindStrategy {
+    Kind::namespaced("", "Endpoints", "endpoints", "endpoints")
+        .rechecks_prefix()
+        .short(&["ep"])
+        .create_on_update()
+        .strategy(KindStrategy {
             defaults: defaults::service::endpoints,
             deprecated: Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
             warnings: warnings::places::endpoints,
             columns: columns::network::ENDPOINTS,
             ..KindStrategy::PLAIN
-        },
-    ),
+        }),
     Kind::namespaced("", "Event", "events", "event")
         .short(&["ev"])
         .create_on_update()
@@ -84,6 +87,7 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced("", "LimitRange", "limitranges", "limitrange")
+        .rechecks_prefix()
         .short(&["limits"])
         .create_on_update()
         .strategy(KindStrategy { defaults: defaults::cluster::limit_range, ..KindStrategy::PLAIN }),
@@ -104,6 +108,7 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::cluster("", "Node", "nodes", "node")
+        .rechecks_prefix()
         .short(&["no"])
         .sub(&[Sub::other("proxy", "NodeProxyOptions", CONNECT), Sub::status("Node")])
         .fields(&[Field::text("spec.unschedulable").absent("false")])
@@ -117,6 +122,7 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced("", "PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim")
+        .rechecks_prefix()
         .short(&["pvc"])
         .returns_deleted()
         .sub(&[Sub::status("PersistentVolumeClaim")])
@@ -132,6 +138,7 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::cluster("", "PersistentVolume", "persistentvolumes", "persistentvolume")
+        .rechecks_prefix()
         .short(&["pv"])
         .returns_deleted()
         .sub(&[Sub::status("PersistentVolume")])
@@ -145,6 +152,7 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced("", "Pod", "pods", "pod")
+        .rechecks_prefix()
         .short(&["po"])
         .categories(&["all"])
         .graceful()
@@ -217,15 +225,17 @@ pub(super) const KINDS: &[Kind] = &[
             columns: columns::cluster::RESOURCE_QUOTA,
             ..KindStrategy::PLAIN
         }),
-    Kind::namespaced("", "Secret", "secrets", "secret").fields(&[Field::text("type")]).strategy(
-        KindStrategy {
+    Kind::namespaced("", "Secret", "secrets", "secret")
+        .rechecks_prefix()
+        .fields(&[Field::text("type")])
+        .strategy(KindStrategy {
             defaults: defaults::secret,
             warnings: warnings::objects::secret,
             columns: columns::cluster::SECRET,
             ..KindStrategy::PLAIN
-        },
-    ),
+        }),
     Kind::namespaced("", "ServiceAccount", "serviceaccounts", "serviceaccount")
+        .rechecks_prefix()
         .short(&["sa"])
         .returns_deleted()
         .sub(&[Sub::other("token", "TokenRequest", CREATE_ONLY).of("authentication.k8s.io", "v1")])
@@ -237,6 +247,7 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced("", "Service", "services", "service")
+        .rechecks_prefix()
         .short(&["svc"])
         .categories(&["all"])
         .create_on_update()

@@ -15,7 +15,7 @@ const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 
 /// RBAC names may hold colons (`system:node`) and are created by PUT.
 const fn rbac(kind: Kind) -> Kind {
-    kind.names(NameRule::PathSegment).create_on_update()
+    kind.names(NameRule::PathSegment).create_on_update().rechecks_prefix()
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -27,7 +27,11 @@ const fn admission(
     singular: &'static str,
     categories: &'static [&'static str],
 ) -> Kind {
-    Kind::cluster(ADMISSION, kind, plural, singular).categories(categories).conditional_update().generation()
+    Kind::cluster(ADMISSION, kind, plural, singular)
+        .categories(categories)
+        .conditional_update()
+        .generation()
+        .rechecks_prefix()
 }
 
 const EXTENSIONS: &[&str] = &["api-extensions"];
@@ -171,6 +175,7 @@ pub(super) const KINDS: &[Kind] = &[
         ..KindStrategy::PLAIN
     }),
     Kind::cluster(CERTIFICATES, "ClusterTrustBundle", "clustertrustbundles", "clustertrustbundle")
+        .rechecks_prefix()
         .conditional_update()
         // A signer's bundles are named `signer.example.com:path:name`.
         .names(NameRule::PathSegment)
@@ -190,6 +195,7 @@ pub(super) const KINDS: &[Kind] = &[
         ..KindStrategy::STATUS_ONLY
     }),
     Kind::cluster(FLOW, "FlowSchema", "flowschemas", "flowschema")
+        .rechecks_prefix()
         .generation()
         .sub(&[Sub::status("FlowSchema")])
         .strategy(KindStrategy {
@@ -205,6 +211,7 @@ pub(super) const KINDS: &[Kind] = &[
         "prioritylevelconfigurations",
         "prioritylevelconfiguration",
     )
+    .rechecks_prefix()
     .generation()
     .sub(&[Sub::status("PriorityLevelConfiguration")])
     .strategy(KindStrategy {

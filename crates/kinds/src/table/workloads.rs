@@ -30,6 +30,7 @@ const POD_TEMPLATE: Option<&[&str]> = Some(&["spec", "template", "spec"]);
 
 pub(super) const KINDS: &[Kind] = &[
     Kind::namespaced(APPS, "ControllerRevision", "controllerrevisions", "controllerrevision")
+        .rechecks_prefix()
         .strategy(KindStrategy { columns: columns::workload::CONTROLLER_REVISION, ..KindStrategy::PLAIN }),
     Kind::namespaced(APPS, "DaemonSet", "daemonsets", "daemonset")
         .short(&["ds"])
@@ -74,6 +75,7 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced(APPS, "StatefulSet", "statefulsets", "statefulset")
+        .rechecks_prefix()
         .names(NameRule::Label)
         .short(&["sts"])
         .categories(&["all"])
@@ -136,6 +138,7 @@ pub(super) const KINDS: &[Kind] = &[
             ..KindStrategy::PLAIN
         }),
     Kind::namespaced(NETWORKING, "Ingress", "ingresses", "ingress")
+        .rechecks_prefix()
         .short(&["ing"])
         .generation()
         .sub(&[Sub::status("Ingress")])
@@ -145,13 +148,14 @@ pub(super) const KINDS: &[Kind] = &[
             columns: columns::network::INGRESS,
             ..KindStrategy::PLAIN
         }),
-    Kind::cluster(NETWORKING, "IngressClass", "ingressclasses", "ingressclass").generation().strategy(
-        KindStrategy {
+    Kind::cluster(NETWORKING, "IngressClass", "ingressclasses", "ingressclass")
+        .rechecks_prefix()
+        .generation()
+        .strategy(KindStrategy {
             defaults: defaults::service::ingress_class,
             columns: columns::network::INGRESS_CLASS,
             ..KindStrategy::PLAIN
-        },
-    ),
+        }),
     Kind::cluster(NETWORKING, "IPAddress", "ipaddresses", "ipaddress")
         .short(&["ip"])
         .names(NameRule::IpAddress)
@@ -169,6 +173,7 @@ pub(super) const KINDS: &[Kind] = &[
         .sub(&[Sub::status("ServiceCIDR")])
         .strategy(KindStrategy { columns: columns::network::SERVICE_CIDR, ..KindStrategy::STATUS_ONLY }),
     Kind::namespaced("discovery.k8s.io", "EndpointSlice", "endpointslices", "endpointslice")
+        .rechecks_prefix()
         .generation()
         .strategy(KindStrategy {
             defaults: defaults::service::endpoint_slice,

@@ -11,8 +11,8 @@ use x509_parser::error::X509Error;
 use x509_parser::prelude::FromDer;
 use x509_parser::public_key::PublicKey;
 
-use super::trust_bundle::{PemBlock, blocks};
 use crate::field::Errors;
+use crate::pem::{PemBlock, blocks};
 use crate::rules::{At, Check};
 
 pub(super) const CHECKS: &[(&str, Check)] = checks![request_is_a_certificate_request, certificate_is_pem];

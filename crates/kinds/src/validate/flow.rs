@@ -4,6 +4,8 @@
 //! kube-apiserver allows 60 bits of entropy. A FlowSchema may name a priority level that does not exist; such requests
 //! fall through at run time and are no error here. The limits themselves are applied by the server's fairness module.
 
+use std::sync::LazyLock;
+
 use listwatch_wire::json::Value;
 
 use crate::field::Errors;
@@ -15,38 +17,25 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![hand_fits_the_deck, mandator
 /// Bits of the hash that cards are dealt by.
 const MAX_BITS: f64 = 60.0;
 
-/// The specs of the objects that classify and hold every request in the end, which cannot be changed. The shares of the exempt level can.
-const FIXED: [(&str, &str, &str); 4] = [
-    (
-        "FlowSchema",
-        "exempt",
-        r#"{"matchingPrecedence":1,"priorityLevelConfiguration":{"name":"exempt"},"rules":[{"nonResourceRules":[{"nonResourceURLs":["*"],"verbs":["*"]}],"resourceRules":[{"apiGroups":["*"],"clusterScope":true,"namespaces":["*"],"resources":["*"],"verbs":["*"]}],"subjects":[{"group":{"name":"system:masters"},"kind":"Group"}]}]}"#,
-    ),
-    (
-        "FlowSchema",
-        "catch-all",
-        r#"{"distinguisherMethod":{"type":"ByUser"},"matchingPrecedence":10000,"priorityLevelConfiguration":{"name":"catch-all"},"rules":[{"nonResourceRules":[{"nonResourceURLs":["*"],"verbs":["*"]}],"resourceRules":[{"apiGroups":["*"],"clusterScope":true,"namespaces":["*"],"resources":["*"],"verbs":["*"]}],"subjects":[{"group":{"name":"system:unauthenticated"},"kind":"Group"},{"group":{"name":"system:authenticated"},"kind":"Group"}]}]}"#,
-    ),
-    ("PriorityLevelConfiguration", "exempt", r#"{"type":"Exempt"}"#),
-    (
-        "PriorityLevelConfiguration",
-        "catch-all",
-        r#"{"limited":{"lendablePercent":0,"limitResponse":{"type":"Reject"},"nominalConcurrencyShares":5},"type":"Limited"}"#,
-    ),
-];
+/// The specs of the objects that classify and hold every request in the end, by kind and name. They cannot be changed, except the
+/// shares of the exempt level.
+static FIXED: LazyLock<Value> =
+    LazyLock::new(|| Value::read(include_bytes!("../rules/fixed_specs.json")).unwrap_or_default());
 
 /// A mandatory object has its fixed spec.
 fn mandatory_spec_is_fixed(at: &At<'_>, errors: &mut Errors) {
     let (kind, name) = (at.value.text("kind"), at.value.at("metadata").text("name"));
-    let known = FIXED.iter().find(|(of, known, _)| (*of, *known) == (kind, name));
-    let Some(fixed) = known.and_then(|(_, _, text)| Value::read(text.as_bytes()).ok()) else { return };
+    let fixed = FIXED.at(kind).at(name);
+    if fixed.is_null() {
+        return;
+    }
     let mut given = at.value.at("spec").clone();
     let exempt = fixed.text("type") == "Exempt";
     let except = if exempt { " except the 'spec.exempt' field" } else { "" };
     if exempt {
         given.drop_field("exempt");
     }
-    if given != fixed {
+    if given != *fixed {
         let detail = format!("spec of '{name}'{except} must equal the fixed value");
         errors.invalid(&at.path.child("spec"), at.value.at("spec").clone(), detail);
     }

@@ -119,45 +119,6 @@ fn finalizers(kind: &Kind, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// The kinds whose metadata kube-apiserver checks like that of a new object on each update, `generateName` included.
-const WHOLE_METADATA: [(&str, &str); 35] = [
-    ("", "ConfigMap"),
-    ("", "Endpoints"),
-    ("", "LimitRange"),
-    ("", "Node"),
-    ("", "PersistentVolume"),
-    ("", "PersistentVolumeClaim"),
-    ("", "Pod"),
-    ("", "Secret"),
-    ("", "Service"),
-    ("", "ServiceAccount"),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
-    ("apps", "ControllerRevision"),
-    ("apps", "StatefulSet"),
-    ("certificates.k8s.io", "ClusterTrustBundle"),
-    ("discovery.k8s.io", "EndpointSlice"),
-    ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
-    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
-    ("networking.k8s.io", "Ingress"),
-    ("networking.k8s.io", "IngressClass"),
-    ("rbac.authorization.k8s.io", "ClusterRole"),
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
-    ("rbac.authorization.k8s.io", "Role"),
-    ("rbac.authorization.k8s.io", "RoleBinding"),
-    ("resource.k8s.io", "ResourceClaimTemplate"),
-    ("storage.k8s.io", "CSINode"),
-    ("storage.k8s.io", "CSIStorageCapacity"),
-    ("storage.k8s.io", "StorageClass"),
-    ("storage.k8s.io", "VolumeAttachment"),
-    ("storage.k8s.io", "VolumeAttributesClass"),
-    ("storagemigration.k8s.io", "StorageVersionMigration"),
-];
-
 /// Checks a changed object against the stored one.
 #[must_use]
 pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
@@ -166,8 +127,7 @@ pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<FieldError> {
         return errors.into_vec();
     }
     meta::validate_update(new.at("metadata"), old.at("metadata"), &mut errors);
-    // Few objects have a prefix: asked first.
-    if new.at("metadata").has("generateName") && WHOLE_METADATA.contains(&(kind.group, kind.kind)) {
+    if kind.flags.rechecks_prefix {
         meta::validate_prefix(new.at("metadata"), kind.name_rule, &mut errors);
     }
     finalizers(kind, new, &mut errors);
