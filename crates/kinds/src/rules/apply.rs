@@ -11,7 +11,6 @@ use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldErrorKind;
 
 use super::forms::TextForm;
-use super::route::Route;
 use super::rows::{DuplicateReport, Empty, FieldRule, PathStep, ShownValue, Unique};
 use super::walk::At;
 use crate::field::Errors;
@@ -112,7 +111,8 @@ pub(super) fn whole(
         FieldRule::FirstOf(_) => {}
         FieldRule::Known { routes, wanted, empty } => {
             let asked = !at.value.is_null() && (*empty || at.value != "");
-            if asked && is_known(routes, at) != *wanted {
+            let is_known = |text| at.known.contains(routes, at.top, text);
+            if asked && at.value.as_str().is_some_and(is_known) != *wanted {
                 match detail() {
                     Some(detail) => errors.invalid(at.path, shown(step, at, field), detail),
                     None => errors.not_found(at.path, at.value.clone()),
@@ -156,14 +156,6 @@ fn shown(step: &PathStep, at: &At<'_>, field: Option<&'static Field>) -> Value {
 }
 
 /// A value that another place of the same object has, such as the name of a volume that a mount refers to.
-fn is_known(routes: &[Route], at: &At<'_>) -> bool {
-    let mut known = false;
-    for route in routes {
-        route.visit(at.top, None, &mut |leaf| known |= leaf.value == at.value);
-    }
-    known
-}
-
 /// Absent; or the zero value of a type that has no other way to be absent.
 fn is_empty(value: &Value, field: Option<&'static Field>) -> bool {
     let pointer = field.is_some_and(|field| field.pointer);

@@ -23,6 +23,7 @@ mod apply;
 mod compile;
 mod condition;
 mod forms;
+mod known;
 mod message;
 mod operand;
 mod parse;

@@ -9,6 +9,7 @@ use listwatch_wire::json::Value;
 
 use super::compile::{FieldShape, FieldStop, RouteStop, RuleStop, SetId};
 use super::condition::{RuleCondition, Scene};
+use super::known::KnownTexts;
 use super::message::Message;
 use super::rows::{FieldRule, PathStep, RuleLine, RuleTarget};
 use super::sets::RuleSets;
@@ -32,6 +33,8 @@ pub(crate) struct At<'a> {
     pub(crate) top: &'a Value,
     /// The path of the value in errors.
     pub(crate) path: &'a Path<'a>,
+    /// The texts that rules about other parts of `top` have collected.
+    pub(crate) known: &'a KnownTexts,
 }
 
 /// The tables, and an object of the kind that has passed already: what a new one shares with it is not looked into.
@@ -119,7 +122,8 @@ impl RuleWalk<'_> {
         let path = if stop.flat { *above } else { own };
         let mut skipped = false;
         for line in stop.lines.iter().filter(|line| holds(&line.guards, parent, old_parent)) {
-            let at = At { value: new, old, parent, top: parent, path: &path };
+            let known = KnownTexts::default();
+            let at = At { value: new, old, parent, top: parent, path: &path, known: &known };
             run(line, &at, Some(stop.field), errors);
             skipped |= line.skip;
         }
@@ -178,7 +182,8 @@ fn alternatives<'a>(
 /// Rules whose subject is the struct itself, such as a choice between its fields.
 fn own(lines: &[RuleLine], new: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut Errors) {
     for line in lines.iter().filter(|line| holds(&line.guards, new, old)) {
-        run(line, &At { value: new, old, parent: new, top: new, path }, None, errors);
+        let known = KnownTexts::default();
+        run(line, &At { value: new, old, parent: new, top: new, path, known: &known }, None, errors);
     }
 }
 
@@ -190,13 +195,15 @@ fn holds(conditions: &[RuleCondition], new: &Value, old: Option<&Value>) -> bool
 /// Runs the rules of fields that a route leads to.
 fn run_route(stop: &RouteStop, top: &Value, old_top: Option<&Value>, above: &Path<'_>, errors: &mut Errors) {
     for line in stop.lines.iter().filter(|line| holds(&line.guards, top, old_top)) {
+        let known = KnownTexts::default();
         stop.route.visit(top, old_top, &mut |leaf| {
             let scene = Scene { new: leaf.parent, old: None, top };
             if !line.local.iter().all(|condition| condition.holds(scene)) {
                 return;
             }
             stop.shown.path_of(leaf, above, &mut |path| {
-                let at = At { value: leaf.value, old: leaf.old, parent: leaf.parent, top, path };
+                let at =
+                    At { value: leaf.value, old: leaf.old, parent: leaf.parent, top, path, known: &known };
                 run(line, &at, stop.field, errors);
             });
         });
@@ -230,7 +237,8 @@ fn run(line: &RuleLine, at: &At<'_>, field: Option<&'static Field>, errors: &mut
 /// Elements have no old value here: their rules hold for every version alike.
 fn each(step: &PathStep, at: &At<'_>, indexed: bool, errors: &mut Errors) {
     let mut one = |value: &Value, path: &Path<'_>| {
-        apply::whole(step, &At { value, old: None, parent: at.parent, top: at.top, path }, None, errors);
+        let at = At { value, old: None, path, ..*at };
+        apply::whole(step, &at, None, errors);
     };
     match at.value {
         Value::Array(items) => {
@@ -253,11 +261,6 @@ fn each(step: &PathStep, at: &At<'_>, indexed: bool, errors: &mut Errors) {
 fn keys(step: &PathStep, at: &At<'_>, indexed: bool, errors: &mut Errors) {
     for (key, _) in at.value.as_object().into_iter().flatten() {
         let (value, path) = (Value::from(key.as_str()), if indexed { at.path.key(key) } else { *at.path });
-        apply::whole(
-            step,
-            &At { value: &value, old: None, parent: at.parent, top: at.top, path: &path },
-            None,
-            errors,
-        );
+        apply::whole(step, &At { value: &value, old: None, path: &path, ..*at }, None, errors);
     }
 }
