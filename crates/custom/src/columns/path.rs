@@ -2,7 +2,7 @@
 //!
 //! Fields, wildcards, indexes, slices, unions, recursive descent and filters. Not `range` and not text around a path: a
 //! column is one path. Maps are walked in the order of their keys; kube-apiserver's order is random. The parser is in
-//! [`parse`](super::parse).
+//! [`parse`].
 
 use std::cmp::Ordering;
 
