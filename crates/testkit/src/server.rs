@@ -73,6 +73,9 @@ pub enum StartError {
     /// The server's kubeconfig is of no use to the client.
     #[error(transparent)]
     Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// The server's kubeconfig cannot be parsed.
+    #[error("the server's kubeconfig cannot be parsed: {0}")]
+    Yaml(String),
 }
 
 impl TestServer {
@@ -122,7 +125,8 @@ impl TestServer {
             *dir = Some(data.path().to_owned());
         }
         let handle = Server::start(options.clone(), engine.clone()).await?;
-        let kubeconfig = Kubeconfig::from_yaml(&handle.admin_kubeconfig())?;
+        let kubeconfig: Kubeconfig =
+            listwatch_server::parse_yaml(&handle.admin_kubeconfig()).map_err(StartError::Yaml)?;
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         Ok(Self { handle, engine, config, store, options, data })
     }

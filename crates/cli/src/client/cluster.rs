@@ -1,17 +1,16 @@
 //! [`Cluster`]: the API server to talk to, chosen as kubectl does: flag, `KUBECONFIG`, `~/.kube/config`, service
 //! account.
 //!
-//! One difference: of several files in `KUBECONFIG` the first that exists is used, and they are not merged. The server
-//! is asked for its version before anything else, so that a wrong address fails with one clear message instead of a
-//! retrying informer. Errors name the file, the context and the address.
+//! The server is asked for its version before anything else, so that a wrong address fails with one clear message instead
+//! of a retrying informer. Errors name the file, the context and the address. Reading the files is `kubeconfig.rs`'s.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
 
-use super::answer;
+use super::{answer, kubeconfig};
 
 /// The API server to talk to.
 #[derive(Args, Clone, Debug)]
@@ -50,32 +49,32 @@ impl Cluster {
 
     /// Inside a Pod the service account is used only if no kubeconfig is there, as client-go's loading rules do.
     async fn config(&self) -> anyhow::Result<kube::Config> {
-        match self.file()? {
-            Some(file) => self.read(&file).await,
+        match self.files()? {
+            Some(files) => self.read(&files).await,
             None => kube::Config::incluster().context("cannot use the service account of this Pod"),
         }
     }
 
-    /// The kubeconfig to read; `None` inside a Pod without one.
+    /// The kubeconfig files to read; `None` inside a Pod without one.
     ///
     /// # Errors
     ///
     /// `KUBECONFIG` names no file that exists, or there is neither a file nor a Pod.
-    fn file(&self) -> anyhow::Result<Option<PathBuf>> {
+    fn files(&self) -> anyhow::Result<Option<Vec<PathBuf>>> {
         if let Some(file) = &self.kubeconfig {
-            return Ok(Some(file.clone()));
+            return Ok(Some(vec![file.clone()]));
         }
-        // Several files, as in `a:b`, are merged by kubectl; the first that exists is used here.
         if let Some(named) = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
-            let files: Vec<PathBuf> = std::env::split_paths(&named).collect();
-            let found = files.iter().find(|file| file.exists()).cloned();
-            return Ok(Some(
-                found.with_context(|| format!("KUBECONFIG names {}, which is not there", named.display()))?,
-            ));
+            // As in kubectl, a file that does not exist is passed over if another does.
+            let files: Vec<PathBuf> = std::env::split_paths(&named).filter(|file| file.exists()).collect();
+            if files.is_empty() {
+                bail!("KUBECONFIG names {}, which is not there", named.display());
+            }
+            return Ok(Some(files));
         }
         let home = std::env::home_dir().map(|home| home.join(".kube/config"));
         match home.filter(|file| file.exists()) {
-            Some(file) => Ok(Some(file)),
+            Some(file) => Ok(Some(vec![file])),
             None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Ok(None),
             None => {
                 bail!("no cluster: give --kubeconfig FILE or set KUBECONFIG (`listwatch serve` prints one)")
@@ -83,20 +82,18 @@ impl Cluster {
         }
     }
 
-    /// Reads a kubeconfig. The context is looked up first, for an error that lists those there are.
-    async fn read(&self, file: &Path) -> anyhow::Result<kube::Config> {
-        std::fs::File::open(file)
-            .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
-        let content =
-            Kubeconfig::read_from(file).with_context(|| format!("{} is no kubeconfig", file.display()))?;
+    /// Reads kubeconfig files. The context is looked up first, for an error that lists those there are.
+    async fn read(&self, files: &[PathBuf]) -> anyhow::Result<kube::Config> {
+        let content = kubeconfig::read(files)?;
+        let named = std::env::join_paths(files).unwrap_or_default();
         if let Some(wanted) = &self.context {
             let names: Vec<&str> = content.contexts.iter().map(|context| context.name.as_str()).collect();
             if !names.contains(&wanted.as_str()) {
-                bail!("{} has no context {wanted:?}; it has {}", file.display(), names.join(", "));
+                bail!("{} has no context {wanted:?}; it has {}", named.display(), names.join(", "));
             }
         }
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let config = kube::Config::from_custom_kubeconfig(content, &options).await;
-        config.with_context(|| format!("cannot use the kubeconfig {}", file.display()))
+        config.with_context(|| format!("cannot use the kubeconfig {}", named.display()))
     }
 }

@@ -9,6 +9,7 @@ mod changes;
 mod cluster;
 pub(crate) mod history;
 pub(crate) mod inform;
+mod kubeconfig;
 pub(crate) mod list;
 mod resolve;
 mod table;
