@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use clap::Command;
 use serde_json::Value;
 
 /// A configuration file is a page, not a database.
@@ -26,10 +27,10 @@ const MAX_BYTES: u64 = 1 << 20;
 /// # Errors
 ///
 /// The file cannot be read, or is no map of flags. Unknown flags are reported by the parser of flags.
-pub(crate) fn expand(arguments: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
+pub(crate) fn expand(command: &Command, arguments: Vec<OsString>) -> anyhow::Result<Vec<OsString>> {
     let is_serve = arguments.get(1).is_some_and(|command| command == "serve");
     let Some(path) = named(&arguments).filter(|_| is_serve) else { return Ok(arguments) };
-    let added = read(Path::new(&path)).with_context(|| format!("--config {}", path.display()))?;
+    let added = read(command, Path::new(&path)).with_context(|| format!("--config {}", path.display()))?;
     let mut expanded: Vec<OsString> = arguments.iter().take(2).cloned().collect();
     expanded.extend(added.into_iter().map(OsString::from));
     expanded.extend(arguments.into_iter().skip(2));
@@ -51,7 +52,7 @@ pub(crate) fn named(arguments: &[OsString]) -> Option<OsString> {
 }
 
 /// Reads the file into flags. Its size is bounded before it is read.
-fn read(path: &Path) -> anyhow::Result<Vec<String>> {
+fn read(command: &Command, path: &Path) -> anyhow::Result<Vec<String>> {
     if std::fs::metadata(path)?.len() > MAX_BYTES {
         bail!("the file has more than {MAX_BYTES} bytes");
     }
@@ -61,17 +62,24 @@ fn read(path: &Path) -> anyhow::Result<Vec<String>> {
         Value::Null => Ok(Vec::new()),
         Value::Object(flags) => flags
             .iter()
-            .map(|(name, value)| flag(name, value))
+            .map(|(name, value)| flag(name, value, takes_value(command, name)))
             .collect::<Result<Vec<_>, _>>()
             .map(|all| all.concat()),
         _ => bail!("expected flags and their values, as in `bind: 127.0.0.1:6443`"),
     }
 }
 
-/// A list becomes one value with commas, which is what flags with several values take. `false` leaves the flag out,
-/// so that a switch can be turned off without deleting its line.
-fn flag(name: &str, value: &Value) -> anyhow::Result<Vec<String>> {
+/// Tells flags with a value (`--anonymous-auth=false`) from switches (`--no-console`).
+fn takes_value(command: &Command, name: &str) -> bool {
+    let mut flags = command.find_subcommand("serve").into_iter().flat_map(Command::get_arguments);
+    flags.any(|flag| flag.get_long() == Some(name) && flag.get_action().takes_values())
+}
+
+/// A list becomes one value with commas, which is what flags with several values take. `false` leaves a switch out,
+/// so that it can be turned off without deleting its line.
+fn flag(name: &str, value: &Value, takes_value: bool) -> anyhow::Result<Vec<String>> {
     Ok(match value {
+        Value::Bool(given) if takes_value => vec![format!("--{name}={given}")],
         Value::Bool(true) => vec![format!("--{name}")],
         Value::Bool(false) | Value::Null => Vec::new(),
         Value::Array(items) => {
@@ -97,6 +105,8 @@ fn scalar(name: &str, value: &Value) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
 
     fn expanded(text: &str, typed: &[&str]) -> anyhow::Result<Vec<String>> {
@@ -105,7 +115,7 @@ mod tests {
         let mut arguments: Vec<OsString> =
             vec!["listwatch".into(), "serve".into(), "--config".into(), file.path().into()];
         arguments.extend(typed.iter().map(OsString::from));
-        let all = expand(arguments)?;
+        let all = expand(&crate::CliArguments::command(), arguments)?;
         Ok(all
             .iter()
             .skip(2)
@@ -121,6 +131,12 @@ mod tests {
             expanded(text, &["--bind", ":2"]).unwrap(),
             ["--bind=127.0.0.1:1", "--etcd-endpoints=a,b", "--memory", "--config", "--bind", ":2"]
         );
+    }
+
+    /// Leaving the flag out would be the opposite of what the file says.
+    #[test]
+    fn false_of_a_flag_with_a_value_is_kept() {
+        assert_eq!(expanded("anonymous-auth: false\n", &[]).unwrap(), ["--anonymous-auth=false", "--config"]);
     }
 
     #[test]

@@ -126,13 +126,14 @@ fn outcome() -> anyhow::Result<ExitCode> {
 fn parse(typed: Vec<OsString>) -> anyhow::Result<CliArguments> {
     let file = config_file::named(&typed);
     let mut command = CliArguments::command();
-    let parsed = command.try_get_matches_from_mut(config_file::expand(typed)?).and_then(|matches| {
-        let mut arguments = CliArguments::from_arg_matches(&matches)?;
-        if let Command::Serve(serve) = &mut arguments.command {
-            serve.flags = flag_values::of(&command, &matches);
-        }
-        Ok(arguments)
-    });
+    let parsed =
+        command.try_get_matches_from_mut(config_file::expand(&command, typed)?).and_then(|matches| {
+            let mut arguments = CliArguments::from_arg_matches(&matches)?;
+            if let Command::Serve(serve) = &mut arguments.command {
+                serve.flags = flag_values::of(&command, &matches);
+            }
+            Ok(arguments)
+        });
     parsed.or_else(|error| {
         if let Some(file) = file.filter(|_| error.use_stderr()) {
             terminal::note(format_args!("with the flags of --config {}:", file.display()));

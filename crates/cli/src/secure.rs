@@ -15,7 +15,7 @@ use clap::{ArgAction, Args};
 use listwatch_server::auth::AuthorizationMode;
 use listwatch_server::encryption::{Encrypted, EncryptionConfig};
 use listwatch_server::{
-    AuditOptions, AuditRotation, IdentityOptions, KeepKeys, Security, ServingOptions, WatchLimits,
+    AuditOptions, AuditRotation, IdentityOptions, KeepKeys, Options, Security, ServingOptions, WatchLimits,
 };
 use listwatch_storage::Engine;
 
@@ -56,6 +56,10 @@ pub(crate) struct Secure {
     /// Authorizers, in order: Node for kubelets, RBAC for roles and bindings
     #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "Node,RBAC")]
     authorization_mode: Vec<AuthorizationMode>,
+
+    /// Serve requests without credentials as system:anonymous, with the rights of system:unauthenticated; false answers 401
+    #[arg(long, value_name = "BOOL", default_value_t = Options::default().anonymous, action = ArgAction::Set)]
+    pub(crate) anonymous_auth: bool,
 
     #[command(flatten)]
     token_issuers: TokenIssuerArguments,

@@ -160,6 +160,30 @@ fn a_start_that_waits_for_etcd_ends_on_a_signal() {
     assert!(entries(directory.path()).is_empty());
 }
 
+/// Status line of a GET without credentials.
+fn without_credentials(running: &Running, path: &str) -> String {
+    let address = running.url.strip_prefix("http://").unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    line(&mut BufReader::new(stream))
+}
+
+#[test]
+fn anonymous_requests_can_be_refused() {
+    let directory = TempDir::new().unwrap();
+    let serve = ["serve", "--memory", "--insecure-http", "--bind", "127.0.0.1:0"];
+    for (flag, version, pods) in [(None, "200", "403"), (Some("--anonymous-auth=false"), "401", "401")] {
+        let arguments: Vec<&str> = serve.into_iter().chain(flag).collect();
+        let running = Running::start(&arguments, directory.path());
+        for (path, status) in [("/version", version), ("/api/v1/pods", pods)] {
+            let answer = without_credentials(&running, path);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{flag:?} {path}: {answer}");
+        }
+        running.signal("TERM");
+        running.end();
+    }
+}
+
 #[test]
 fn memory_leaves_nothing_behind() {
     let directory = TempDir::new().unwrap();

@@ -256,6 +256,7 @@ impl ServeArguments {
             serving: self.security.serving(),
             identity: self.security.identity()?,
             authorization: self.security.authorization(),
+            anonymous: self.security.anonymous_auth,
             audit: self.security.audit(),
             token_file: self.security.token_auth_file.clone(),
             watch: self.security.watch(),
