@@ -11,7 +11,7 @@ use std::sync::Arc;
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
 
 use crate::cache::conditions::{FieldConditions, LabelConditions, NeededLabel};
-use crate::cache::object::Object;
+use crate::cache::object::CachedObject;
 use crate::cache::subject::MatchSubject;
 
 /// A selectable field of a kind: its name in selectors and where its value is in stored objects.
@@ -103,7 +103,7 @@ impl Filter {
 
     /// Returns true if the object matches.
     #[must_use]
-    pub fn matches(&self, object: &Object) -> bool {
+    pub fn matches(&self, object: &CachedObject) -> bool {
         self.in_scope(object)
             && self.labels.as_ref().is_none_or(|labels| labels.matches(object.labels()))
             && self.fields.as_ref().is_none_or(|fields| fields.matches(object))
@@ -117,7 +117,7 @@ impl Filter {
     }
 
     /// Namespace and name, which cost a comparison. Selectors are asked after them.
-    fn in_scope(&self, object: &Object) -> bool {
+    fn in_scope(&self, object: &CachedObject) -> bool {
         self.namespace.as_deref().is_none_or(|n| n == object.namespace())
             && self.name.as_deref().is_none_or(|n| n == object.name())
     }

@@ -18,7 +18,7 @@ use crate::auth::rbac::aggregate::ClusterRole;
 use crate::auth::rbac::grants::{GrantScope, Granted};
 use crate::auth::rbac::object::{Binding, Role, RoleRef};
 use crate::auth::rbac::rule::PolicyRule;
-use crate::auth::{Attributes, User};
+use crate::auth::{AuthorizerAttributes, User};
 
 /// A persistent hash map: a clone shares all nodes, so that publishing a changed policy costs the path to the change.
 pub(super) type PolicyMap<K, V> = imbl::GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
@@ -107,7 +107,7 @@ impl Policy {
     pub fn decide<'a>(
         &'a self,
         user: &'a User,
-        wanted: &Attributes<'a>,
+        wanted: &AuthorizerAttributes<'a>,
     ) -> Result<RuleSource<'a>, Vec<&'a RoleRef>> {
         let mut missing = Vec::new();
         for granted in self.granted(user, wanted.namespace) {
