@@ -46,6 +46,23 @@ pub struct AuthorizerAttributes<'a> {
 impl AuthorizerAttributes<'_> {
     /// Returns the 403 for a user that may not do this, in kube-apiserver's words. `reason` is the authorizer's, if
     /// it has one.
+    /// ```
+    /// use listwatch_server::auth::{AuthorizerAttributes, User};
+    ///
+    /// let alice = User { name: "alice".into(), ..User::default() };
+    /// let wanted = AuthorizerAttributes {
+    ///     verb: "list",
+    ///     resource: "pods",
+    ///     namespace: "default",
+    ///     ..AuthorizerAttributes::default()
+    /// };
+    /// let status = wanted.refusal(&alice, "");
+    /// assert_eq!(status.code, 403);
+    /// assert_eq!(
+    ///     status.message,
+    ///     r#"pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default""#
+    /// );
+    /// ```
     #[must_use]
     pub fn refusal(&self, user: &User, reason: &str) -> Status {
         let AuthorizerAttributes { verb, group, resource, name, .. } = self;

@@ -110,7 +110,7 @@ impl User {
 
     /// Returns true if the user is in the group.
     #[must_use]
-    pub fn is_in(&self, group: &str) -> bool {
+    pub(crate) fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
     }
 }

@@ -75,7 +75,7 @@ pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &Us
 
 /// Returns true if objects of this resource are reviews, which are answered rather than stored.
 #[must_use]
-pub fn is_review(group: &str, plural: &str) -> bool {
+pub(crate) fn is_review(group: &str, plural: &str) -> bool {
     matches!(group, AUTHORIZATION | AUTHENTICATION) && plural.ends_with("reviews")
 }
 

@@ -201,7 +201,7 @@ impl Collection {
     }
 
     /// Ends all watches: the server stops, or the kind is no longer served.
-    pub fn end_watches(&self) {
+    pub(crate) fn end_watches(&self) {
         let views: Vec<_> = self.log.lock().views.iter().cloned().collect();
         views.iter().for_each(|view| view.close());
     }

@@ -86,7 +86,7 @@ impl CacheEvent {
     /// The change as a watcher with this filter sees it, if it does: an object that begins to match is added, one that
     /// no longer does is deleted.
     #[must_use]
-    pub fn change_for(&self, filter: &Filter) -> Option<ChangeKind> {
+    pub(crate) fn change_for(&self, filter: &Filter) -> Option<ChangeKind> {
         let wanted = |object: &Option<Arc<CachedObject>>| object.as_ref().is_some_and(|o| filter.matches(o));
         ChangeKind::seen(wanted(&self.previous), wanted(&self.object))
     }

@@ -168,13 +168,13 @@ impl CachedObject {
 
     /// Writes the object as [`CachedObject::write`] does, with another resourceVersion: the last state of a deleted object
     /// has that of its deletion.
-    pub fn write_at(&self, revision: Revision, type_prefix: &[u8], out: &mut BytesMut) {
+    pub(crate) fn write_at(&self, revision: Revision, type_prefix: &[u8], out: &mut BytesMut) {
         out.extend_from_slice(type_prefix);
         self.spliced(revision, self.type_end as usize, self.value.len(), out);
     }
 
     /// Writes only the metadata, as the object of another kind: what PartialObjectMetadata is.
-    pub fn write_metadata(&self, revision: Revision, type_prefix: &[u8], out: &mut BytesMut) {
+    pub(crate) fn write_metadata(&self, revision: Revision, type_prefix: &[u8], out: &mut BytesMut) {
         out.extend_from_slice(type_prefix);
         let end = metadata(&self.value).and_then(|(_, at)| raw::skip_value(&self.value, at));
         self.spliced(revision, self.type_end as usize, end.unwrap_or_default(), out);
@@ -183,7 +183,7 @@ impl CachedObject {
 
     /// The largest length of the output of [`CachedObject::write`].
     #[must_use]
-    pub fn written_len(&self, type_prefix: &[u8]) -> usize {
+    pub(crate) fn written_len(&self, type_prefix: &[u8]) -> usize {
         self.value.len() + type_prefix.len() + VERSION_BYTES
     }
 

@@ -186,7 +186,7 @@ impl Resource {
 
     /// Returns the group of the form that is stored, which some errors of kube-apiserver name: core for all Events.
     #[must_use]
-    pub fn stored_group(&self) -> &str {
+    pub(crate) fn stored_group(&self) -> &str {
         self.builtin.and_then(|kind| kind.stored_as).map_or(&*self.group, |(group, _)| group)
     }
 
