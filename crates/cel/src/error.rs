@@ -34,7 +34,7 @@ impl EvalError {
     ///
     /// For hosts that count on a meter of their own, such as those of a policy's variables.
     #[must_use]
-    pub fn over_limit() -> Self {
+    pub(crate) fn over_limit() -> Self {
         Self(Box::new(ErrorInner { message: COST_LIMIT_EXCEEDED.into(), over_limit: true }))
     }
 

@@ -1,11 +1,6 @@
 //! `list`, `watch` and `inform` against a server inside the test.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests say what they expect by panicking"
-)]
+#![cfg(test)]
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -3,12 +3,7 @@
 //!
 //! Runs with `LISTWATCH_REAL=1`, and needs `etcd` in the path.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests say what they expect by panicking"
-)]
+#![cfg(test)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

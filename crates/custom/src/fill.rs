@@ -19,6 +19,19 @@ const MOST_ADDED: usize = 8 << 20;
 ///
 /// Costs as much as the object and its schema have in common, plus what is added. Called for requests, for objects
 /// that are read from the store, and for defaults themselves.
+/// ```
+/// use listwatch_custom::{Schema, fill};
+/// use listwatch_wire::json::json;
+///
+/// let schema: Schema = json!({"type": "object", "properties": {
+///     "size": {"type": "integer", "default": 1},
+///     "name": {"type": "string"}
+/// }}).to_type()?;
+/// let mut object = json!({"size": null, "name": null});
+/// fill(&schema, &mut object);
+/// assert_eq!(object, json!({"size": 1}));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 pub fn fill(schema: &Schema, value: &mut Value) {
     Filler { room: MOST_ADDED, nulls: Nulls::Dropped }.fill(schema, value);
 }

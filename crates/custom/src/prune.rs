@@ -34,6 +34,18 @@ const METADATA: [&str; 15] = [
 /// own metadata, those that the schema does not have, those in the metadata of objects inside it; each sorted.
 ///
 /// Removes nothing on the way back from the walk, so one pass is enough. Costs as much as the object has fields.
+/// ```
+/// use listwatch_custom::{Schema, prune};
+/// use listwatch_wire::json::json;
+///
+/// let schema: Schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+///     "size": {"type": "integer"}
+/// }}}}).to_type()?;
+/// let mut object = json!({"spec": {"size": 3, "colour": "red"}});
+/// assert_eq!(prune(&schema, &mut object), ["spec.colour"]);
+/// assert_eq!(object, json!({"spec": {"size": 3}}));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 pub fn prune(schema: &Schema, object: &mut Value) -> Vec<String> {
     let mut walk = PruneWalk::default();
     walk.resource(schema, object);

@@ -98,7 +98,7 @@ impl Rules {
     ///
     /// Keeps a cluster that is rolled back from having definitions it cannot evaluate, as kube-apiserver does it.
     #[must_use]
-    pub fn compile_new(schema: &Value) -> Self {
+    pub(crate) fn compile_new(schema: &Value) -> Self {
         Self { root: compile::root(schema, &Env::new(Version::New)) }
     }
 

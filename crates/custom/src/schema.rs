@@ -273,7 +273,7 @@ impl Schema {
 
     /// Returns true if this list is keyed by [`Self::list_map_keys`].
     #[must_use]
-    pub fn is_keyed_list(&self) -> bool {
+    pub(crate) fn is_keyed_list(&self) -> bool {
         self.list_type == "map"
     }
 

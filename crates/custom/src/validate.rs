@@ -29,6 +29,16 @@ const BYTES_PER_STEP: usize = 16;
 ///
 /// Costs as much as the changed parts of the object and the schema have in common: equal parts are often the same
 /// shared tree, which compares by pointer. Alternatives multiply that, within the size of the schema.
+/// ```
+/// use listwatch_custom::{Schema, validate};
+/// use listwatch_wire::json::json;
+///
+/// let schema: Schema = json!({"type": "object", "properties": {"size": {"type": "integer", "maximum": 5}}}).to_type()?;
+/// let stored = json!({"size": 9});
+/// assert_eq!(validate(&schema, &stored, None).len(), 1);
+/// assert!(validate(&schema, &stored, Some(&stored)).is_empty(), "it was stored before the bound was tightened");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     ValidateWalk::new(MAX_STEPS).judge(schema, value, old)
 }

@@ -1,11 +1,5 @@
 //! A handler that falls behind receives a shorter history that is still consistent, and ends in the state of the store.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![cfg(test)]
 
 mod support;
 

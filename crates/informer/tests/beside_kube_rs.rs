@@ -3,12 +3,7 @@
 //!
 //! The assertions about kube-rs are there to notice when it gets better: then its half of the test is to be deleted.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests say what they expect by panicking"
-)]
+#![cfg(test)]
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;

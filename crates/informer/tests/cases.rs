@@ -1,5 +1,5 @@
 //! `docs/informer-cases.md` and `docs/workqueue-cases.md` name tests; each of them must exist.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![cfg(test)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,5 @@
 //! Handlers: isolation, backlog, replay, removal, panics, filters, streams.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![cfg(test)]
 
 mod support;
 

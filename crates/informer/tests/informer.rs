@@ -1,13 +1,7 @@
 //! The whole informer over scripted and in-memory sources: the events of handlers and the content of the store.
 //!
 //! Time is paused: a test that waits a minute takes none. Relists are in `relist.rs`, handlers in `handlers.rs`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![cfg(test)]
 
 mod support;
 

@@ -1,11 +1,6 @@
 //! The right-hand side of `docs/migration.md`: compiled here, and every line of the page must be in this file.
-#![allow(
-    clippy::unwrap_used,
-    clippy::unused_async,
-    unused_variables,
-    dead_code,
-    reason = "it is compiled and not run"
-)]
+#![cfg(test)]
+#![allow(clippy::unused_async, unused_variables, dead_code, reason = "it is compiled and not run")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,11 +1,5 @@
 //! Namespaces that are added and removed while an informer runs.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![cfg(test)]
 
 mod support;
 

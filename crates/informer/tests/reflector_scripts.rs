@@ -2,13 +2,7 @@
 //!
 //! `+TIME` before a command lets time pass first. Everything that the machine wants is printed: requests, deltas,
 //! problems with the response, and the phase it is in with its deadline.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![cfg(test)]
 
 mod support;
 

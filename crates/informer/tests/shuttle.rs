@@ -2,13 +2,7 @@
 //!
 //! Each test is run under a thousand random interleavings of its threads at every lock.
 #![cfg(feature = "shuttle")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![cfg(test)]
 
 mod support;
 

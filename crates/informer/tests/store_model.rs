@@ -1,11 +1,5 @@
 //! The store against a model that is too simple to be wrong: a sorted map, searched from end to end.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![cfg(test)]
 
 mod support;
 

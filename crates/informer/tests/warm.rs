@@ -1,11 +1,5 @@
 //! Saved caches that survive a restart. Saved caches that must be rejected are in `warm_refused.rs`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![cfg(test)]
 
 mod support;
 

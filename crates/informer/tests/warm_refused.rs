@@ -1,11 +1,5 @@
 //! Saved caches that must be rejected: of another server, collection, form or namespace, or damaged.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![cfg(test)]
 
 mod support;
 

@@ -1,11 +1,5 @@
 //! Without a cache: the retry watcher, conditions, and the pager.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
+#![cfg(test)]
 
 mod support;
 

@@ -254,7 +254,7 @@ impl Errors {
     }
 
     /// Adds an error for a value outside an enumeration that kube-apiserver lists in an order of its own.
-    pub fn not_supported_in_order(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
+    pub(crate) fn not_supported_in_order(&mut self, path: &Path<'_>, value: &str, supported: &[&str]) {
         self.0.push(FieldError::not_supported(path.to_string(), value, supported));
     }
 

@@ -15,8 +15,8 @@ use crate::NameRule;
 use crate::field::{Errors, Path};
 use crate::tree::Tree;
 
-pub(crate) use finalizers::finalizer_errors;
-pub use finalizers::{unqualified_finalizers, validate_qualified_finalizers};
+pub use finalizers::unqualified_finalizers;
+pub(crate) use finalizers::{finalizer_errors, validate_qualified_finalizers};
 use finalizers::{validate_finalizers, validate_no_new_finalizers};
 use managers::validate_managers;
 
@@ -160,7 +160,7 @@ pub fn validate_new(meta: &Value, namespaced: bool, rule: NameRule, errors: &mut
 }
 
 /// Checks the prefix that a name was generated from.
-pub fn validate_prefix(meta: &Value, rule: NameRule, errors: &mut Errors) {
+pub(crate) fn validate_prefix(meta: &Value, rule: NameRule, errors: &mut Errors) {
     let prefix = meta.text("generateName");
     if !prefix.is_empty() {
         errors.invalid_all(&Path::root("metadata").child("generateName"), prefix, rule.check(prefix, true));

@@ -13,6 +13,15 @@ use crate::tree::Tree;
 /// Returns true if a `LabelSelector` matches the labels; the empty one matches all.
 ///
 /// Proportional to the terms. Labels are looked up by name in the object's map.
+/// ```
+/// use listwatch_kinds::validate::selector_matches as matches;
+/// use listwatch_wire::json::json;
+///
+/// let selector = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "api"]}]});
+/// assert!(matches(&selector, &json!({"app": "web"})));
+/// assert!(!matches(&selector, &json!({"tier": "web"})));
+/// assert!(matches(&json!({}), &json!({"app": "web"})));
+/// ```
 #[must_use]
 pub fn matches(selector: &Value, labels: &Value) -> bool {
     selector.entries("matchLabels").all(|(key, value)| labels.at(key) == value)

@@ -65,6 +65,12 @@ impl Server {
         Box::pin(Self::assemble(options, engine)).await
     }
 
+    /// Builds the parts in the order in which they need each other: credentials, cache, authentication, the shared [`Api`], the
+    /// controllers, the listener. The cache is loaded before the controllers start, because they decide by what it has; requests
+    /// are accepted last.
+    ///
+    /// # Errors
+    /// Those of [`Server::start`].
     async fn assemble(options: Options, engine: Arc<dyn Engine>) -> Result<Handle, Error> {
         options.admission.check()?;
         let mut tokens = tokens(&options)?;

@@ -1,13 +1,7 @@
 //! Admission that decides: webhooks over real TLS with each failure policy, quotas that racing clients cannot exceed, and plugins
 //! that are enabled by name.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 #[path = "common/https.rs"]

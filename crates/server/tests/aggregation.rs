@@ -1,12 +1,6 @@
 //! Extension API servers over real TLS: discovery, forwarding with the identity of the user, streams, upgrades and outages.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 #[path = "common/https.rs"]

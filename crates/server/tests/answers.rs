@@ -1,12 +1,6 @@
 //! Responses to unusual requests: odd paths, odd bodies, deleted objects, missing nodes.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

@@ -1,13 +1,7 @@
 //! The cache against a naive model: with random writes, start revisions and memory bounds, each watcher receives
 //! exactly the changes of its filter, in order and once, and every snapshot shows the state of one revision.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

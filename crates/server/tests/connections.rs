@@ -1,12 +1,6 @@
 //! Malformed and misbehaving connections: they are answered or closed, and do not affect other clients.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

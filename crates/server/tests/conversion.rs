@@ -1,12 +1,6 @@
 //! Conversion webhooks of custom resources over real TLS: each verb of a version that is not stored.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 #[path = "common/https.rs"]

@@ -1,12 +1,6 @@
 //! Delta watch: a stream of patches and a stream of whole objects yield the same states.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

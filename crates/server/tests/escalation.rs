@@ -1,12 +1,6 @@
 //! Attempts of a user with few permissions to gain more. Each test is an attack that once succeeded.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

@@ -1,12 +1,6 @@
 //! Watches over HTTP/2, on one connection with TLS, with a client that does not read.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

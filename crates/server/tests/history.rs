@@ -1,12 +1,6 @@
 //! The history of an object: its versions, their difference, lists as of an older revision, and the rights to see them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

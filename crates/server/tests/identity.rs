@@ -1,12 +1,6 @@
 //! Credentials of servers and clients, the audit log, and encryption at rest.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

@@ -1,12 +1,6 @@
 //! Kubelets: the objects that they may read, and what they may write about their Node and Pods.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

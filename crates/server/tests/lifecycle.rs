@@ -1,12 +1,6 @@
 //! The controllers inside the server, over HTTP: namespace deletion, garbage collection, bootstrap objects.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

@@ -1,12 +1,6 @@
 //! Paged lists: all pages show one revision despite concurrent writes, and an expired token is a 410.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

@@ -1,13 +1,7 @@
 //! Many watches in one stream: order, subscribing and unsubscribing, authorization, and the effect of bad input on other
 //! subscriptions.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

@@ -1,12 +1,6 @@
 //! Logs, exec, attach, port-forward and proxies, with a kubelet and Pods that are servers in the test.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 #[path = "common/https.rs"]

@@ -1,12 +1,6 @@
 //! Odd writes of custom objects: another kind, owners of other versions, negative replicas, rules about the whole object.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

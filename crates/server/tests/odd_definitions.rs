@@ -1,13 +1,7 @@
 //! Custom kinds with several versions and odd definitions: field owners of other versions, stored versions, what discovery lists,
 //! objects of a kind that is being deleted, and warnings beside errors.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

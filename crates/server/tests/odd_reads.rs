@@ -1,12 +1,6 @@
 //! Reads and watches with odd parameters and media types. Each answer is kube-apiserver's.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

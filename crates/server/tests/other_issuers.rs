@@ -1,12 +1,6 @@
 //! Authentication by OpenID Connect tokens and by the token webhook, both over real HTTPS.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 #[path = "common/https.rs"]

@@ -1,12 +1,6 @@
 //! Protobuf: objects, lists, watches and errors, with the same content as in JSON.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

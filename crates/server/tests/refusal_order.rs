@@ -1,12 +1,6 @@
 //! Requests with several mistakes, or a mistake in an odd place: which error kube-apiserver reports, and how.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

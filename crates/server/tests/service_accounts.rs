@@ -1,12 +1,6 @@
 //! Service account tokens: issued at the `token` subresource, accepted until they expire or their objects are deleted.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 mod common;
 

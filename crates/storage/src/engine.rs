@@ -50,6 +50,31 @@ pub enum Health {
 /// Each method may fail with [`Error::Unavailable`] while the store cannot be reached, [`Error::Corrupt`] if it finds
 /// damage and [`Error::Closed`] after [`Engine::close`]. Reads that name a revision fail with [`Error::Compacted`] or
 /// [`Error::Future`], writes with [`Error::Invalid`] or [`Error::ReadOnly`].
+/// # Example
+///
+/// Reads at an older revision, and the end of history:
+///
+/// ```
+/// use listwatch_storage::{Engine, Error, Expect, MemoryEngine, Revision, Write};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// let engine = MemoryEngine::default();
+/// for value in ["1", "2", "3"] {
+///     let write = Write { key: "/a".into(), value: Some(value.into()), expect: Expect::Any, origin: None };
+///     engine.write(write).await?;
+/// }
+/// let last = engine.current().await?;
+/// let before = Revision(last.0 - 1);
+/// let found = engine.get("/a", Some(before)).await?;
+/// assert_eq!(found.map(|found| found.value), Some("2".into()));
+///
+/// // A watcher or a page that asks for a compacted revision must begin again; the server answers 410.
+/// engine.compact(last).await?;
+/// assert!(matches!(engine.get("/a", Some(before)).await, Err(Error::Compacted { oldest, .. }) if oldest == last));
+/// # Ok(())
+/// # }
+/// ```
 #[async_trait]
 pub trait Engine: Send + Sync + Debug + 'static {
     /// The revision of the newest durable write, linearizable: every write acknowledged before the call is in it.

@@ -1,6 +1,6 @@
 //! The suite, on every engine.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(test)]
 
 use std::sync::Arc;
 

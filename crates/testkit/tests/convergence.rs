@@ -3,13 +3,7 @@
 //!
 //! Seconds in `cargo test`, a minute with `LISTWATCH_REAL=1`, the long form with `LISTWATCH_CONVERGE_SECONDS=600`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "tests say what they expect by panicking"
-)]
+#![cfg(test)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,11 +1,6 @@
 //! Leader election and the event recorder against a real server: Leases and Events as the cluster keeps them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests say what they expect by panicking"
-)]
+#![cfg(test)]
 
 use std::time::Duration;
 

@@ -1,11 +1,6 @@
 //! The example programs of the library, run as a new user would: a server, a kubeconfig, the program, and what it prints.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "tests say what they expect by panicking"
-)]
+#![cfg(test)]
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::PathBuf;

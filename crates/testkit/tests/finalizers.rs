@@ -1,7 +1,7 @@
 //! Finalizers against a server: added on the revision that was read, conflicting if the object changed, removed with
 //! the object.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests say what they expect by panicking")]
+#![cfg(test)]
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};

@@ -1,11 +1,6 @@
 //! kube-rs against the server: the features that its users rely on.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests say what they expect by panicking"
-)]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::pin::pin;

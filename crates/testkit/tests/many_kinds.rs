@@ -3,12 +3,7 @@
 //!
 //! Seconds in `cargo test`, the long form with `LISTWATCH_CONVERGE_SECONDS=600`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests say what they expect by panicking"
-)]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,13 +1,6 @@
 //! Clients that race for a quota never exceed it, on durable storage and between servers on one etcd.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "tests say what they expect by panicking"
-)]
+#![cfg(test)]
 
 use std::time::Duration;
 

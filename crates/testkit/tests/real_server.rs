@@ -3,13 +3,7 @@
 //! `LISTWATCH_TEST_KUBECONFIG=FILE cargo nextest run -p listwatch-testkit --test real_server --run-ignored all`. It works in a
 //! namespace of its own, which it deletes at the end, and defines one custom resource.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "tests say what they expect by panicking"
-)]
+#![cfg(test)]
 
 #[path = "../../informer/examples/operator/greeting.rs"]
 mod greeting;

@@ -1,11 +1,6 @@
 //! The properties that tests may rely on in a test server.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests say what they expect by panicking"
-)]
+#![cfg(test)]
 
 use std::time::{Duration, Instant};
 

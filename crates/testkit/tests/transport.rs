@@ -1,7 +1,7 @@
 //! The transport of informers: one connection for many watches, and a peer that disappears without closing its
 //! connections.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests say what they expect by panicking")]
+#![cfg(test)]
 
 use std::net::SocketAddr;
 use std::sync::Arc;

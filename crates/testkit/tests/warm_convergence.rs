@@ -3,7 +3,7 @@
 //!
 //! Seconds in `cargo test`, the long form with `LISTWATCH_CONVERGE_SECONDS=600`.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests say what they expect by panicking")]
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 use std::path::Path;

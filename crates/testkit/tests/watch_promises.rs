@@ -4,14 +4,7 @@
 //! `LISTWATCH_SEEDS=50 cargo test -p listwatch-testkit --test watch_promises` is the long form: so many histories of each kind,
 //! each several times as long.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "tests say what they expect by panicking"
-)]
+#![cfg(test)]
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -1,13 +1,7 @@
 //! Deltas: the client reproduces exactly the server's bytes, or reports an error. The examples of the specification are
 //! in `delta_vectors.rs`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "tests fail by panicking"
-)]
+#![cfg(test)]
 
 use bytes::BytesMut;
 use listwatch_wire::Revision;

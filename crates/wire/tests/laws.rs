@@ -1,34 +1,16 @@
 //! Laws that hold for every input, each against a model or an inverse.
 
+#[path = "../../json/tests/support/any_json.rs"]
+mod any_json;
+
+use any_json::value;
 use bytes::Bytes;
 use listwatch_wire::event::{self, Decoder, EventType, WireEvent};
 use listwatch_wire::json;
-use listwatch_wire::json::{Map, Value, json};
+use listwatch_wire::json::{Value, json};
 use listwatch_wire::options::{DeleteOptions, ListOptions, Query, VersionMatch, WriteOptions};
 use listwatch_wire::selector::{FieldSelector, FieldTerm, LabelSelector, Operator, Requirement};
 use proptest::prelude::*;
-
-/// Any JSON value, with odd strings and without nulls if asked.
-fn value(nulls: bool) -> impl Strategy<Value = Value> {
-    let null = if nulls { Just(Value::Null).boxed() } else { Just(json!(true)).boxed() };
-    let text = prop_oneof!["[a-z]{0,3}", "\\PC{0,4}", Just("\"\\\n\u{0}\u{7f}é😀".to_owned())];
-    let leaf = prop_oneof![
-        null,
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<u64>().prop_map(Value::from),
-        // Halves: floats that every reader reads alike.
-        (-1000..1000_i32).prop_map(|n| Value::from(f64::from(n) + 0.5)),
-        text.prop_map(Value::from),
-    ];
-    leaf.prop_recursive(4, 24, 4, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map("[a-c~/.]{1,2}", inner, 0..4)
-                .prop_map(|map| Value::Object(map.into_iter().collect::<Map>())),
-        ]
-    })
-}
 
 fn requirement() -> impl Strategy<Value = Requirement> {
     let key = prop_oneof![

@@ -28,6 +28,20 @@ pub enum Drained {
 impl<K: Key, R: Reason> Queue<K, R> {
     /// Shuts down: new keys are refused, consumers still get everything that is queued, and then `None`. Delayed keys
     /// are dropped, and their number is returned. Waits for a drain end.
+    /// ```
+    /// use listwatch_workqueue::{Options, Queue};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), listwatch_workqueue::AddError<&'static str>> {
+    /// let queue: Queue<&str> = Queue::new(Options::new());
+    /// queue.add("a")?;
+    /// queue.shut_down();
+    /// assert!(queue.add("b").is_err(), "no new keys");
+    /// assert!(queue.get().await.is_some(), "what is queued is still handed out");
+    /// assert!(queue.get().await.is_none(), "then consumers end");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shut_down(&self) -> usize {
         let shared = self.shared();
         let mut state = shared.state();
@@ -42,6 +56,23 @@ impl<K: Key, R: Reason> Queue<K, R> {
     /// Shuts down at once, and returns a future that waits until everything queued or in flight has been processed,
     /// keys that were added again while being processed included. Any number of callers may wait; dropping the future
     /// ends only the waiting.
+    /// ```
+    /// use listwatch_workqueue::{Drained, Options, Queue};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), listwatch_workqueue::AddError<&'static str>> {
+    /// let queue: Queue<&str> = Queue::new(Options::new());
+    /// queue.add("a")?;
+    /// let worker = async {
+    ///     while let Some(item) = queue.get().await {
+    ///         item.finish();
+    ///     }
+    /// };
+    /// let (drained, ()) = tokio::join!(queue.shut_down_with_drain(), worker);
+    /// assert_eq!(drained, Drained::Complete);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shut_down_with_drain(&self) -> Drain<'_, K, R> {
         let shared = self.shared();
         let mut state = shared.state();

@@ -9,6 +9,21 @@ use std::time::Duration;
 use crate::priority::Priority;
 
 /// One known key, for debugging pages and tests.
+/// ```
+/// use listwatch_workqueue::{KeyState, Options, Queue};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), listwatch_workqueue::AddError<&'static str>> {
+/// let queue: Queue<&str> = Queue::new(Options::new());
+/// queue.add("a")?;
+/// let item = queue.get().await;
+/// queue.add("a")?; // while it is processed: it runs once more afterwards
+/// let states: Vec<KeyState> = queue.list().into_iter().map(|view| view.state).collect();
+/// assert_eq!(states, [KeyState::Processing { again: true }]);
+/// # drop(item);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyView<K> {

@@ -16,6 +16,21 @@ use std::time::Duration;
 
 /// Something whose work-queue metrics can be read: a [`Queue`](crate::Queue) of whatever type. It is a trait so that
 /// a collection of queues does not depend on their keys.
+/// An exporter for another metrics system reads any number of them:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use listwatch_workqueue::{Options, Queue, Source};
+///
+/// let pods: Queue<u32> = Queue::new(Options::new().name("pods"));
+/// let nodes: Queue<String> = Queue::new(Options::new().name("nodes"));
+/// pods.add(7)?;
+/// let queues: [Arc<dyn Source>; 2] = [Arc::new(pods), Arc::new(nodes)];
+/// let depths: Vec<(&str, usize)> = queues.iter().map(|queue| (queue.name(), queue.stats().depth)).collect();
+/// assert_eq!(depths, [("pods", 1), ("nodes", 0)]);
+/// # Ok::<(), listwatch_workqueue::AddError<u32>>(())
+/// ```
 pub trait Source: Send + Sync {
     /// The value of the label `name`.
     fn name(&self) -> &str;

@@ -141,8 +141,8 @@ impl EvaluateWalk {
         }
     }
 
-    /// Evaluates named and unnamed fields. Absent fields are skipped: their rules hold, and `required` is the schema's
-    /// business.
+    /// Evaluates named and unnamed fields. Absent fields are skipped: their rules hold, and the schema's validation checks
+    /// `required`.
     fn fields<'a>(
         &mut self,
         node: &'a RuleNode,

@@ -163,7 +163,7 @@ fn empty_words(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// The merge keywords of lists and maps are for lists and maps only.
+/// Rejects `x-kubernetes-list-*` on anything but lists and `x-kubernetes-map-type` on anything but objects.
 fn fitting_type(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let found = text(schema, "type");
     for (key, wanted) in [("x-kubernetes-map-type", "object"), ("x-kubernetes-list-type", "array")] {

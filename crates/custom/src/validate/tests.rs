@@ -104,7 +104,9 @@ fn the_length_of_an_enumeration_costs_nothing() {
         validate(&schema, &items, None);
         steps::taken() - before
     };
-    assert!(steps_of(4000) < 2 * steps_of(100), "{} and {}", steps_of(4000), steps_of(100));
+    // A lookup by hash compares with one value, or with a few whose hashes collide, which differ from run to run.
+    let (many, few) = (steps_of(4000), steps_of(100));
+    assert!(many < 10 * few, "{many} and {few}");
 }
 
 /// An object and the alternatives of its schema multiply: 300,000 items with 20,000 each kept a thread busy for a minute.

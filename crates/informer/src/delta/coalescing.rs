@@ -39,6 +39,22 @@ impl<K> Default for Segment<K> {
 /// A queue that keeps per key only what matters: an update replaces the update before it, a second deletion the
 /// first. A deletion is never coalesced away by what follows, so a recreated object is seen as one. Keys come out in
 /// the order in which they first changed.
+/// ```
+/// use listwatch::Object;
+/// use listwatch::delta::{Coalescing, Delta};
+/// use serde_json::json;
+///
+/// let pod = |name: &str, version: &str| {
+///     Object::from_value(&json!({"metadata": {"namespace": "x", "name": name, "resourceVersion": version}}))
+/// };
+/// let mut queue: Coalescing = Coalescing::default();
+/// for delta in [Delta::Added(pod("a", "1")?), Delta::Added(pod("b", "2")?), Delta::Updated(pod("a", "3")?)] {
+///     queue.push(delta);
+/// }
+/// let popped: Vec<String> = queue.pop_batch(10).iter().map(ToString::to_string).collect();
+/// assert_eq!(popped, ["added x/a 3", "added x/b 2", "bookmark 3"]);
+/// # Ok::<(), listwatch::object::ObjectError>(())
+/// ```
 #[derive(Debug)]
 #[doc(alias = "DeltaFIFO")]
 pub struct Coalescing<K = Raw> {

@@ -11,6 +11,17 @@ use super::Delta;
 use crate::object::Raw;
 
 /// A queue that keeps every delta, in the order of arrival across all keys.
+/// ```
+/// use listwatch::Revision;
+/// use listwatch::delta::{Delta, InOrder};
+///
+/// let mut queue: InOrder = InOrder::default();
+/// queue.push(Delta::Bookmark(Revision(1)));
+/// queue.push(Delta::SyncAll); // a barrier, which is popped alone
+/// queue.push(Delta::Bookmark(Revision(2)));
+/// let batches: Vec<usize> = std::iter::repeat_with(|| queue.pop_batch(10).len()).take(4).collect();
+/// assert_eq!(batches, [1, 1, 1, 0]);
+/// ```
 #[derive(Debug)]
 #[doc(alias = "RealFIFO")]
 pub struct InOrder<K = Raw> {

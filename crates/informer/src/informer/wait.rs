@@ -49,6 +49,28 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     ///
     /// # Errors
     /// [`UntilError`] if the informer stops before.
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use listwatch::SharedInformer;
+    /// use listwatch::lister_watcher::InMemory;
+    /// use serde_json::json;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = InMemory::new(1000);
+    /// let informer = SharedInformer::<listwatch::Raw>::new(server.clone());
+    /// informer.start()?;
+    ///
+    /// // A controller writes, and must not decide by an older state afterwards.
+    /// let written = server.put(&json!({"metadata": {"namespace": "default", "name": "web"}}))?;
+    /// let key = listwatch::ObjectKey::namespaced("default", "web");
+    /// let found = tokio::time::timeout(Duration::from_secs(10), informer.wait_for(&key, written)).await??;
+    /// assert!(found.is_some_and(|object| object.revision() >= written));
+    /// # informer.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn wait_for(
         &self,
         key: &ObjectKey,

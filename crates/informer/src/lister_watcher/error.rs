@@ -12,6 +12,16 @@ use listwatch_wire::delta::DeltaError;
 use listwatch_wire::status::{Status, StatusReason};
 
 /// The failure of a list or a watch, by the reaction that it needs.
+/// ```
+/// use listwatch::lister_watcher::SourceError;
+/// use listwatch_wire::status::Status;
+///
+/// let expired = SourceError::from(Status::expired("too old resource version: 1 (2)"));
+/// assert!(expired.is_expired() && !expired.is_refusal());
+///
+/// let refused = SourceError::Refused("127.0.0.1:6443".to_owned());
+/// assert!(refused.status().is_none(), "no server has answered");
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {

@@ -19,6 +19,16 @@ use super::ObjectError;
 ///
 /// Metadata other than managed fields is always kept. To leave out more, use a
 /// [transformation](crate::InformerBuilder::transform).
+/// ```
+/// use listwatch::object::{Keep, ManagedFields};
+/// use listwatch::{Object, Raw};
+///
+/// let json = br#"{"metadata":{"name":"a","resourceVersion":"1","managedFields":[{"manager":"kubectl"}]}}"#;
+/// let keep = Keep::default().managed_fields(ManagedFields::Drop);
+/// let object = Object::<Raw>::from_json(json, keep)?;
+/// assert!(!String::from_utf8_lossy(object.json()).contains("kubectl"));
+/// # Ok::<(), listwatch::object::ObjectError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Keep {

@@ -72,6 +72,17 @@ impl<K> Object<K> {
     ///
     /// # Errors
     /// When the value does not encode.
+    /// ```
+    /// use listwatch::{Object, Raw};
+    /// use serde_json::json;
+    ///
+    /// let secret = json!({"metadata": {"name": "a", "resourceVersion": "5"}, "data": {"password": "eA=="}});
+    /// let secret = Object::<Raw>::from_value(&secret)?;
+    /// let kept = secret.with_value(&json!({"metadata": {"name": "a"}}))?;
+    /// assert_eq!(kept.revision(), secret.revision());
+    /// assert!(kept.changed_since(&secret, "data"));
+    /// # Ok::<(), listwatch::object::ObjectError>(())
+    /// ```
     pub fn with_value(&self, value: &impl serde::Serialize) -> Result<Self, ObjectError> {
         let json = serde_json::to_vec(value).map_err(|_| ObjectError::NotAnObject("it does not encode"))?;
         let from = &*self.inner;

@@ -14,6 +14,22 @@ use listwatch_wire::{ObjectKey, Revision};
 use crate::object::{Object, Raw};
 
 /// A change of the cache. The store already holds it, or something newer, when a handler is called.
+/// ```
+/// use listwatch::{Event, Object};
+/// use serde_json::json;
+///
+/// let pod = |version: &str, node: &str| {
+///     let metadata = json!({"namespace": "default", "name": "web", "resourceVersion": version});
+///     Object::<listwatch::Raw>::from_value(&json!({"metadata": metadata, "spec": {"nodeName": node}}))
+/// };
+/// let event = Event::Updated { old: pod("7", "")?, new: pod("9", "node-1")? };
+/// assert!(event.changed("spec.nodeName") && !event.changed("metadata.labels"));
+/// assert_eq!(event.to_string(), "update default/web 7 -> 9");
+///
+/// let again = Event::Updated { old: pod("9", "node-1")?, new: pod("9", "node-1")? };
+/// assert!(again.is_resync());
+/// # Ok::<(), listwatch::object::ObjectError>(())
+/// ```
 pub enum Event<K = Raw> {
     /// The object is new to this handler.
     Added {

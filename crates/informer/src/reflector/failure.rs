@@ -84,7 +84,7 @@ impl<K> Machine<K> {
             self.unavailable = true;
         }
         if error.is_expired() && self.catch_up != CatchUp::Done {
-            // The ordinary fate of a saved state: history no longer reaches back to it.
+            // Usual for an old saved state: the server's history no longer reaches back to it.
             self.catch_up = CatchUp::Done;
             out.report(problem(error), ProblemResponse::RelistsNow);
             return self.cycle(now, out);

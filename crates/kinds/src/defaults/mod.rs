@@ -43,6 +43,16 @@ fn is_settled(object: &Value, before: &Value) -> bool {
 /// Fills in the defaults of a kind.
 ///
 /// Adds and derives, and never removes what a client set, apart from fields that are there for writing only.
+/// ```
+/// use listwatch_kinds::{defaults, table};
+/// use listwatch_wire::json::json;
+///
+/// let pod = table::by_kind("", "v1", "Pod").unwrap();
+/// let mut object = json!({"spec": {"containers": [{"name": "web", "image": "nginx"}]}});
+/// defaults::apply(pod, &mut object);
+/// assert_eq!(object["spec"]["restartPolicy"], json!("Always"));
+/// assert_eq!(object["spec"]["containers"][0]["imagePullPolicy"], json!("Always"), "no tag means latest");
+/// ```
 pub fn apply(kind: &Kind, object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
     (kind.strategy.defaults)(object);

@@ -42,7 +42,7 @@ pub(super) fn validate_finalizers(finalizers: &[Value], path: &Path<'_>, errors:
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// Built-in kinds take finalizers of others only under a domain; [`unqualified_finalizers`] warns of the same elsewhere.
-pub fn validate_qualified_finalizers(meta: &Value, errors: &mut Errors) {
+pub(crate) fn validate_qualified_finalizers(meta: &Value, errors: &mut Errors) {
     let path = Path::root("metadata");
     let path = path.child("finalizers");
     for (index, name) in meta.list("finalizers").iter().filter_map(Value::as_str).enumerate() {

@@ -88,6 +88,15 @@ fn same_addresses(status: &mut Map) {
 ///
 /// Guaranteed if every container has limits equal to its requests for both CPU and memory, BestEffort if none has
 /// either.
+/// ```
+/// use listwatch_kinds::prepare::qos_class;
+/// use listwatch_wire::json::json;
+///
+/// let amounts = json!({"cpu": "1", "memory": "1Gi"});
+/// let spec = json!({"containers": [{"resources": {"limits": amounts, "requests": amounts}}]});
+/// assert_eq!(qos_class(&spec), "Guaranteed");
+/// assert_eq!(qos_class(&json!({"containers": [{}]})), "BestEffort");
+/// ```
 #[must_use]
 pub fn qos_class(spec: &Value) -> &'static str {
     let own = spec.at("resources");

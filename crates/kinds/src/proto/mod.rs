@@ -171,14 +171,6 @@ fn decode_at(body: &[u8], expected: (&str, &str), depth: u32) -> Result<Value, P
     Ok(object)
 }
 
-/// Decodes a bare message of a type, such as the object inside an envelope.
-///
-/// # Errors
-/// When the bytes are no such message.
-pub fn decode_message(node: Node, bytes: &[u8]) -> Result<Value, ProtoError> {
-    message_at(node, bytes, 0)
-}
-
 /// Decodes a message of a type that the schema describes; `null` for kinds without one.
 fn message_at(node: Node, bytes: &[u8], depth: u32) -> Result<Value, ProtoError> {
     match node.ty() {
@@ -204,7 +196,7 @@ pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Vec<u8>, 
 ///
 /// # Errors
 /// When the object is not of that type.
-pub fn encode_message(node: Node, object: &Value, out: &mut Vec<u8>) -> Result<(), ProtoError> {
+pub(crate) fn encode_message(node: Node, object: &Value, out: &mut Vec<u8>) -> Result<(), ProtoError> {
     match (node.ty(), object) {
         (FieldType::Struct(id), Value::Object(map)) => encode::message(id, map, out, 0),
         _ => Err(ProtoError::Value { field: "", reason: "not an object".to_owned() }),

@@ -38,20 +38,15 @@ pub(super) fn whole(
         }
         FieldRule::Required => {}
         FieldRule::Enum { words, empty } => {
-            let text = at.value.as_str().unwrap_or_default();
-            if !is_passed_over(*empty, at.value, field) && !words.contains(&text) {
-                match detail() {
-                    Some(detail) => errors.invalid(at.path, shown(step, at, field), detail),
-                    None => errors.not_supported_in_order(at.path, text, words),
-                }
+            if !is_passed_over(*empty, at.value, field) {
+                enumerated(words, step, at, field, errors);
             }
         }
         FieldRule::Range { min, max, skip_zero } => {
             // A number that is no pointer in Go is zero where it is absent.
-            let absent = field.filter(|field| !field.pointer && !*skip_zero).map(|_| 0);
-            let Some(number) = at.value.as_i64().or(absent) else { return true };
-            let unset = number == 0 && *skip_zero;
-            if !unset && !(*min..=*max).contains(&number) {
+            let absent = field.filter(|field| !field.pointer).map(|_| 0);
+            let number = at.value.as_i64().or(absent).filter(|number| *number != 0 || !*skip_zero);
+            if let Some(number) = number.filter(|number| !(*min..=*max).contains(number)) {
                 errors.invalid(at.path, number, detail().unwrap_or_else(|| bounds(*min, *max)));
             }
         }
@@ -88,22 +83,14 @@ pub(super) fn whole(
         FieldRule::OneOf(fields) => exactly_one(fields, at, errors),
         FieldRule::Union(fields) => union(fields, at, errors),
         FieldRule::SelectedBy { route, plain } => {
-            let selector = route.value(at.top);
-            let matches = match plain {
-                true => selector::matches(&json!({"matchLabels": selector}), at.value),
-                false => !selector.is_null() && selector::matches(selector, at.value),
-            };
-            if !matches {
+            if !is_selected(route.value(at.top), *plain, at.value) {
                 errors.invalid(at.path, at.value.clone(), "`selector` does not match template `labels`");
             }
         }
         FieldRule::Inside(route) => {
             let outer = route.value(at.top).as_str().unwrap_or_default();
-            if at
-                .value
-                .as_str()
-                .is_some_and(|inner| names::is_cidr(inner) && !names::is_strict_subset(inner, outer))
-            {
+            let is_outside = |inner| names::is_cidr(inner) && !names::is_strict_subset(inner, outer);
+            if at.value.as_str().is_some_and(is_outside) {
                 errors.invalid(at.path, at.value.clone(), detail().unwrap_or_default());
             }
         }
@@ -126,16 +113,47 @@ pub(super) fn whole(
             errors.push(*kind, at.path, shown(step, at, field), detail().unwrap_or_default());
         }
         FieldRule::Unsupported(words) => {
-            let value = match shown(step, at, field) {
-                Value::String(text) => text.to_string(),
-                Value::Null => String::new(),
-                other => other.to_string(),
-            };
-            errors.not_supported_in_order(at.path, &value, words);
+            errors.not_supported_in_order(at.path, &plain_text(&shown(step, at, field)), words);
         }
         FieldRule::Check(check) => check(at, errors),
     }
     true
+}
+
+/// Adds an error unless the text is one of the words. The supported values are listed in the order of the table, as kube-apiserver does,
+/// unless the rule has a message of its own.
+fn enumerated(
+    words: &[&'static str],
+    step: &PathStep,
+    at: &At<'_>,
+    field: Option<&'static Field>,
+    errors: &mut Errors,
+) {
+    let text = at.value.as_str().unwrap_or_default();
+    if words.contains(&text) {
+        return;
+    }
+    match &step.detail {
+        Some(detail) => errors.invalid(at.path, shown(step, at, field), detail.fill(at)),
+        None => errors.not_supported_in_order(at.path, text, words),
+    }
+}
+
+/// True if a selector matches the labels. An absent LabelSelector selects nothing, an empty `plain` map everything.
+fn is_selected(selector: &Value, plain: bool, labels: &Value) -> bool {
+    match plain {
+        true => selector::matches(&json!({"matchLabels": selector}), labels),
+        false => !selector.is_null() && selector::matches(selector, labels),
+    }
+}
+
+/// A value as an error about supported values quotes it: text without its JSON quotes, nothing for null.
+fn plain_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.to_string(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
 }
 
 /// The value that an error shows: as the table says, or the one of the field. One that is no pointer in Go is never absent.
@@ -155,8 +173,7 @@ fn shown(step: &PathStep, at: &At<'_>, field: Option<&'static Field>) -> Value {
     }
 }
 
-/// A value that another place of the same object has, such as the name of a volume that a mount refers to.
-/// Absent; or the zero value of a type that has no other way to be absent.
+/// True if a value is absent, or is the zero value of a type that has no other way to be absent.
 fn is_empty(value: &Value, field: Option<&'static Field>) -> bool {
     let pointer = field.is_some_and(|field| field.pointer);
     match value {

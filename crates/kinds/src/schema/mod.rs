@@ -275,13 +275,13 @@ impl SchemaTable {
 impl Struct {
     /// The Go name without its package, such as `PodSpec`: what `json: cannot unmarshal` errors show.
     #[must_use]
-    pub fn short_name(&self) -> &'static str {
+    pub(crate) fn short_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
 
     /// The Go name with its package, such as `v1.PodSpec`.
     #[must_use]
-    pub fn go_name(&self) -> &'static str {
+    pub(crate) fn go_name(&self) -> &'static str {
         let mut dots = self.name.rmatch_indices('.').map(|(at, _)| at);
         let start = dots.nth(1).map_or(0, |at| at + 1);
         self.name.get(start..).unwrap_or(self.name)
@@ -291,7 +291,7 @@ impl Struct {
 impl Field {
     /// A value struct, or a scalar without `omitempty`: written whether or not it holds anything.
     #[must_use]
-    pub fn always_written(&self) -> bool {
+    pub(crate) fn always_written(&self) -> bool {
         let structural = matches!(
             self.ty,
             FieldType::Struct(_)
@@ -322,7 +322,7 @@ impl Node {
 
     /// The struct here; `None` for scalars, lists and maps.
     #[must_use]
-    pub fn as_struct(self) -> Option<&'static Struct> {
+    pub(crate) fn as_struct(self) -> Option<&'static Struct> {
         match self.ty {
             FieldType::Struct(id) => Some(schema().structure(id)),
             _ => None,

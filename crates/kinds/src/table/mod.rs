@@ -73,7 +73,7 @@ pub const GROUPS: &[&str] = &[
 
 /// The position of a built-in group in `/apis`, which is kube-apiserver's group priority; `None` for groups that are not built in.
 #[must_use]
-pub fn group_position(group: &str) -> Option<usize> {
+pub(crate) fn group_position(group: &str) -> Option<usize> {
     GROUPS.iter().position(|g| *g == group)
 }
 

@@ -77,6 +77,18 @@ fn each<'a>(parent: &'a Value, list: &str, path: &Path<'_>, mut visit: impl FnMu
 }
 
 /// Checks a new object.
+/// ```
+/// use listwatch_kinds::{table, validate};
+/// use listwatch_wire::json::json;
+///
+/// let service = table::by_kind("", "v1", "Service").unwrap();
+/// let errors = validate::create(service, &json!({
+///     "metadata": {"name": "web", "namespace": "default"},
+///     "spec": {"type": "ClusterIP", "sessionAffinity": "None", "ports": [{"port": 0, "protocol": "TCP"}]},
+/// }));
+/// let paths: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
+/// assert!(paths.contains(&"spec.ports[0].port"), "{paths:?}");
+/// ```
 #[must_use]
 pub fn create(kind: &Kind, new: &Value) -> Vec<FieldError> {
     create_like(kind, new, None)

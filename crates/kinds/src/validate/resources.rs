@@ -31,7 +31,7 @@ pub(super) const CHECKS: &[(&str, Check)] = checks![
 /// is held to it only if the stored object kept it.
 fn container_resources_are_valid(at: &At<'_>, errors: &mut Errors) {
     requirements(at.value, "container-resource", at.path, errors);
-    // Objects of before this rule may keep what they have.
+    // Objects that were stored before this rule existed may keep what they have.
     let mut before = Errors::new();
     if let Some(old) = at.old {
         huge_pages_are_whole(old, at.path, &mut before);

@@ -1,7 +1,7 @@
 //! Validation of affinities and topology spread constraints.
 //!
 //! Terms, topology keys and operators are rows of the tables in `rules`. The two checks here compare fields with each
-//! other. That an affinity can be satisfied is never checked: it depends on nodes, and is the scheduler's business.
+//! other. That an affinity can be satisfied is never checked: it depends on nodes, which only the scheduler knows.
 
 use std::collections::{HashMap, HashSet};
 

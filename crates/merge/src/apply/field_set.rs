@@ -134,13 +134,13 @@ impl FieldSet {
     }
 
     /// Takes out all paths of another set and everything below them.
-    pub fn subtract_recursive(&mut self, other: &Self) {
+    pub(crate) fn subtract_recursive(&mut self, other: &Self) {
         subtract_recursive(&mut self.0, &other.0);
     }
 
     /// The paths that are members of both sets. Common parents that are members of neither are not in it.
     #[must_use]
-    pub fn intersection(&self, other: &Self) -> Self {
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
         Self(intersection(&self.0, &other.0))
     }
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use listwatch_server::auth::rbac::{Binding, Policy};
-use listwatch_server::auth::{Attributes, Decision};
+use listwatch_server::auth::{AuthorizerAttributes, Decision};
 use listwatch_server::{Handle, Options};
 use serde_json::{Value, json};
 
@@ -117,8 +117,13 @@ async fn decisions(server: &Handle) {
     ] {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
-        let wanted =
-            Attributes { verb: "list", version: "v1", resource, namespace: "ns1", ..Attributes::default() };
+        let wanted = AuthorizerAttributes {
+            verb: "list",
+            version: "v1",
+            resource,
+            namespace: "ns1",
+            ..AuthorizerAttributes::default()
+        };
         println!("  {what}: {:.2}", decide(server, &headers, &wanted, allowed));
     }
     // All users in turn, without credentials: the cost of the decision alone.
@@ -131,12 +136,12 @@ async fn decisions(server: &Handle) {
         .collect();
     let begin = cpu();
     for number in 0..DECISIONS {
-        let wanted = Attributes {
+        let wanted = AuthorizerAttributes {
             verb: "delete",
             version: "v1",
             resource: "secrets",
             namespace: "ns1",
-            ..Attributes::default()
+            ..AuthorizerAttributes::default()
         };
         black_box(server.api().authorizer.authorize(&users[number % users.len()], &wanted));
     }
@@ -146,7 +151,7 @@ async fn decisions(server: &Handle) {
     );
 }
 
-fn decide(server: &Handle, headers: &HeaderMap, wanted: &Attributes<'_>, allowed: bool) -> f64 {
+fn decide(server: &Handle, headers: &HeaderMap, wanted: &AuthorizerAttributes<'_>, allowed: bool) -> f64 {
     let api = server.api();
     let begin = cpu();
     for _ in 0..DECISIONS {

@@ -11,7 +11,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
 use super::{Attributes, Operation, Plugin};
-use crate::auth::{Attributes as Access, Decision};
+use crate::auth::{AuthorizerAttributes, Decision};
 use crate::registry::Resource;
 
 /// Validating. Writes that do not touch owners cost one comparison of lists.
@@ -65,7 +65,7 @@ fn newly_blocked<'a>(object: &'a Value, old: &'a Value) -> impl Iterator<Item = 
 ///
 /// The reason, in kube-apiserver's words.
 fn may_delete(request: &Attributes<'_>) -> Result<(), String> {
-    let wanted = Access {
+    let wanted = AuthorizerAttributes {
         verb: "delete",
         group: &request.resource.group,
         version: &request.resource.version,
@@ -73,7 +73,7 @@ fn may_delete(request: &Attributes<'_>) -> Result<(), String> {
         subresource: request.subresource,
         namespace: request.namespace,
         name: request.name,
-        ..Access::default()
+        ..AuthorizerAttributes::default()
     };
     match request.api.authorizer.authorize(request.user, &wanted) {
         Decision::Allow => Ok(()),
@@ -89,14 +89,14 @@ fn may_delete(request: &Attributes<'_>) -> Result<(), String> {
 /// # Errors
 /// The reason, in kube-apiserver's words.
 fn may_finalize(request: &Attributes<'_>, owner: &Value) -> Result<(), String> {
-    let everything = Access {
+    let everything = AuthorizerAttributes {
         verb: "update",
         group: "*",
         version: "*",
         resource: "*",
         subresource: "finalizers",
         name: "*",
-        ..Access::default()
+        ..AuthorizerAttributes::default()
     };
     if request.api.authorizer.authorize(request.user, &everything) == Decision::Allow {
         return Ok(());
@@ -108,7 +108,7 @@ fn may_finalize(request: &Attributes<'_>, owner: &Value) -> Result<(), String> {
             "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion {version} Kind {kind}: no matches for kind {kind:?} in version {version:?}"
         ));
     };
-    let wanted = Access {
+    let wanted = AuthorizerAttributes {
         group: &resource.group,
         version: &resource.version,
         resource: &resource.plural,

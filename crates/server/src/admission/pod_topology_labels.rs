@@ -1,8 +1,8 @@
 //! PodTopologyLabels: copies the zone and region labels of a node to the Pods that are bound to it.
 //!
 //! It runs on the `binding` subresource, where the scheduler assigns the node, and on Pods created with `nodeName`,
-//! so that the downward API can expose the topology. Labels of the Pod with the same names are overwritten: they must
-//! not lie about the node.
+//! so that the downward API can expose the topology. Labels of the Pod with the same names are overwritten, because
+//! programs take them for the labels of the node.
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;

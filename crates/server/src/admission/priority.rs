@@ -12,7 +12,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
 use super::{Attributes, Operation, Plugin};
-use crate::cache::Object;
+use crate::cache::CachedObject;
 use crate::registry::Resource;
 
 /// Classes that need no object.
@@ -108,7 +108,7 @@ fn class_of(request: &Attributes<'_>, pod: &Value) -> Result<Class, Status> {
 
 /// The class for Pods that name none: of several, the one with the smallest value.
 fn default_class(request: &Attributes<'_>) -> Option<Class> {
-    let is_default = |class: &Object| class.field("globalDefault") == Some("true");
+    let is_default = |class: &CachedObject| class.field("globalDefault") == Some("true");
     let classes = request.list_where(CLASSES, None, is_default);
     classes.iter().map(read).min_by_key(|class| class.value)
 }

@@ -11,7 +11,7 @@ use listwatch_wire::json::Value;
 use memchr::memmem;
 
 use crate::allocate::claims::{ClaimedValue, ServiceClaims};
-use crate::cache::{Collection, Object, Snapshot};
+use crate::cache::{CachedObject, Collection, CollectionSnapshot};
 use crate::registry::target::Target;
 
 /// The addresses and ports of the stored Services, apart from one of them.
@@ -20,7 +20,7 @@ pub(super) struct TakenByServices<'a> {
     pub(super) target: &'a Target<'a>,
     collection: &'a Collection,
     /// One state of the cache for the whole allocation.
-    snapshot: Arc<Snapshot>,
+    snapshot: Arc<CollectionSnapshot>,
     /// Filled only for a Service that needs ports.
     ports: HashSet<i64>,
 }
@@ -55,7 +55,7 @@ impl<'a> TakenByServices<'a> {
     }
 
     /// Other Services with a value, by an index of the watch cache.
-    fn others(&self, field: &str, value: &str) -> impl Iterator<Item = &Arc<Object>> {
+    fn others(&self, field: &str, value: &str) -> impl Iterator<Item = &Arc<CachedObject>> {
         let walk = self.collection.walk_indexed(field, value);
         self.snapshot.range(&walk).filter(|object| *object.key() != self.target.key)
     }

@@ -15,7 +15,7 @@ use listwatch_wire::{Revision, Status};
 use super::AdmissionRecord;
 use crate::api::Api;
 use crate::auth::User;
-use crate::cache::{Filter, Object};
+use crate::cache::{CachedObject, Filter};
 use crate::registry::Resource;
 
 /// The operation that is admitted, as webhook rules name it. A patch is an update, and an apply of a new object a
@@ -166,7 +166,7 @@ impl<'a> Attributes<'a> {
         &self,
         (group, version, plural): (&str, &str, &str),
         namespace: Option<&str>,
-        wanted: impl Fn(&Object) -> bool,
+        wanted: impl Fn(&CachedObject) -> bool,
     ) -> Vec<Value> {
         let Some(resource) = self.api.registry.find(group, version, plural) else { return Vec::new() };
         let snapshot = resource.collection.snapshot();
@@ -190,7 +190,7 @@ impl<'a> Attributes<'a> {
 }
 
 /// Reads an object in the form of the resource's version.
-fn read(resource: &Resource, object: &Arc<Object>) -> Option<Value> {
+fn read(resource: &Resource, object: &Arc<CachedObject>) -> Option<Value> {
     let mut value = Value::read(object.stored()).ok()?;
     resource.rules.served_form(&mut value);
     Some(value)

@@ -12,7 +12,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::{self, Value};
 
 use super::Api;
-use crate::cache::Object;
+use crate::cache::CachedObject;
 use crate::registry::Resource;
 use crate::registry::custom::{Conversion, kind_of};
 
@@ -112,9 +112,9 @@ pub(crate) enum ConversionFreshness {
 pub(crate) async fn shown(
     api: &Api,
     resource: &Resource,
-    objects: Vec<Arc<Object>>,
+    objects: Vec<Arc<CachedObject>>,
     freshness: ConversionFreshness,
-) -> Result<Vec<Arc<Object>>, Status> {
+) -> Result<Vec<Arc<CachedObject>>, Status> {
     match &resource.conversion {
         Some(conversion) => Box::pin(show(api, resource, conversion, objects, freshness)).await,
         None => Ok(objects),
@@ -128,8 +128,8 @@ pub(crate) async fn shown(
 pub(crate) async fn shown_one(
     api: &Api,
     resource: &Resource,
-    object: Arc<Object>,
-) -> Result<Arc<Object>, Status> {
+    object: Arc<CachedObject>,
+) -> Result<Arc<CachedObject>, Status> {
     if resource.conversion.is_none() {
         return Ok(object);
     }
@@ -143,9 +143,9 @@ async fn show(
     api: &Api,
     resource: &Resource,
     conversion: &Conversion,
-    mut objects: Vec<Arc<Object>>,
+    mut objects: Vec<Arc<CachedObject>>,
     freshness: ConversionFreshness,
-) -> Result<Vec<Arc<Object>>, Status> {
+) -> Result<Vec<Arc<CachedObject>>, Status> {
     let limits = api.options.admission.webhooks;
     let mut batch = ConversionBatch::default();
     for index in 0..objects.len() {
@@ -198,7 +198,7 @@ async fn finish(
     resource: &Resource,
     conversion: &Conversion,
     batch: ConversionBatch,
-    objects: &mut [Arc<Object>],
+    objects: &mut [Arc<CachedObject>],
 ) -> Result<(), Status> {
     if batch.values.is_empty() {
         return Ok(());
@@ -215,7 +215,7 @@ async fn finish(
 }
 
 /// Puts the converted bytes in the place of an object. One that cannot be read stays as it is.
-fn replace(resource: &Resource, objects: &mut [Arc<Object>], index: usize, bytes: Bytes) {
+fn replace(resource: &Resource, objects: &mut [Arc<CachedObject>], index: usize, bytes: Bytes) {
     if let Some(object) = objects.get_mut(index)
         && let Some(shown) = resource.collection.object(object.key(), bytes, object.revision())
     {

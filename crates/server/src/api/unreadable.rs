@@ -6,19 +6,19 @@ use std::sync::Arc;
 use listwatch_wire::Status;
 use listwatch_wire::status::{StatusCause, StatusDetails, StatusReason};
 
-use crate::cache::Object;
+use crate::cache::CachedObject;
 use crate::registry::Resource;
 
 /// The most objects that the error of a list names.
 const MAX_NAMED: usize = 100;
 
 /// The error of reading one object, because of the error of its conversion.
-pub(crate) fn of_object(resource: &Resource, object: &Object, why: &Status) -> Status {
+pub(crate) fn of_object(resource: &Resource, object: &CachedObject, why: &Status) -> Status {
     Status::internal(corrupt(&key(resource, object, ""), object, why))
 }
 
 /// The error of reading a list, because of the error of its conversion.
-pub(crate) fn of_list(resource: &Resource, objects: &[Arc<Object>], why: &Status) -> Status {
+pub(crate) fn of_list(resource: &Resource, objects: &[Arc<CachedObject>], why: &Status) -> Status {
     let causes: Vec<StatusCause> = objects
         .iter()
         .take(MAX_NAMED)
@@ -42,7 +42,7 @@ pub(crate) fn of_list(resource: &Resource, objects: &[Arc<Object>], why: &Status
 }
 
 /// The key of an object in kube-apiserver's store.
-fn key(resource: &Resource, object: &Object, root: &str) -> String {
+fn key(resource: &Resource, object: &CachedObject, root: &str) -> String {
     let namespace = match object.namespace() {
         "" => String::new(),
         namespace => format!("/{namespace}"),
@@ -50,7 +50,7 @@ fn key(resource: &Resource, object: &Object, root: &str) -> String {
     format!("{root}/{}/{}{namespace}/{}", resource.group, resource.plural, object.name())
 }
 
-fn corrupt(key: &str, object: &Object, why: &Status) -> String {
+fn corrupt(key: &str, object: &CachedObject, why: &Status) -> String {
     let revision = object.revision();
     format!(
         "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: {revision}, AdditionalErrorMsg: object not decodable revision={revision}: {}",

@@ -16,7 +16,7 @@ use listwatch_wire::json::{Map, Value, json};
 use crate::audit::event::AuditEvent;
 use crate::audit::log::AuditLog;
 use crate::audit::policy::{AuditDecision, AuditLevel};
-use crate::auth::{Attributes, User};
+use crate::auth::{AuthorizerAttributes, User};
 
 /// The stage of a request at which an event is written. Streams have `ResponseStarted`, other requests
 /// `ResponseComplete`.
@@ -109,7 +109,7 @@ impl AuditDraft {
     }
 
     /// Records the user and lets the policy decide the level. Writes the stage `RequestReceived`.
-    pub(crate) fn authenticated(&self, user: &Arc<User>, wanted: &Attributes<'_>) {
+    pub(crate) fn authenticated(&self, user: &Arc<User>, wanted: &AuthorizerAttributes<'_>) {
         let verdict = self.log.policy().judge(user, wanted);
         let known = KnownRequest {
             verdict,
@@ -181,7 +181,7 @@ impl AuditDraft {
 }
 
 /// Without empty fields, as kube-apiserver encodes it.
-fn object_ref(wanted: &Attributes<'_>) -> Value {
+fn object_ref(wanted: &AuthorizerAttributes<'_>) -> Value {
     let mut object = Map::new();
     for (key, value) in [
         ("resource", wanted.resource),

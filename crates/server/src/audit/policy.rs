@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::auth::{Attributes, User};
+use crate::auth::{AuthorizerAttributes, User};
 use crate::files;
 
 /// The audit level: how much is recorded about a request.
@@ -93,7 +93,7 @@ impl AuditPolicy {
     /// Returns the level and the omitted stages of a request: those of the first rule that matches.
     ///
     /// Proportional to the rules before the one that matches.
-    pub(super) fn judge(&self, user: &User, wanted: &Attributes<'_>) -> AuditDecision {
+    pub(super) fn judge(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> AuditDecision {
         let Some(rule) = self.rules.iter().find(|rule| rule.fits(user, wanted)) else {
             return AuditDecision::default();
         };
@@ -106,7 +106,7 @@ impl AuditPolicy {
 impl AuditRule {
     /// Returns true if all conditions of the rule match. A rule with resources never matches a path, nor one with
     /// paths a resource.
-    fn fits(&self, user: &User, wanted: &Attributes<'_>) -> bool {
+    fn fits(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> bool {
         let listed = |list: &[String], value: &str| list.is_empty() || list.iter().any(|item| item == value);
         let grouped = self.user_groups.is_empty() || self.user_groups.iter().any(|group| user.is_in(group));
         if !listed(&self.users, &user.name) || !grouped || !listed(&self.verbs, wanted.verb) {
@@ -128,7 +128,7 @@ impl AuditRule {
 impl Resources {
     /// True if a rule is about the resource of a request. Names count only together with resources, as in
     /// kube-apiserver.
-    fn fits(&self, wanted: &Attributes<'_>) -> bool {
+    fn fits(&self, wanted: &AuthorizerAttributes<'_>) -> bool {
         let named =
             self.resource_names.is_empty() || self.resource_names.iter().any(|name| name == wanted.name);
         self.group == wanted.group
@@ -138,7 +138,7 @@ impl Resources {
 }
 
 /// `pods`, `pods/log`, `*`, `*/log` or `pods/*`.
-fn resource(rule: &str, wanted: &Attributes<'_>) -> bool {
+fn resource(rule: &str, wanted: &AuthorizerAttributes<'_>) -> bool {
     if rule == "*" {
         return true;
     }
@@ -191,7 +191,7 @@ rules:
   - group: "apps"
 "#;
 
-    fn level(user: &str, groups: &[&str], wanted: Attributes<'_>) -> AuditLevel {
+    fn level(user: &str, groups: &[&str], wanted: AuthorizerAttributes<'_>) -> AuditLevel {
         let groups = groups.iter().map(|&group| group.to_owned()).collect();
         let user = User { name: user.to_owned(), groups, ..User::default() };
         AuditPolicy::parse(POLICY).unwrap().judge(&user, &wanted).level
@@ -199,21 +199,32 @@ rules:
 
     #[test]
     fn the_first_rule_that_fits_counts() {
-        let of = |resource| Attributes { verb: "get", resource, namespace: "a", ..Attributes::default() };
+        let of = |resource| AuthorizerAttributes {
+            verb: "get",
+            resource,
+            namespace: "a",
+            ..AuthorizerAttributes::default()
+        };
         assert_eq!(level("x", &[], of("secrets")), AuditLevel::Metadata);
         assert_eq!(level("x", &[], of("pods")), AuditLevel::None);
         assert_eq!(level("x", &["auditors"], of("pods")), AuditLevel::RequestResponse);
-        assert_eq!(level("x", &[], Attributes { subresource: "log", ..of("pods") }), AuditLevel::Metadata);
+        assert_eq!(
+            level("x", &[], AuthorizerAttributes { subresource: "log", ..of("pods") }),
+            AuditLevel::Metadata
+        );
         assert_eq!(level("x", &[], of("configmaps")), AuditLevel::None);
         assert_eq!(
-            level("x", &[], Attributes { namespace: "kube-system", ..of("configmaps") }),
+            level("x", &[], AuthorizerAttributes { namespace: "kube-system", ..of("configmaps") }),
             AuditLevel::Request
         );
-        assert_eq!(level("x", &[], Attributes { group: "apps", ..of("deployments") }), AuditLevel::Metadata);
-        let watch = Attributes { verb: "watch", ..of("services") };
+        assert_eq!(
+            level("x", &[], AuthorizerAttributes { group: "apps", ..of("deployments") }),
+            AuditLevel::Metadata
+        );
+        let watch = AuthorizerAttributes { verb: "watch", ..of("services") };
         assert_eq!(level("system:kube-proxy", &["auditors"], watch), AuditLevel::None);
         assert_eq!(level("x", &["auditors"], watch), AuditLevel::RequestResponse);
-        let path = |path| Attributes { verb: "get", path, ..Attributes::default() };
+        let path = |path| AuthorizerAttributes { verb: "get", path, ..AuthorizerAttributes::default() };
         assert_eq!(level("x", &["auditors"], path("/healthz/ping")), AuditLevel::None);
         assert_eq!(level("x", &["auditors"], path("/metrics")), AuditLevel::RequestResponse);
     }

@@ -82,7 +82,7 @@ impl Authenticator {
 
     /// Accepts tokens of service accounts as well. Without it, the `token` subresource cannot issue any.
     #[must_use]
-    pub fn with_service_accounts(mut self, service_accounts: ServiceAccounts) -> Self {
+    pub(crate) fn with_service_accounts(mut self, service_accounts: ServiceAccounts) -> Self {
         self.service_accounts = Some(service_accounts);
         self
     }
@@ -110,7 +110,7 @@ impl Authenticator {
 
     /// The issuer of service account tokens.
     #[must_use]
-    pub fn service_accounts(&self) -> Option<&ServiceAccounts> {
+    pub(crate) fn service_accounts(&self) -> Option<&ServiceAccounts> {
         self.service_accounts.as_ref()
     }
 
@@ -212,7 +212,7 @@ impl Authenticator {
 
     /// Returns the user of a token that is meant for this server.
     #[must_use]
-    pub fn user_of(&self, token: &str) -> Option<Arc<User>> {
+    pub(crate) fn user_of(&self, token: &str) -> Option<Arc<User>> {
         self.user_for(token, &[ISSUER]).ok().map(|(user, _)| user)
     }
 
@@ -220,7 +220,11 @@ impl Authenticator {
     ///
     /// # Errors
     /// The reason the token is rejected, in kube-apiserver's words.
-    pub fn user_for(&self, token: &str, audiences: &[&str]) -> Result<(Arc<User>, Vec<String>), String> {
+    pub(crate) fn user_for(
+        &self,
+        token: &str,
+        audiences: &[&str],
+    ) -> Result<(Arc<User>, Vec<String>), String> {
         let own = self.own(token, audiences);
         if own.is_ok() || !self.asks_others() {
             return own;

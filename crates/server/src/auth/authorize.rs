@@ -1,11 +1,11 @@
-//! [`Authorizer`]: decides if a user may do what a request asks for, and the [`Attributes`] it decides by.
+//! [`Authorizer`]: decides if a user may do what a request asks for, and the [`AuthorizerAttributes`] it decides by.
 //!
 //! An authorizer allows or has no opinion; nothing denies, so the order of authorizers (`modes`) decides only which
 //! reason is given. Decisions are made from memory, without waiting, once per request before its body is read.
 //! Impersonation, privilege escalation and access reviews ask the same trait, which is why it can also list
 //! [`Authorizer::rules`].
 //!
-//! [`Attributes::refusal`] has the wording of kube-apiserver's 403, which people paste into search engines.
+//! [`AuthorizerAttributes::refusal`] has the wording of kube-apiserver's 403, which people paste into search engines.
 //! Implementations: [`crate::auth::Roles`] (RBAC) and [`crate::auth::NodeAuthorizer`].
 
 use std::fmt::Debug;
@@ -22,7 +22,7 @@ use crate::auth::rbac::{PolicyRule, RoleRef};
 #[doc(alias = "authorizer.Attributes")]
 #[doc(alias = "AttributesRecord")]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Attributes<'a> {
+pub struct AuthorizerAttributes<'a> {
     /// `get`, `list`, `watch`, `create`, … for resources; the lower-case method for other paths.
     pub verb: &'a str,
     /// API group; empty for the core group.
@@ -43,12 +43,29 @@ pub struct Attributes<'a> {
     pub fields: Option<&'a FieldSelector>,
 }
 
-impl Attributes<'_> {
+impl AuthorizerAttributes<'_> {
     /// Returns the 403 for a user that may not do this, in kube-apiserver's words. `reason` is the authorizer's, if
     /// it has one.
+    /// ```
+    /// use listwatch_server::auth::{AuthorizerAttributes, User};
+    ///
+    /// let alice = User { name: "alice".into(), ..User::default() };
+    /// let wanted = AuthorizerAttributes {
+    ///     verb: "list",
+    ///     resource: "pods",
+    ///     namespace: "default",
+    ///     ..AuthorizerAttributes::default()
+    /// };
+    /// let status = wanted.refusal(&alice, "");
+    /// assert_eq!(status.code, 403);
+    /// assert_eq!(
+    ///     status.message,
+    ///     r#"pods is forbidden: User "alice" cannot list resource "pods" in API group "" in the namespace "default""#
+    /// );
+    /// ```
     #[must_use]
     pub fn refusal(&self, user: &User, reason: &str) -> Status {
-        let Attributes { verb, group, resource, name, .. } = self;
+        let AuthorizerAttributes { verb, group, resource, name, .. } = self;
         let user = quote(&user.name);
         let mut why = if resource.is_empty() && !self.path.is_empty() {
             format!("User {user} cannot {verb} path {}", quote(self.path))
@@ -103,10 +120,10 @@ pub(crate) const RULES_AT_ONCE: usize = 20_000;
 /// privilege-escalation checks and access reviews. Implementations answer from memory and never wait.
 pub trait Authorizer: Send + Sync + Debug {
     /// Decides if `user` may do it.
-    fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision;
+    fn authorize(&self, user: &User, attributes: &AuthorizerAttributes<'_>) -> Decision;
 
     /// The reason why `user` may do it, in words, if it is allowed and there is one to give.
-    fn reason(&self, _user: &User, _attributes: &Attributes<'_>) -> Option<String> {
+    fn reason(&self, _user: &User, _attributes: &AuthorizerAttributes<'_>) -> Option<String> {
         None
     }
 
@@ -139,7 +156,7 @@ pub trait Authorizer: Send + Sync + Debug {
     ///
     /// # Errors
     /// 403.
-    fn require(&self, user: &User, attributes: &Attributes<'_>) -> Result<(), Status> {
+    fn require(&self, user: &User, attributes: &AuthorizerAttributes<'_>) -> Result<(), Status> {
         match self.authorize(user, attributes) {
             Decision::Allow => Ok(()),
             Decision::NoOpinion(reason) => Err(attributes.refusal(user, &reason)),

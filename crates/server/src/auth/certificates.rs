@@ -22,7 +22,7 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-use crate::auth::{Attributes, Authorizer, Decision, MASTERS, User};
+use crate::auth::{Authorizer, AuthorizerAttributes, Decision, MASTERS, User};
 
 const GROUP: &str = "certificates.k8s.io";
 /// The signer of client certificates that this server accepts as users.
@@ -114,13 +114,13 @@ pub(crate) fn check_approved_elsewhere(new: &Value, old: &Value) -> Result<(), S
 fn may(authorizer: &dyn Authorizer, user: &User, verb: &str, signer: &str) -> bool {
     let domain = format!("{}/*", signer.split('/').next().unwrap_or_default());
     [signer, &domain].iter().any(|name| {
-        let right = Attributes {
+        let right = AuthorizerAttributes {
             verb,
             group: GROUP,
             version: "*",
             resource: "signers",
             name,
-            ..Attributes::default()
+            ..AuthorizerAttributes::default()
         };
         authorizer.authorize(user, &right) == Decision::Allow
     })

@@ -15,7 +15,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
 use crate::auth::rbac::{PolicyRule, Role, RoleRef, describe, quoted, uncovered};
-use crate::auth::{Attributes, Authorizer, Decision, MASTERS, User};
+use crate::auth::{Authorizer, AuthorizerAttributes, Decision, MASTERS, User};
 
 /// A role or binding that is about to be written: the input of [`check`].
 #[doc(alias = "ConfirmNoEscalation")]
@@ -61,14 +61,14 @@ pub fn check(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Resu
 /// name by a POST to the collection. kube-apiserver has the same rule.
 fn check_role(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> Result<(), Status> {
     check_size(authorizer, &grant)?;
-    let escalate = Attributes {
+    let escalate = AuthorizerAttributes {
         verb: "escalate",
         group: GROUP,
         version: "*",
         resource: grant.resource,
         namespace: grant.namespace,
         name: grant.asked,
-        ..Attributes::default()
+        ..AuthorizerAttributes::default()
     };
     if authorizer.authorize(user, &escalate) == Decision::Allow {
         return Ok(());
@@ -118,14 +118,14 @@ fn check_binding(authorizer: &dyn Authorizer, user: &User, grant: Grant<'_>) -> 
             return Err(Status::invalid(GROUP, grant.object.text("kind"), grant.name, &[error]));
         }
     };
-    let bind = Attributes {
+    let bind = AuthorizerAttributes {
         verb: "bind",
         group: &role.api_group,
         version: "*",
         resource,
         namespace: grant.namespace,
         name: &role.name,
-        ..Attributes::default()
+        ..AuthorizerAttributes::default()
     };
     if authorizer.authorize(user, &bind) == Decision::Allow {
         return Ok(());

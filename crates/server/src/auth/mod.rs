@@ -3,7 +3,7 @@
 //! [`Authenticator`] turns a request's credentials into a [`User`], who may ask to act as another (`impersonate`);
 //! [`ServiceAccounts`] are users that are programs, whose signed tokens this server issues itself (`jwt`); `oidc`
 //! accepts tokens of other issuers, `webhook` asks an external service. An [`Authorizer`] decides if the user may do
-//! what the [`Attributes`] describe; [`Roles`] is the one that reads roles and bindings from the cache, with the pure
+//! what the [`AuthorizerAttributes`] describe; [`Roles`] is the one that reads roles and bindings from the cache, with the pure
 //! rules of [`rbac`], [`NodeAuthorizer`] the one for kubelets. [`grant`] keeps users who write roles from granting
 //! more than they hold; [`review`] answers access and token reviews.
 //!
@@ -38,7 +38,7 @@ use listwatch_wire::json::{Map, Value};
 
 pub use authenticate::Authenticator;
 pub(crate) use authorize::RULES_AT_ONCE;
-pub use authorize::{Attributes, Authorizer, Decision};
+pub use authorize::{Authorizer, AuthorizerAttributes, Decision};
 pub(crate) use bearer::TOKEN_PROTOCOL;
 pub(crate) use impersonate::{Impersonation, Impersonator};
 pub(crate) use jwt::{SigningKey, VerifyingKey};
@@ -110,7 +110,7 @@ impl User {
 
     /// Returns true if the user is in the group.
     #[must_use]
-    pub fn is_in(&self, group: &str) -> bool {
+    pub(crate) fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
     }
 }

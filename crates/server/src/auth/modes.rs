@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::auth::rbac::{PolicyRule, RoleRef};
-use crate::auth::{Attributes, Authorizer, Decision, MASTERS, NodeAuthorizer, Roles, User};
+use crate::auth::{Authorizer, AuthorizerAttributes, Decision, MASTERS, NodeAuthorizer, Roles, User};
 use crate::cache::Cache;
 
 /// An authorization mode, by kube-apiserver's names (`--authorization-mode`). Modes that allow everything are not
@@ -63,13 +63,13 @@ pub(crate) struct Modes(pub(crate) Vec<Arc<dyn Authorizer>>);
 
 impl Modes {
     /// Neither exemption depends on stored objects, so both hold before the cache is loaded.
-    fn is_exempt(user: &User, wanted: &Attributes<'_>) -> bool {
+    fn is_exempt(user: &User, wanted: &AuthorizerAttributes<'_>) -> bool {
         user.is_in(MASTERS) || (wanted.resource.is_empty() && OPEN.contains(&wanted.path))
     }
 }
 
 impl Authorizer for Modes {
-    fn authorize(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
+    fn authorize(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> Decision {
         if Self::is_exempt(user, wanted) {
             return Decision::Allow;
         }
@@ -91,7 +91,7 @@ impl Authorizer for Modes {
 
     /// Decides a second time, since [`Decision::Allow`] carries no text: only access reviews need reasons, and every
     /// other request would pay for them.
-    fn reason(&self, user: &User, wanted: &Attributes<'_>) -> Option<String> {
+    fn reason(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> Option<String> {
         if user.is_in(MASTERS) {
             return None;
         }

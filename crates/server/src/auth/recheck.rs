@@ -13,7 +13,7 @@ use listwatch_wire::Status;
 use listwatch_wire::selector::FieldSelector;
 use tokio::time::Instant;
 
-use crate::auth::{Attributes, Authenticator, Authorizer, User, bearer};
+use crate::auth::{Authenticator, Authorizer, AuthorizerAttributes, User, bearer};
 
 /// The credentials and attributes of a watch, to be authorized again at intervals. kube-apiserver authorizes only once.
 #[derive(Debug)]
@@ -61,11 +61,11 @@ impl Recheck {
         authenticator: &Authenticator,
         user: &Arc<User>,
         headers: &HeaderMap,
-        wanted: &Attributes<'_>,
+        wanted: &AuthorizerAttributes<'_>,
         every: Duration,
     ) -> Self {
         let token = lasting_token(authenticator, headers);
-        let Attributes { group, version, resource, namespace, name, .. } = *wanted;
+        let AuthorizerAttributes { group, version, resource, namespace, name, .. } = *wanted;
         Self {
             user: Arc::clone(user),
             token: token.map(Into::into),
@@ -103,7 +103,7 @@ impl Recheck {
             return Err(Revoked::Credentials);
         }
         let [group, version, resource, namespace, name] = &self.wanted;
-        let wanted = Attributes {
+        let wanted = AuthorizerAttributes {
             verb: self.verb,
             group,
             version,
@@ -111,7 +111,7 @@ impl Recheck {
             namespace,
             name,
             fields: self.fields.as_deref(),
-            ..Attributes::default()
+            ..AuthorizerAttributes::default()
         };
         authorizer.require(&self.user, &wanted).map_err(|status| Revoked::Rights(Box::new(status)))
     }

@@ -12,7 +12,8 @@ use listwatch_wire::json::{Value, json};
 
 use crate::auth::review_selectors::ReviewSelectors;
 use crate::auth::{
-    Attributes, Authenticator, Authorizer, Decision, ISSUER, MASTERS, UNKNOWN_TOKEN, User, review_check,
+    Authenticator, Authorizer, AuthorizerAttributes, Decision, ISSUER, MASTERS, UNKNOWN_TOKEN, User,
+    review_check,
 };
 
 pub(super) const AUTHORIZATION: &str = "authorization.k8s.io";
@@ -36,7 +37,7 @@ pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &Us
     };
     let selectors = ReviewSelectors::read(asked);
     let attributes = if spec.has("resourceAttributes") {
-        Attributes {
+        AuthorizerAttributes {
             verb: asked.text("verb"),
             group: asked.text("group"),
             version: asked.text("version"),
@@ -49,7 +50,11 @@ pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &Us
         }
     } else {
         let asked = spec.at("nonResourceAttributes");
-        Attributes { verb: asked.text("verb"), path: asked.text("path"), ..Attributes::default() }
+        AuthorizerAttributes {
+            verb: asked.text("verb"),
+            path: asked.text("path"),
+            ..AuthorizerAttributes::default()
+        }
     };
     let (allowed, reason) = match authorizer.authorize(user, &attributes) {
         Decision::Allow => match authorizer.reason(user, &attributes) {
@@ -70,7 +75,7 @@ pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &Us
 
 /// Returns true if objects of this resource are reviews, which are answered rather than stored.
 #[must_use]
-pub fn is_review(group: &str, plural: &str) -> bool {
+pub(crate) fn is_review(group: &str, plural: &str) -> bool {
     matches!(group, AUTHORIZATION | AUTHENTICATION) && plural.ends_with("reviews")
 }
 

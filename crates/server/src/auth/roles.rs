@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use crate::auth::rbac::{Policy, PolicyRule, RoleRef};
-use crate::auth::{Attributes, Authorizer, Decision, User};
-use crate::cache::{Cache, Collection, Event, Filter, Follower, Object, Snapshot};
+use crate::auth::{Authorizer, AuthorizerAttributes, Decision, User};
+use crate::cache::{Cache, CacheEvent, CachedObject, Collection, CollectionSnapshot, Filter, Follower};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -79,7 +79,7 @@ impl PolicyPart {
     /// Puts an object into the policy. One that cannot be read grants nothing and is logged.
     ///
     /// The old version is removed in that case: keeping it would let a narrowed role keep its old permissions.
-    fn put(self, policy: &mut Policy, object: &Object) {
+    fn put(self, policy: &mut Policy, object: &CachedObject) {
         let put = match self {
             Self::ClusterRole => read(object).map(|role| policy.set_cluster_role(role)),
             Self::Role => read(object).map(|role| policy.set_role(role)),
@@ -94,7 +94,7 @@ impl PolicyPart {
     }
 
     /// Takes an object out of the policy, by its name.
-    fn remove(self, policy: &mut Policy, object: &Object) {
+    fn remove(self, policy: &mut Policy, object: &CachedObject) {
         let (namespace, name) = (object.namespace(), object.name());
         match self {
             Self::ClusterRole => policy.remove_cluster_role(name),
@@ -105,7 +105,7 @@ impl PolicyPart {
 }
 
 impl Follower for PolicyFeed {
-    fn loaded(&self, collection: &Collection, before: &Snapshot, now: &Snapshot) {
+    fn loaded(&self, collection: &Collection, before: &CollectionSnapshot, now: &CollectionSnapshot) {
         let mut policy = self.roles.next.lock();
         let all = collection.walk(&Filter::default(), None);
         before.range(&all).for_each(|object| self.part.remove(&mut policy, object));
@@ -113,7 +113,7 @@ impl Follower for PolicyFeed {
         self.roles.current.store(Arc::new(policy.clone()));
     }
 
-    fn changed(&self, events: &[Arc<Event>]) {
+    fn changed(&self, events: &[Arc<CacheEvent>]) {
         let mut policy = self.roles.next.lock();
         for event in events {
             match (&event.object, &event.previous) {
@@ -127,14 +127,14 @@ impl Follower for PolicyFeed {
 }
 
 impl Authorizer for Roles {
-    fn authorize(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
+    fn authorize(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> Decision {
         match self.current.load().decide(user, wanted) {
             Ok(_) => Decision::Allow,
             Err(missing) => Decision::NoOpinion(not_found(&missing)),
         }
     }
 
-    fn reason(&self, user: &User, wanted: &Attributes<'_>) -> Option<String> {
+    fn reason(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> Option<String> {
         let policy = self.current.load();
         let source = policy.decide(user, wanted).ok()?;
         Some(format!("RBAC: allowed by {source}"))
@@ -166,6 +166,6 @@ fn not_found(missing: &[&RoleRef]) -> String {
 }
 
 /// An object that cannot be read grants nothing.
-fn read<T: DeserializeOwned>(object: &Object) -> Result<T, serde_json::Error> {
+fn read<T: DeserializeOwned>(object: &CachedObject) -> Result<T, serde_json::Error> {
     serde_json::from_slice(object.stored())
 }

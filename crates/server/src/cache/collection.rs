@@ -1,7 +1,7 @@
 //! [`Collection`]: the watch cache of one resource: its state, its recent events, and the views of its watchers.
 //! All versions of a resource share one collection, since they share the storage keys.
 //!
-//! Reads take no lock: the state is an immutable [`Snapshot`] behind an atomic pointer. Only the feeder (`feeder.rs`)
+//! Reads take no lock: the state is an immutable [`CollectionSnapshot`] behind an atomic pointer. Only the feeder (`feeder.rs`)
 //! replaces it. The lock on the log is held for moments, to append an event or to enter a view.
 //!
 //! It does not decide what is served: that is the registry. Next: `snapshot.rs` for lists, `view.rs` for watches.
@@ -14,10 +14,10 @@ use arc_swap::ArcSwap;
 use listwatch_wire::Revision;
 use parking_lot::Mutex;
 
-use crate::cache::event::Event;
+use crate::cache::event::CacheEvent;
 use crate::cache::filter::Filter;
-use crate::cache::object::Object;
-use crate::cache::snapshot::{IndexedField, Snapshot, Walk, scope};
+use crate::cache::object::CachedObject;
+use crate::cache::snapshot::{CollectionSnapshot, IndexedField, Walk, scope};
 use crate::cache::subject::EventSubjects;
 use crate::cache::view::View;
 use crate::cache::views::Views;
@@ -34,7 +34,7 @@ pub struct Collection {
     /// The indexed fields. Fixed, because every snapshot has an index for each.
     fields: Vec<IndexedField>,
     /// Read by everyone without a lock, replaced by the one feeder.
-    snapshot: ArcSwap<Snapshot>,
+    snapshot: ArcSwap<CollectionSnapshot>,
     /// Held for moments: by the feeder while it appends, by a watcher while it enters or leaves.
     log: Mutex<Log>,
     /// True once a stored value was left out of the state because it is no object.
@@ -49,17 +49,17 @@ pub struct Collection {
 pub(crate) trait Follower: Send + Sync + std::fmt::Debug {
     /// The whole state was loaded, at the start or after a gap in history. `before` is the previous state of the
     /// follower.
-    fn loaded(&self, collection: &Collection, before: &Snapshot, now: &Snapshot);
+    fn loaded(&self, collection: &Collection, before: &CollectionSnapshot, now: &CollectionSnapshot);
 
     /// Applies these events, in revision order.
-    fn changed(&self, events: &[Arc<Event>]);
+    fn changed(&self, events: &[Arc<CacheEvent>]);
 }
 
 /// The recent events of a collection, and the views on them.
 #[derive(Debug, Default)]
 struct Log {
     /// Recent events, oldest first. Dropped from the front when the cache exceeds its bound on bytes.
-    events: VecDeque<Arc<Event>>,
+    events: VecDeque<Arc<CacheEvent>>,
     /// Every event after this revision is here.
     floor: Revision,
     /// The newest event.
@@ -71,7 +71,7 @@ struct Log {
 impl Collection {
     /// An empty collection; [`Collection::load`] gives it a state.
     pub(crate) fn new(name: &str, fields: Vec<IndexedField>) -> Self {
-        let snapshot = Snapshot::new(fields.len());
+        let snapshot = CollectionSnapshot::new(fields.len());
         Self {
             name: name.into(),
             prefix: format!("/registry/{name}/").into(),
@@ -106,7 +106,7 @@ impl Collection {
 
     /// The current state. [`super::Cache::read`] also returns its revision.
     #[must_use]
-    pub fn snapshot(&self) -> Arc<Snapshot> {
+    pub fn snapshot(&self) -> Arc<CollectionSnapshot> {
         self.snapshot.load_full()
     }
 
@@ -120,14 +120,14 @@ impl Collection {
     /// have to be matched.
     #[must_use]
     pub fn walk(&self, filter: &Filter, from: Option<&str>) -> Walk {
-        Snapshot::walk(&self.prefix, &self.fields, filter, from)
+        CollectionSnapshot::walk(&self.prefix, &self.fields, filter, from)
     }
 
     /// A walk over the objects whose indexed field has this value; over all if the field has no index.
     #[must_use]
     pub(crate) fn walk_indexed(&self, field: &str, value: &str) -> Walk {
         let index = self.fields.iter().position(|indexed| &*indexed.path == field);
-        Snapshot::walk_at(&self.prefix, index.map(|index| (index, value.into())))
+        CollectionSnapshot::walk_at(&self.prefix, index.map(|index| (index, value.into())))
     }
 
     /// The prefix of the storage keys of all objects that can match.
@@ -143,7 +143,12 @@ impl Collection {
 
     /// Returns an object from a stored value; `None`, with a warning in the log, if the value is not an object.
     #[must_use]
-    pub fn object(&self, key: &Arc<str>, value: bytes::Bytes, revision: Revision) -> Option<Arc<Object>> {
+    pub fn object(
+        &self,
+        key: &Arc<str>,
+        value: bytes::Bytes,
+        revision: Revision,
+    ) -> Option<Arc<CachedObject>> {
         self.read(key, value, revision).map(Arc::new)
     }
 
@@ -153,15 +158,15 @@ impl Collection {
         key: &Arc<str>,
         value: bytes::Bytes,
         revision: Revision,
-    ) -> Option<Arc<Object>> {
+    ) -> Option<Arc<CachedObject>> {
         let object = self.read(key, value, revision)?;
         Some(Arc::new(if self.fields.is_empty() { object } else { object.with_indexed(&self.fields) }))
     }
 
     /// Reads a stored value. One that is no object is logged and left out: the rest of the collection must stay
     /// usable.
-    fn read(&self, key: &Arc<str>, value: bytes::Bytes, revision: Revision) -> Option<Object> {
-        let object = Object::new(Arc::clone(key), self.prefix.len(), value, revision);
+    fn read(&self, key: &Arc<str>, value: bytes::Bytes, revision: Revision) -> Option<CachedObject> {
+        let object = CachedObject::new(Arc::clone(key), self.prefix.len(), value, revision);
         if object.is_none() {
             tracing::warn!(%key, %revision, "stored value is not an object, skipped");
             self.has_omitted.store(true, Ordering::Relaxed);
@@ -172,7 +177,7 @@ impl Collection {
     /// Keeps the follower in step from now on.
     pub(crate) fn follow(&self, follower: Arc<dyn Follower>) {
         let mut followers = self.followers.lock();
-        follower.loaded(self, &Snapshot::new(self.fields.len()), &self.snapshot());
+        follower.loaded(self, &CollectionSnapshot::new(self.fields.len()), &self.snapshot());
         followers.push(follower);
     }
 
@@ -185,7 +190,7 @@ impl Collection {
 
     /// Replaces the whole state, at the start or after a gap in history. The log and all views begin at `floor`:
     /// watchers from before it read from the engine or get a 410.
-    pub(crate) fn load(&self, snapshot: Snapshot, floor: Revision) {
+    pub(crate) fn load(&self, snapshot: CollectionSnapshot, floor: Revision) {
         self.followers.lock().iter().for_each(|f| f.loaded(self, &self.snapshot.load(), &snapshot));
         self.snapshot.store(Arc::new(snapshot));
         let mut log = self.log.lock();
@@ -196,7 +201,7 @@ impl Collection {
     }
 
     /// Ends all watches: the server stops, or the kind is no longer served.
-    pub fn end_watches(&self) {
+    pub(crate) fn end_watches(&self) {
         let views: Vec<_> = self.log.lock().views.iter().cloned().collect();
         views.iter().for_each(|view| view.close());
     }
@@ -218,7 +223,12 @@ impl Collection {
 
     /// Publishes a state and the events that led to it: followers first, then the snapshot, then the views. Views
     /// with new events are added to `wake`; the caller wakes their watchers once per batch.
-    pub(crate) fn publish(&self, snapshot: Snapshot, events: &[Arc<Event>], wake: &mut Vec<Arc<View>>) {
+    pub(crate) fn publish(
+        &self,
+        snapshot: CollectionSnapshot,
+        events: &[Arc<CacheEvent>],
+        wake: &mut Vec<Arc<View>>,
+    ) {
         self.followers.lock().iter().for_each(|follower| follower.changed(events));
         self.snapshot.store(Arc::new(snapshot));
         let mut log = self.log.lock();
@@ -237,7 +247,7 @@ impl Collection {
     }
 
     /// Drops the oldest event from the log and returns it. Watchers that have not seen it read it from the engine.
-    pub(crate) fn forget_oldest(&self) -> Option<Arc<Event>> {
+    pub(crate) fn forget_oldest(&self) -> Option<Arc<CacheEvent>> {
         let mut log = self.log.lock();
         let oldest = log.events.pop_front()?;
         log.floor = log.floor.max(oldest.revision);

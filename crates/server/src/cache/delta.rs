@@ -13,8 +13,8 @@ use listwatch_wire::delta::{
 };
 use listwatch_wire::json::raw;
 
-use crate::cache::event::{ChangeKind, Event};
-use crate::cache::object::{Object, VERSION_PREFIX};
+use crate::cache::event::{CacheEvent, ChangeKind};
+use crate::cache::object::{CachedObject, VERSION_PREFIX};
 
 /// A smaller object is compared as quickly without an outline.
 const OUTLINED_BYTES: usize = 1024;
@@ -29,7 +29,7 @@ pub(super) struct MadeDelta {
 }
 
 /// Makes the delta form.
-pub(super) fn make(event: &Event, change: ChangeKind, type_prefix: &[u8]) -> MadeDelta {
+pub(super) fn make(event: &CacheEvent, change: ChangeKind, type_prefix: &[u8]) -> MadeDelta {
     match change {
         ChangeKind::Added => MadeDelta::default(),
         ChangeKind::Modified => modified(event, type_prefix).unwrap_or_default(),
@@ -39,7 +39,7 @@ pub(super) fn make(event: &Event, change: ChangeKind, type_prefix: &[u8]) -> Mad
 
 /// Makes the patch between two versions; `None` if it would not be much smaller than the object, or touches what
 /// clients see differently.
-fn modified(event: &Event, type_prefix: &[u8]) -> Option<MadeDelta> {
+fn modified(event: &CacheEvent, type_prefix: &[u8]) -> Option<MadeDelta> {
     let (before, after) = (event.previous.as_ref()?, event.object.as_ref()?);
     // A patch that is not much smaller than the object is not worth being applied.
     let room = after.written_len(type_prefix) / 2;
@@ -56,7 +56,7 @@ fn modified(event: &Event, type_prefix: &[u8]) -> Option<MadeDelta> {
 }
 
 /// The operations between two versions, and the bytes of outlines that were kept for them; `None` if there is no patch.
-fn edits<'a>(before: &Object, after: &'a Object, room: usize) -> Option<(Vec<Edit<'a>>, usize)> {
+fn edits<'a>(before: &CachedObject, after: &'a CachedObject, room: usize) -> Option<(Vec<Edit<'a>>, usize)> {
     if before.stored().len() < OUTLINED_BYTES {
         let Compared::Edits(edits) = compare(before.stored(), after.stored(), room) else { return None };
         return Some((edits, 0));
@@ -68,14 +68,14 @@ fn edits<'a>(before: &Object, after: &'a Object, room: usize) -> Option<(Vec<Edi
 }
 
 /// A deletion has the name of the object only. `None` if the event does not know the object before.
-fn deleted(event: &Event) -> Option<Bytes> {
+fn deleted(event: &CacheEvent) -> Option<Bytes> {
     let mut out = BytesMut::with_capacity(256);
     head(event, event.previous.as_ref()?)?.deleted(&mut out);
     Some(out.freeze())
 }
 
 /// The name of the object. `None` for one that JSON would escape, which hardly any has.
-fn head<'a>(event: &Event, before: &'a Object) -> Option<DeltaFrame<'a>> {
+fn head<'a>(event: &CacheEvent, before: &'a CachedObject) -> Option<DeltaFrame<'a>> {
     let plain = |text: &&str| !text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\'));
     Some(DeltaFrame {
         namespace: Some(before.namespace()).filter(plain)?,
@@ -87,7 +87,7 @@ fn head<'a>(event: &Event, before: &'a Object) -> Option<DeltaFrame<'a>> {
 }
 
 /// The uid follows `managedFields`, which an outline skips.
-fn uid(object: &Object) -> Option<&[u8]> {
+fn uid(object: &CachedObject) -> Option<&[u8]> {
     let path = ["metadata", "uid"];
     match object.known_outline() {
         Some(outline) => outline.lookup(object.stored(), &path),
@@ -96,7 +96,7 @@ fn uid(object: &Object) -> Option<&[u8]> {
 }
 
 /// The places where written objects differ from stored bytes: the type at the beginning and the resourceVersion.
-fn insertion(before: &Object, type_prefix: &[u8]) -> Insertion {
+fn insertion(before: &CachedObject, type_prefix: &[u8]) -> Insertion {
     let (skipped, splice) = before.splice_offsets();
     Insertion {
         skipped,
@@ -122,15 +122,15 @@ mod tests {
 
     const PREFIX: &[u8] = b"{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",";
 
-    fn object(data: &str, revision: u64) -> Arc<Object> {
+    fn object(data: &str, revision: u64) -> Arc<CachedObject> {
         let value = format!(
             r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"a","namespace":"ns","uid":"u-1"}},"data":{data}}}"#
         );
         let key = "/registry/configmaps/ns/a".into();
-        Arc::new(Object::new(key, 21, value.into(), Revision(revision)).unwrap())
+        Arc::new(CachedObject::new(key, 21, value.into(), Revision(revision)).unwrap())
     }
 
-    fn written(object: &Object) -> Bytes {
+    fn written(object: &CachedObject) -> Bytes {
         let mut out = BytesMut::new();
         object.write(PREFIX, &mut out);
         out.freeze()
@@ -143,7 +143,7 @@ mod tests {
             object(r#"{"k":"1","l":"same same same same"}"#, 9),
             object(r#"{"k":"2","l":"same same same same"}"#, 10),
         );
-        let event = Event::new(Revision(10), Some(Arc::clone(&after)), Some(Arc::clone(&before)));
+        let event = CacheEvent::new(Revision(10), Some(Arc::clone(&after)), Some(Arc::clone(&before)));
         let line = make(&event, ChangeKind::Modified, PREFIX).frame.unwrap_or_else(|| {
             // Larger than half of such a small object: made all the same, to be looked at.
             let mut out = BytesMut::new();
@@ -171,7 +171,7 @@ mod tests {
             object(&format!("{{\"k\":\"{}\"}}", "x".repeat(500)), 9),
             object(&format!("{{\"k\":\"{}\"}}", "y".repeat(500)), 10),
         );
-        let event = Event::new(Revision(10), Some(after), Some(before));
+        let event = CacheEvent::new(Revision(10), Some(after), Some(before));
         assert_eq!(make(&event, ChangeKind::Modified, PREFIX).frame, None);
     }
 
@@ -180,10 +180,10 @@ mod tests {
     fn each_version_hands_its_outline_on() {
         let filler = "x".repeat(2000);
         let version = |n: u64| object(&format!(r#"{{"a":{{"x":"{filler}"}},"k":{n}}}"#), n);
-        let outlined = |object: &Object| object.known_outline().cloned();
+        let outlined = |object: &CachedObject| object.known_outline().cloned();
         let (first, second, third) = (version(8), version(9), version(10));
-        let step = |before: &Arc<Object>, after: &Arc<Object>| {
-            let event = Event::new(after.revision(), Some(Arc::clone(after)), Some(Arc::clone(before)));
+        let step = |before: &Arc<CachedObject>, after: &Arc<CachedObject>| {
+            let event = CacheEvent::new(after.revision(), Some(Arc::clone(after)), Some(Arc::clone(before)));
             make(&event, ChangeKind::Modified, PREFIX)
         };
         let made = step(&first, &second);
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_deletion_names_its_object() {
-        let event = Event::new(Revision(12), None, Some(object("{}", 9)));
+        let event = CacheEvent::new(Revision(12), None, Some(object("{}", 9)));
         let line = make(&event, ChangeKind::Deleted, PREFIX).frame.unwrap();
         let expected = r#"{"type":"DELETED","delta":{"namespace":"ns","name":"a","uid":"u-1","base":"9","resourceVersion":"12"}}"#;
         assert_eq!(std::str::from_utf8(&line).unwrap().trim_end(), expected);

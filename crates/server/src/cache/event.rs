@@ -1,9 +1,9 @@
-//! [`Event`]: one change of one object, and its encoded frames, made once and shared by all watchers.
+//! [`CacheEvent`]: one change of one object, and its encoded frames, made once and shared by all watchers.
 //!
 //! The frame of a JSON watch is made for the first watcher that needs it and kept with the event; other forms are
 //! made on demand and counted apart (`frames.rs`), because few clients ask for them.
 //!
-//! It does not know the filters: [`Event::change_for`] is asked per view. Next: `view.rs`.
+//! It does not know the filters: [`CacheEvent::change_for`] is asked per view. Next: `view.rs`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ use listwatch_wire::event::{EventType, SUFFIX};
 
 use crate::cache::delta::{self, MadeDelta};
 use crate::cache::filter::Filter;
-use crate::cache::object::Object;
+use crate::cache::object::CachedObject;
 
 /// One change of one object, shared by all views and watchers that see it.
 ///
@@ -23,13 +23,13 @@ use crate::cache::object::Object;
 /// bound of the log for as long as the event is in it.
 #[doc(alias = "watchCacheEvent")]
 #[derive(Debug)]
-pub struct Event {
+pub struct CacheEvent {
     /// The revision of the change.
     pub revision: Revision,
     /// The object after the change; `None` if it was deleted.
-    pub object: Option<Arc<Object>>,
+    pub object: Option<Arc<CachedObject>>,
     /// The object before the change; `None` if it was created.
-    pub previous: Option<Arc<Object>>,
+    pub previous: Option<Arc<CachedObject>>,
     /// The time at which the cache applied it. Lag of watches is measured from it.
     pub seen: Instant,
     /// With the whole object as JSON, each made for the first watcher that needs it.
@@ -71,10 +71,14 @@ struct DeltaForm {
     frame: Option<Bytes>,
 }
 
-impl Event {
+impl CacheEvent {
     /// A change from `previous` to `object`.
     #[must_use]
-    pub fn new(revision: Revision, object: Option<Arc<Object>>, previous: Option<Arc<Object>>) -> Self {
+    pub fn new(
+        revision: Revision,
+        object: Option<Arc<CachedObject>>,
+        previous: Option<Arc<CachedObject>>,
+    ) -> Self {
         let (frames, others, counted) = Default::default();
         Self { revision, object, previous, seen: Instant::now(), frames, others, counted }
     }
@@ -82,14 +86,14 @@ impl Event {
     /// The change as a watcher with this filter sees it, if it does: an object that begins to match is added, one that
     /// no longer does is deleted.
     #[must_use]
-    pub fn change_for(&self, filter: &Filter) -> Option<ChangeKind> {
-        let wanted = |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|o| filter.matches(o));
+    pub(crate) fn change_for(&self, filter: &Filter) -> Option<ChangeKind> {
+        let wanted = |object: &Option<Arc<CachedObject>>| object.as_ref().is_some_and(|o| filter.matches(o));
         ChangeKind::seen(wanted(&self.previous), wanted(&self.object))
     }
 
     /// The object an event of this type carries: the last content for a deletion.
     #[must_use]
-    pub fn subject(&self, change: ChangeKind) -> Option<&Arc<Object>> {
+    pub fn subject(&self, change: ChangeKind) -> Option<&Arc<CachedObject>> {
         match change {
             ChangeKind::Deleted => self.previous.as_ref(),
             ChangeKind::Added | ChangeKind::Modified => self.object.as_ref(),

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 use crate::cache::Cache;
 use crate::cache::collection::Collection;
-use crate::cache::event::Event;
-use crate::cache::snapshot::Snapshot;
+use crate::cache::event::CacheEvent;
+use crate::cache::snapshot::CollectionSnapshot;
 use crate::cache::view::View;
 
 /// The prefix of the storage keys of all objects.
@@ -46,8 +46,8 @@ pub(crate) struct Feeder {
 /// The changes of one collection in a batch.
 struct CollectionBatch {
     collection: Arc<Collection>,
-    snapshot: Snapshot,
-    events: Vec<Arc<Event>>,
+    snapshot: CollectionSnapshot,
+    events: Vec<Arc<CacheEvent>>,
 }
 
 impl Feeder {
@@ -137,7 +137,7 @@ impl Feeder {
         self.upto = revision;
         for collection in self.cache.collections() {
             if !loaded.iter().any(|work| Arc::ptr_eq(&work.collection, &collection)) {
-                collection.load(Snapshot::new(collection.fields().len()), revision);
+                collection.load(CollectionSnapshot::new(collection.fields().len()), revision);
             }
         }
         for work in loaded {
@@ -182,7 +182,7 @@ impl Feeder {
         }
         let previous = work.snapshot.apply(change.revision, &change.key, object.as_ref());
         if object.is_some() || previous.is_some() {
-            work.events.push(Arc::new(Event::new(change.revision, object, previous)));
+            work.events.push(Arc::new(CacheEvent::new(change.revision, object, previous)));
         }
     }
 
@@ -238,12 +238,12 @@ fn wake_all(views: Vec<Arc<View>>) {
 
 /// The work on a collection, begun from an empty state.
 fn fresh(works: &mut Vec<CollectionBatch>, collection: Arc<Collection>) -> &mut CollectionBatch {
-    find(works, collection, |collection| Snapshot::new(collection.fields().len()))
+    find(works, collection, |collection| CollectionSnapshot::new(collection.fields().len()))
 }
 
 /// The work on a collection, begun from its present state.
 fn current(works: &mut Vec<CollectionBatch>, collection: Arc<Collection>) -> &mut CollectionBatch {
-    find(works, collection, |collection| Snapshot::clone(&collection.snapshot()))
+    find(works, collection, |collection| CollectionSnapshot::clone(&collection.snapshot()))
 }
 
 /// Returns the work of a collection in this batch, begun if it is the first. Searched from the end, since changes of
@@ -251,7 +251,7 @@ fn current(works: &mut Vec<CollectionBatch>, collection: Arc<Collection>) -> &mu
 fn find(
     works: &mut Vec<CollectionBatch>,
     collection: Arc<Collection>,
-    begin: impl Fn(&Collection) -> Snapshot,
+    begin: impl Fn(&Collection) -> CollectionSnapshot,
 ) -> &mut CollectionBatch {
     let position = works.iter().rposition(|work| Arc::ptr_eq(&work.collection, &collection));
     let position = position.unwrap_or_else(|| {

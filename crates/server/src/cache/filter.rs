@@ -11,7 +11,7 @@ use std::sync::Arc;
 use listwatch_wire::selector::{FieldSelector, LabelSelector};
 
 use crate::cache::conditions::{FieldConditions, LabelConditions, NeededLabel};
-use crate::cache::object::Object;
+use crate::cache::object::CachedObject;
 use crate::cache::subject::MatchSubject;
 
 /// A selectable field of a kind: its name in selectors and where its value is in stored objects.
@@ -84,26 +84,43 @@ impl Filter {
 
     /// Restricts the filter to one name.
     #[must_use]
-    pub fn with_name(mut self, name: &str) -> Self {
+    pub(crate) fn with_name(mut self, name: &str) -> Self {
         self.name = Some(name.into());
         self
     }
 
     /// Returns true if a selector is set: then the rest of a list cannot be counted without reading it.
     #[must_use]
-    pub fn has_selector(&self) -> bool {
+    pub(crate) fn has_selector(&self) -> bool {
         self.labels.is_some() || self.fields.is_some()
     }
 
     /// The value a selectable field must have exactly.
     #[must_use]
-    pub fn exact_field(&self, label: &str) -> Option<&str> {
+    pub(crate) fn exact_field(&self, label: &str) -> Option<&str> {
         self.fields.as_ref()?.exact(label)
     }
 
     /// Returns true if the object matches.
+    /// ```
+    /// use listwatch_server::cache::{CachedObject, Filter};
+    /// use listwatch_wire::Revision;
+    /// use listwatch_wire::selector::{FieldSelector, LabelSelector};
+    ///
+    /// let pod = |name: &str, app: &str| {
+    ///     // As it is stored: kind and apiVersion first, the keys of metadata sorted.
+    ///     let metadata = format!(r#"{{"labels":{{"app":"{app}"}},"name":"{name}","namespace":"default"}}"#);
+    ///     let json = format!(r#"{{"kind":"Pod","apiVersion":"v1","metadata":{metadata}}}"#);
+    ///     let prefix = "/registry/pods/";
+    ///     CachedObject::new(format!("{prefix}default/{name}").into(), prefix.len(), json.into(), Revision(1))
+    /// };
+    /// let labels: LabelSelector = "app in (web, api)".parse().unwrap();
+    /// let filter = Filter::new(Some("default"), labels, FieldSelector::default(), &[]);
+    /// assert!(filter.matches(&pod("a", "web").unwrap()));
+    /// assert!(!filter.matches(&pod("b", "db").unwrap()));
+    /// ```
     #[must_use]
-    pub fn matches(&self, object: &Object) -> bool {
+    pub fn matches(&self, object: &CachedObject) -> bool {
         self.in_scope(object)
             && self.labels.as_ref().is_none_or(|labels| labels.matches(object.labels()))
             && self.fields.as_ref().is_none_or(|fields| fields.matches(object))
@@ -117,7 +134,7 @@ impl Filter {
     }
 
     /// Namespace and name, which cost a comparison. Selectors are asked after them.
-    fn in_scope(&self, object: &Object) -> bool {
+    fn in_scope(&self, object: &CachedObject) -> bool {
         self.namespace.as_deref().is_none_or(|n| n == object.namespace())
             && self.name.as_deref().is_none_or(|n| n == object.name())
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use bytes::Bytes;
 
-use crate::cache::event::{ChangeKind, Event};
+use crate::cache::event::{CacheEvent, ChangeKind};
 
 /// The sum of late frames, in bytes. Signed: a frame may be subtracted by the feeder an instant before the watcher
 /// that made it adds it.
@@ -24,13 +24,13 @@ impl LateFrames {
     }
 
     /// Keeps the protobuf form of an event for other watchers.
-    pub(crate) fn keep(&self, event: &Event, change: ChangeKind, frame: Bytes) {
+    pub(crate) fn keep(&self, event: &CacheEvent, change: ChangeKind, frame: Bytes) {
         let counted = event.keep_protobuf(change, frame);
         self.0.fetch_add(counted.cast_signed(), Ordering::Relaxed);
     }
 
     /// The delta form of an event, made once for all watchers; `None` if they get the whole object.
-    pub(crate) fn delta(&self, event: &Event, change: ChangeKind, type_prefix: &Bytes) -> Option<Bytes> {
+    pub(crate) fn delta(&self, event: &CacheEvent, change: ChangeKind, type_prefix: &Bytes) -> Option<Bytes> {
         let (frame, counted) = event.delta(change, type_prefix);
         if counted > 0 {
             self.0.fetch_add(counted.cast_signed(), Ordering::Relaxed);
@@ -41,7 +41,7 @@ impl LateFrames {
     /// A frame of an event in a compressed form, made once for all watchers; `None` if the frame is not shared.
     pub(crate) fn compressed(
         &self,
-        event: &Event,
+        event: &CacheEvent,
         change: ChangeKind,
         frame: &Bytes,
         compress: impl FnOnce(&Bytes) -> Bytes,
@@ -54,7 +54,7 @@ impl LateFrames {
     }
 
     /// Subtracts the late frames of an event that the log has dropped.
-    pub(crate) fn forget(&self, event: &Event) {
+    pub(crate) fn forget(&self, event: &CacheEvent) {
         self.0.fetch_sub(event.leave_log().cast_signed(), Ordering::Relaxed);
     }
 }
@@ -64,15 +64,17 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::cache::object::Object;
+    use crate::cache::object::CachedObject;
     use listwatch_wire::Revision;
 
     const OBJECT: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"ns"}}"#;
 
     #[test]
     fn a_frame_is_compressed_once_for_all_watchers() {
-        let object = Object::new("/registry/configmaps/ns/a".into(), 21, OBJECT.into(), Revision(1)).unwrap();
-        let (frames, event) = (LateFrames::default(), Event::new(Revision(1), Some(Arc::new(object)), None));
+        let object =
+            CachedObject::new("/registry/configmaps/ns/a".into(), 21, OBJECT.into(), Revision(1)).unwrap();
+        let (frames, event) =
+            (LateFrames::default(), CacheEvent::new(Revision(1), Some(Arc::new(object)), None));
         let frame = event.frame(ChangeKind::Added, b"{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",");
         let first = frames.compressed(&event, ChangeKind::Added, &frame, |_| Bytes::from_static(b"once"));
         let again = frames.compressed(&event, ChangeKind::Added, &frame, |_| unreachable!());
@@ -90,7 +92,7 @@ mod tests {
     /// A log of events that protobuf clients watch grew to twice its bound.
     #[test]
     fn frames_count_as_long_as_their_event_is_in_the_log() {
-        let (frames, event) = (LateFrames::default(), Event::new(Revision(1), None, None));
+        let (frames, event) = (LateFrames::default(), CacheEvent::new(Revision(1), None, None));
         frames.keep(&event, ChangeKind::Added, Bytes::from_static(b"0123456789"));
         frames.keep(&event, ChangeKind::Added, Bytes::from_static(b"the same again"));
         frames.keep(&event, ChangeKind::Modified, Bytes::from_static(b"01234"));

@@ -13,7 +13,7 @@ use listwatch_wire::Revision;
 use crate::cache::Cache;
 use crate::cache::collection::Collection;
 use crate::cache::cursor::Lost;
-use crate::cache::event::Event;
+use crate::cache::event::CacheEvent;
 use crate::cache::filter::Filter;
 use crate::cache::view::{FilteredEvent, FilteredEvents, Portion};
 
@@ -77,7 +77,7 @@ impl History {
         let version = |(revision, value)| self.collection.object(&change.key, value, revision);
         let object = change.value.clone().and_then(|value| version((change.revision, value)));
         let previous = change.previous.clone().and_then(version);
-        let event = Event::new(change.revision, object, previous);
+        let event = CacheEvent::new(change.revision, object, previous);
         // It was never in the log of the cache, so its frames do not count against the log's bound.
         event.leave_log();
         let seen = event.change_for(filter)?;

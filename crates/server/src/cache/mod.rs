@@ -1,7 +1,7 @@
 //! The watch cache: the current state of all resources, their recent events, and the watchers.
 //!
 //! One log, many cursors. The feeder follows the engine's log of changes, the one order of all writes, and keeps a
-//! [`Collection`] per kind: a [`Snapshot`] of its objects in a persistent map, and its recent [`Event`]s. Readers take
+//! [`Collection`] per kind: a [`CollectionSnapshot`] of its objects in a persistent map, and its recent [`CacheEvent`]s. Readers take
 //! snapshots without a lock. A watcher is a [`Cursor`]: a position and a [`View`] it shares with all watchers of the same
 //! filter. A cursor that falls behind the events in memory reads the engine's log instead; only when that is compacted,
 //! too, does its watch end with 410. Nothing here waits for a watcher, and no watcher can delay another.
@@ -45,15 +45,15 @@ pub(crate) use collection::Follower;
 pub use cursor::{Cursor, Lost};
 use damage::Damage;
 pub(crate) use event::frame;
-pub use event::{ChangeKind, Event};
+pub use event::{CacheEvent, ChangeKind};
 pub use filter::{FieldLookup, Filter};
 pub(crate) use frames::LateFrames;
 pub(crate) use merge::{MergedCursors, SlotEvent, WatchSlot};
-pub use object::Object;
+pub use object::CachedObject;
 pub(crate) use object::push_number;
 pub(crate) use pins::Pins;
 pub use position::Position;
-pub use snapshot::{IndexedField, Snapshot, Walk};
+pub use snapshot::{CollectionSnapshot, IndexedField, Walk};
 pub(crate) use trees::{RecentTrees, TreeMaker, WrittenTree};
 pub use view::{FilteredEvent, FilteredEvents, Portion, View};
 
@@ -150,7 +150,7 @@ impl Cache {
         let mut collections = Collections::clone(&self.collections.load());
         let collection = collections.entry(name.into()).or_insert_with(|| {
             let collection = Collection::new(name, indexes.to_vec());
-            collection.load(Snapshot::new(indexes.len()), self.position.get());
+            collection.load(CollectionSnapshot::new(indexes.len()), self.position.get());
             Arc::new(collection)
         });
         let collection = Arc::clone(collection);
@@ -185,7 +185,7 @@ impl Cache {
     /// Returns a collection's state and its revision: all changes of the collection up to that revision are in it, and
     /// no later one.
     #[must_use]
-    pub fn read(&self, collection: &Collection) -> (Arc<Snapshot>, Revision) {
+    pub fn read(&self, collection: &Collection) -> (Arc<CollectionSnapshot>, Revision) {
         // In this order: whatever the position covers is in the snapshot, because it is published first. The snapshot
         // may already have more, and then its revision is that of its own newest change.
         let position = self.position.get();

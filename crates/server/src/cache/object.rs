@@ -1,4 +1,4 @@
-//! [`Object`]: one version of one object, as the bytes that are stored.
+//! [`CachedObject`]: one version of one object, as the bytes that are stored.
 //!
 //! Beside the bytes there are offsets into them: the name, the labels, the place of the resourceVersion, indexed
 //! fields. Lists and watches copy bytes and never decode an object; only writes and expressions parse it.
@@ -21,7 +21,7 @@ use crate::cache::snapshot::IndexedField;
 /// the object is written out. That costs nothing, as the bytes are copied into an output buffer then anyway, and it
 /// halves the memory of a store in memory.
 #[derive(Debug)]
-pub struct Object {
+pub struct CachedObject {
     /// The storage key, shared with the store and the indexes.
     key: Arc<str>,
     /// The stored bytes, shared with the store where that keeps them in memory.
@@ -45,7 +45,7 @@ pub struct Object {
     outline: OnceBox<Outline>,
 }
 
-impl Object {
+impl CachedObject {
     /// Looks at a stored value. `None` if it is not an object that this server wrote.
     #[must_use]
     pub fn new(key: Arc<str>, path: usize, value: Bytes, revision: Revision) -> Option<Self> {
@@ -166,28 +166,28 @@ impl Object {
         self.write_at(self.revision, type_prefix, out);
     }
 
-    /// Writes the object as [`Object::write`] does, with another resourceVersion: the last state of a deleted object
+    /// Writes the object as [`CachedObject::write`] does, with another resourceVersion: the last state of a deleted object
     /// has that of its deletion.
-    pub fn write_at(&self, revision: Revision, type_prefix: &[u8], out: &mut BytesMut) {
+    pub(crate) fn write_at(&self, revision: Revision, type_prefix: &[u8], out: &mut BytesMut) {
         out.extend_from_slice(type_prefix);
         self.spliced(revision, self.type_end as usize, self.value.len(), out);
     }
 
     /// Writes only the metadata, as the object of another kind: what PartialObjectMetadata is.
-    pub fn write_metadata(&self, revision: Revision, type_prefix: &[u8], out: &mut BytesMut) {
+    pub(crate) fn write_metadata(&self, revision: Revision, type_prefix: &[u8], out: &mut BytesMut) {
         out.extend_from_slice(type_prefix);
         let end = metadata(&self.value).and_then(|(_, at)| raw::skip_value(&self.value, at));
         self.spliced(revision, self.type_end as usize, end.unwrap_or_default(), out);
         out.extend_from_slice(b"}");
     }
 
-    /// The largest length of the output of [`Object::write`].
+    /// The largest length of the output of [`CachedObject::write`].
     #[must_use]
-    pub fn written_len(&self, type_prefix: &[u8]) -> usize {
+    pub(crate) fn written_len(&self, type_prefix: &[u8]) -> usize {
         self.value.len() + type_prefix.len() + VERSION_BYTES
     }
 
-    /// Calls `with` on the bytes that [`Object::write_at`] writes, in parts.
+    /// Calls `with` on the bytes that [`CachedObject::write_at`] writes, in parts.
     pub(super) fn with_parts<T>(
         &self,
         revision: Revision,
@@ -301,8 +301,8 @@ pub(crate) fn push_number(out: &mut BytesMut, mut number: u64) {
 mod tests {
     use super::*;
 
-    pub(crate) fn object(value: &str) -> Option<Object> {
-        Object::new("/registry/configmaps/ns/a".into(), 21, Bytes::from(value.to_owned()), Revision(7))
+    pub(crate) fn object(value: &str) -> Option<CachedObject> {
+        CachedObject::new("/registry/configmaps/ns/a".into(), 21, Bytes::from(value.to_owned()), Revision(7))
     }
 
     #[test]

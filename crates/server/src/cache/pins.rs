@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::cache::collection::Collection;
-use crate::cache::snapshot::Snapshot;
+use crate::cache::snapshot::CollectionSnapshot;
 
 /// Snapshots that continue tokens point to. A token whose snapshot was dropped is served from the engine's history, so
 /// this is only a shortcut, and a small one suffices.
@@ -30,7 +30,7 @@ pub(crate) struct Pins {
 struct Pin {
     collection: Arc<str>,
     revision: Revision,
-    snapshot: Arc<Snapshot>,
+    snapshot: Arc<CollectionSnapshot>,
     since: Instant,
     /// From where how many objects remained, so that the next page need not count them again.
     remaining: VecDeque<(String, u64)>,
@@ -46,7 +46,12 @@ impl Pins {
     }
 
     /// Keeps a snapshot for the tokens that name this revision.
-    pub(crate) fn keep(&self, collection: &Collection, revision: Revision, snapshot: &Arc<Snapshot>) {
+    pub(crate) fn keep(
+        &self,
+        collection: &Collection,
+        revision: Revision,
+        snapshot: &Arc<CollectionSnapshot>,
+    ) {
         let mut pins = self.pins.lock();
         if self.limit == 0 || pins.iter().any(|pin| pin.is(collection, revision)) {
             return;
@@ -73,7 +78,7 @@ impl Pins {
     }
 
     /// The snapshot of that revision, if it is still here.
-    pub(crate) fn get(&self, collection: &Collection, revision: Revision) -> Option<Arc<Snapshot>> {
+    pub(crate) fn get(&self, collection: &Collection, revision: Revision) -> Option<Arc<CollectionSnapshot>> {
         let pins = self.pins.lock();
         pins.iter().find(|pin| pin.is(collection, revision)).map(|pin| Arc::clone(&pin.snapshot))
     }
@@ -110,7 +115,7 @@ mod tests {
     async fn snapshots_are_kept_by_number_and_by_age() {
         let pins = Pins::new(2);
         let collection = Collection::new("things", Vec::new());
-        let snapshot = Arc::new(Snapshot::default());
+        let snapshot = Arc::new(CollectionSnapshot::default());
         let age = Duration::from_secs(10);
         for revision in 1..=3 {
             pins.keep(&collection, Revision(revision), &snapshot);

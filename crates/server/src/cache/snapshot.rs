@@ -1,4 +1,4 @@
-//! [`Snapshot`]: the immutable state of one collection at one revision.
+//! [`CollectionSnapshot`]: the immutable state of one collection at one revision.
 //!
 //! A persistent ordered map, by storage key: the feeder's next state shares all nodes but the changed ones, so that a
 //! slow list can hold its snapshot without a lock and without a copy. [`Walk`] is a range of keys, or of an index on
@@ -13,12 +13,12 @@ use imbl::{OrdMap, OrdSet};
 use listwatch_wire::Revision;
 
 use crate::cache::filter::Filter;
-use crate::cache::object::Object;
+use crate::cache::object::CachedObject;
 
 /// The state of one collection at one revision. Cloning it, and keeping it while the collection moves on, costs the few
 /// nodes that changed since.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub struct CollectionSnapshot {
     /// All objects by storage key.
     objects: OrdSet<ByKey>,
     /// One per indexed field.
@@ -32,7 +32,7 @@ pub struct Snapshot {
 /// An object in the order of its storage key. The key is the object's own: another pointer to it in every place of the tree
 /// would be a tenth of what a small object costs.
 #[derive(Clone, Debug)]
-struct ByKey(Arc<Object>);
+struct ByKey(Arc<CachedObject>);
 
 impl Borrow<str> for ByKey {
     fn borrow(&self) -> &str {
@@ -61,7 +61,7 @@ impl PartialEq for ByKey {
 impl Eq for ByKey {}
 
 /// Objects by the value of a field and the storage key.
-type FieldIndex = OrdMap<(Arc<str>, Arc<str>), Arc<Object>>;
+type FieldIndex = OrdMap<(Arc<str>, Arc<str>), Arc<CachedObject>>;
 
 /// A field with an index in each snapshot, so that a list or watch by an exact value (kubelets: `spec.nodeName`) reads
 /// only what matches.
@@ -85,7 +85,7 @@ pub struct Walk {
     index: Option<(usize, Arc<str>)>,
 }
 
-impl Snapshot {
+impl CollectionSnapshot {
     /// An empty snapshot with so many indexes.
     pub(crate) fn new(indexes: usize) -> Self {
         Self { indexes: vec![OrdMap::new(); indexes], ..Self::default() }
@@ -110,7 +110,7 @@ impl Snapshot {
         self.objects.is_empty()
     }
 
-    /// The memory of all objects, as [`Object::weight`] estimates it. API priority and fairness sizes lists by it.
+    /// The memory of all objects, as [`CachedObject::weight`] estimates it. API priority and fairness sizes lists by it.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -118,7 +118,7 @@ impl Snapshot {
 
     /// Returns one object by its storage key.
     #[must_use]
-    pub fn get(&self, key: &str) -> Option<&Arc<Object>> {
+    pub fn get(&self, key: &str) -> Option<&Arc<CachedObject>> {
         self.objects.get(key).map(|object| &object.0)
     }
 
@@ -127,8 +127,8 @@ impl Snapshot {
         &mut self,
         revision: Revision,
         key: &Arc<str>,
-        object: Option<&Arc<Object>>,
-    ) -> Option<Arc<Object>> {
+        object: Option<&Arc<CachedObject>>,
+    ) -> Option<Arc<CachedObject>> {
         self.revision = self.revision.max(revision);
         let previous = match object {
             Some(object) => self.objects.insert(ByKey(Arc::clone(object))),
@@ -138,7 +138,7 @@ impl Snapshot {
         self.bytes += object.map_or(0, |o| o.weight());
         self.bytes -= previous.as_ref().map_or(0, |o| o.weight());
         for (at, index) in self.indexes.iter_mut().enumerate() {
-            let entry = |o: &Object| (Arc::from(o.indexed(at).unwrap_or_default()), Arc::clone(key));
+            let entry = |o: &CachedObject| (Arc::from(o.indexed(at).unwrap_or_default()), Arc::clone(key));
             previous.as_ref().map(|o| index.remove(&entry(o)));
             object.map(|o| index.insert(entry(o), Arc::clone(o)));
         }
@@ -167,7 +167,7 @@ impl Snapshot {
     }
 
     /// The next objects of a walk, in key order.
-    pub fn range<'a>(&'a self, walk: &Walk) -> Box<dyn Iterator<Item = &'a Arc<Object>> + Send + 'a> {
+    pub fn range<'a>(&'a self, walk: &Walk) -> Box<dyn Iterator<Item = &'a Arc<CachedObject>> + Send + 'a> {
         match &walk.index {
             None => {
                 let next = walk.next.as_ref().map(|key| &**key);

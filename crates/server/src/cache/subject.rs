@@ -6,9 +6,9 @@
 
 use std::cell::{OnceCell, RefCell};
 
-use crate::cache::event::{ChangeKind, Event};
+use crate::cache::event::{CacheEvent, ChangeKind};
 use crate::cache::filter::Filter;
-use crate::cache::object::Object;
+use crate::cache::object::CachedObject;
 
 /// The object of one change before and after it.
 pub(super) struct EventSubjects<'e> {
@@ -18,7 +18,7 @@ pub(super) struct EventSubjects<'e> {
 
 /// One object, with what filters have read of it so far.
 pub(super) struct MatchSubject<'o> {
-    pub(super) object: &'o Object,
+    pub(super) object: &'o CachedObject,
     /// Sorted by key.
     labels: OnceCell<Vec<(&'o str, &'o str)>>,
     /// By path. A kind has a handful of selectable fields.
@@ -26,7 +26,7 @@ pub(super) struct MatchSubject<'o> {
 }
 
 impl<'e> EventSubjects<'e> {
-    pub(super) fn new(event: &'e Event) -> Self {
+    pub(super) fn new(event: &'e CacheEvent) -> Self {
         let subject = |object: &'e Option<_>| object.as_deref().map(MatchSubject::new);
         Self { before: subject(&event.previous), now: subject(&event.object) }
     }
@@ -39,7 +39,7 @@ impl<'e> EventSubjects<'e> {
 }
 
 impl<'o> MatchSubject<'o> {
-    pub(super) fn new(object: &'o Object) -> Self {
+    pub(super) fn new(object: &'o CachedObject) -> Self {
         Self { object, labels: OnceCell::new(), fields: RefCell::default() }
     }
 

@@ -16,7 +16,7 @@ use listwatch_wire::Revision;
 use listwatch_wire::json::{Spans, Value};
 use parking_lot::Mutex;
 
-use crate::cache::object::Object;
+use crate::cache::object::CachedObject;
 
 /// The weight of an entry besides its bytes.
 const ENTRY_BYTES: usize = 256;
@@ -123,7 +123,7 @@ impl RecentTrees {
     }
 
     /// The tree of an object, if it is known.
-    pub(crate) fn peek(&self, object: &Object) -> Option<Value> {
+    pub(crate) fn peek(&self, object: &CachedObject) -> Option<Value> {
         self.peek_bytes(object.key(), object.stored())
     }
 
@@ -137,7 +137,7 @@ impl RecentTrees {
     /// not known.
     pub(crate) fn protobuf<E>(
         &self,
-        object: &Object,
+        object: &CachedObject,
         revision: Revision,
         make: impl FnOnce(Value) -> Result<Bytes, E>,
     ) -> Option<Result<Bytes, E>> {
@@ -154,7 +154,7 @@ impl RecentTrees {
 
     /// The tree of an object, kept if it had to be parsed: for objects that are read again and again. `None` if the bytes
     /// cannot be read.
-    pub(crate) fn read(&self, object: &Object) -> Option<Value> {
+    pub(crate) fn read(&self, object: &CachedObject) -> Option<Value> {
         if let Some(value) = self.peek(object) {
             return Some(value);
         }
@@ -268,8 +268,8 @@ mod tests {
         Arc::new(1_u8)
     }
 
-    fn object(revision: u64, value: &Bytes) -> Object {
-        Object::new("/registry/configmaps/n/a".into(), 21, value.clone(), Revision(revision)).unwrap()
+    fn object(revision: u64, value: &Bytes) -> CachedObject {
+        CachedObject::new("/registry/configmaps/n/a".into(), 21, value.clone(), Revision(revision)).unwrap()
     }
 
     fn version(value: Value, length: usize) -> WrittenTree {

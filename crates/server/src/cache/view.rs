@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
 
-use crate::cache::event::{ChangeKind, Event};
+use crate::cache::event::{CacheEvent, ChangeKind};
 use crate::cache::filter::Filter;
 use crate::cache::subject::EventSubjects;
 
@@ -27,7 +27,7 @@ pub struct FilteredEvent {
     /// The change as the watcher sees it.
     pub change: ChangeKind,
     /// The change itself.
-    pub event: Arc<Event>,
+    pub event: Arc<CacheEvent>,
 }
 
 /// A portion of events, in revision order. Inline up to four: a watcher that keeps up takes one or two, and an idle one has room for them.
@@ -186,7 +186,7 @@ impl View {
     /// Adds an event if the filter sees it. Returns true if the watchers are to be woken now and were not before.
     pub(super) fn offer(
         &self,
-        event: &Arc<Event>,
+        event: &Arc<CacheEvent>,
         subjects: &EventSubjects<'_>,
         keep_after: Revision,
     ) -> bool {
@@ -201,7 +201,7 @@ impl View {
     pub(crate) fn extend_back<'a>(
         &self,
         floor: Revision,
-        events: impl DoubleEndedIterator<Item = &'a Arc<Event>>,
+        events: impl DoubleEndedIterator<Item = &'a Arc<CacheEvent>>,
     ) {
         let mut recent = self.recent.lock();
         for event in events.rev() {

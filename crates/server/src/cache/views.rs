@@ -218,16 +218,16 @@ mod tests {
     use listwatch_wire::selector::FieldSelector;
 
     use super::*;
-    use crate::cache::event::Event;
-    use crate::cache::object::Object;
+    use crate::cache::event::CacheEvent;
+    use crate::cache::object::CachedObject;
 
-    fn object(labels: usize) -> Arc<Object> {
+    fn object(labels: usize) -> Arc<CachedObject> {
         let mut text = r#"{"metadata":{"name":"a","labels":{"#.to_owned();
         for n in 0..labels {
             let _ = write!(text, "\"l{n:06}\":\"v\",");
         }
         text.push_str("\"z\":\"v\"},\"namespace\":\"n\"}}");
-        Arc::new(Object::new("/registry/configmaps/n/a".into(), 21, text.into(), Revision(1)).unwrap())
+        Arc::new(CachedObject::new("/registry/configmaps/n/a".into(), 21, text.into(), Revision(1)).unwrap())
     }
 
     /// The labels of a change were read once for each view: an object with 20,000 of them and a thousand watches held up the cache for
@@ -241,7 +241,7 @@ mod tests {
             let view = Arc::new(View::new(filter.clone(), Revision(0)));
             views.insert(filter.identity(), view, &[]);
         }
-        let event = Arc::new(Event::new(Revision(2), Some(object(20_000)), Some(object(20_000))));
+        let event = Arc::new(CacheEvent::new(Revision(2), Some(object(20_000)), Some(object(20_000))));
         let (begin, mut seen) = (Instant::now(), 0);
         let subjects = EventSubjects::new(&event);
         views.candidates(&subjects, &[], |view| {

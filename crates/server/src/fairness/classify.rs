@@ -8,16 +8,16 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::config::{FlowSchema, FlowSubject, Named, PathRule, PolicyRulesWithSubjects, ResourceRule};
-use crate::auth::{Attributes, User};
+use crate::auth::{AuthorizerAttributes, User};
 
 impl FlowSchema {
     /// Returns true if the schema matches a request.
-    pub(super) fn takes(&self, user: &User, request: &Attributes<'_>) -> bool {
+    pub(super) fn takes(&self, user: &User, request: &AuthorizerAttributes<'_>) -> bool {
         self.spec.rules.iter().any(|rule| rule.takes(user, request))
     }
 
     /// A hash of the flow within the schema that a request belongs to.
-    pub(super) fn flow(&self, user: &User, request: &Attributes<'_>) -> u64 {
+    pub(super) fn flow(&self, user: &User, request: &AuthorizerAttributes<'_>) -> u64 {
         let kind = self.spec.distinguisher_method.as_ref().map(|method| method.kind.as_str());
         let distinguisher = match kind {
             Some("ByUser") => user.name.as_str(),
@@ -32,7 +32,7 @@ impl FlowSchema {
 
 impl PolicyRulesWithSubjects {
     /// True if a request of this user is among those of the rule.
-    fn takes(&self, user: &User, request: &Attributes<'_>) -> bool {
+    fn takes(&self, user: &User, request: &AuthorizerAttributes<'_>) -> bool {
         self.subjects.iter().any(|subject| subject.is(user))
             && match request.resource.is_empty() {
                 true => self.non_resource_rules.iter().any(|rule| rule.takes(request)),
@@ -62,7 +62,7 @@ impl FlowSubject {
 
 impl ResourceRule {
     /// True if the rule is about the resource, the verb and the namespace of a request.
-    fn takes(&self, request: &Attributes<'_>) -> bool {
+    fn takes(&self, request: &AuthorizerAttributes<'_>) -> bool {
         lists(&self.verbs, request.verb)
             && (is_any(&self.resources) || self.resources.iter().any(|wanted| names(wanted, request)))
             && lists(&self.api_groups, request.group)
@@ -75,7 +75,7 @@ impl ResourceRule {
 }
 
 /// Returns true if `pods` or `pods/status` names the requested resource.
-fn names(wanted: &str, request: &Attributes<'_>) -> bool {
+fn names(wanted: &str, request: &AuthorizerAttributes<'_>) -> bool {
     match wanted.split_once('/') {
         None => request.subresource.is_empty() && wanted == request.resource,
         Some((resource, subresource)) => resource == request.resource && subresource == request.subresource,
@@ -83,7 +83,7 @@ fn names(wanted: &str, request: &Attributes<'_>) -> bool {
 }
 
 impl PathRule {
-    fn takes(&self, request: &Attributes<'_>) -> bool {
+    fn takes(&self, request: &AuthorizerAttributes<'_>) -> bool {
         lists(&self.verbs, request.verb) && self.urls.iter().any(|url| covers(url, request.path))
     }
 }
@@ -118,7 +118,7 @@ mod tests {
         all
     }
 
-    fn schema_of(user: (&str, &[&str]), request: Attributes<'_>) -> String {
+    fn schema_of(user: (&str, &[&str]), request: AuthorizerAttributes<'_>) -> String {
         let groups = user.1.iter().map(|&group| group.to_owned()).collect();
         let user = User { name: user.0.to_owned(), groups, ..User::default() };
         let found = schemas().into_iter().find(|schema| schema.takes(&user, &request));
@@ -127,9 +127,14 @@ mod tests {
 
     #[test]
     fn requests_are_classified_as_in_the_reference() {
-        let get = |resource| Attributes { verb: "get", resource, namespace: "n", ..Attributes::default() };
-        let lease = Attributes { group: "coordination.k8s.io", ..get("leases") };
-        let path = |path| Attributes { verb: "get", path, ..Attributes::default() };
+        let get = |resource| AuthorizerAttributes {
+            verb: "get",
+            resource,
+            namespace: "n",
+            ..AuthorizerAttributes::default()
+        };
+        let lease = AuthorizerAttributes { group: "coordination.k8s.io", ..get("leases") };
+        let path = |path| AuthorizerAttributes { verb: "get", path, ..AuthorizerAttributes::default() };
         const AUTHENTICATED: &str = "system:authenticated";
         let account = ("system:serviceaccount:n:a", &["system:serviceaccounts", AUTHENTICATED][..]);
         let system = ("system:serviceaccount:kube-system:a", &["system:serviceaccounts", AUTHENTICATED][..]);
@@ -143,8 +148,12 @@ mod tests {
             (account, get("pods"), "service-accounts"),
             (system, get("pods"), "kube-system-service-accounts"),
             (system, lease, "system-leader-election"),
-            (node, Attributes { namespace: "", ..get("nodes") }, "system-node-high"),
-            (node, Attributes { namespace: "", subresource: "status", ..get("nodes") }, "system-node-high"),
+            (node, AuthorizerAttributes { namespace: "", ..get("nodes") }, "system-node-high"),
+            (
+                node,
+                AuthorizerAttributes { namespace: "", subresource: "status", ..get("nodes") },
+                "system-node-high",
+            ),
             (node, get("pods"), "system-nodes"),
             (("system:kube-scheduler", &[AUTHENTICATED][..]), get("pods"), "kube-scheduler"),
             (("nobody", &[][..]), get("pods"), ""),
@@ -158,7 +167,7 @@ mod tests {
         let all = schemas();
         let named = |name: &str| all.iter().find(|schema| schema.metadata.name == name).unwrap();
         let user = |name: &str| User { name: name.to_owned(), ..User::default() };
-        let request = |namespace| Attributes { namespace, ..Attributes::default() };
+        let request = |namespace| AuthorizerAttributes { namespace, ..AuthorizerAttributes::default() };
         let by_user = named("global-default");
         assert_ne!(by_user.flow(&user("a"), &request("n")), by_user.flow(&user("b"), &request("n")));
         assert_eq!(by_user.flow(&user("a"), &request("n")), by_user.flow(&user("a"), &request("m")));

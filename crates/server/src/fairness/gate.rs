@@ -29,8 +29,8 @@ use super::shares::{self, Need, SeatBounds};
 use super::turns::{Turns, UserTurns};
 use super::width;
 use crate::RequestLimits;
-use crate::auth::{Attributes, User};
-use crate::cache::{Cache, Collection, Snapshot};
+use crate::auth::{AuthorizerAttributes, User};
+use crate::cache::{Cache, Collection, CollectionSnapshot};
 
 /// The API group of FlowSchemas and PriorityLevelConfigurations.
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
@@ -135,7 +135,7 @@ impl Fairness {
 
     /// Returns the flow of a request: that of the first FlowSchema by precedence that matches. Never fails: the
     /// mandatory schemas match every user.
-    pub(crate) fn classify(&self, user: &User, request: &Attributes<'_>) -> Flow {
+    pub(crate) fn classify(&self, user: &User, request: &AuthorizerAttributes<'_>) -> Flow {
         let compiled = self.compiled();
         let taken = compiled.schemas.iter().find(|schema| schema.schema.takes(user, request));
         // The last one matches all users; only a user without any group does not match it.
@@ -163,7 +163,7 @@ impl Fairness {
     }
 
     /// The objects that the configuration is compiled from. Other snapshots mean that it has changed.
-    pub(crate) fn snapshots(&self) -> (Arc<Snapshot>, Arc<Snapshot>) {
+    pub(crate) fn snapshots(&self) -> (Arc<CollectionSnapshot>, Arc<CollectionSnapshot>) {
         (self.schemas.snapshot(), self.levels.snapshot())
     }
 
@@ -189,9 +189,10 @@ impl Fairness {
     /// The compiled configuration, compiled again if one of the collections has another snapshot. Two requests at
     /// once compile it once.
     fn compiled(&self) -> Arc<CompiledConfig> {
-        let is_current = |compiled: &CompiledConfig, from: &(Arc<Snapshot>, Arc<Snapshot>)| {
-            Arc::ptr_eq(&compiled.from.0, &from.0) && Arc::ptr_eq(&compiled.from.1, &from.1)
-        };
+        let is_current =
+            |compiled: &CompiledConfig, from: &(Arc<CollectionSnapshot>, Arc<CollectionSnapshot>)| {
+                Arc::ptr_eq(&compiled.from.0, &from.0) && Arc::ptr_eq(&compiled.from.1, &from.1)
+            };
         let now = self.snapshots();
         if let Some(compiled) = self.compiled.load_full().filter(|compiled| is_current(compiled, &now)) {
             return compiled;

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
-use crate::cache::{Collection, Cursor, Filter, Object, Portion};
+use crate::cache::{CachedObject, Collection, Cursor, Filter, Portion};
 use crate::lifecycle::custom_groups;
 use crate::lifecycle::extension_documents::{self, ExtensionDocuments};
 use crate::outbound::WebhookAddress;
@@ -223,13 +223,13 @@ async fn changed(cursors: &mut [Cursor; 3], remotes: &[Arc<ExtensionServer>]) ->
     let [services, addresses, slices] = cursors;
     let some = !remotes.is_empty();
     loop {
-        let (events, name): (_, fn(&Object) -> Option<&str>) = tokio::select! {
+        let (events, name): (_, fn(&CachedObject) -> Option<&str>) = tokio::select! {
             next = services.next(BATCH) => return next.is_ok(),
             next = addresses.next(BATCH), if some => (next, |service| Some(service.name())),
             next = slices.next(BATCH), if some => (next, |slice| slice.label(SERVICE_NAME)),
         };
         let Ok(events) = events else { return false };
-        let concerns = |object: &Arc<Object>| {
+        let concerns = |object: &Arc<CachedObject>| {
             name(object)
                 .is_some_and(|name| remotes.iter().any(|remote| remote.is_behind(object.namespace(), name)))
         };

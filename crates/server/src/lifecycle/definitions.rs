@@ -20,7 +20,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::{Revision, json};
 
 use crate::api::Api;
-use crate::cache::{Collection, Filter, Object, Portion};
+use crate::cache::{CachedObject, Collection, Filter, Portion};
 use crate::lifecycle::known::{KnownDefinitions, StoredDefinition};
 use crate::lifecycle::namespaces::is_held;
 use crate::outbound::tls::bundle_problem;
@@ -199,7 +199,7 @@ impl Definitions {
     async fn delete_objects(&self, stored: &StoredDefinition) -> usize {
         let collection = self.api.cache.collection(&stored.definition.name, &[]);
         let walk = collection.walk(&Filter::default(), None);
-        let left: Vec<Arc<Object>> = collection.snapshot().range(&walk).cloned().collect();
+        let left: Vec<Arc<CachedObject>> = collection.snapshot().range(&walk).cloned().collect();
         for object in left.iter().filter(|object| !is_held(object)) {
             self.remove(object).await;
         }
@@ -221,7 +221,7 @@ impl Definitions {
     }
 
     /// Deletes an object of a kind whose definition is deleted, or marks it if it has finalizers.
-    async fn remove(&self, object: &Arc<Object>) {
+    async fn remove(&self, object: &Arc<CachedObject>) {
         let Ok(mut value) = Value::read(object.stored()) else {
             // It could be neither updated nor deleted otherwise.
             self.write(object, None).await;
@@ -242,7 +242,7 @@ impl Definitions {
     }
 
     /// Writes a definition with another status, and records the server as the owner of what it changed.
-    async fn write_status(&self, stored: &Object, mut object: Value) -> bool {
+    async fn write_status(&self, stored: &CachedObject, mut object: Value) -> bool {
         let old = Value::read(stored.stored()).unwrap_or_default();
         let definitions = self.api.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions");
         if let Some(definitions) = definitions.filter(|_| object != old) {
@@ -261,7 +261,7 @@ impl Definitions {
     /// round. Returns whether there was anything to write.
     ///
     /// Goes to the engine directly: a definition must be removable even if admission would refuse the write.
-    async fn write(&self, stored: &Object, value: Option<Value>) -> bool {
+    async fn write(&self, stored: &CachedObject, value: Option<Value>) -> bool {
         let value = value.map(|value| json::encode_stored(&value).into());
         if value.as_ref() == Some(stored.stored()) {
             return false;

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
-use crate::cache::{Collection, Event, Filter, Follower, Snapshot};
+use crate::cache::{CacheEvent, Collection, CollectionSnapshot, Filter, Follower};
 use crate::fairness::bootstrap::{AUTO_UPDATE, flow_schemas, priority_levels};
 use crate::pipeline::internal::{amend, ensure};
 use crate::pipeline::now;
@@ -53,7 +53,7 @@ pub(crate) async fn run(api: Arc<Api>, stop: CancellationToken) {
             () = stop.cancelled() => return,
         }
         let current = api.fairness.snapshots();
-        let same = |seen: &(Arc<Snapshot>, Arc<Snapshot>)| {
+        let same = |seen: &(Arc<CollectionSnapshot>, Arc<CollectionSnapshot>)| {
             Arc::ptr_eq(&seen.0, &current.0) && Arc::ptr_eq(&seen.1, &current.1)
         };
         if api.options.lifecycle.first_objects && !seen.as_ref().is_some_and(same) {
@@ -74,11 +74,11 @@ pub(crate) async fn run(api: Arc<Api>, stop: CancellationToken) {
 struct Wake(Notify);
 
 impl Follower for Wake {
-    fn loaded(&self, _: &Collection, _: &Snapshot, _: &Snapshot) {
+    fn loaded(&self, _: &Collection, _: &CollectionSnapshot, _: &CollectionSnapshot) {
         self.0.notify_one();
     }
 
-    fn changed(&self, _: &[Arc<Event>]) {
+    fn changed(&self, _: &[Arc<CacheEvent>]) {
         self.0.notify_one();
     }
 }

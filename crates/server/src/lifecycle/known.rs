@@ -10,7 +10,7 @@ use std::sync::Arc;
 use listwatch_custom::Definition;
 use listwatch_wire::json::Value;
 
-use crate::cache::Object;
+use crate::cache::CachedObject;
 
 /// The definitions of one snapshot, by key.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct KnownDefinitions(BTreeMap<Arc<str>, StoredDefinition>);
 #[derive(Debug)]
 pub(super) struct StoredDefinition {
     pub(super) definition: Arc<Definition>,
-    pub(super) object: Arc<Object>,
+    pub(super) object: Arc<CachedObject>,
     /// True if it has been served as it is here.
     pub(super) served: bool,
     /// True if its status is up to date. It depends on the names of the others in its group, too.
@@ -29,7 +29,7 @@ pub(super) struct StoredDefinition {
 
 impl StoredDefinition {
     /// A definition that cannot be read is served as if it were not there.
-    fn read(object: &Arc<Object>) -> Option<Self> {
+    fn read(object: &Arc<CachedObject>) -> Option<Self> {
         let definition = Definition::read(&Value::read(object.stored()).ok()?)?;
         let definition = Arc::new(definition);
         Some(Self { definition, object: Arc::clone(object), served: false, settled: false })
@@ -41,7 +41,7 @@ impl KnownDefinitions {
     ///
     /// Proportional to the number of definitions in comparisons, and to the changed ones in compilation. Definitions
     /// that cannot be read are left out.
-    pub(super) fn update<'a>(&mut self, objects: impl Iterator<Item = &'a Arc<Object>>) {
+    pub(super) fn update<'a>(&mut self, objects: impl Iterator<Item = &'a Arc<CachedObject>>) {
         let mut before = std::mem::take(&mut self.0);
         let mut moved = HashSet::new();
         for object in objects {
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    fn object(group: &str, number: usize, revision: u64) -> Arc<Object> {
+    fn object(group: &str, number: usize, revision: u64) -> Arc<CachedObject> {
         let (plural, kind) = (format!("things{number}"), format!("Thing{number}"));
         let name = format!("{plural}.{group}");
         let value = listwatch_wire::json::json!({
@@ -99,7 +99,9 @@ mod tests {
         });
         let key: Arc<str> = format!("customresourcedefinitions.apiextensions.k8s.io/{name}").into();
         let path = key.find('/').unwrap() + 1;
-        Arc::new(Object::new(key, path, json::encode_stored(&value).into(), Revision(revision)).unwrap())
+        Arc::new(
+            CachedObject::new(key, path, json::encode_stored(&value).into(), Revision(revision)).unwrap(),
+        )
     }
 
     fn settle(known: &mut KnownDefinitions) {

@@ -14,7 +14,7 @@ use listwatch_wire::json::raw;
 use listwatch_wire::options::DeleteOptions;
 
 use crate::api::Api;
-use crate::cache::{Filter, Object};
+use crate::cache::{CachedObject, Filter};
 use crate::lifecycle::place::keeps_form;
 use crate::pipeline::internal::{amend, remove};
 use crate::registry::Resource;
@@ -91,7 +91,7 @@ fn namespaced(api: &Api) -> Vec<Arc<Resource>> {
 
 /// Returns true if an object is being deleted already and only kept by its finalizers: to delete it once more would change nothing.
 /// A namespace or a definition may have thousands of them for hours.
-pub(super) fn is_held(object: &Object) -> bool {
+pub(super) fn is_held(object: &CachedObject) -> bool {
     if !terminating(object.stored()) {
         return false;
     }
@@ -103,7 +103,7 @@ pub(super) fn is_held(object: &Object) -> bool {
 }
 
 /// A copy of pointers, so that the snapshot is not held while objects are deleted one by one.
-fn inside(resource: &Resource, namespace: &str) -> Vec<Arc<Object>> {
+fn inside(resource: &Resource, namespace: &str) -> Vec<Arc<CachedObject>> {
     let mut filter = Filter::default();
     filter.namespace = Some(namespace.into());
     let walk = resource.collection.walk(&filter, None);

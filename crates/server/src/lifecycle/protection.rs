@@ -15,7 +15,7 @@ use listwatch_wire::json::{Value, raw};
 
 use crate::admission::storage_object_in_use_protection::finalizer;
 use crate::api::Api;
-use crate::cache::{Filter, Snapshot};
+use crate::cache::{CollectionSnapshot, Filter};
 use crate::pipeline::internal::amend;
 
 /// The collection of claims.
@@ -27,7 +27,7 @@ pub(super) const CLAIMS: &str = "persistentvolumeclaims";
 pub(super) struct MountedClaims {
     namespace: String,
     /// The state of the Pods. It is not kept alive for this.
-    pods: Weak<Snapshot>,
+    pods: Weak<CollectionSnapshot>,
     claims: HashSet<String>,
 }
 

@@ -15,7 +15,7 @@ use crate::admission::resource_quota::usage::QuotaUsage;
 use crate::admission::resource_quota::{QUOTAS, document, is_in_scope};
 use crate::api::Api;
 use crate::api::stored::Stored;
-use crate::cache::{Filter, Object};
+use crate::cache::{CachedObject, Filter};
 use crate::lifecycle::words;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Verdict, change};
@@ -84,7 +84,7 @@ async fn recalculate_one(
     api: &Api,
     resource: &Resource,
     namespace: &str,
-    quota: &Object,
+    quota: &CachedObject,
 ) -> Result<(), Status> {
     let Ok(value) = Value::read(quota.stored()) else { return Ok(()) };
     let spec = value.at("spec");

@@ -66,7 +66,7 @@ impl Tasks {
     /// Completes when a task has ended that should not have; its name.
     ///
     /// Registers for the notification before it looks at the list, so an end in between is not missed.
-    pub async fn first_end(&self) -> &'static str {
+    pub(crate) async fn first_end(&self) -> &'static str {
         loop {
             let mut ended = std::pin::pin!(self.ended.notified());
             ended.as_mut().enable();

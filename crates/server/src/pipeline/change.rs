@@ -20,7 +20,7 @@ use crate::allocate::reservation::Reservation;
 use crate::allocate::services;
 use crate::api::stored::Stored;
 use crate::api::{Api, Operation, RequestOptions, blocking};
-use crate::auth::{Attributes, certificates};
+use crate::auth::{AuthorizerAttributes, certificates};
 use crate::pipeline::claims;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, place};
@@ -244,14 +244,14 @@ impl ObjectChange<'_> {
     ///
     /// The request was authorized as an update or patch before its target was known to be absent.
     fn may_create(&self, target: &Target<'_>) -> Result<(), Status> {
-        let create = Attributes {
+        let create = AuthorizerAttributes {
             verb: "create",
             group: &target.resource.group,
             version: &target.resource.version,
             resource: &target.resource.plural,
             namespace: target.namespace.unwrap_or_default(),
             name: target.name,
-            ..Attributes::default()
+            ..AuthorizerAttributes::default()
         };
         self.api.authorizer.require(&self.request.user, &create)
     }

@@ -18,7 +18,7 @@ use listwatch_wire::status::FieldError;
 
 use crate::api::stored::{cached, fresh};
 use crate::api::{Api, RequestOptions};
-use crate::auth::{Attributes, NODE_NAME, User};
+use crate::auth::{AuthorizerAttributes, NODE_NAME, User};
 use crate::pipeline::change::ObjectChange;
 use crate::pipeline::target::Target;
 use crate::registry::Resource;
@@ -163,7 +163,7 @@ impl ClaimRights<'_> {
     }
 
     fn require(&self, verb: &str, subresource: &str, namespace: &str, name: &str) -> Result<(), Status> {
-        let attributes = Attributes {
+        let attributes = AuthorizerAttributes {
             verb,
             group: "resource.k8s.io",
             version: self.version,
@@ -171,7 +171,7 @@ impl ClaimRights<'_> {
             subresource,
             namespace,
             name,
-            ..Attributes::default()
+            ..AuthorizerAttributes::default()
         };
         self.api.authorizer.require(self.user, &attributes)
     }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use listwatch_wire::Revision;
 
-use crate::cache::Object;
+use crate::cache::CachedObject;
 
 /// Objects of a list with the revision that the list shows and, if there are more, the continue token.
 #[derive(Clone, Debug)]
 pub(crate) struct CollectedPage {
-    pub(crate) objects: Vec<Arc<Object>>,
+    pub(crate) objects: Vec<Arc<CachedObject>>,
     pub(crate) revision: Revision,
     pub(crate) more: Option<More>,
 }

@@ -16,7 +16,7 @@ use listwatch_wire::{Revision, Status, json};
 use crate::api::stored::Stored;
 use crate::api::{Api, convert};
 use crate::cache::fresh::storage_status;
-use crate::cache::{Object, TreeMaker, WrittenTree};
+use crate::cache::{CachedObject, TreeMaker, WrittenTree};
 use crate::pipeline::origin::origin;
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Done, shown};
@@ -132,7 +132,7 @@ pub(super) async fn store(
     target: &Target<'_>,
     object: Value,
     commit: Commit<'_>,
-) -> Result<Result<Arc<Object>, CommitConflict<KeyValue>>, Status> {
+) -> Result<Result<Arc<CachedObject>, CommitConflict<KeyValue>>, Status> {
     let (rules, trees) = (&target.resource.rules, &api.cache.trees);
     let Commit { before, expect, room, mut charges } = commit;
     charges.extend(claims(api, target, before.map(|stored| &stored.value), Some(&object)).await?);

@@ -15,7 +15,7 @@ use listwatch_wire::{Revision, Status};
 
 use crate::api::stored::Stored;
 use crate::api::{Api, Attributes, Operation, RequestOptions};
-use crate::cache::Object;
+use crate::cache::CachedObject;
 use crate::pipeline::WriteUser;
 use crate::pipeline::before_delete::decide;
 use crate::pipeline::change::is_done;
@@ -138,7 +138,7 @@ pub(crate) async fn delete_target(
 }
 
 /// Removes an object that is marked and whose grace period is over. A kubelet that saw the mark may have done so first, which is as good.
-async fn remove_marked(api: &Api, target: &Target<'_>, marked: &Arc<Object>) -> Result<Done, Status> {
+async fn remove_marked(api: &Api, target: &Target<'_>, marked: &Arc<CachedObject>) -> Result<Done, Status> {
     let uid = marked.field("metadata.uid").unwrap_or_default();
     let same = |stored: &&Stored| stored.value.at("metadata").text("uid") == uid;
     let removed = change(api, target, false, |stored: Option<&Stored>| {

@@ -45,7 +45,7 @@ use listwatch_wire::options::Query;
 
 use crate::api::{AdmissionRecord, Api, Attributes, Operation, RequestOptions};
 use crate::auth::User;
-use crate::cache::Object;
+use crate::cache::CachedObject;
 use crate::registry::Resource;
 
 /// An authorized write with its body, independent of HTTP. It is kept unchanged over all attempts of the transaction.
@@ -153,7 +153,7 @@ pub(crate) struct Answer {
 pub(crate) enum AnswerBody {
     /// A stored object; make one with [`crate::cache::Collection::object`] from the bytes that were written and the
     /// revision the engine gave them.
-    Object(Arc<Object>),
+    Object(Arc<CachedObject>),
     /// Objects that were deleted together, as they were.
     List(collected::CollectedPage),
     /// Any other document: the result of a dry run, a subresource with its own kind.

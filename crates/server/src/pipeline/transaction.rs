@@ -17,7 +17,7 @@ use listwatch_wire::{Revision, Status};
 
 use crate::api::stored::{Stored, cached, fresh};
 use crate::api::{Api, convert};
-use crate::cache::Object;
+use crate::cache::CachedObject;
 use crate::pipeline::commit::{Commit, CommitConflict, keep, remove, store};
 use crate::pipeline::target::Target;
 use crate::pipeline::{Answer, AnswerBody};
@@ -41,9 +41,9 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub(crate) enum Done {
     /// Stored, or already so.
-    Stored { object: Arc<Object>, created: bool },
+    Stored { object: Arc<CachedObject>, created: bool },
     /// Taken away; the last state under its last revision, and the revision at which it went.
-    Removed { object: Arc<Object>, at: Revision },
+    Removed { object: Arc<CachedObject>, at: Revision },
     /// Would have been done.
     Dry { object: Value, created: bool, removed: bool },
 }
@@ -157,7 +157,11 @@ async fn attempt(
 }
 
 /// An object as clients see it under a revision.
-pub(crate) fn shown(target: &Target<'_>, bytes: Bytes, revision: Revision) -> Result<Arc<Object>, Status> {
+pub(crate) fn shown(
+    target: &Target<'_>,
+    bytes: Bytes,
+    revision: Revision,
+) -> Result<Arc<CachedObject>, Status> {
     let object = target.resource.collection.object(&target.key, bytes, revision);
     object.ok_or_else(|| Status::internal("the object that was written cannot be read"))
 }

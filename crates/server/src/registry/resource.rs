@@ -16,7 +16,7 @@ use listwatch_custom::DefinitionVersion;
 use listwatch_kinds::Kind;
 use listwatch_wire::Revision;
 
-use crate::cache::{Collection, FieldLookup, Object};
+use crate::cache::{CachedObject, Collection, FieldLookup};
 use crate::registry::custom::Conversion;
 use crate::registry::strategy::{Builtin, Strategy};
 
@@ -88,11 +88,11 @@ pub struct Resource {
 pub struct Presenter(Arc<Present>);
 
 /// Changes the bytes of an object on their way out.
-type Present = dyn Fn(&Object) -> Option<Bytes> + Send + Sync;
+type Present = dyn Fn(&CachedObject) -> Option<Bytes> + Send + Sync;
 
 impl Presenter {
     /// `None` from the function leaves the object as it is.
-    pub fn new(present: impl Fn(&Object) -> Option<Bytes> + Send + Sync + 'static) -> Self {
+    pub fn new(present: impl Fn(&CachedObject) -> Option<Bytes> + Send + Sync + 'static) -> Self {
         Self(Arc::new(present))
     }
 
@@ -186,7 +186,7 @@ impl Resource {
 
     /// Returns the group of the form that is stored, which some errors of kube-apiserver name: core for all Events.
     #[must_use]
-    pub fn stored_group(&self) -> &str {
+    pub(crate) fn stored_group(&self) -> &str {
         self.builtin.and_then(|kind| kind.stored_as).map_or(&*self.group, |(group, _)| group)
     }
 
@@ -212,7 +212,7 @@ impl Resource {
     ///
     /// Parses and encodes an object only if the version differs or the definition is newer than the object.
     #[must_use]
-    pub fn present<'a>(&self, object: &'a Arc<Object>) -> Cow<'a, Arc<Object>> {
+    pub fn present<'a>(&self, object: &'a Arc<CachedObject>) -> Cow<'a, Arc<CachedObject>> {
         let shown = self.present.as_ref().and_then(|presenter| presenter.0(object));
         let shown = shown.and_then(|value| self.collection.object(object.key(), value, object.revision()));
         shown.map_or(Cow::Borrowed(object), Cow::Owned)

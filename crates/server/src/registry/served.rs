@@ -91,7 +91,7 @@ impl Registry {
     /// Returns the resource of a kind. It looks through all resources: for owner references and parameters of
     /// policies, not for every request.
     #[must_use]
-    pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Resource>> {
+    pub(crate) fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Resource>> {
         let served = self.served.load();
         served
             .order
@@ -140,19 +140,19 @@ impl Served {
 
     /// Returns true if the group has built-in kinds.
     #[must_use]
-    pub fn has_builtin_group(&self, group: &str) -> bool {
+    pub(crate) fn has_builtin_group(&self, group: &str) -> bool {
         self.order.iter().any(|r| &*r.group == group && !r.is_custom())
     }
 
     /// Returns true if the group and version has kinds that were not defined at run time.
     #[must_use]
-    pub fn has_builtin_version(&self, group: &str, version: &str) -> bool {
+    pub(crate) fn has_builtin_version(&self, group: &str, version: &str) -> bool {
         self.order.iter().any(|r| &*r.group == group && &*r.version == version && !r.is_custom())
     }
 
     /// Returns true if anything is served under the group and version.
     #[must_use]
-    pub fn has_version(&self, group: &str, version: &str) -> bool {
+    pub(crate) fn has_version(&self, group: &str, version: &str) -> bool {
         self.order.iter().any(|r| &*r.group == group && &*r.version == version)
     }
 

@@ -12,7 +12,7 @@ use listwatch_wire::selector::FieldSelector;
 use smallvec::SmallVec;
 
 use crate::audit::AuditDraft;
-use crate::auth::Attributes;
+use crate::auth::AuthorizerAttributes;
 use crate::fairness::width;
 use crate::http::request::Request;
 use crate::registry::{Registry, Resource};
@@ -64,17 +64,25 @@ impl RequestInfo {
     }
 
     /// Calls `ask` with the attributes that authorizers, flow schemas and audit policies decide by.
-    pub(crate) fn with_attributes<T>(&self, ask: impl FnOnce(&Attributes<'_>) -> T) -> T {
+    pub(crate) fn with_attributes<T>(&self, ask: impl FnOnce(&AuthorizerAttributes<'_>) -> T) -> T {
         match &self.target {
             RequestTarget::NonResource => {
                 let method = self.http.method.as_str().to_ascii_lowercase();
-                ask(&Attributes { verb: &method, path: &self.http.path, ..Attributes::default() })
+                ask(&AuthorizerAttributes {
+                    verb: &method,
+                    path: &self.http.path,
+                    ..AuthorizerAttributes::default()
+                })
             }
             RequestTarget::Stream(stream) => {
                 let verb = stream.verb(&self.http.method);
-                ask(&Attributes { verb: &verb, path: &self.http.path, ..Attributes::default() })
+                ask(&AuthorizerAttributes {
+                    verb: &verb,
+                    path: &self.http.path,
+                    ..AuthorizerAttributes::default()
+                })
             }
-            RequestTarget::Resource(info) => ask(&Attributes {
+            RequestTarget::Resource(info) => ask(&AuthorizerAttributes {
                 verb: info.verb.as_str(),
                 group: &info.group,
                 version: &info.version,

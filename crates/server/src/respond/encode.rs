@@ -12,7 +12,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use listwatch_wire::json::Value;
 use listwatch_wire::{Revision, Status};
 
-use crate::cache::Object;
+use crate::cache::CachedObject;
 use crate::registry::Resource;
 use crate::request::negotiate::{Encoding, MetaVersion, ResponseForm};
 use crate::respond::{internal, protobuf};
@@ -53,14 +53,19 @@ pub(crate) fn line(json: Bytes) -> Bytes {
 ///
 /// Metadata that depends on the reader, such as `resourceVersion`, is put in while copying; the stored bytes are not
 /// parsed.
-pub(crate) fn object(object: &Object, resource: &Resource) -> Bytes {
+pub(crate) fn object(object: &CachedObject, resource: &Resource) -> Bytes {
     let mut out = BytesMut::with_capacity(object.written_len(&resource.type_prefix) + 1);
     object.write(&resource.type_prefix, &mut out);
     out.freeze()
 }
 
 /// Returns the metadata of an object as PartialObjectMetadata, with room for a newline.
-pub(crate) fn partial(object: &Object, resource: &Resource, revision: Revision, meta: MetaVersion) -> Bytes {
+pub(crate) fn partial(
+    object: &CachedObject,
+    resource: &Resource,
+    revision: Revision,
+    meta: MetaVersion,
+) -> Bytes {
     let mut out = BytesMut::with_capacity(object.written_len(meta.partial_prefix()) + 1);
     write_partial(object, resource, (revision, meta), &mut out);
     out.freeze()
@@ -68,7 +73,7 @@ pub(crate) fn partial(object: &Object, resource: &Resource, revision: Revision, 
 
 /// Appends the metadata of an object as PartialObjectMetadata, as kube-apiserver's internal types have it.
 pub(crate) fn write_partial(
-    object: &Object,
+    object: &CachedObject,
     resource: &Resource,
     (revision, meta): (Revision, MetaVersion),
     out: &mut BytesMut,

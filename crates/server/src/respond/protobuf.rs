@@ -45,7 +45,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 /// # Errors
 /// As for [`document`].
 ///
-/// The same as [`document`] of what [`Object::write_at`](crate::cache::Object::write_at) writes, without the JSON between.
+/// The same as [`document`] of what [`Object::write_at`](crate::cache::CachedObject::write_at) writes, without the JSON between.
 pub(crate) fn object(resource: &Resource, mut tree: Value, revision: Revision) -> Result<Bytes, Status> {
     if let Some(kind) = resource.builtin.filter(|_| resource.present.is_some()) {
         convert::from_stored(kind, &mut tree);

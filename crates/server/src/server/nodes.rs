@@ -13,8 +13,8 @@ use crate::{Error, files};
 /// The user that this server is to kubelets, as in clusters made by kubeadm.
 const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
-/// Makes the client of kubelets: with the certificate of the options, or one that the server's CA issues for it. A kubelet that
-/// asks this server about its requests is told that the group may do everything.
+/// Makes the client of kubelets: with the certificate of the options, or one that the server's CA issues for it. Kubelets
+/// authorize requests by a SubjectAccessReview on this server, which allows everything to the group of that certificate.
 ///
 /// # Errors
 ///

@@ -247,49 +247,55 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
         ));
     };
     let budget = Target::new(&budgets, target.namespace, name).by(target.user);
-    let pod_name = target.name;
-    let time = now();
+    let (pod_name, time) = (target.name, now());
     change(api, &budget, dry_run, |stored: Option<&Stored>| {
         let stored = stored.ok_or_else(|| budget.not_found())?;
-        let mut new = stored.value.clone();
-        let refused = |message: &str, retry_after: u32| {
+        record_disruption(&stored.value, (pod_name, pod), &time).map_err(|(message, retry_after)| {
             let text = "Cannot evict pod as it would violate the pod's disruption budget.";
-            Status::too_many_requests(text, retry_after).with_cause(
-                "DisruptionBudget",
-                format!("The disruption budget {name} {message}"),
-                "",
-            )
-        };
-        let Some(status) = new.inner_or_new("status") else { return Err(refused("cannot be read", 0)) };
-        if can_evict_unhealthy(pod, stored.value.at("spec"), status) {
-            return Ok(Verdict::Keep);
-        }
-        if status.int("observedGeneration").unwrap_or(0)
-            < stored.value.at("metadata").int("generation").unwrap_or(0)
-        {
-            return Err(refused("is still being processed by the server.", 10));
-        }
-        let allowed = status.int("disruptionsAllowed").unwrap_or(0);
-        if allowed <= 0 {
-            let (wanted, healthy) =
-                (status.int("desiredHealthy").unwrap_or(0), status.int("currentHealthy").unwrap_or(0));
-            return Err(refused(&format!("needs {wanted} healthy pods and has {healthy} currently"), 0));
-        }
-        status.put("disruptionsAllowed", allowed - 1);
-        if let Some(disrupted) = status.inner_or_new("disruptedPods") {
-            disrupted.put(pod_name, time.as_str());
-        }
-        if allowed == 1 {
-            tell_used_up(status, &time);
-        }
-        Ok(Verdict::Write(new))
+            let message = format!("The disruption budget {name} {message}");
+            Status::too_many_requests(text, retry_after).with_cause("DisruptionBudget", message, "")
+        })
     })
     .await?;
     Ok(())
 }
 
+/// Returns the budget with one disruption less, or leaves it as it is if the Pod does not count for it.
+///
+/// # Errors
+///
+/// The reason in kube-apiserver's words, and the seconds after which to try again.
+fn record_disruption(
+    budget: &Value,
+    (pod_name, pod): (&str, &Value),
+    time: &str,
+) -> Result<Verdict, (String, u32)> {
+    let mut new = budget.clone();
+    let Some(status) = new.inner_or_new("status") else { return Err(("cannot be read".to_owned(), 0)) };
+    if can_evict_unhealthy(pod, budget.at("spec"), status) {
+        return Ok(Verdict::Keep);
+    }
+    let figure = |status: &Map, name| status.int(name).unwrap_or(0);
+    if figure(status, "observedGeneration") < budget.at("metadata").int("generation").unwrap_or(0) {
+        return Err(("is still being processed by the server.".to_owned(), 10));
+    }
+    let allowed = figure(status, "disruptionsAllowed");
+    if allowed <= 0 {
+        let (wanted, healthy) = (figure(status, "desiredHealthy"), figure(status, "currentHealthy"));
+        return Err((format!("needs {wanted} healthy pods and has {healthy} currently"), 0));
+    }
+    status.put("disruptionsAllowed", allowed - 1);
+    if let Some(disrupted) = status.inner_or_new("disruptedPods") {
+        disrupted.put(pod_name, time);
+    }
+    if allowed == 1 {
+        set_disruption_not_allowed(status, time);
+    }
+    Ok(Verdict::Write(new))
+}
+
 /// Sets the condition of a budget whose last disruption has been spent.
-fn tell_used_up(status: &mut Map, time: &str) {
+fn set_disruption_not_allowed(status: &mut Map, time: &str) {
     const TYPE: &str = "DisruptionAllowed";
     let mut conditions = status.list("conditions").to_vec();
     let known = conditions.iter().position(|condition| condition.text("type") == TYPE);

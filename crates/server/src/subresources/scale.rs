@@ -253,7 +253,8 @@ async fn write(
     shown(&paths, done)
 }
 
-/// Records the owner of replicas that were changed. None are a field that a Scale does not have, so that nobody owns them.
+/// Records the owner of replicas that were changed. Zero replicas have no owner: Go leaves zero out of a Scale, so that the field is
+/// absent, as in kube-apiserver.
 fn record_owner(
     request: &WriteRequest,
     tracking: &Tracking<'_>,

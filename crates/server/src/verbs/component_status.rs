@@ -14,7 +14,7 @@ use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
 
 use crate::api::{Api, COMPONENTS, ComponentHealth};
-use crate::cache::Object;
+use crate::cache::CachedObject;
 use crate::http::body::Response;
 use crate::pipeline::collected::CollectedPage;
 use crate::registry::Resource;
@@ -71,12 +71,12 @@ async fn list(api: &Api, target: &ResourceRequest) -> Result<Response, Status> {
 }
 
 /// The status of one component as an object; `None` if there is no such component.
-async fn component(api: &Api, resource: &Resource, name: &str) -> Option<Arc<Object>> {
+async fn component(api: &Api, resource: &Resource, name: &str) -> Option<Arc<CachedObject>> {
     let health = api.component(name).await?;
     let key = resource.key(None, name);
     let path = key.len().saturating_sub(name.len());
     let value = Bytes::from(encode(&document(name, &health)));
-    Object::new(key, path, value, Revision(0)).map(Arc::new)
+    CachedObject::new(key, path, value, Revision(0)).map(Arc::new)
 }
 
 /// A ComponentStatus, made for each request.

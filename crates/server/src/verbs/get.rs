@@ -11,7 +11,7 @@ use http::StatusCode;
 use listwatch_wire::{Revision, Status};
 
 use crate::api::{Api, convert, unreadable};
-use crate::cache::Object;
+use crate::cache::CachedObject;
 use crate::http::body::Response;
 use crate::http::gzip;
 use crate::http::request::Request;
@@ -68,7 +68,7 @@ fn show(
     request: &Request,
     resource: &Resource,
     form: ResponseForm,
-    object: &Arc<Object>,
+    object: &Arc<CachedObject>,
 ) -> Result<Response, Status> {
     let body = write::show(api, object, resource, form, request)?;
     let response = respond::full(StatusCode::OK, form.content_type(), body);
@@ -88,7 +88,7 @@ pub(crate) async fn find(
     namespace: Option<&str>,
     name: &str,
     version: Option<Revision>,
-) -> Result<Arc<Object>, Status> {
+) -> Result<Arc<CachedObject>, Status> {
     api.wait_for(version).await.map_err(|status| about_version(&resource.collection, status))?;
     let (snapshot, key) = (resource.collection.snapshot(), resource.key(namespace, name));
     if let Some(object) = snapshot.get(&key) {

@@ -16,7 +16,7 @@ use listwatch_wire::Status;
 use crate::api::Api;
 use crate::api::convert::{self, ConversionFreshness};
 use crate::auth::User;
-use crate::cache::Object;
+use crate::cache::CachedObject;
 use crate::http::body::Response;
 use crate::http::request::{BodyProblem, BodySource, Request};
 use crate::pipeline::{Answer, AnswerBody, WriteRequest};
@@ -232,7 +232,7 @@ async fn respond_with(
 /// Protobuf is made from the tree, if that is known: after a write it always is.
 pub(crate) fn show(
     api: &Api,
-    object: &Arc<Object>,
+    object: &Arc<CachedObject>,
     resource: &Resource,
     form: ResponseForm,
     request: &Request,
@@ -257,7 +257,11 @@ pub(crate) fn show(
 }
 
 /// The protobuf form of an object whose tree is known. That of the stored version is shared with watchers.
-fn known_protobuf(api: &Api, object: &Arc<Object>, resource: &Resource) -> Option<Result<Bytes, Status>> {
+fn known_protobuf(
+    api: &Api,
+    object: &Arc<CachedObject>,
+    resource: &Resource,
+) -> Option<Result<Bytes, Status>> {
     let (trees, revision) = (&api.cache.trees, object.revision());
     let make = |tree| protobuf::object(resource, tree, revision);
     match resource.present.is_none() {

@@ -96,6 +96,24 @@ impl EmbeddedEngine {
     /// # Errors
     /// [`Error::Unavailable`] if the directory cannot be used or another process has it, [`Error::Corrupt`] if what is in
     /// it cannot be a store that a crash left behind.
+    /// ```
+    /// use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, Expect, Write, Written};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let directory = tempfile::tempdir()?;
+    /// let engine = EmbeddedEngine::open(directory.path(), EmbeddedOptions::default()).await?;
+    /// let write = Write { key: "/a".into(), value: Some("1".into()), expect: Expect::Absent, origin: None };
+    /// let Written::Done { revision } = engine.write(write).await? else { unreachable!() };
+    /// engine.close().await?;
+    ///
+    /// // What was acknowledged is there after a restart, at the same revision.
+    /// let engine = EmbeddedEngine::open(directory.path(), EmbeddedOptions::default()).await?;
+    /// assert_eq!(engine.get("/a", None).await?.map(|found| found.revision), Some(revision));
+    /// # engine.close().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn open(directory: impl Into<PathBuf>, options: EmbeddedOptions) -> Result<Self, Error> {
         let directory = directory.into();
         let opened = tokio::task::spawn_blocking(move || Self::open_blocking(&directory, options)).await;

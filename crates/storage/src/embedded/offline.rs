@@ -70,6 +70,29 @@ pub fn check(directory: &Path) -> Result<Report, Error> {
 ///
 /// The server continues to write during the copy. The copy is checked like a store before this returns, and removed if
 /// it fails.
+/// ```
+/// use listwatch_storage::embedded::offline::{Keys, backup, check, restore};
+/// use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, Expect, Write};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let folder = tempfile::tempdir()?;
+/// let (data, copy, again) =
+///     (folder.path().join("data"), folder.path().join("backup"), folder.path().join("again"));
+/// let engine = EmbeddedEngine::open(&data, EmbeddedOptions::default()).await?;
+/// let write = Write { key: "/a".into(), value: Some("1".into()), expect: Expect::Any, origin: None };
+/// engine.write(write).await?;
+/// let saved = backup(&data, &copy, Keys::LeftOut)?;
+/// engine.close().await?;
+///
+/// restore(&copy, &again, None)?;
+/// assert!(check(&again)?.revision > saved.revision, "no revision is used twice");
+/// let engine = EmbeddedEngine::open(&again, EmbeddedOptions::default()).await?;
+/// assert!(engine.get("/a", None).await?.is_some());
+/// # engine.close().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub fn backup(directory: &Path, into: &Path, keys: Keys) -> Result<Report, Error> {
     must_exist(directory)?;
     if into.exists() {

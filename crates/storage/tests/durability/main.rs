@@ -1,12 +1,6 @@
 //! The embedded engine keeps acknowledged writes after a kill, a power loss and on a full disk.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+#![cfg(test)]
 
 mod crash;
 mod full;

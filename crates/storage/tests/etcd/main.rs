@@ -1,13 +1,6 @@
 //! The engine on real etcd clusters: the suite, several servers on one cluster, and the loss of members.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test fails by panicking, and says when it was skipped"
-)]
+#![cfg(test)]
 
 mod cluster;
 mod secure;

@@ -41,6 +41,27 @@ impl Insertion {
 }
 
 /// An event about one object that names it instead of repeating it.
+/// A deletion and what a client reads of it:
+///
+/// ```
+/// use bytes::BytesMut;
+/// use listwatch_wire::Revision;
+/// use listwatch_wire::delta::{DeltaEvent, DeltaFrame};
+/// use listwatch_wire::event::EventType;
+///
+/// let frame = DeltaFrame { namespace: "default", name: "web", uid: "u1", base: Revision(7), revision: Revision(9) };
+/// let mut line = BytesMut::new();
+/// frame.deleted(&mut line);
+/// assert_eq!(
+///     &line[..],
+///     br#"{"type":"DELETED","delta":{"namespace":"default","name":"web","uid":"u1","base":"7","resourceVersion":"9"}}
+/// "#
+/// );
+/// let delta = br#"{"namespace":"default","name":"web","uid":"u1","base":"7","resourceVersion":"9"}"#;
+/// let event = DeltaEvent::parse(EventType::Deleted, delta)?;
+/// assert_eq!((event.name, event.base, event.revision), ("web", Revision(7), Revision(9)));
+/// # Ok::<(), listwatch_wire::delta::DeltaError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct DeltaFrame<'a> {
     /// The namespace, as the inside of a JSON string; empty for none.

@@ -1,12 +1,7 @@
 //! The rules of the queue as its users see them, a file per subject. The state machine against a model, and the locking
 //! under shuttle, are tested next to their sources.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "helpers of tests fail by panicking, too"
-)]
+#![cfg(test)]
 
 mod delay;
 mod fairness;

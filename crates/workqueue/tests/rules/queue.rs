@@ -337,7 +337,6 @@ async fn peek_and_list_show_where_each_key_stands_and_change_nothing() {
 struct Fuse;
 
 impl Reason for Fuse {
-    #[expect(clippy::panic, reason = "this is what it is for")]
     fn merge(&mut self, _newer: Self) {
         panic!("blown");
     }

@@ -74,7 +74,7 @@ fn check_audience(by: &ByNode<'_>, pod: &Value) -> Result<(), Status> {
 /// Asks the authorizer for a custom verb on the audience or signer, which takes the place of the resource.
 fn may(by: &ByNode<'_>, verb: &str, resource: &str, name: &str) -> bool {
     let request = by.request;
-    let wanted = auth::Attributes {
+    let wanted = auth::AuthorizerAttributes {
         verb,
         group: &request.resource.group,
         version: &request.resource.version,
@@ -82,7 +82,7 @@ fn may(by: &ByNode<'_>, verb: &str, resource: &str, name: &str) -> bool {
         resource: if resource.is_empty() { "*" } else { resource },
         namespace: request.namespace,
         name,
-        ..auth::Attributes::default()
+        ..auth::AuthorizerAttributes::default()
     };
     request.api.authorizer.authorize(request.user, &wanted) == Decision::Allow
 }

@@ -26,7 +26,7 @@ use self::definition::{ParamKind, PolicyDefinition};
 use crate::admission::Attributes;
 use crate::admission::config_source::ConfigSource;
 use crate::api::Api;
-use crate::cache::{Filter, Snapshot};
+use crate::cache::{CollectionSnapshot, Filter};
 use crate::registry::expressions::PolicyFamily;
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -65,8 +65,8 @@ struct Policies {
 /// Policies with the collections they were read from.
 #[derive(Debug)]
 struct ReadPolicies {
-    policies: Arc<Snapshot>,
-    bindings: Arc<Snapshot>,
+    policies: Arc<CollectionSnapshot>,
+    bindings: Arc<CollectionSnapshot>,
     all: Arc<[BoundPolicy]>,
 }
 
@@ -100,7 +100,7 @@ impl Policies {
         {
             return Arc::clone(&known.all);
         }
-        let values = |snapshot: &Snapshot, walk| -> Vec<Value> {
+        let values = |snapshot: &CollectionSnapshot, walk| -> Vec<Value> {
             snapshot.range(&walk).filter_map(|object| Value::read(object.stored()).ok()).collect()
         };
         let mut all_bindings = values(&of_bindings, bindings.walk(&Filter::default(), None));

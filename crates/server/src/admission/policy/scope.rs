@@ -133,7 +133,7 @@ impl ExpressionAuthorizer for Access {
             ],
             ..User::default()
         });
-        let attributes = auth::Attributes {
+        let attributes = auth::AuthorizerAttributes {
             verb: &request.verb,
             group: &request.group,
             version: "*",

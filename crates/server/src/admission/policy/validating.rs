@@ -123,24 +123,13 @@ async fn judge(
             policy: definition.name.clone(),
             binding: Some(binding.name.clone()),
         };
-        let params = match binding.params(request, definition.param_kind.as_ref()).await {
-            Ok(params) => params,
-            Err(why) if definition.fail_closed => {
-                denials.push(deny(format!("failed to configure binding: {why}"), String::new()));
+        let (params, mut objects) = match inputs(request, object, definition, binding, form).await {
+            Ok(inputs) => inputs,
+            Err(message) => {
+                denials.extend(definition.fail_closed.then(|| deny(message, String::new())));
                 continue;
             }
-            Err(_) => continue,
         };
-        let (new, old) = match in_form(request, form, object).await {
-            Ok(shown) if definition.reads_version => with_version(request, shown),
-            Ok(shown) => shown,
-            Err(status) if definition.fail_closed => {
-                denials.push(deny(status.message, String::new()));
-                continue;
-            }
-            Err(_) => continue,
-        };
-        let mut objects = PolicyObjects::new(request, form, new, old);
         for param in params {
             objects.params = param;
             let verdict = evaluate(request, definition, &objects);
@@ -148,27 +137,55 @@ async fn judge(
                 for action in &binding.actions {
                     match action.as_str() {
                         "Deny" => denials.push(deny(message.clone(), reason.clone())),
-                        "Warn" => request.record.warn(format!(
-                            "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
-                            definition.name, binding.name
-                        )),
+                        "Warn" => request.record.warn(warning(definition, binding, &message)),
                         _ => failures.push(failure(definition, binding, index, &message)),
                     }
                 }
             }
             denials.extend(verdict.errors.into_iter().map(|message| deny(message, String::new())));
-            for (key, value) in verdict.annotations {
-                match annotations.iter_mut().find(|(known, _)| *known == key) {
-                    Some((_, values)) if values.contains(&value) => {}
-                    Some((_, values)) => values.push(value),
-                    None => annotations.push((key, vec![value])),
-                }
-            }
+            verdict.annotations.into_iter().for_each(|annotation| join(&mut annotations, annotation));
         }
     }
     for (key, values) in annotations {
         request.record.annotate(&format!("{}/{key}", definition.name), values.join(", "));
     }
+}
+
+/// Reads what the expressions of a policy are evaluated with: the parameters of a binding, and the objects in the form that the policy
+/// matches.
+///
+/// # Errors
+///
+/// The message of a denial, if parameters cannot be found or a conversion webhook fails.
+async fn inputs<'r>(
+    request: &'r Attributes<'r>,
+    object: &Json,
+    definition: &PolicyDefinition,
+    binding: &PolicyBinding,
+    form: &'r MatchForm,
+) -> Result<(Vec<Json>, PolicyObjects<'r>), String> {
+    let params = binding.params(request, definition.param_kind.as_ref()).await;
+    let params = params.map_err(|why| format!("failed to configure binding: {why}"))?;
+    let shown = in_form(request, form, object).await.map_err(|status| status.message)?;
+    let (new, old) = if definition.reads_version { with_version(request, shown) } else { shown };
+    Ok((params, PolicyObjects::new(request, form, new, old)))
+}
+
+/// Adds the value of an audit annotation to those of other bindings and parameters, equal values once.
+fn join(annotations: &mut Vec<(String, Vec<String>)>, (key, value): (String, String)) {
+    match annotations.iter_mut().find(|(known, _)| *known == key) {
+        Some((_, values)) if values.contains(&value) => {}
+        Some((_, values)) => values.push(value),
+        None => annotations.push((key, vec![value])),
+    }
+}
+
+/// The warning of the action `Warn`.
+fn warning(definition: &PolicyDefinition, binding: &PolicyBinding, message: &str) -> String {
+    format!(
+        "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {message}",
+        definition.name, binding.name
+    )
 }
 
 /// A failure as the audit annotation has it.

@@ -23,13 +23,13 @@ use super::matching::{MatchForm, is_exempt};
 use super::{Attributes, Operation, Plugin};
 use crate::api::Api;
 use crate::api::convert::convert;
-use crate::cache::Snapshot;
+use crate::cache::CollectionSnapshot;
 use crate::registry::Resource;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// Webhooks, with the configurations they were read from.
-type ReadWebhooks = (Arc<Snapshot>, Arc<[Webhook]>);
+type ReadWebhooks = (Arc<CollectionSnapshot>, Arc<[Webhook]>);
 
 /// The webhooks of one kind of configuration.
 #[derive(Debug)]

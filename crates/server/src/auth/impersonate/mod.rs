@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use listwatch_wire::Status;
 use parking_lot::Mutex;
 
-use crate::auth::{Attributes, Authorizer, User};
+use crate::auth::{Authorizer, AuthorizerAttributes, User};
 use mode::Mode;
 pub(crate) use wanted::Impersonation;
 
@@ -44,7 +44,7 @@ impl Impersonator {
         wanted: &Impersonation,
         requester: &User,
         authorizer: &dyn Authorizer,
-        request: &Attributes<'_>,
+        request: &AuthorizerAttributes<'_>,
     ) -> Result<User, Status> {
         let last = self.last.lock().get(&requester.name).copied();
         let rest = Mode::ALL.into_iter().filter(|mode| Some(*mode) != last);

@@ -7,7 +7,7 @@ use listwatch_wire::Status;
 use listwatch_wire::names::{label_errors, subdomain_errors};
 
 use crate::auth::impersonate::Impersonation;
-use crate::auth::{Attributes, Authorizer, MASTERS, NODE_NAME, User, quoted};
+use crate::auth::{Authorizer, AuthorizerAttributes, MASTERS, NODE_NAME, User, quoted};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 /// Number of groups or extra values from which a permission for all of them (`*`) is tried before single ones.
@@ -38,7 +38,7 @@ impl Mode {
         wanted: &Impersonation,
         requester: &User,
         authorizer: &dyn Authorizer,
-        request: &Attributes<'_>,
+        request: &AuthorizerAttributes<'_>,
     ) -> Option<Result<User, Status>> {
         if !self.fits(wanted, requester) {
             return None;
@@ -133,12 +133,12 @@ struct ModeCheck<'a> {
 impl ModeCheck<'_> {
     /// The second half of a constrained mode: the verb of the request itself, on the resource and name of the
     /// request.
-    fn on_request(&self, request: &Attributes<'_>) -> Result<(), Status> {
+    fn on_request(&self, request: &AuthorizerAttributes<'_>) -> Result<(), Status> {
         if !self.mode.is_constrained() {
             return Ok(());
         }
         let verb = format!("impersonate-on:{}:{}", self.mode.name(), request.verb);
-        self.authorizer.require(self.requester, &Attributes { verb: &verb, ..*request })
+        self.authorizer.require(self.requester, &AuthorizerAttributes { verb: &verb, ..*request })
     }
 
     /// The first half: one authorization per claim. The name comes first, because its refusal is the one that people
@@ -147,18 +147,21 @@ impl ModeCheck<'_> {
         let verb = self.mode.verb();
         self.name(&verb)?;
         if !self.wanted.uid.is_empty() {
-            self.may(&Attributes { name: &self.wanted.uid, ..claim(&verb, AUTHENTICATION, "uids") })?;
+            self.may(&AuthorizerAttributes {
+                name: &self.wanted.uid,
+                ..claim(&verb, AUTHENTICATION, "uids")
+            })?;
         }
         self.groups(&verb)?;
         self.extra(&verb)
     }
 
     /// Authorizes the impersonating user.
-    fn may(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+    fn may(&self, attributes: &AuthorizerAttributes<'_>) -> Result<(), Status> {
         self.authorizer.require(self.requester, attributes)
     }
 
-    fn refuse(&self, attributes: &Attributes<'_>, why: &str) -> Status {
+    fn refuse(&self, attributes: &AuthorizerAttributes<'_>, why: &str) -> Status {
         attributes.refusal(self.requester, why)
     }
 
@@ -168,15 +171,19 @@ impl ModeCheck<'_> {
         let name = self.wanted.name.as_str();
         let group = self.mode.group();
         if let Some((namespace, name)) = service_account(name) {
-            return self.may(&Attributes { namespace, name, ..claim(verb, group, "serviceaccounts") });
+            return self.may(&AuthorizerAttributes {
+                namespace,
+                name,
+                ..claim(verb, group, "serviceaccounts")
+            });
         }
         match node_name(name).filter(|_| self.mode.is_constrained()) {
             // Which node it is was settled by what the requester's token says.
             Some(_) if self.mode == Mode::AssociatedNode => {
-                self.may(&Attributes { name: "*", ..claim(verb, group, "nodes") })
+                self.may(&AuthorizerAttributes { name: "*", ..claim(verb, group, "nodes") })
             }
-            Some(node) => self.may(&Attributes { name: node, ..claim(verb, group, "nodes") }),
-            None => self.may(&Attributes { name, ..claim(verb, group, "users") }),
+            Some(node) => self.may(&AuthorizerAttributes { name: node, ..claim(verb, group, "nodes") }),
+            None => self.may(&AuthorizerAttributes { name, ..claim(verb, group, "users") }),
         }
     }
 
@@ -190,14 +197,14 @@ impl ModeCheck<'_> {
                 return Err(self.refuse(&right, "impersonating the empty string group is not allowed"));
             }
             if groups.iter().any(|group| group == MASTERS) {
-                let right = Attributes { name: MASTERS, ..right };
+                let right = AuthorizerAttributes { name: MASTERS, ..right };
                 return Err(self.refuse(&right, "impersonating the system:masters group is not allowed"));
             }
-            if groups.len() >= MANY && self.may(&Attributes { name: "*", ..right }).is_ok() {
+            if groups.len() >= MANY && self.may(&AuthorizerAttributes { name: "*", ..right }).is_ok() {
                 return Ok(());
             }
         }
-        groups.iter().try_for_each(|group| self.may(&Attributes { name: group, ..right }))
+        groups.iter().try_for_each(|group| self.may(&AuthorizerAttributes { name: group, ..right }))
     }
 
     /// The key is the subresource and the value the name of `userextras`, so that a rule can allow single values.
@@ -209,20 +216,20 @@ impl ModeCheck<'_> {
                 return Err(self.refuse(&right, &why));
             }
             let many = extra.values().map(Vec::len).sum::<usize>() >= MANY;
-            if many && self.may(&Attributes { subresource: "*", name: "*", ..right }).is_ok() {
+            if many && self.may(&AuthorizerAttributes { subresource: "*", name: "*", ..right }).is_ok() {
                 return Ok(());
             }
         }
         let claims = extra.iter().flat_map(|(key, values)| values.iter().map(move |value| (key, value)));
-        claims
-            .into_iter()
-            .try_for_each(|(key, value)| self.may(&Attributes { subresource: key, name: value, ..right }))
+        claims.into_iter().try_for_each(|(key, value)| {
+            self.may(&AuthorizerAttributes { subresource: key, name: value, ..right })
+        })
     }
 }
 
 /// The virtual resource that a claim is authorized as. No such resource is served: it exists in rules only.
-fn claim<'a>(verb: &'a str, group: &'a str, resource: &'a str) -> Attributes<'a> {
-    Attributes { verb, group, version: "v1", resource, ..Attributes::default() }
+fn claim<'a>(verb: &'a str, group: &'a str, resource: &'a str) -> AuthorizerAttributes<'a> {
+    AuthorizerAttributes { verb, group, version: "v1", resource, ..AuthorizerAttributes::default() }
 }
 
 /// Returns the reason why an extra key or value is refused in the constrained modes, which accept well-formed ones

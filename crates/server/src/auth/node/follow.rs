@@ -15,7 +15,9 @@ use listwatch_wire::json::Value;
 use super::NodeAuthorizer;
 use super::graph::{NodeGraph, NodeObjectKind, Vertex};
 use super::references;
-use crate::cache::{Cache, Collection, Event, Filter, Follower, Object, RecentTrees, Snapshot};
+use crate::cache::{
+    Cache, CacheEvent, CachedObject, Collection, CollectionSnapshot, Filter, Follower, RecentTrees,
+};
 
 /// The objects that the graph is made of.
 #[derive(Clone, Copy, Debug)]
@@ -61,14 +63,14 @@ pub(super) fn start(cache: &Cache, authorizer: &Arc<NodeAuthorizer>) {
 }
 
 impl Follower for GraphFeed {
-    fn loaded(&self, collection: &Collection, before: &Snapshot, now: &Snapshot) {
+    fn loaded(&self, collection: &Collection, before: &CollectionSnapshot, now: &CollectionSnapshot) {
         let mut graph = self.authorizer.graph.write();
         let all = collection.walk(&Filter::default(), None);
         before.range(&all).for_each(|object| self.source.remove(&mut graph, object));
         now.range(&all).for_each(|object| self.source.put(&mut graph, object, &self.trees));
     }
 
-    fn changed(&self, events: &[Arc<Event>]) {
+    fn changed(&self, events: &[Arc<CacheEvent>]) {
         for event in events {
             match (&event.object, &event.previous) {
                 (Some(object), Some(previous)) if self.source.is_same(previous, object, &self.trees) => {}
@@ -86,7 +88,7 @@ impl Follower for GraphFeed {
 
 impl GraphSource {
     /// Returns true if the change makes no difference to the graph.
-    fn is_same(self, previous: &Object, object: &Object, trees: &RecentTrees) -> bool {
+    fn is_same(self, previous: &CachedObject, object: &CachedObject, trees: &RecentTrees) -> bool {
         match self {
             // A Pod that has no node, or gets one, is told by that alone.
             Self::Pod => match (has_node(previous, None), has_node(object, trees.peek(object))) {
@@ -100,7 +102,7 @@ impl GraphSource {
 
     /// Pods whose trees are not known are parsed here, at most once per change of one of [`POD_PARTS`]. A Pod without a node is
     /// removed, which matters for an object that was replaced by another of the same name.
-    fn put(self, graph: &mut NodeGraph, object: &Object, trees: &RecentTrees) {
+    fn put(self, graph: &mut NodeGraph, object: &CachedObject, trees: &RecentTrees) {
         match self {
             Self::Pod => {
                 let known = trees.peek(object);
@@ -121,7 +123,7 @@ impl GraphSource {
     }
 
     /// A volume is removed by its name, since claims refer to it by that.
-    fn remove(self, graph: &mut NodeGraph, object: &Object) {
+    fn remove(self, graph: &mut NodeGraph, object: &CachedObject) {
         match self {
             Self::Volume => graph.set_volume(object.name(), None),
             _ => graph.remove(&self.vertex(object)),
@@ -130,7 +132,7 @@ impl GraphSource {
 
     /// The identity in the graph. Volumes are kept apart by name (`set_volume`) and never reach the arm that they
     /// share with Pods.
-    fn vertex(self, object: &Object) -> Vertex {
+    fn vertex(self, object: &CachedObject) -> Vertex {
         let kind = match self {
             Self::Placed(kind) => kind,
             Self::Pod | Self::Volume => NodeObjectKind::Pod,
@@ -140,7 +142,7 @@ impl GraphSource {
 }
 
 /// Returns true if a Pod has a node, by its tree if that is known: finding a field in the bytes costs a walk over what is before it.
-fn has_node(object: &Object, tree: Option<Value>) -> bool {
+fn has_node(object: &CachedObject, tree: Option<Value>) -> bool {
     match tree {
         Some(tree) => !tree.at("spec").text("nodeName").is_empty(),
         None => !object.field("spec.nodeName").is_none_or(str::is_empty),
@@ -148,7 +150,7 @@ fn has_node(object: &Object, tree: Option<Value>) -> bool {
 }
 
 /// The tree of an object; null for one that cannot be read, which refers to nothing.
-fn tree(object: &Object, trees: &RecentTrees) -> Value {
+fn tree(object: &CachedObject, trees: &RecentTrees) -> Value {
     let value = trees.peek(object).or_else(|| Value::read(object.stored()).ok()).unwrap_or_default();
     debug_assert_eq!(value.at("metadata").text("name"), object.name());
     value

@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 
 use self::graph::{NodeGraph, NodeObjectKind, Vertex};
 use crate::auth::rbac::{PolicyRule, RoleRef};
-use crate::auth::{Attributes, Authorizer, Decision, User};
+use crate::auth::{Authorizer, AuthorizerAttributes, Decision, User};
 use crate::cache::Cache;
 
 /// The verbs on objects that the Pods of a node need. A list or watch must name one object, which kubelets do by a
@@ -67,7 +67,7 @@ impl NodeAuthorizer {
     }
 
     /// Decides by resource. `Err` is the reason for the 403, empty where kube-apiserver gives none.
-    fn decide(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn decide(&self, node: &str, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
         match (wanted.group, wanted.resource) {
             (_, "") => refuse(""),
             ("", "secrets") => self.read(node, NodeObjectKind::Secret, wanted),
@@ -93,7 +93,12 @@ impl NodeAuthorizer {
     }
 
     /// Get, list and watch of single objects.
-    fn read(&self, node: &str, kind: NodeObjectKind, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn read(
+        &self,
+        node: &str,
+        kind: NodeObjectKind,
+        wanted: &AuthorizerAttributes<'_>,
+    ) -> Result<(), String> {
         check(READ.contains(&wanted.verb), "can only read resources of this type")?;
         check(wanted.subresource.is_empty(), "cannot read subresource")?;
         check(!wanted.namespace.is_empty(), "can only read namespaced object of this type")?;
@@ -101,26 +106,26 @@ impl NodeAuthorizer {
     }
 
     /// A single object that a Pod on the node refers to. Lists would show those of others.
-    fn get(&self, node: &str, kind: NodeObjectKind, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn get(&self, node: &str, kind: NodeObjectKind, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
         only_get(wanted)?;
         self.related(node, kind, wanted)
     }
 
     /// A PersistentVolume that a claim of a Pod on the node is bound to.
-    fn get_volume(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn get_volume(&self, node: &str, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
         only_get(wanted)?;
         check(!wanted.name.is_empty(), "No Object name found")?;
         if self.graph.read().needs_volume(node, wanted.name) { Ok(()) } else { unrelated(node) }
     }
 
     /// Kubelets write the status of claims when they have expanded a file system.
-    fn claim_status(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn claim_status(&self, node: &str, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
         check(matches!(wanted.verb, "update" | "patch"), "can only get/update/patch this type")?;
         self.related(node, NodeObjectKind::PersistentVolumeClaim, wanted)
     }
 
     /// Kubelets create tokens for the service accounts of their Pods, which they project into them.
-    fn service_account(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn service_account(&self, node: &str, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
         if wanted.verb == "get" && wanted.subresource.is_empty() {
             return self.read(node, NodeObjectKind::ServiceAccount, wanted);
         }
@@ -132,7 +137,7 @@ impl NodeAuthorizer {
 
     /// Creating and deleting Pods is open here because the body is not known yet; NodeRestriction limits it to mirror
     /// Pods and to the own node.
-    fn pod(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn pod(&self, node: &str, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
         match (wanted.subresource, wanted.verb) {
             ("", "get") => self.related(node, NodeObjectKind::Pod, wanted),
             ("", "list" | "watch") if selects(wanted, node) => Ok(()),
@@ -147,7 +152,7 @@ impl NodeAuthorizer {
 
     /// Drivers of devices publish through the kubelet. Creation is limited to the own node by NodeRestriction, which
     /// sees the body.
-    fn slice(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn slice(&self, node: &str, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
         check(wanted.subresource.is_empty(), "cannot authorize ResourceSlice subresources")?;
         match wanted.verb {
             "create" => Ok(()),
@@ -165,7 +170,7 @@ impl NodeAuthorizer {
     }
 
     /// Requests for certificates of Pods. The signer writes the status, never a kubelet.
-    fn certificate_request(&self, node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn certificate_request(&self, node: &str, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
         let plain = wanted.subresource.is_empty();
         check(plain, "nodes may not access the status subresource of PodCertificateRequests")?;
         match wanted.verb {
@@ -181,7 +186,12 @@ impl NodeAuthorizer {
 
     /// An object that does not exist is refused like one that is not needed, so a kubelet cannot find out which
     /// Secrets exist.
-    fn related(&self, node: &str, kind: NodeObjectKind, wanted: &Attributes<'_>) -> Result<(), String> {
+    fn related(
+        &self,
+        node: &str,
+        kind: NodeObjectKind,
+        wanted: &AuthorizerAttributes<'_>,
+    ) -> Result<(), String> {
         check(!wanted.name.is_empty(), "No Object name found")?;
         let object = Vertex::new(kind, wanted.namespace, wanted.name);
         if self.graph.read().needs(node, &object) { Ok(()) } else { unrelated(node) }
@@ -189,7 +199,7 @@ impl NodeAuthorizer {
 }
 
 impl Authorizer for NodeAuthorizer {
-    fn authorize(&self, user: &User, wanted: &Attributes<'_>) -> Decision {
+    fn authorize(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> Decision {
         let Some(node) = node_of(user) else { return Decision::NoOpinion(String::new()) };
         if node.is_empty() {
             let name = listwatch_wire::go::quote(&user.name);
@@ -230,21 +240,21 @@ fn unrelated(node: &str) -> Result<(), String> {
 }
 
 /// The one verb for objects that are never listed by kubelets.
-fn only_get(wanted: &Attributes<'_>) -> Result<(), String> {
+fn only_get(wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
     check(wanted.verb == "get", "can only get individual resources of this type")?;
     check(wanted.subresource.is_empty(), "cannot get subresource")
 }
 
 /// Returns true if only objects of this node are requested. A field selector is the only way in which a list can be
 /// limited before objects are read.
-fn selects(wanted: &Attributes<'_>, node: &str) -> bool {
+fn selects(wanted: &AuthorizerAttributes<'_>, node: &str) -> bool {
     let terms = wanted.fields.map(|selector| selector.terms()).unwrap_or_default();
     terms.iter().any(|term| !term.negated && term.field == "spec.nodeName" && term.value == node)
 }
 
 /// The kubelet's own Node, by its name, so that it may look for it before it is there. Whether it changes another one is
 /// known when the body was read.
-fn own_node(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+fn own_node(node: &str, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
     match (wanted.subresource, wanted.verb, wanted.name) {
         ("", "create" | "update" | "patch", _) | ("status", "update" | "patch", _) => Ok(()),
         ("", "get" | "list" | "watch", name) if name == node => Ok(()),
@@ -259,7 +269,7 @@ fn own_node(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
 }
 
 /// The heartbeat of the node. Its name is known only from the body when it is created.
-fn own_lease(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+fn own_lease(node: &str, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
     check(OWN.contains(&wanted.verb), "can only get, create, update, patch, or delete a node lease")?;
     let here = wanted.namespace == LEASES;
     check(here, "can only access leases in the \"kube-node-lease\" system namespace")?;
@@ -268,7 +278,7 @@ fn own_lease(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
 }
 
 /// The drivers that are registered on the node, under the name of the node.
-fn own_csi_node(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
+fn own_csi_node(node: &str, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
     match wanted.subresource {
         "" => check(OWN.contains(&wanted.verb), "can only get, create, update, patch, or delete a CSINode")?,
         "status" => return refuse("CSINode status access requires CSIVolumeHealth feature"),
@@ -279,7 +289,7 @@ fn own_csi_node(node: &str, wanted: &Attributes<'_>) -> Result<(), String> {
 }
 
 /// The rights of every kubelet. Other authorizers decide about the rest.
-fn general(wanted: &Attributes<'_>) -> Result<(), String> {
+fn general(wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
     let allowed = wanted.subresource.is_empty()
         && GENERAL.iter().any(|(group, resource, verbs)| {
             (*group, *resource) == (wanted.group, wanted.resource) && verbs.contains(&wanted.verb)

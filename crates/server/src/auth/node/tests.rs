@@ -56,7 +56,7 @@ fn wanted(text: &str) -> (Vec<String>, Option<FieldSelector>) {
 
 fn ask(authorizer: &NodeAuthorizer, user: &User, text: &str) -> Decision {
     let (parts, fields) = wanted(text);
-    let attributes = Attributes {
+    let attributes = AuthorizerAttributes {
         verb: &parts[0],
         group: &parts[1],
         version: "v1",

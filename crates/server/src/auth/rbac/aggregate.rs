@@ -46,7 +46,7 @@ impl Policy {
     }
 
     /// Removes a ClusterRole, also from the roles that aggregate it. Bindings of it stay and grant nothing.
-    pub fn remove_cluster_role(&mut self, name: &str) {
+    pub(crate) fn remove_cluster_role(&mut self, name: &str) {
         self.cluster_roles.remove(name);
         self.aggregating.remove(name);
         self.update_aggregating_roles(name, None);

@@ -9,7 +9,7 @@ use listwatch_wire::json::{Value, json};
 use proptest::prelude::*;
 
 use crate::auth::rbac::{Policy, PolicyRule};
-use crate::auth::{Attributes, User};
+use crate::auth::{AuthorizerAttributes, User};
 
 /// Everything there is, as objects.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ fn has(list: &[Value], wanted: &str) -> bool {
 }
 
 impl World {
-    fn allows(&self, user: &User, wanted: &Attributes<'_>) -> bool {
+    fn allows(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> bool {
         let everywhere = self.cluster_bindings.iter().map(|binding| (binding, ""));
         let here = self.bindings.iter().map(|binding| (binding, text(binding, "/metadata/namespace")));
         everywhere
@@ -121,7 +121,7 @@ fn is(subject: &Value, user: &User, namespace: &str) -> bool {
     }
 }
 
-fn rule_allows(rule: &Value, wanted: &Attributes<'_>) -> bool {
+fn rule_allows(rule: &Value, wanted: &AuthorizerAttributes<'_>) -> bool {
     let one_of = |key: &str, value: &str| has(list(rule, key), "*") || has(list(rule, key), value);
     if wanted.resource.is_empty() && !wanted.path.is_empty() {
         return one_of("/verbs", wanted.verb)
@@ -288,7 +288,7 @@ fn user() -> impl Strategy<Value = User> {
     })
 }
 
-fn wanted() -> impl Strategy<Value = Attributes<'static>> {
+fn wanted() -> impl Strategy<Value = AuthorizerAttributes<'static>> {
     let resource = (
         some(&["get", "list", "watch"]),
         some(&["", "apps"]),
@@ -297,17 +297,18 @@ fn wanted() -> impl Strategy<Value = Attributes<'static>> {
         some(&["", "n1", "n2"]),
         some(&["", "a", "b"]),
     );
-    let resource = resource.prop_map(|(verb, group, resource, subresource, namespace, name)| Attributes {
-        verb,
-        group,
-        resource,
-        subresource,
-        namespace,
-        name,
-        ..Attributes::default()
-    });
+    let resource =
+        resource.prop_map(|(verb, group, resource, subresource, namespace, name)| AuthorizerAttributes {
+            verb,
+            group,
+            resource,
+            subresource,
+            namespace,
+            name,
+            ..AuthorizerAttributes::default()
+        });
     let path = (some(&["get", "list"]), some(&["/healthz", "/api/v1", "/api", "/a", "/", "/x"]));
-    prop_oneof![5 => resource, 1 => path.prop_map(|(verb, path)| Attributes { verb, path, ..Attributes::default() })]
+    prop_oneof![5 => resource, 1 => path.prop_map(|(verb, path)| AuthorizerAttributes { verb, path, ..AuthorizerAttributes::default() })]
 }
 
 proptest! {

@@ -142,7 +142,7 @@ impl Role {
 
     /// Returns true if it aggregates rules of other roles.
     #[must_use]
-    pub fn aggregates(&self) -> bool {
+    pub(crate) fn aggregates(&self) -> bool {
         self.aggregation_rule.is_some()
     }
 

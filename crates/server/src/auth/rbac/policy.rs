@@ -18,7 +18,7 @@ use crate::auth::rbac::aggregate::ClusterRole;
 use crate::auth::rbac::grants::{GrantScope, Granted};
 use crate::auth::rbac::object::{Binding, Role, RoleRef};
 use crate::auth::rbac::rule::PolicyRule;
-use crate::auth::{Attributes, User};
+use crate::auth::{AuthorizerAttributes, User};
 
 /// A persistent hash map: a clone shares all nodes, so that publishing a changed policy costs the path to the change.
 pub(super) type PolicyMap<K, V> = imbl::GenericHashMap<K, V, RandomState, DefaultSharedPtr>;
@@ -27,6 +27,35 @@ pub(super) type PolicyMap<K, V> = imbl::GenericHashMap<K, V, RandomState, Defaul
 ///
 /// A clone costs a few pointers, and a change costs as much as the changed object is long, however many others there
 /// are. Decisions are made on a clone, so that each sees one consistent state.
+/// ```
+/// use listwatch_server::auth::rbac::{Binding, Policy, Role};
+/// use listwatch_server::auth::{AuthorizerAttributes, User};
+/// use serde_json::{from_value, json};
+///
+/// let mut policy = Policy::default();
+/// let role: Role = from_value(json!({
+///     "metadata": {"name": "reader"},
+///     "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+/// }))?;
+/// policy.set_cluster_role(role);
+/// let binding: Binding = from_value(json!({
+///     "metadata": {"name": "readers", "namespace": "default"},
+///     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+///     "subjects": [{"kind": "User", "name": "alice"}],
+/// }))?;
+/// policy.set_binding(binding);
+///
+/// let alice = User { name: "alice".into(), ..User::default() };
+/// let get = |namespace| AuthorizerAttributes {
+///     verb: "get",
+///     resource: "pods",
+///     namespace,
+///     ..AuthorizerAttributes::default()
+/// };
+/// assert!(policy.decide(&alice, &get("default")).is_ok());
+/// assert!(policy.decide(&alice, &get("kube-system")).is_err(), "a RoleBinding grants in its own namespace only");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// ClusterRoles by name, each with the roles it aggregates.
@@ -55,7 +84,7 @@ pub struct RuleSource<'a> {
 
 impl Policy {
     /// Adds or replaces a Role.
-    pub fn set_role(&mut self, role: Role) {
+    pub(crate) fn set_role(&mut self, role: Role) {
         let (namespace, name) = (Arc::clone(&role.metadata.namespace), Arc::clone(&role.metadata.name));
         let size = role.size();
         let former = self.roles.entry(Arc::clone(&namespace)).or_default().insert(name, Arc::new(role));
@@ -64,7 +93,7 @@ impl Policy {
     }
 
     /// Removes a Role. Bindings of it stay and grant nothing.
-    pub fn remove_role(&mut self, namespace: &str, name: &str) {
+    pub(crate) fn remove_role(&mut self, namespace: &str, name: &str) {
         let Some(role) = remove(&mut self.roles, namespace, name) else { return };
         let left = self.size_in(namespace).saturating_sub(role.size());
         match self.roles.contains_key(namespace) {
@@ -75,7 +104,7 @@ impl Policy {
 
     /// The number of texts in the rules of all Roles of a namespace: what a decision there may have to compare.
     #[must_use]
-    pub fn size_in(&self, namespace: &str) -> usize {
+    pub(crate) fn size_in(&self, namespace: &str) -> usize {
         self.sizes.get(namespace).copied().unwrap_or_default()
     }
 
@@ -107,7 +136,7 @@ impl Policy {
     pub fn decide<'a>(
         &'a self,
         user: &'a User,
-        wanted: &Attributes<'a>,
+        wanted: &AuthorizerAttributes<'a>,
     ) -> Result<RuleSource<'a>, Vec<&'a RoleRef>> {
         let mut missing = Vec::new();
         for granted in self.granted(user, wanted.namespace) {
@@ -139,7 +168,7 @@ impl Policy {
     ///
     /// `None` if the role does not exist; a `Role` is never looked for outside the namespace of its binding.
     #[must_use]
-    pub fn rules_of<'a>(
+    pub(crate) fn rules_of<'a>(
         &'a self,
         role: &RoleRef,
         namespace: &str,

@@ -9,7 +9,7 @@ use std::fmt;
 use listwatch_wire::go::quote;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::auth::Attributes;
+use crate::auth::AuthorizerAttributes;
 
 /// A rule of a Role or ClusterRole, as its JSON says it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -72,18 +72,18 @@ impl PolicyRule {
     /// Returns true if this rule alone allows the action.
     ///
     /// ```
-    /// use listwatch_server::auth::Attributes;
+    /// use listwatch_server::auth::AuthorizerAttributes;
     /// use listwatch_server::auth::rbac::PolicyRule;
     ///
     /// let rule = PolicyRule::resources("", &["pods"], &["get", "list"]);
-    /// let wanted = |verb, subresource| Attributes { verb, resource: "pods", subresource, ..Attributes::default() };
+    /// let wanted = |verb, subresource| AuthorizerAttributes { verb, resource: "pods", subresource, ..AuthorizerAttributes::default() };
     /// assert!(rule.allows(&wanted("get", "")));
     /// assert!(!rule.allows(&wanted("delete", "")));
     /// assert!(!rule.allows(&wanted("get", "status")), "a resource does not include its subresources");
     /// ```
     #[must_use]
-    pub fn allows(&self, wanted: &Attributes<'_>) -> bool {
-        let Attributes { verb, group, resource, subresource, name, path, .. } = *wanted;
+    pub fn allows(&self, wanted: &AuthorizerAttributes<'_>) -> bool {
+        let AuthorizerAttributes { verb, group, resource, subresource, name, path, .. } = *wanted;
         if resource.is_empty() && !path.is_empty() {
             return any_or(&self.verbs, verb)
                 && self.non_resource_urls.iter().any(|rule| path_matches(rule, path));
@@ -147,8 +147,8 @@ pub(super) fn path_matches(rule: &str, path: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn get<'a>(resource: &'a str, subresource: &'a str, name: &'a str) -> Attributes<'a> {
-        Attributes { verb: "get", resource, subresource, name, ..Attributes::default() }
+    fn get<'a>(resource: &'a str, subresource: &'a str, name: &'a str) -> AuthorizerAttributes<'a> {
+        AuthorizerAttributes { verb: "get", resource, subresource, name, ..AuthorizerAttributes::default() }
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
             non_resource_urls: vec!["/healthz".into(), "/apis/*".into()],
             ..PolicyRule::default()
         };
-        let path = |path| Attributes { verb: "get", path, ..Attributes::default() };
+        let path = |path| AuthorizerAttributes { verb: "get", path, ..AuthorizerAttributes::default() };
         assert!(rule.allows(&path("/healthz")) && rule.allows(&path("/apis/apps")));
         assert!(!rule.allows(&path("/healthz/ping")) && !rule.allows(&path("/api")));
     }

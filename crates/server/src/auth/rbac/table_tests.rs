@@ -7,7 +7,7 @@
 use listwatch_wire::json::{Value, json};
 
 use super::Policy;
-use crate::auth::{Attributes, User};
+use crate::auth::{AuthorizerAttributes, User};
 
 const CASES: &str = include_str!("cases.txt");
 
@@ -40,11 +40,19 @@ fn allows(policy: &Policy, question: &[&str]) -> bool {
     let groups = dash(groups).split(',').filter(|group| !group.is_empty()).map(str::to_owned).collect();
     let user = User { name: (*user).to_owned(), groups, ..User::default() };
     let wanted = match what {
-        [path] => Attributes { verb, path, ..Attributes::default() },
+        [path] => AuthorizerAttributes { verb, path, ..AuthorizerAttributes::default() },
         [group, resource, namespace, name] => {
             let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
             let (group, namespace, name) = (dash(group), dash(namespace), dash(name));
-            Attributes { verb, group, resource, subresource, namespace, name, ..Attributes::default() }
+            AuthorizerAttributes {
+                verb,
+                group,
+                resource,
+                subresource,
+                namespace,
+                name,
+                ..AuthorizerAttributes::default()
+            }
         }
         _ => panic!("{question:?}"),
     };

@@ -10,7 +10,7 @@ use memchr::memmem;
 
 use super::ValueCondition;
 use crate::cache::filter::FieldLookup;
-use crate::cache::object::Object;
+use crate::cache::object::CachedObject;
 use crate::cache::subject::MatchSubject;
 
 /// A field selector, compiled: one condition per selectable field.
@@ -69,7 +69,7 @@ impl FieldConditions {
     }
 
     /// Returns true if the object is selected.
-    pub(in crate::cache) fn matches(&self, object: &Object) -> bool {
+    pub(in crate::cache) fn matches(&self, object: &CachedObject) -> bool {
         let field = |path: &str| object.field(path);
         self.conditions.iter().all(|condition| condition.allows(object, &field))
     }
@@ -110,7 +110,7 @@ impl FieldCondition {
     }
 
     /// Returns true if the value of the field is selected. `field` reads a path of the object.
-    fn allows<'a>(&'a self, object: &'a Object, field: &dyn Fn(&str) -> Option<&'a str>) -> bool {
+    fn allows<'a>(&'a self, object: &'a CachedObject, field: &dyn Fn(&str) -> Option<&'a str>) -> bool {
         let has_none = |excluded: &[memmem::Finder<'_>]| {
             excluded.iter().all(|value| value.find(object.stored()).is_none())
         };
@@ -133,7 +133,7 @@ impl FieldPlace {
 
     /// The value that a selector compares: never absent for a selectable field, as in kube-apiserver, where an absent field is
     /// its zero value. `field` reads a path of the object.
-    fn value<'a>(&'a self, object: &'a Object, field: &dyn Fn(&str) -> Option<&'a str>) -> &'a str {
+    fn value<'a>(&'a self, object: &'a CachedObject, field: &dyn Fn(&str) -> Option<&'a str>) -> &'a str {
         match self {
             Self::Name => object.name(),
             Self::Namespace => object.namespace(),
@@ -161,7 +161,8 @@ mod tests {
         };
         let object = |status: &str| {
             let value = format!(r#"{{"kind":"Pod","metadata":{{"name":"Failed"}},"status":{status}}}"#);
-            Object::new("/registry/pods/n/a".into(), 15, value.into(), listwatch_wire::Revision(1)).unwrap()
+            CachedObject::new("/registry/pods/n/a".into(), 15, value.into(), listwatch_wire::Revision(1))
+                .unwrap()
         };
         let matches = |selector: &str, status: &str| {
             let selector: FieldSelector = selector.parse().unwrap();

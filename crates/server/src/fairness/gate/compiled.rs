@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 
 use super::{Fairness, FlowHeaders, PriorityLevelState};
-use crate::cache::{Collection, Filter, Snapshot};
+use crate::cache::{Collection, CollectionSnapshot, Filter};
 use crate::fairness::config::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel};
 use crate::fairness::{bootstrap, shares};
 
@@ -17,7 +17,7 @@ use crate::fairness::{bootstrap, shares};
 #[derive(Debug)]
 pub(super) struct CompiledConfig {
     /// The snapshots of the schemas and of the levels that it was compiled from.
-    pub(super) from: (Arc<Snapshot>, Arc<Snapshot>),
+    pub(super) from: (Arc<CollectionSnapshot>, Arc<CollectionSnapshot>),
     /// In the order of precedence.
     pub(super) schemas: Vec<CompiledSchema>,
     pub(super) levels: HashMap<String, Arc<PriorityLevelState>>,
@@ -37,7 +37,7 @@ impl CompiledConfig {
     /// wait in them.
     pub(super) fn new(
         fairness: &Fairness,
-        from: (Arc<Snapshot>, Arc<Snapshot>),
+        from: (Arc<CollectionSnapshot>, Arc<CollectionSnapshot>),
         before: Option<&Self>,
     ) -> Self {
         let mut configs: Vec<PriorityLevel> = read(&fairness.levels, &from.1);
@@ -95,7 +95,7 @@ fn standing() -> Vec<FlowSchema> {
 
 /// Reads the objects of a collection. One that cannot be read is logged and ignored: a broken object must not stop
 /// the server from serving.
-fn read<T: serde::de::DeserializeOwned>(collection: &Collection, snapshot: &Snapshot) -> Vec<T> {
+fn read<T: serde::de::DeserializeOwned>(collection: &Collection, snapshot: &CollectionSnapshot) -> Vec<T> {
     let walk = collection.walk(&Filter::default(), None);
     let objects = snapshot.range(&walk).filter_map(|object| match serde_json::from_slice(object.stored()) {
         Ok(read) => Some(read),

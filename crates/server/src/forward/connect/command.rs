@@ -12,7 +12,7 @@ use listwatch_wire::Status;
 
 use super::kubelet::Kubelet;
 use super::{NodeRequest, container, options, translate};
-use crate::auth::{Attributes, Decision};
+use crate::auth::{AuthorizerAttributes, Decision};
 use crate::forward::headers::is_upgrade;
 use crate::http::body::Response;
 use crate::http::request::Request;
@@ -89,7 +89,7 @@ fn require_create(asked: NodeRequest<'_>) -> Result<(), Status> {
         return Ok(());
     }
     let decided = asked.target.request.with_attributes(|attributes| {
-        let attributes = Attributes { verb: "create", ..*attributes };
+        let attributes = AuthorizerAttributes { verb: "create", ..*attributes };
         asked.api.authorizer.authorize(&asked.target.user, &attributes)
     });
     match decided {

@@ -24,7 +24,7 @@ where
         let frames = tokio::select! {
             biased;
             frames = watch.next() => frames,
-            // Nothing is to be said on this connection any more; its end is what we listen for.
+            // The client has nothing more to send; a read only notices that it has closed the connection.
             read = io.read(&mut ignored) => match read? {
                 0 => return Ok(()),
                 _ => continue,

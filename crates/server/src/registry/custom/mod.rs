@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 use listwatch_custom::{Definition, DefinitionScope, DefinitionVersion};
 use listwatch_wire::Revision;
 
-use crate::cache::{Cache, FieldLookup, Object};
+use crate::cache::{Cache, CachedObject, FieldLookup};
 pub(crate) use crate::registry::custom::conversion::{Conversion, kind_of};
 pub(crate) use crate::registry::custom::hashes::Hashes;
 use crate::registry::custom::stages::Stages;
@@ -119,7 +119,7 @@ fn subresources(definition: &Definition, version: &DefinitionVersion) -> Vec<Sub
 /// Shows stored objects as a version has them: those older than the definition with the fields it has now, and those
 /// stored in another version without fields that this one does not have.
 fn presenter(stages: Stages, since: Revision) -> Presenter {
-    Presenter::new(move |object: &Object| {
+    Presenter::new(move |object: &CachedObject| {
         let old = object.revision() < since;
         if !old && stages.stored_alike(object.stored()) {
             return None;

@@ -23,7 +23,7 @@ use listwatch_wire::options::ListOptions;
 
 use crate::api::convert::{self, ConversionFreshness};
 use crate::api::{Api, UserPool, unreadable};
-use crate::cache::{Filter, Object};
+use crate::cache::{CachedObject, Filter};
 use crate::http::body::{Body, Response};
 use crate::http::gzip;
 use crate::pipeline::collected::{CollectedPage, More};
@@ -111,7 +111,7 @@ async fn encoded(
 
 /// The part of a list that is known before the first byte is written.
 struct ListPage {
-    objects: Vec<Arc<Object>>,
+    objects: Vec<Arc<CachedObject>>,
     /// True if the list includes the whole walk.
     whole: bool,
     /// Set if a limit cut the list.
@@ -202,7 +202,7 @@ fn more(
     resource: &Resource,
     filter: &Filter,
     source: &ListSource,
-    objects: &[Arc<Object>],
+    objects: &[Arc<CachedObject>],
     held: usize,
 ) -> Option<More> {
     let last = objects.last()?;

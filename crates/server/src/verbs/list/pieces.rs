@@ -11,7 +11,7 @@ use listwatch_kinds::columns::are_default;
 use listwatch_wire::{Revision, Status};
 
 use crate::api::UserPool;
-use crate::cache::{Object, push_number};
+use crate::cache::{CachedObject, push_number};
 use crate::http::body::{Body, BodyPieces, Broken, PieceStream};
 use crate::pipeline::collected::More;
 use crate::registry::Resource;
@@ -89,7 +89,7 @@ impl ListPartWriter {
     }
 
     /// One item in the shape of the response.
-    fn item(&self, object: &Arc<Object>, out: &mut BytesMut) {
+    fn item(&self, object: &Arc<CachedObject>, out: &mut BytesMut) {
         let object = self.resource.present(object);
         match self.shape {
             // Items of built-in kinds leave out what the list already says.
@@ -182,7 +182,7 @@ impl ListPieces {
     }
 
     /// Writes one item. Compact JSON goes straight to the output; other texts are made from it.
-    fn item(&mut self, object: &Arc<Object>, out: &mut BytesMut) {
+    fn item(&mut self, object: &Arc<CachedObject>, out: &mut BytesMut) {
         let first = std::mem::replace(&mut self.first, false);
         if let Text::Compact = self.text {
             out.extend_from_slice(if first { b"[" } else { b"," });
@@ -282,7 +282,7 @@ mod tests {
             let (key, data) = (format!("/registry/configmaps/ns/c{n}"), "v".repeat(bytes));
             let value =
                 format!(r#"{{"metadata":{{"name":"c{n}","namespace":"ns"}},"data":{{"k":"{data}"}}}}"#);
-            Arc::new(Object::new(key.into(), 21, value.into(), Revision(7)).unwrap())
+            Arc::new(CachedObject::new(key.into(), 21, value.into(), Revision(7)).unwrap())
         };
         let objects = ListObjects::new((0..count).map(object).collect(), None, Filter::default());
         let shape = ResponseShape::Whole;

@@ -15,7 +15,7 @@ use listwatch_wire::json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::RequestLimits;
-use crate::cache::Object;
+use crate::cache::CachedObject;
 use crate::fairness::UserTurns;
 use crate::http::body::{Body, BodyPieces, Broken, PieceStream};
 use crate::registry::Resource;
@@ -136,7 +136,7 @@ impl ProtobufListEncoder {
         &mut self,
         objects: &mut ListObjects,
         bytes: usize,
-        mut taken: Option<&mut Vec<Arc<Object>>>,
+        mut taken: Option<&mut Vec<Arc<CachedObject>>>,
     ) -> Result<Option<Bytes>, Status> {
         // Kept pieces take what they were allocated with; growing would double it.
         let mut out = Vec::with_capacity(bytes.saturating_add(bytes / 16));
@@ -157,7 +157,7 @@ impl ProtobufListEncoder {
     }
 
     /// Encodes one item. Objects are stored as JSON, so that each is parsed for this.
-    fn item(&mut self, object: &Arc<Object>, out: &mut Vec<u8>) -> Result<(), Status> {
+    fn item(&mut self, object: &Arc<CachedObject>, out: &mut Vec<u8>) -> Result<(), Status> {
         let object = self.resource.present(object);
         self.scratch.clear();
         match self.shape {

@@ -18,7 +18,7 @@ use listwatch_wire::{Revision, Status};
 use crate::api::Api;
 use crate::api::convert::{self, ConversionFreshness};
 use crate::cache::fresh::storage_status;
-use crate::cache::{Collection, Filter, Object, Snapshot, Walk};
+use crate::cache::{CachedObject, Collection, CollectionSnapshot, Filter, Walk};
 use crate::registry::Resource;
 use crate::request::selectors::parse_version;
 use crate::verbs::slice::TimeSlice;
@@ -51,7 +51,7 @@ pub(crate) struct ListSource {
 #[derive(Clone, Debug)]
 pub(crate) enum Walker {
     /// In memory.
-    Memory { snapshot: Arc<Snapshot>, walk: Walk },
+    Memory { snapshot: Arc<CollectionSnapshot>, walk: Walk },
     /// In the engine's history.
     History { engine: Arc<dyn Engine>, collection: Arc<Collection>, next: Option<Range>, remaining: u64 },
 }
@@ -62,7 +62,7 @@ pub(crate) enum Walker {
 #[derive(Clone, Debug)]
 pub(crate) struct ListObjects {
     /// Objects that were read and match.
-    ready: std::vec::IntoIter<Arc<Object>>,
+    ready: std::vec::IntoIter<Arc<CachedObject>>,
     /// The source of further objects, until its end.
     walker: Option<Walker>,
     filter: Filter,
@@ -214,7 +214,7 @@ impl ListSource {
 
 impl ListObjects {
     /// The objects in `ready`, then those of the walk that match.
-    pub(crate) fn new(ready: Vec<Arc<Object>>, walker: Option<Walker>, filter: Filter) -> Self {
+    pub(crate) fn new(ready: Vec<Arc<CachedObject>>, walker: Option<Walker>, filter: Filter) -> Self {
         Self { ready: ready.into_iter(), walker, filter, converted: None, slice: TimeSlice::begin() }
     }
 
@@ -226,14 +226,14 @@ impl ListObjects {
     }
 
     /// The same objects with others before them that were taken already.
-    pub(crate) fn after(&self, mut taken: Vec<Arc<Object>>) -> Self {
+    pub(crate) fn after(&self, mut taken: Vec<Arc<CachedObject>>) -> Self {
         taken.extend(self.ready.clone());
         let (walker, converted) = (self.walker.clone(), self.converted.clone());
         Self { converted, ..Self::new(taken, walker, self.filter.clone()) }
     }
 
     /// Returns the next object that is already read; `None` means that [`ListObjects::refill`] should be tried.
-    pub(crate) fn next_ready(&mut self) -> Option<Arc<Object>> {
+    pub(crate) fn next_ready(&mut self) -> Option<Arc<CachedObject>> {
         self.ready.next()
     }
 
@@ -274,7 +274,10 @@ impl Walker {
     /// # Errors
     ///
     /// Those of the engine, for a walk in history.
-    pub(crate) async fn next(&mut self, max: usize) -> Result<Vec<Arc<Object>>, listwatch_storage::Error> {
+    pub(crate) async fn next(
+        &mut self,
+        max: usize,
+    ) -> Result<Vec<Arc<CachedObject>>, listwatch_storage::Error> {
         match self {
             Self::Memory { snapshot, walk } => {
                 let objects: Vec<_> = snapshot.range(walk).take(max).cloned().collect();
@@ -314,7 +317,7 @@ impl Walker {
     }
 
     /// The snapshot it goes through, if it is one.
-    pub(crate) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+    pub(crate) fn snapshot(&self) -> Option<&Arc<CollectionSnapshot>> {
         match self {
             Self::Memory { snapshot, .. } => Some(snapshot),
             Self::History { .. } => None,

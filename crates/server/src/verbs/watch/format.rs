@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use listwatch_wire::event::EventType;
 use listwatch_wire::{Revision, Status};
 
-use crate::cache::{Cache, FilteredEvent, LateFrames, Object, frame, push_number};
+use crate::cache::{Cache, CachedObject, FilteredEvent, LateFrames, frame, push_number};
 use crate::registry::Resource;
 use crate::request::negotiate::{Encoding, MetaVersion, ResponseForm, ResponseShape};
 use crate::respond::encode::write_partial;
@@ -101,7 +101,12 @@ impl EventFormat {
     }
 
     /// An event about an object that is already of the version to be shown.
-    pub(crate) fn converted(&mut self, kind: EventType, object: &Arc<Object>, revision: Revision) -> Bytes {
+    pub(crate) fn converted(
+        &mut self,
+        kind: EventType,
+        object: &Arc<CachedObject>,
+        revision: Revision,
+    ) -> Bytes {
         let mut out = BytesMut::with_capacity(object.written_len(&self.resource.type_prefix) + 256);
         self.write(kind, object, revision, &mut out);
         out.freeze()
@@ -125,7 +130,7 @@ impl EventFormat {
 
     /// An event as a patch of what the watcher holds. Not if the watcher sees, or saw, another form than the stored one.
     fn delta(&self, filtered: &FilteredEvent, frames: &LateFrames) -> Option<Bytes> {
-        let as_stored = |object: &Option<Arc<Object>>| {
+        let as_stored = |object: &Option<Arc<CachedObject>>| {
             object.as_ref().is_none_or(|object| matches!(self.resource.present(object), Cow::Borrowed(_)))
         };
         if !self.delta || !as_stored(&filtered.event.previous) || !as_stored(&filtered.event.object) {
@@ -135,12 +140,12 @@ impl EventFormat {
     }
 
     /// Appends an object of the initial state.
-    pub(crate) fn initial(&mut self, object: &Arc<Object>, out: &mut BytesMut) {
+    pub(crate) fn initial(&mut self, object: &Arc<CachedObject>, out: &mut BytesMut) {
         self.write(EventType::Added, object, object.revision(), out);
     }
 
     /// Writes one event: the whole object, its metadata or a table row, as negotiated.
-    fn write(&mut self, kind: EventType, object: &Arc<Object>, revision: Revision, out: &mut BytesMut) {
+    fn write(&mut self, kind: EventType, object: &Arc<CachedObject>, revision: Revision, out: &mut BytesMut) {
         if self.breaks() {
             return;
         }

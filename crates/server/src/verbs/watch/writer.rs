@@ -11,7 +11,7 @@ use listwatch_wire::{Revision, Status};
 
 use crate::api::convert::{self, ConversionFreshness};
 use crate::api::{Api, MemoryReservation};
-use crate::cache::{FilteredEvent, Snapshot, View, Walk};
+use crate::cache::{CollectionSnapshot, FilteredEvent, View, Walk};
 use crate::fairness::UserTurns;
 use crate::http::body::FrameBytes;
 use crate::observe::{RequestSeries, WatchTicket};
@@ -37,7 +37,7 @@ pub(crate) struct EventWriter {
 /// Holds the snapshot alive until it is written; a slow client keeps the objects of that moment in memory.
 #[derive(Debug)]
 pub(crate) struct InitialState {
-    snapshot: Arc<Snapshot>,
+    snapshot: Arc<CollectionSnapshot>,
     walk: Walk,
     /// Has the filter.
     view: Arc<View>,
@@ -51,7 +51,7 @@ pub(crate) struct InitialState {
 impl InitialState {
     /// The initial state of a watch, before anything of it was sent.
     pub(super) fn new(
-        snapshot: Arc<Snapshot>,
+        snapshot: Arc<CollectionSnapshot>,
         walk: Walk,
         view: Arc<View>,
         revision: Revision,

@@ -47,7 +47,7 @@ const RESIZE: u8 = 4;
 const CLOSE_CHANNEL: u8 = 255;
 /// Bytes of the error stream that are kept. It carries one Status.
 const ERROR_BYTES: usize = 64 << 10;
-/// Bytes of a kubelet's refusal that are told.
+/// Bytes of a kubelet's refusal that the client's error message has.
 const REFUSAL_BYTES: usize = 4 << 10;
 
 /// The streams that a command is run with.

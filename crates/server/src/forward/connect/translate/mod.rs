@@ -88,7 +88,7 @@ pub(super) async fn tunnel(
 
 /// Runs a command, or attaches to one, for a client that sends numbered channels over WebSocket.
 ///
-/// The client is answered before the kubelet is asked, as by kube-apiserver: a failure is told in the error channel, where
+/// The client is answered before the kubelet is called, as by kube-apiserver: a failure is sent on the error channel, where
 /// clients look for it.
 ///
 /// # Errors
