@@ -248,6 +248,10 @@ impl ValidateWalk {
         }
         let mut seen = HashSet::new();
         for (index, value) in items.iter().enumerate() {
+            // The path of an error may be as long as the object.
+            if self.errors.is_full() {
+                return;
+            }
             let key = key_of(schema, value);
             if !seen.insert(key.clone()) {
                 self.errors.push(FieldError::duplicate(format!("{}[{index}]", self.field()), key));
@@ -274,6 +278,9 @@ impl ValidateWalk {
         let embedded: &[&str] = if schema.embedded { &["apiVersion", "kind"] } else { &[] };
         let required = schema.required.iter().map(String::as_str).chain(embedded.iter().copied());
         for name in required.filter(|&name| !fields.contains_key(name)) {
+            if self.errors.is_full() {
+                return;
+            }
             let field = self.below(&format!(".{name}"), |walk| walk.field());
             self.errors.push(FieldError::required(field, ""));
         }
