@@ -111,10 +111,8 @@ pub struct Schema {
     #[serde(rename = "x-kubernetes-list-type")]
     pub list_type: String,
     /// The fields that name an element of a `map` list.
-    ///
-    /// Interned for the life of the process; see `keys`.
-    #[serde(rename = "x-kubernetes-list-map-keys", deserialize_with = "crate::keys::deserialize")]
-    pub list_map_keys: Vec<&'static str>,
+    #[serde(rename = "x-kubernetes-list-map-keys")]
+    pub list_map_keys: Vec<String>,
     /// `granular` or `atomic`; empty means granular.
     #[serde(rename = "x-kubernetes-map-type")]
     pub map_type: String,

@@ -355,8 +355,8 @@ impl<'a> OldItems<'a> {
 
 /// Keys with defaults have been filled in before, so an absent key is absent in both lists.
 fn map_key(schema: &Schema, value: &Value) -> Value {
-    let field = |name: &&str| value.get(name).map(|value| ((*name).to_owned(), value.clone()));
-    Value::Object(schema.list_map_keys.iter().filter_map(field).collect())
+    let names = schema.list_map_keys.iter().map(String::as_str);
+    Value::Object(names.filter_map(|name| Some((name, value.get(name)?.clone()))).collect())
 }
 
 /// The steps that it takes to compare or hash a value.
