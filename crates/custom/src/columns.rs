@@ -4,12 +4,14 @@
 //! column is null, never an error: a list must not fail because of one object. Of several values that a path
 //! ([`path`]) leads to, the first counts. Columns of built-in kinds are in `listwatch-kinds`.
 
+mod budget;
 mod parse;
 mod path;
 
 use listwatch_wire::json::{Value, json};
 use serde::Deserialize;
 
+use budget::RowBudget;
 use path::ColumnPath;
 
 /// The columns of one version: the name first, then the declared ones, or the age if none are declared.
@@ -59,7 +61,10 @@ impl Columns {
     pub fn cells(&self, object: &Value, age: impl Fn(&str) -> String) -> Vec<Value> {
         // Bookmarks have none.
         let name = object.pointer("/metadata/name").cloned().unwrap_or_else(|| "".into());
-        std::iter::once(name).chain(self.0.iter().map(|column| column.cell(object, &age))).collect()
+        let mut budget = RowBudget::default();
+        std::iter::once(name)
+            .chain(self.0.iter().map(|column| column.cell(object, &age, &mut budget)))
+            .collect()
     }
 }
 
@@ -81,15 +86,15 @@ impl CustomColumn {
 
     /// Returns the cell. A value of another type than the column's is shown as empty, as in kube-apiserver, which reads a
     /// number of any form as the type of its column.
-    fn cell(&self, object: &Value, age: &impl Fn(&str) -> String) -> Value {
-        let Some(found) = self.json_path.find(object) else { return Value::Null };
+    fn cell(&self, object: &Value, age: &impl Fn(&str) -> String, budget: &mut RowBudget) -> Value {
+        let Some(found) = self.json_path.find(object, budget) else { return Value::Null };
         match self.type_name.as_str() {
             "date" => found.as_str().map(|time| age(time).into()).unwrap_or_default(),
             "integer" => integer(found),
             "number" if found.is_number() => found.clone(),
             "boolean" if found.is_boolean() => found.clone(),
             "number" | "boolean" => Value::Null,
-            _ => text(found).into(),
+            _ => budget.shown(|| text(found)).map(Value::from).unwrap_or_default(),
         }
     }
 }
@@ -133,6 +138,27 @@ mod tests {
         assert_eq!(columns.cells(&full, age), [json!("a"), json!(3), json!("5m")]);
         let empty = json!({"metadata": {"name": "b"}, "spec": {"size": "x"}});
         assert_eq!(columns.cells(&empty, age), [json!("b"), Value::Null, Value::Null]);
+    }
+
+    /// A thousand columns that show the same megabyte took a gigabyte for one row.
+    #[test]
+    fn the_cells_of_a_row_are_bounded_together() {
+        let column = json!({"name": "A", "type": "string", "jsonPath": ".spec"});
+        let columns = Columns::read(Some(&vec![column; 1000].into()));
+        let object = json!({"metadata": {"name": "a"}, "spec": ["x".repeat(1 << 20)]});
+        let cells = columns.cells(&object, |_| String::new());
+        let shown = cells.iter().filter(|cell| !cell.is_null()).count();
+        assert!(cells.len() == 1001 && (2..20).contains(&shown), "{shown}");
+    }
+
+    #[test]
+    fn the_paths_of_a_row_are_bounded_together() {
+        let column = json!({"name": "A", "type": "string", "jsonPath": ".spec..x"});
+        let columns = Columns::read(Some(&vec![column; 2000].into()));
+        let object = json!({"metadata": {"name": "a"}, "spec": vec![json!([1]); 10_000]});
+        let began = std::time::Instant::now();
+        assert_eq!(columns.cells(&object, |_| String::new()).len(), 2001);
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -229,11 +229,11 @@ impl Definition {
 }
 
 impl DefinitionVersion {
-    /// Reads a version; none if its schema is deeper than it can be walked.
+    /// Reads a version; none if its schema is too deep or its paths are too long to be walked.
     fn read(value: &Value, all: &[Value], group: &str, kind: &str) -> Option<Self> {
         let name = text(value, "name")?.to_owned();
         let schema_json = value.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(|| json!({}));
-        if structural::is_too_deep(&schema_json) {
+        if structural::exceeded_bound(&schema_json).is_some() {
             return None;
         }
         let flag = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or_default();

@@ -26,7 +26,6 @@ mod columns;
 mod definition;
 mod fill;
 mod format;
-mod keys;
 mod prune;
 mod rules;
 mod schema;

@@ -36,12 +36,30 @@ struct RuleNode {
     rules: Vec<ExpressionRule>,
     /// The fields that tell the elements of a list apart.
     list_keys: Option<Vec<Text>>,
-    /// In the order of the schema, which is the order of errors.
+    /// Sorted by name, which is the order of errors.
     properties: Vec<(Text, RuleNode)>,
     items: Option<Box<RuleNode>>,
     values: Option<Box<RuleNode>>,
     /// Rules inside of `allOf` apply to the same value and share its type.
     all_of: Vec<RuleNode>,
+}
+
+impl RuleNode {
+    /// The fields of an object that have rules, in the order of names.
+    ///
+    /// Looks up those that the object has, if they are fewer: a list may have as many elements as its schema has fields.
+    fn present<'a>(&'a self, value: &'a Value) -> Vec<(&'a Text, &'a Self, &'a Value)> {
+        let Some(fields) = value.as_object() else { return Vec::new() };
+        if fields.len() < self.properties.len() {
+            let named = |(name, field)| {
+                let place = self.properties.binary_search_by(|(other, _)| other.cmp(name)).ok()?;
+                self.properties.get(place).map(|(name, node)| (name, node, field))
+            };
+            return fields.iter().filter_map(named).collect();
+        }
+        let named = |(name, node): &'a (Text, Self)| fields.get(name).map(|field| (name, node, field));
+        self.properties.iter().filter_map(named).collect()
+    }
 }
 
 /// One rule.

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::ops::Deref;
 use std::sync::OnceLock;
 
 use listwatch_wire::json::Value;
@@ -33,7 +34,7 @@ pub struct Schema {
     /// Known fields of an object.
     ///
     /// Ordered by name, which is the order of errors in kube-apiserver.
-    pub properties: BTreeMap<String, Schema>,
+    pub properties: Properties,
     /// The schema of unnamed fields of an object.
     pub additional_properties: Option<Additional>,
     /// The schema of the elements of an array.
@@ -110,10 +111,8 @@ pub struct Schema {
     #[serde(rename = "x-kubernetes-list-type")]
     pub list_type: String,
     /// The fields that name an element of a `map` list.
-    ///
-    /// Interned for the life of the process; see `keys`.
-    #[serde(rename = "x-kubernetes-list-map-keys", deserialize_with = "crate::keys::deserialize")]
-    pub list_map_keys: Vec<&'static str>,
+    #[serde(rename = "x-kubernetes-list-map-keys")]
+    pub list_map_keys: Vec<String>,
     /// `granular` or `atomic`; empty means granular.
     #[serde(rename = "x-kubernetes-map-type")]
     pub map_type: String,
@@ -122,6 +121,40 @@ pub struct Schema {
     /// Only kept so that the parsed form is complete; rules are compiled from the JSON of the schema.
     #[serde(rename = "x-kubernetes-validations")]
     pub validations: Vec<Value>,
+}
+
+/// The known fields of an object, with an index of those that have a default.
+///
+/// A list may have as many elements as their schema has fields, so that defaulting must not look at every field of every
+/// element.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(from = "BTreeMap<String, Schema>")]
+pub struct Properties {
+    by_name: BTreeMap<String, Schema>,
+    defaulted: Vec<String>,
+}
+
+impl From<BTreeMap<String, Schema>> for Properties {
+    fn from(by_name: BTreeMap<String, Schema>) -> Self {
+        let defaulted = by_name.iter().filter(|(_, schema)| schema.default.is_some());
+        Self { defaulted: defaulted.map(|(name, _)| name.clone()).collect(), by_name }
+    }
+}
+
+impl Deref for Properties {
+    type Target = BTreeMap<String, Schema>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.by_name
+    }
+}
+
+impl Properties {
+    /// The fields with a default, and the defaults, in the order of names.
+    pub fn defaults(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let default = |name: &'_ String| self.by_name.get(name)?.default.as_ref();
+        self.defaulted.iter().filter_map(move |name| Some((name.as_str(), default(name)?)))
+    }
 }
 
 /// The rule of a schema for fields it does not name.

@@ -9,7 +9,7 @@
 pub(crate) mod keywords;
 
 use listwatch_wire::json::Value;
-use listwatch_wire::status::{FieldError, FieldErrorKind};
+use listwatch_wire::status::{FieldError, FieldErrorKind, FieldErrors};
 
 use crate::Rules;
 use crate::prune::has_unknown;
@@ -26,25 +26,40 @@ const MAX_LEVELS: usize = MAX_DEPTH + 32;
 /// The keywords of schemas below a schema, besides `properties`: one schema or a list of them.
 const NESTED: [&str; 6] = ["items", "additionalProperties", "not", "allOf", "anyOf", "oneOf"];
 
-/// Returns true if schemas nest too deep to be read at all. It does not recurse: reading a schema takes more stack per level
-/// than reading JSON does, and the depth of JSON alone is no bound.
-pub(crate) fn is_too_deep(schema: &Value) -> bool {
-    let mut open = vec![(schema, 0)];
-    while let Some((schema, depth)) = open.pop() {
+/// The most bytes that the paths to all nodes of a schema may have together. Every walk makes them, to name nodes in errors;
+/// a long name with many fields below it would be copied for each.
+const MAX_PATH_BYTES: usize = 128 << 20;
+
+/// Returns the reason for which a schema is not read at all: it nests too deep, or its paths are too long. It does not recurse:
+/// reading a schema takes more stack per level than reading JSON does, and the depth of JSON alone is no bound.
+pub(crate) fn exceeded_bound(schema: &Value) -> Option<String> {
+    let (mut open, mut bytes) = (vec![(schema, 0, 0)], 0_usize);
+    while let Some((schema, depth, length)) = open.pop() {
         if depth > MAX_LEVELS {
-            return true;
+            return Some(format!("must not be nested deeper than {MAX_DEPTH} levels"));
+        }
+        bytes = bytes.saturating_add(length);
+        if bytes > MAX_PATH_BYTES {
+            return Some("names of fields must not be so long that paths have more than 128 MiB".to_owned());
         }
         let named = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-        open.extend(named.map(|(_, schema)| (schema, depth + 1)));
+        open.extend(named.map(|(name, schema)| (schema, depth + 1, length + name.len())));
         for nested in NESTED.iter().filter_map(|keyword| schema.get(keyword)) {
             match nested {
-                Value::Array(several) => open.extend(several.iter().map(|schema| (schema, depth + 1))),
-                one => open.push((one, depth + 1)),
+                Value::Array(several) => {
+                    open.extend(several.iter().map(|schema| (schema, depth + 1, length)))
+                }
+                one => open.push((one, depth + 1, length)),
             }
         }
     }
-    false
+    None
 }
+
+/// The most keys of a keyed list, and the most bytes of the default of one. kube-apiserver has no such bounds, but every key
+/// is looked up in every element of the list, whether the element has it or not.
+const MAX_LIST_KEYS: usize = 64;
+const MAX_KEY_DEFAULT: usize = 1024;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
@@ -55,7 +70,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 /// serves them.
 #[must_use]
 pub fn check(schema: &Schema, json: &Value, rules: &Rules, path: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::new();
     if schema.type_name != "object" {
         let wrong = FieldError::invalid(
             format!("{path}.type"),
@@ -72,14 +87,14 @@ pub fn check(schema: &Schema, json: &Value, rules: &Rules, path: &str) -> Vec<Fi
     }
     node(schema, path, 0, &mut errors);
     errors.extend(keywords::check(json, path));
-    if errors.is_empty() {
-        errors = rules.errors(json, path);
-    }
-    errors
+    if errors.is_empty() { rules.errors(json, path) } else { errors.into_vec() }
 }
 
 /// Costs as much as the schema has nodes, apart from defaults, which are validated as values.
-fn node(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>) {
+fn node(schema: &Schema, path: &str, depth: usize, errors: &mut FieldErrors) {
+    if errors.is_full() {
+        return;
+    }
     if depth > MAX_DEPTH {
         errors
             .push(FieldError::forbidden(path, format!("must not be nested deeper than {MAX_DEPTH} levels")));
@@ -103,7 +118,7 @@ fn node(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>)
 }
 
 /// Requires a type wherever a value is specified: without one, pruning and defaulting are undefined.
-fn types(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>) {
+fn types(schema: &Schema, path: &str, depth: usize, errors: &mut FieldErrors) {
     let field = format!("{path}.type");
     let may_be_empty = schema.int_or_string || schema.preserve_unknown || schema.embedded || depth == 0;
     match schema.type_name.as_str() {
@@ -130,7 +145,7 @@ fn types(schema: &Schema, path: &str, depth: usize, errors: &mut Vec<FieldError>
 /// Checks the keywords of list and map types, which server-side apply merges by.
 ///
 /// Wrong keywords here would make two appliers overwrite each other's elements without a conflict.
-fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+fn lists(schema: &Schema, path: &str, errors: &mut FieldErrors) {
     let field = format!("{path}.x-kubernetes-list-type");
     match schema.list_type.as_str() {
         "" | "atomic" | "set" if schema.list_map_keys.is_empty() => {}
@@ -170,11 +185,16 @@ fn lists(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// A key of a keyed list must be a known scalar field that is always there: required, or with a default.
-fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
+fn keys(schema: &Schema, path: &str, errors: &mut FieldErrors) {
     let Some(items) = schema.items.as_deref() else { return };
     if items.type_name != "object" {
         let detail = "must be object if parent array's x-kubernetes-list-type is map";
         errors.push(FieldError::invalid(format!("{path}.items.type"), items.type_name.clone(), detail));
+        return;
+    }
+    if schema.list_map_keys.len() > MAX_LIST_KEYS {
+        let field = format!("{path}.x-kubernetes-list-map-keys");
+        errors.push(FieldError::too_many(field, schema.list_map_keys.len(), MAX_LIST_KEYS));
         return;
     }
     let distinct: std::collections::BTreeSet<_> = schema.list_map_keys.iter().collect();
@@ -184,12 +204,12 @@ fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::invalid(field, schema.list_map_keys.clone(), detail));
     }
     for key in distinct {
-        if items.properties.get(*key).is_some_and(|property| property.nullable) {
+        if items.properties.get(key).is_some_and(|property| property.nullable) {
             let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
             errors.push(FieldError::forbidden(format!("{path}.items.properties[{key}].nullable"), detail));
         }
         let field = format!("{path}.x-kubernetes-list-map-keys");
-        match items.properties.get(*key) {
+        match items.properties.get(key) {
             None => {
                 let detail = "entries must all be names of item properties";
                 errors.push(FieldError::invalid(field, schema.list_map_keys.clone(), detail));
@@ -205,14 +225,24 @@ fn keys(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
                 let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
                 errors.push(FieldError::required(format!("{path}.items.properties[{key}].default"), detail));
             }
-            Some(_) => {}
+            Some(property) => {
+                key_default(property, || format!("{path}.items.properties[{key}].default"), errors)
+            }
         }
+    }
+}
+
+/// Bounds the default of a key: it is part of the identity of every element that leaves the key out.
+fn key_default(property: &Schema, field: impl FnOnce() -> String, errors: &mut FieldErrors) {
+    let length = property.default.as_ref().and_then(Value::as_str).map_or(0, str::len);
+    if length > MAX_KEY_DEFAULT {
+        errors.push(FieldError::too_long(field(), MAX_KEY_DEFAULT));
     }
 }
 
 /// A default must itself be a valid value, without the defaults inside it and without unknown fields. That of a whole
 /// resource says which one.
-fn default(schema: &Schema, path: &str, is_root: bool, errors: &mut Vec<FieldError>) {
+fn default(schema: &Schema, path: &str, is_root: bool, errors: &mut FieldErrors) {
     let Some(default) = &schema.default else { return };
     if has_unknown(schema, default) {
         let detail = "must not have unknown fields";
@@ -243,6 +273,44 @@ mod tests {
         let schema = crate::tests::schema(schema_json.clone());
         let errors = check(&schema, &schema_json, &Rules::compile(&schema_json), "s");
         errors.iter().map(|error| format!("{} {:?}", error.field, error.kind)).collect()
+    }
+
+    /// Names were kept for the life of the process, and a definition with many of them left no room for those of others.
+    #[test]
+    fn keys_of_lists_are_bounded_for_each_list() {
+        let list = |keys: &[String], default: &str| {
+            let key = json!({"type": "string", "default": default});
+            let fields: listwatch_wire::json::Map =
+                keys.iter().map(|name| (name.clone(), key.clone())).collect();
+            let keys: Vec<Value> = keys.iter().map(|name| name.as_str().into()).collect();
+            json!({"type": "object", "properties": {"l": {"type": "array", "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": keys, "items": {"type": "object", "properties": fields}}}})
+        };
+        let keys =
+            |from: usize, count: usize| (from..from + count).map(|n| format!("k{n}")).collect::<Vec<_>>();
+        for n in 0..100 {
+            assert_eq!(errors(list(&keys(n * 64, 64), "x")), [""; 0]);
+        }
+        assert_eq!(errors(list(&keys(0, 65), "x")), ["s.properties[l].x-kubernetes-list-map-keys TooMany"]);
+        let long = list(&keys(0, 1), &"x".repeat(1025));
+        assert_eq!(errors(long), ["s.properties[l].items.properties[k0].default TooLong"]);
+    }
+
+    #[test]
+    fn paths_of_a_schema_are_bounded_together() {
+        let fields: listwatch_wire::json::Map =
+            (0..1000).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
+        let inner = json!({"type": "object", "properties": fields});
+        let schema = |name: String| json!({"type": "object", "properties": {name: inner}});
+        assert_eq!(exceeded_bound(&schema("n".repeat(1000))), None);
+        assert!(exceeded_bound(&schema("n".repeat(200_000))).is_some());
+    }
+
+    #[test]
+    fn errors_of_a_schema_are_bounded() {
+        let fields: listwatch_wire::json::Map =
+            (0..5000).map(|n| (format!("p{n}"), json!({"type": "x"}))).collect();
+        assert!(errors(json!({"type": "object", "properties": fields})).len() <= 1000);
     }
 
     #[test]

@@ -258,6 +258,10 @@ impl ValidateWalk {
         }
         let mut seen = HashSet::new();
         for (index, value) in items.iter().enumerate() {
+            // The path of an error may be as long as the object.
+            if self.errors.is_full() {
+                return;
+            }
             let key = key_of(schema, value);
             if !seen.insert(key.clone()) {
                 self.errors.push(FieldError::duplicate(format!("{}[{index}]", self.field()), key));
@@ -284,6 +288,9 @@ impl ValidateWalk {
         let embedded: &[&str] = if schema.embedded { &["apiVersion", "kind"] } else { &[] };
         let required = schema.required.iter().map(String::as_str).chain(embedded.iter().copied());
         for name in required.filter(|&name| !fields.contains_key(name)) {
+            if self.errors.is_full() {
+                return;
+            }
             let field = self.below(&format!(".{name}"), |walk| walk.field());
             self.errors.push(FieldError::required(field, ""));
         }
@@ -358,8 +365,8 @@ impl<'a> OldItems<'a> {
 
 /// Keys with defaults have been filled in before, so an absent key is absent in both lists.
 fn map_key(schema: &Schema, value: &Value) -> Value {
-    let field = |name: &&str| value.get(name).map(|value| ((*name).to_owned(), value.clone()));
-    Value::Object(schema.list_map_keys.iter().filter_map(field).collect())
+    let names = schema.list_map_keys.iter().map(String::as_str);
+    Value::Object(names.filter_map(|name| Some((name, value.get(name)?.clone()))).collect())
 }
 
 /// The steps that it takes to compare or hash a value.

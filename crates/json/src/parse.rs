@@ -20,6 +20,10 @@ pub const MAX_DEPTH: usize = 512;
 /// The most duplicates reported, as in kube-apiserver; more would only make the answer large.
 const MAX_DUPLICATES: usize = 100;
 
+/// The most bytes of paths that are written to report duplicates. A path may be as long as the text, and is written for each
+/// repetition of a key, also for one that was reported before.
+const MAX_DUPLICATE_BYTES: usize = 256 << 10;
+
 /// A tree, and what was wrong with it that a lenient reader would pass over.
 ///
 /// Duplicates are not an error here: `fieldValidation` decides if they are ignored, warned about or refused.
@@ -29,7 +33,7 @@ pub struct Parsed {
     pub value: Value,
     /// The paths of duplicate keys in document order, for example `spec.ports[0].name`.
     ///
-    /// At most 100, each once.
+    /// At most 100, each once, and fewer where paths are long.
     pub duplicates: Vec<String>,
 }
 
@@ -198,6 +202,8 @@ struct JsonParser<'a> {
     /// Containers that are open now.
     depth: usize,
     duplicates: Vec<String>,
+    /// Bytes of paths that were written to report them.
+    duplicate_bytes: usize,
     /// Containers under a duplicate key are merged.
     merges: bool,
 }
@@ -207,7 +213,7 @@ type ParseOutcome<T> = Result<T, ParseError>;
 
 impl<'a> JsonParser<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, depth: 0, duplicates: Vec::new(), merges: false }
+        Self { bytes, at: 0, depth: 0, duplicates: Vec::new(), duplicate_bytes: 0, merges: false }
     }
 
     /// One value and nothing after it but white space.
@@ -330,9 +336,10 @@ impl<'a> JsonParser<'a> {
 
     /// Notes a duplicate key, once and up to a bound.
     fn duplicate(&mut self, path: &ParsePath<'_>) {
-        if self.duplicates.len() < MAX_DUPLICATES {
+        if self.duplicates.len() < MAX_DUPLICATES && self.duplicate_bytes < MAX_DUPLICATE_BYTES {
             let mut text = String::new();
             path.write(&mut text);
+            self.duplicate_bytes += text.len();
             if !self.duplicates.contains(&text) {
                 self.duplicates.push(text);
             }
@@ -378,6 +385,20 @@ mod tests {
     fn duplicates_are_reported_once_with_their_paths() {
         let text = r#"{"a":[{"b":1,"b":2},{"b":1,"b":2,"b":3}],"a":0,"c":{"d":{"e":1,"e":1}}}"#;
         assert_eq!(parse(text.as_bytes()).unwrap().duplicates, ["a[0].b", "a[1].b", "a", "c.d.e"]);
+    }
+
+    /// A hundred paths of a megabyte each were kept, and one was written for each of many repetitions.
+    #[test]
+    fn paths_of_duplicates_are_bounded_in_bytes() {
+        let key = "k".repeat(500_000);
+        let different: String = (0..200).map(|n| format!(r#""a{n}":1,"a{n}":1,"#)).collect();
+        let repeated = r#""a":1,"#.repeat(100_000);
+        let began = std::time::Instant::now();
+        for inside in [different, repeated] {
+            let text = format!(r#"{{"{key}":{{{inside}"z":1}}}}"#);
+            assert_eq!(parse(text.as_bytes()).unwrap().duplicates.len(), 1);
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
     }
 
     #[test]

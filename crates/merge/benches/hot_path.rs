@@ -11,7 +11,7 @@ use bytes::Bytes;
 use listwatch_json as json;
 use listwatch_json::{Value, json};
 use listwatch_merge::apply::{FieldManager, FieldSet, KindVersions};
-use listwatch_merge::patch::{ListKind, MapKind, MergeSchema, PatchStrategy};
+use listwatch_merge::patch::{ListKeys, ListKind, MapKind, MergeSchema, PatchStrategy};
 use listwatch_wire::event::{self, Decoder, EventType};
 use listwatch_wire::selector::LabelSelector;
 
@@ -50,9 +50,9 @@ impl MergeSchema for Node {
     }
     fn list_kind(&self) -> ListKind<'_> {
         match self.0 {
-            "by name" => ListKind::Map(&["name"]),
-            "by type" => ListKind::Map(&["type"]),
-            "by uid" => ListKind::Map(&["uid"]),
+            "by name" => ListKind::Map(ListKeys::Builtin(&["name"])),
+            "by type" => ListKind::Map(ListKeys::Builtin(&["type"])),
+            "by uid" => ListKind::Map(ListKeys::Builtin(&["uid"])),
             _ => ListKind::Atomic,
         }
     }

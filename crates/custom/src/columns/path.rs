@@ -9,11 +9,8 @@ use std::cmp::Ordering;
 use listwatch_wire::json::Value;
 use serde::Deserialize;
 
+use super::budget::{NoCell, RowBudget};
 use super::parse;
-
-/// The most values that the steps of a path may lead to, all together. Recursive descents and filters multiply the parts of an
-/// object, and a path may have thousands of them; beyond this the cell is empty.
-const MAX_VALUES: usize = 100_000;
 
 /// A path such as `.spec.ports[0].name` or `.status.conditions[?(@.type=="Ready")].status`. None if it cannot be parsed.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -51,20 +48,7 @@ pub(super) struct FilterStep {
     pub(super) comparison: Option<(String, Vec<ColumnStep>)>,
 }
 
-/// An evaluation that failed, which makes the cell empty.
-struct NoCell;
-
 type Matches<'a> = Result<Vec<&'a Value>, NoCell>;
-
-/// The number of values that an evaluation may still lead to.
-struct ValueBudget(usize);
-
-impl ValueBudget {
-    fn spend(&mut self, values: usize) -> Result<(), NoCell> {
-        self.0 = self.0.checked_sub(values).ok_or(NoCell)?;
-        Ok(())
-    }
-}
 
 impl From<String> for ColumnPath {
     fn from(text: String) -> Self {
@@ -75,32 +59,37 @@ impl From<String> for ColumnPath {
 impl ColumnPath {
     /// The first value that the path leads to.
     ///
-    /// Linear in the parts of the object that wildcards and recursive descents lead to.
-    pub(super) fn find<'a>(&'a self, object: &'a Value) -> Option<&'a Value> {
-        walk(self.0.as_ref()?, vec![object], &mut ValueBudget(MAX_VALUES)).ok()?.first().copied()
+    /// Linear in the parts of the object that wildcards and recursive descents lead to, each of which the budget counts.
+    pub(super) fn find<'a>(&'a self, object: &'a Value, budget: &mut RowBudget) -> Option<&'a Value> {
+        walk(self.0.as_ref()?, vec![object], budget).ok()?.first().copied()
     }
 }
 
-fn walk<'a>(steps: &'a [ColumnStep], start: Vec<&'a Value>, budget: &mut ValueBudget) -> Matches<'a> {
+fn walk<'a>(steps: &'a [ColumnStep], start: Vec<&'a Value>, budget: &mut RowBudget) -> Matches<'a> {
     steps.iter().try_fold(start, |values, step| {
         budget.spend(values.len())?;
         take(step, values, budget)
     })
 }
 
-fn take<'a>(step: &'a ColumnStep, values: Vec<&'a Value>, budget: &mut ValueBudget) -> Matches<'a> {
+fn take<'a>(step: &'a ColumnStep, values: Vec<&'a Value>, budget: &mut RowBudget) -> Matches<'a> {
     match step {
         ColumnStep::Field(name) => Ok(values.into_iter().filter_map(|value| value.get(name)).collect()),
-        ColumnStep::Wildcard => Ok(values.into_iter().flat_map(parts).collect()),
+        ColumnStep::Wildcard => {
+            let mut found = Vec::new();
+            values.into_iter().try_for_each(|value| add_parts(value, &mut found, budget))?;
+            Ok(found)
+        }
         ColumnStep::Recursive => {
             let mut found = Vec::new();
             values.into_iter().try_for_each(|value| descend(value, &mut found, budget))?;
             Ok(found)
         }
-        ColumnStep::Slice(slice) => cut(*slice, values),
+        ColumnStep::Slice(slice) => cut(*slice, values, budget),
         ColumnStep::Union(paths) => {
             let mut found = Vec::new();
             for path in paths {
+                budget.spend(values.len())?;
                 found.extend(walk(path, values.clone(), budget)?);
             }
             Ok(found)
@@ -110,32 +99,40 @@ fn take<'a>(step: &'a ColumnStep, values: Vec<&'a Value>, budget: &mut ValueBudg
     }
 }
 
-/// The values inside of an object or a list.
-fn parts(value: &Value) -> Vec<&Value> {
+/// Adds the values inside of an object or a list.
+fn add_parts<'a>(value: &'a Value, found: &mut Vec<&'a Value>, budget: &mut RowBudget) -> Result<(), NoCell> {
     match value {
-        Value::Object(fields) => fields.values().collect(),
-        Value::Array(items) => items.iter().collect(),
-        _ => Vec::new(),
+        Value::Object(fields) => {
+            budget.spend(fields.len())?;
+            found.extend(fields.values());
+        }
+        Value::Array(items) => {
+            budget.spend(items.len())?;
+            found.extend(items.iter());
+        }
+        _ => {}
     }
+    Ok(())
 }
 
 /// Collects every object and list at and below a value, those around first.
-fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>, budget: &mut ValueBudget) -> Result<(), NoCell> {
-    let inside = parts(value);
+fn descend<'a>(value: &'a Value, found: &mut Vec<&'a Value>, budget: &mut RowBudget) -> Result<(), NoCell> {
+    let mut inside = Vec::new();
+    add_parts(value, &mut inside, budget)?;
     if inside.is_empty() {
         return Ok(());
     }
-    budget.spend(inside.len())?;
     found.push(value);
     inside.into_iter().try_for_each(|part| descend(part, found, budget))
 }
 
-fn cut<'a>(slice: SliceStep, values: Vec<&'a Value>) -> Matches<'a> {
+fn cut<'a>(slice: SliceStep, values: Vec<&'a Value>, budget: &mut RowBudget) -> Matches<'a> {
     let mut found = Vec::new();
     for value in values.into_iter().filter(|value| !value.is_null()) {
         let items = value.as_array().ok_or(NoCell)?;
         let Some((start, end)) = bounds(slice, items.len())? else { return Ok(found) };
         let step = usize::try_from(slice.step.unwrap_or(1)).ok().filter(|&step| step > 0).ok_or(NoCell)?;
+        budget.spend(end - start)?;
         found.extend(items.get(start..end).ok_or(NoCell)?.iter().step_by(step));
     }
     Ok(found)
@@ -159,10 +156,13 @@ fn bounds(slice: SliceStep, length: usize) -> Result<Option<(usize, usize)>, NoC
     if inside { Ok(Some((at(start)?, at(end)?))) } else { Err(NoCell) }
 }
 
-fn filtered<'a>(filter: &'a FilterStep, values: Vec<&'a Value>, budget: &mut ValueBudget) -> Matches<'a> {
+fn filtered<'a>(filter: &'a FilterStep, values: Vec<&'a Value>, budget: &mut RowBudget) -> Matches<'a> {
     let mut found = Vec::new();
     for value in values {
         for item in value.as_array().ok_or(NoCell)? {
+            // Also ends a filter whose own paths have used up the budget: to a filter without a comparison, a path that
+            // fails is one that holds.
+            budget.spend(1)?;
             if holds(filter, item, budget)? {
                 found.push(item);
             }
@@ -172,7 +172,7 @@ fn filtered<'a>(filter: &'a FilterStep, values: Vec<&'a Value>, budget: &mut Val
 }
 
 /// Compares one value on each side. A side without a value passes no element; several values on a side fail.
-fn holds(filter: &FilterStep, item: &Value, budget: &mut ValueBudget) -> Result<bool, NoCell> {
+fn holds(filter: &FilterStep, item: &Value, budget: &mut RowBudget) -> Result<bool, NoCell> {
     let left = walk(&filter.left, vec![item], budget);
     let Some((operator, right)) = &filter.comparison else {
         return Ok(left.map_or(true, |found| !found.is_empty()));
@@ -180,7 +180,10 @@ fn holds(filter: &FilterStep, item: &Value, budget: &mut ValueBudget) -> Result<
     let (left, right) = (left?, walk(right, vec![item], budget)?);
     match (left.as_slice(), right.as_slice()) {
         ([], _) | (_, []) => Ok(false),
-        ([left], [right]) => compare(left, operator, right),
+        ([left], [right]) => {
+            budget.spend_text(left.as_str().unwrap_or_default())?;
+            compare(left, operator, right)
+        }
         _ => Err(NoCell),
     }
 }
@@ -219,7 +222,7 @@ mod tests {
     use super::*;
 
     fn find(path: &str, object: &Value) -> Option<Value> {
-        ColumnPath::from(path.to_owned()).find(object).cloned()
+        ColumnPath::from(path.to_owned()).find(object, &mut RowBudget::default()).cloned()
     }
 
     fn object() -> Value {
@@ -260,6 +263,35 @@ mod tests {
         let began = std::time::Instant::now();
         assert_eq!(find(&format!(".spec{}", "..[*]".repeat(10)), &object), None);
         assert!(began.elapsed() < std::time::Duration::from_secs(5));
+    }
+
+    /// A union repeats what it leads to, and the next step multiplies it by the parts of each.
+    #[test]
+    fn what_a_union_repeats_counts_each_time() {
+        let object = json!({ "spec": [vec![1; 2000]], "deep": [vec![json!({"x": "a", "y": "a"}); 2000]] });
+        let union = vec!["0"; 20_000].join(",");
+        let began = std::time::Instant::now();
+        for (place, step) in [
+            ("spec", ".*"),
+            ("spec", "[:]"),
+            ("spec", "[0:2000:1999]"),
+            ("spec", "..[*]"),
+            ("deep", "[?(@.x)].x"),
+            ("deep", "[?(@..x)].x"),
+            ("deep", "[?(@.x==@.y)].x"),
+        ] {
+            assert_eq!(find(&format!(".{place}[{union}]{step}"), &object), None, "{step}");
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn comparisons_cost_the_length_of_their_texts() {
+        let text = "x".repeat(1 << 20);
+        let object = json!({ "spec": [[{"a": text, "b": text}]] });
+        let path = |times| format!(".spec[{}][?(@.a==@.b)]", vec!["0"; times].join(","));
+        assert!(find(&path(2), &object).is_some());
+        assert_eq!(find(&path(2000), &object), None);
     }
 
     #[test]

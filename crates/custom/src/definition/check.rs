@@ -47,10 +47,16 @@ fn validate_status(object: &Value) -> Vec<FieldError> {
     let missing = versions
         .iter()
         .filter(|version| !listed.remove(text(version, "name").unwrap_or_default()) && is_stored(version));
+    // Shared by all errors: there may be as many of them as there are versions.
+    let listed_versions: Value = stored.clone().into();
     let missing: Vec<FieldError> = missing
         .map(|version| {
             let name = text(version, "name").unwrap_or_default();
-            FieldError::invalid(field, stored.clone(), format!("must have the storage version {name}"))
+            FieldError::invalid(
+                field,
+                listed_versions.clone(),
+                format!("must have the storage version {name}"),
+            )
         })
         .collect();
     let names: HashSet<&str> = versions.iter().filter_map(|version| text(version, "name")).collect();
@@ -235,8 +241,7 @@ fn root_beside_status(schema: &Value, path: &str) -> Option<FieldError> {
 
 /// Unsupported keywords end the check early: the parsed form has no fields for them, and would hide what they mean.
 fn schema_errors(schema: &Value, path: &str) -> Vec<FieldError> {
-    if structural::is_too_deep(schema) {
-        let detail = format!("must not be nested deeper than {} levels", structural::MAX_DEPTH);
+    if let Some(detail) = structural::exceeded_bound(schema) {
         return vec![FieldError::forbidden(path, detail)];
     }
     let unsupported = structural::keywords::unsupported_anywhere(schema, path);

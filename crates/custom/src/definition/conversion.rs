@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use listwatch_wire::json::Value;
 use listwatch_wire::names::subdomain_errors;
-use listwatch_wire::status::FieldError;
+use listwatch_wire::status::{FieldError, FieldErrors};
 use listwatch_wire::webhook_url;
 
 use super::names::label_error;
@@ -20,7 +20,7 @@ const VERSIONS: &str = "spec.conversion.conversionReviewVersions";
 ///
 /// The order of checks matters: a strategy that is not `Webhook` makes the webhook's fields an error by their
 /// presence.
-pub(super) fn check(conversion: &Value, errors: &mut Vec<FieldError>) {
+pub(super) fn check(conversion: &Value, errors: &mut FieldErrors) {
     let webhook = conversion.get("webhook").unwrap_or(&Value::Null);
     let (client, reviews) = (webhook.get("clientConfig"), list(webhook, "conversionReviewVersions"));
     match text(conversion, "strategy") {
@@ -42,7 +42,7 @@ pub(super) fn check(conversion: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// Checks the client configuration: exactly one of a URL and a Service.
-fn webhook_client(client: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn webhook_client(client: Option<&Value>, errors: &mut FieldErrors) {
     let exact = |client: &Value| client.get("url").is_some() != client.get("service").is_some();
     match client {
         None => errors.push(FieldError::required(CLIENT, "required when strategy is set to Webhook")),
@@ -61,7 +61,7 @@ fn webhook_client(client: Option<&Value>, errors: &mut Vec<FieldError>) {
 }
 
 /// Versions are labels, each named once, and one of them is known.
-fn review_versions(reviews: &[Value], errors: &mut Vec<FieldError>) {
+fn review_versions(reviews: &[Value], errors: &mut FieldErrors) {
     if reviews.is_empty() {
         errors.push(FieldError::required(VERSIONS, ""));
         return;
@@ -83,7 +83,7 @@ fn review_versions(reviews: &[Value], errors: &mut Vec<FieldError>) {
 
 /// The same rules as for admission webhooks. kube-apiserver reports a missing name at the namespace and the other way
 /// round.
-fn webhook_service(service: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn webhook_service(service: &Value, path: &str, errors: &mut FieldErrors) {
     for (key, shown) in [("namespace", "name"), ("name", "namespace")] {
         if text(service, key).is_none_or(str::is_empty) {
             errors.push(FieldError::required(format!("{path}.{shown}"), ""));

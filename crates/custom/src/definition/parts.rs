@@ -7,7 +7,7 @@
 
 use listwatch_wire::go;
 use listwatch_wire::json::{Map, Value};
-use listwatch_wire::status::FieldError;
+use listwatch_wire::status::{FieldError, FieldErrors};
 
 use super::{conversion, text};
 use crate::structural::keywords::find;
@@ -28,7 +28,7 @@ const COLUMN_FORMATS: [&str; 8] =
 ///
 /// The order is that of kube-apiserver, because clients and tests compare the text.
 pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::new();
     for (index, version) in versions.iter().enumerate() {
         deprecation(version, &format!("spec.versions[{index}].deprecationWarning"), &mut errors);
     }
@@ -54,7 +54,7 @@ pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
         errors.push(FieldError::invalid("spec.preserveUnknownFields", true, detail));
     }
     conversion::check(spec.get("conversion").unwrap_or(&Value::Null), &mut errors);
-    errors
+    errors.into_vec()
 }
 
 /// The paths at which kube-apiserver reports on a part of versions: once, at the old place of a shared part, if all
@@ -78,7 +78,7 @@ pub(super) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
 }
 
 /// Checks `deprecationWarning`, which is sent in a `Warning` header and therefore must be short and printable.
-fn deprecation(version: &Value, field: &str, errors: &mut Vec<FieldError>) {
+fn deprecation(version: &Value, field: &str, errors: &mut FieldErrors) {
     let Some(warning) = text(version, "deprecationWarning") else { return };
     let mut refuse = |detail: String| errors.push(FieldError::invalid(field, warning, detail));
     if version.get("deprecated") != Some(&Value::Bool(true)) {
@@ -96,7 +96,7 @@ fn deprecation(version: &Value, field: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Paths of numbers are plain field names, behind `.spec` what is wanted, behind `.status` what is.
-fn scale(scale: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
+fn scale(scale: Option<&Value>, path: &str, errors: &mut FieldErrors) {
     let Some(scale) = scale else { return };
     for (key, under) in [("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")] {
         let (field, value) = (format!("{path}.{key}"), text(scale, key).unwrap_or_default());
@@ -126,7 +126,7 @@ fn simple_path(field: &str, value: &str) -> Option<FieldError> {
 }
 
 /// Checks one entry of `additionalPrinterColumns`.
-fn column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn column(column: &Value, path: &str, errors: &mut FieldErrors) {
     let get = |key: &str| text(column, key).unwrap_or_default();
     let one_of = |allowed: &[&str]| format!("must be one of {}", allowed.join(","));
     if get("name").is_empty() {
@@ -154,7 +154,7 @@ fn column(column: &Value, path: &str, errors: &mut Vec<FieldError>) {
 ///
 /// A path that the schema does not have is an error, unlike that of a column: a selector that never matches would
 /// look like an empty list.
-fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn selectable(version: &Value, path: &str, errors: &mut FieldErrors) {
     let Some(schema) = version.pointer("/schema/openAPIV3Schema") else {
         if !list(version, "selectableFields").is_empty() {
             errors.push(FieldError::invalid(path, "", "may only be set when validations.schema is included"));

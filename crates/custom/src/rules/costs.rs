@@ -7,7 +7,7 @@
 //! separately, in `evaluate`.
 
 use listwatch_wire::json::Value;
-use listwatch_wire::status::{FieldError, FieldErrorKind};
+use listwatch_wire::status::{FieldError, FieldErrorKind, FieldErrors};
 
 use super::{CompiledRule, ExpressionRule, RuleNode};
 
@@ -24,7 +24,7 @@ const BLAMED: usize = 4;
 ///
 /// Rules that do not compile have no cost, so a schema can have both kinds of errors.
 pub(super) fn errors(root: &RuleNode, schema: &Value, path: &str) -> Vec<FieldError> {
-    let mut check = CostCheck { errors: Vec::new(), total: 0, expensive: Vec::new() };
+    let mut check = CostCheck { errors: FieldErrors::new(), total: 0, expensive: Vec::new() };
     check.node(root, schema, &CostPlace { path: path.to_owned(), cardinality: Some(1), apart: None });
     check.finish(path)
 }
@@ -71,7 +71,7 @@ fn most_elements(schema: &Value) -> Option<u64> {
 
 /// The costs of all rules of a schema, as they are added up.
 struct CostCheck {
-    errors: Vec<FieldError>,
+    errors: FieldErrors,
     /// Saturates, so that estimates of unbounded nested lists stay comparable.
     total: u64,
     /// The rules that cost most, with their costs.
@@ -178,7 +178,7 @@ impl CostCheck {
             let name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
             self.errors.push(FieldError::forbidden(path, exceeds(name, self.total, SCHEMA_LIMIT)));
         }
-        self.errors
+        self.errors.into_vec()
     }
 }
 

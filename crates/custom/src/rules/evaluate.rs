@@ -9,15 +9,19 @@ use std::collections::HashMap;
 
 use listwatch_cel::{Activation, Budget, EvalError, OBJECT_BUDGET, Program, Value as Cel};
 use listwatch_wire::json::Value;
-use listwatch_wire::status::{FieldError, FieldErrorKind};
+use listwatch_wire::status::{FieldError, FieldErrorKind, FieldErrors};
 
 use super::{ExpressionRule, RuleNode, RuleVerdict};
 
 /// The longest message that an expression may make, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
 
-/// Errors are collected up to this many.
+/// Errors are collected up to this many, and within the bytes of [`FieldErrors`]: a path may be as long as the object.
 const MAX_ERRORS: usize = 100;
+
+/// Warnings are collected up to this many and this many bytes; they are shown in headers, which hold less.
+const MAX_WARNINGS: usize = 100;
+const MAX_WARNING_BYTES: usize = 64 << 10;
 
 /// Evaluates the rules under a node.
 ///
@@ -25,13 +29,15 @@ const MAX_ERRORS: usize = 100;
 /// split an expensive rule into many cheap ones.
 pub(super) fn evaluate(root: &RuleNode, object: &Value, old: Option<&Value>) -> RuleVerdict {
     let mut walk = EvaluateWalk {
-        verdict: RuleVerdict::default(),
+        errors: FieldErrors::new(),
+        warnings: Vec::new(),
+        warned_bytes: 0,
         budget: Budget::new(OBJECT_BUDGET),
         path: String::new(),
     };
     let ratchet = Ratchet { here: old.map(|old| (object, old)), around: None };
     walk.node(root, object, old, ratchet);
-    walk.verdict
+    RuleVerdict { errors: walk.errors.into_vec(), warnings: walk.warnings }
 }
 
 /// The values whose equality decides if a violation is an error of this update.
@@ -80,7 +86,9 @@ impl<'a> Activation<'a> for RuleScope<'a> {
 
 /// One walk over an object: errors so far, and the remaining budget.
 struct EvaluateWalk {
-    verdict: RuleVerdict,
+    errors: FieldErrors,
+    warnings: Vec<String>,
+    warned_bytes: usize,
     budget: Budget,
     /// One buffer for the whole walk, grown and cut at each step.
     path: String,
@@ -89,7 +97,17 @@ struct EvaluateWalk {
 impl EvaluateWalk {
     /// True when nothing more would be reported.
     fn done(&self) -> bool {
-        self.budget.is_exhausted() || self.verdict.errors.len() >= MAX_ERRORS
+        self.budget.is_exhausted() || self.errors.len() >= MAX_ERRORS || self.errors.is_full()
+    }
+
+    /// True when no further warning would be reported.
+    fn has_warned_enough(&self) -> bool {
+        self.warnings.len() >= MAX_WARNINGS || self.warned_bytes >= MAX_WARNING_BYTES
+    }
+
+    fn warn(&mut self, text: String) {
+        self.warned_bytes += text.len();
+        self.warnings.push(text);
     }
 
     /// Evaluates a node and everything below it. Parents come first, as in kube-apiserver, so that the budget runs out
@@ -156,11 +174,9 @@ impl EvaluateWalk {
                 self.field(&format!("[{name}]"), child, field, before(name), ratchet);
             }
         }
-        for (name, child) in &node.properties {
-            if let Some(field) = value.get(name) {
-                let dot = if self.path.is_empty() { "" } else { "." };
-                self.field(&format!("{dot}{name}"), child, field, before(name), ratchet);
-            }
+        for (name, child, field) in node.present(value) {
+            let dot = if self.path.is_empty() { "" } else { "." };
+            self.field(&format!("{dot}{name}"), child, field, before(name), ratchet);
         }
     }
 
@@ -218,7 +234,7 @@ impl EvaluateWalk {
 
     /// Adds an error that shows the type of the place instead of its value, as in kube-apiserver.
     fn invalid(&mut self, node: &RuleNode, detail: String) {
-        self.verdict.errors.push(FieldError::invalid(self.path.clone(), node.type_name.as_str(), detail));
+        self.errors.push(FieldError::invalid(self.path.clone(), node.type_name.as_str(), detail));
     }
 
     /// Reports the exhausted budget once and ends the evaluation.
@@ -277,6 +293,10 @@ impl EvaluateWalk {
         scope: &RuleScope<'a>,
         ratchet: Ratchet<'_>,
     ) {
+        let is_warning = !rule.uses_old && ratchet.unchanged();
+        if is_warning && self.has_warned_enough() {
+            return;
+        }
         let path = match rule.field_path.as_str() {
             "" => self.path.clone(),
             below if self.path.is_empty() || below.starts_with('[') => format!("{}{below}", self.path),
@@ -308,9 +328,9 @@ impl EvaluateWalk {
         if fatal {
             self.budget.exhaust();
         }
-        match !rule.uses_old && ratchet.unchanged() {
-            true => self.verdict.warnings.push(error.to_string()),
-            false => self.verdict.errors.push(error),
+        match is_warning {
+            true => self.warn(error.to_string()),
+            false => self.errors.push(error),
         }
     }
 

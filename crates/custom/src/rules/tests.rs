@@ -161,6 +161,39 @@ fn an_unchanged_part_may_stay_broken() {
     assert_eq!(shown(&rules.judge(&json!({"f": {"a": -2, "b": 1}}), Some(&old)).errors), ["f.a Invalid"]);
 }
 
+/// The path of each warning and error may be as long as the object: 5,000 warnings took a gigabyte.
+#[test]
+fn warnings_and_errors_are_bounded_in_bytes() {
+    let items = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self == 'x'"}]});
+    let rules = rules(json!({"type": "object", "additionalProperties": {"type": "array", "items": items}}));
+    let object = json!({"f": {"k".repeat(100_000): vec!["a"; 1000]}});
+    let ratcheted = rules.judge(&object, Some(&object));
+    assert!(ratcheted.errors.is_empty() && !ratcheted.warnings.is_empty());
+    assert!(ratcheted.warnings.iter().map(String::len).sum::<usize>() < 300_000);
+    let errors = rules.evaluate(&object, None);
+    assert!((1..5).contains(&errors.len()), "{}", errors.len());
+    // Short ones are bounded in number.
+    let object = json!({"f": {"k": vec!["a"; 1000]}});
+    assert_eq!(rules.judge(&object, Some(&object)).warnings.len(), 100);
+    assert_eq!(rules.evaluate(&object, None).len(), 100);
+}
+
+/// Fields of the schema that elements do not have cost nothing.
+#[test]
+fn rules_of_absent_fields_cost_nothing() {
+    let rule = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self == 'x'"}]});
+    let fields: listwatch_wire::json::Map = (0..1000).map(|n| (format!("p{n:04}"), rule.clone())).collect();
+    let rules = rules(json!({"type": "array", "items": {"type": "object", "properties": fields}}));
+    let mut items = vec![json!({}); 2000];
+    items.push(json!({"p0999": "y", "p0001": "x", "p0000": "y", "q": 1}));
+    let before = listwatch_wire::json::steps::taken();
+    assert_eq!(
+        shown(&rules.evaluate(&json!({"f": items}), None)),
+        ["f[2000].p0000 Invalid", "f[2000].p0999 Invalid"]
+    );
+    assert!(listwatch_wire::json::steps::taken() - before < 100_000);
+}
+
 #[test]
 fn a_message_may_be_made_by_an_expression() {
     let rule = |made: &str| {

@@ -7,7 +7,7 @@
 //! the ones to find.
 
 use listwatch_wire::json::{Value, json};
-use listwatch_wire::status::FieldError;
+use listwatch_wire::status::{FieldError, FieldErrors};
 
 use crate::rules::field_path::normalized;
 
@@ -44,7 +44,7 @@ struct SchemaPlace {
 
 /// Returns the errors in the JSON of a schema, at paths under `path`.
 pub(super) fn check(schema: &Value, path: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::new();
     if schema.get("nullable") == Some(&Value::Bool(true)) {
         errors.push(FieldError::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
     }
@@ -58,11 +58,11 @@ pub(super) fn check(schema: &Value, path: &str) -> Vec<FieldError> {
         object_metadata(metadata, &format!("{path}.properties[metadata]"), &mut errors);
     }
     node(schema, path, SchemaPlace::default(), &mut errors);
-    errors
+    errors.into_vec()
 }
 
 /// Of an object's own metadata only its names may be described.
-fn object_metadata(metadata: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn object_metadata(metadata: &Value, path: &str, errors: &mut FieldErrors) {
     let empty = |value: &Value| value.as_object().is_none_or(listwatch_wire::json::Map::is_empty);
     let only_names = metadata.get("properties").is_none_or(|properties| {
         properties.as_object().is_some_and(|p| p.keys().all(|key| key == "name" || key == "generateName"))
@@ -80,14 +80,14 @@ fn object_metadata(metadata: &Value, path: &str, errors: &mut Vec<FieldError>) {
 ///
 /// Below [`MAX_DEPTH`] nothing is looked at; the check of the parsed form refuses such a schema.
 pub(crate) fn unsupported_anywhere(schema: &Value, path: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::new();
     unsupported_below(schema, path, 0, &mut errors);
-    errors
+    errors.into_vec()
 }
 
 /// Reports keywords that are not supported, down to the depth at which a schema is rejected as a whole.
-fn unsupported_below(schema: &Value, path: &str, depth: usize, errors: &mut Vec<FieldError>) {
-    if depth > MAX_DEPTH {
+fn unsupported_below(schema: &Value, path: &str, depth: usize, errors: &mut FieldErrors) {
+    if depth > MAX_DEPTH || errors.is_full() {
         return;
     }
     unsupported(schema, path, errors);
@@ -97,8 +97,8 @@ fn unsupported_below(schema: &Value, path: &str, depth: usize, errors: &mut Vec<
 }
 
 /// Checks the keywords of one schema and of those below. The depth is bounded because definitions come from users.
-fn node(schema: &Value, path: &str, place: SchemaPlace, errors: &mut Vec<FieldError>) {
-    if place.depth > MAX_DEPTH {
+fn node(schema: &Value, path: &str, place: SchemaPlace, errors: &mut FieldErrors) {
+    if place.depth > MAX_DEPTH || errors.is_full() {
         return;
     }
     if place.no_defaults && schema.get("default").is_some() {
@@ -134,7 +134,7 @@ fn children(schema: &Value) -> impl Iterator<Item = (String, Option<&str>, &Valu
 }
 
 /// Refuses the keywords of JSON Schema that structural schemas do not have.
-fn unsupported(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn unsupported(schema: &Value, path: &str, errors: &mut FieldErrors) {
     for key in UNSUPPORTED {
         if schema.get(key).is_some() {
             errors.push(FieldError::forbidden(format!("{path}.{key}"), format!("{key} is not supported")));
@@ -152,7 +152,7 @@ fn unsupported(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Keywords that are there have a value.
-fn empty_words(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn empty_words(schema: &Value, path: &str, errors: &mut FieldErrors) {
     for (key, words) in [
         ("x-kubernetes-list-type", ["atomic", "set", "map"].as_slice()),
         ("x-kubernetes-map-type", &["atomic", "granular"]),
@@ -164,7 +164,7 @@ fn empty_words(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Rejects `x-kubernetes-list-*` on anything but lists and `x-kubernetes-map-type` on anything but objects.
-fn fitting_type(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn fitting_type(schema: &Value, path: &str, errors: &mut FieldErrors) {
     let found = text(schema, "type");
     for (key, wanted) in [("x-kubernetes-map-type", "object"), ("x-kubernetes-list-type", "array")] {
         if schema.get(key).is_none() || found == wanted {
@@ -195,7 +195,7 @@ fn fitting_type(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 /// Keys belong to a list of type map, and such a list has one schema for all elements.
-fn keyed_list(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn keyed_list(schema: &Value, path: &str, errors: &mut FieldErrors) {
     let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
     let field = format!("{path}.x-kubernetes-list-type");
     let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
@@ -223,7 +223,7 @@ fn keyed_list(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
 /// Rules for the fields that objects, and embedded objects, have anyway.
 ///
 /// Their types are fixed, and the server reads them before any schema is looked at.
-fn own_fields(schema: &Value, path: &str, place: SchemaPlace, errors: &mut Vec<FieldError>) {
+fn own_fields(schema: &Value, path: &str, place: SchemaPlace, errors: &mut FieldErrors) {
     let embedded = schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true));
     if place.depth > 0 && !embedded {
         return;
@@ -259,7 +259,7 @@ fn alternatives(
     structure: Option<(&Value, &str)>,
     describes: bool,
     path: &str,
-    errors: &mut Vec<FieldError>,
+    errors: &mut FieldErrors,
 ) {
     let either = json!([{"type": "integer"}, {"type": "string"}]);
     for key in ["allOf", "anyOf", "oneOf"] {
@@ -286,7 +286,7 @@ fn alternatives(
 ///
 /// `structure` is the node that describes the same value and its path, for alternatives at the root: each field that those
 /// name must be described. kube-apiserver asks that of no others.
-fn restriction(value: &Value, structure: Option<(&Value, &str)>, path: &str, errors: &mut Vec<FieldError>) {
+fn restriction(value: &Value, structure: Option<(&Value, &str)>, path: &str, errors: &mut FieldErrors) {
     for (key, wanted) in STRUCTURE {
         if value.get(key).is_some_and(|said| said != &Value::Bool(false)) {
             let detail = format!("must be {wanted} to be structural");
@@ -322,7 +322,7 @@ fn restriction(value: &Value, structure: Option<(&Value, &str)>, path: &str, err
 }
 
 /// Checks of expression rules that need no parser.
-fn validations(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validations(schema: &Value, path: &str, errors: &mut FieldErrors) {
     let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
     for (index, rule) in rules.enumerate() {
         let path = format!("{path}.x-kubernetes-validations[{index}]");
@@ -348,7 +348,7 @@ fn validations(schema: &Value, path: &str, errors: &mut Vec<FieldError>) {
 
 /// Checks the texts of a rule. A rule of several lines needs a message, because its text would be the message
 /// otherwise.
-fn rule_texts(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn rule_texts(rule: &Value, path: &str, errors: &mut FieldErrors) {
     let (expression, message) = (text(rule, "rule"), text(rule, "message"));
     let broken = |text: &str| text.trim().contains(['\n', '\r']);
     let field = format!("{path}.message");

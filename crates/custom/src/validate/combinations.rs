@@ -6,7 +6,7 @@
 use listwatch_wire::json::Value;
 use listwatch_wire::status::{FieldError, FieldErrors};
 
-use super::ValidateWalk;
+use super::{BYTES_PER_STEP, ValidateWalk};
 use crate::schema::Schema;
 
 /// Steps that an error of an alternative counts for: its text is made even if another alternative holds.
@@ -102,8 +102,9 @@ impl ValidateWalk {
     fn alternative(&mut self, part: &Schema, value: &Value) -> Vec<FieldError> {
         let outside = std::mem::replace(&mut self.errors, FieldErrors::new());
         self.value(part, value, None);
-        let errors = std::mem::replace(&mut self.errors, outside).into_vec();
-        self.spend(STEPS_PER_ERROR * errors.len());
-        errors
+        let errors = std::mem::replace(&mut self.errors, outside);
+        // The path of an error may be as long as the object.
+        self.spend(STEPS_PER_ERROR * errors.len() + errors.bytes() / BYTES_PER_STEP);
+        errors.into_vec()
     }
 }

@@ -135,3 +135,28 @@ fn the_length_of_a_text_counts() {
     assert_eq!(ValidateWalk::new(100_000).judge(&schema, &text, None).len(), 1);
     assert!(ValidateWalk::new(10_000_000).judge(&schema, &text, None).len() > 1);
 }
+
+/// The path of each error may be as long as the object, also of errors that are not reported.
+#[test]
+fn long_paths_count_as_work() {
+    let schema = |inner: Value| {
+        schema(
+            json!({"type": "object", "properties": {"f": {"type": "object", "additionalProperties": inner}}}),
+        )
+    };
+    let object = |inner: Value| json!({"f": {"k".repeat(500_000): inner}});
+    let set = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
+    let required: Vec<String> = (0..20_000).map(|n| format!("r{n}")).collect();
+    let alternatives: Vec<Value> =
+        (0..300).map(|n| json!({"minimum": 10 + n})).chain([json!({"maximum": 10})]).collect();
+    let combined = json!({"type": "array", "items": {"type": "integer", "anyOf": alternatives}});
+    let began = std::time::Instant::now();
+    for (inner, value) in [
+        (set, json!(vec!["a"; 100_000])),
+        (json!({"type": "object", "required": required}), json!({})),
+        (combined, json!(vec![1; 1000])),
+    ] {
+        assert_eq!(validate(&schema(inner), &object(value), None).len(), 1);
+    }
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+}

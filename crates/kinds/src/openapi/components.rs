@@ -235,7 +235,7 @@ fn property(field: &Field, docs: &Docs, dialect: Dialect) -> Value {
         Some(ListKind::Set) => drop(put("x-kubernetes-list-type", "set".into())),
         Some(ListKind::Map(keys)) => {
             put("x-kubernetes-list-type", "map".into());
-            put("x-kubernetes-list-map-keys", keys.into());
+            put("x-kubernetes-list-map-keys", keys.iter().collect::<Vec<_>>().into());
         }
         None => {}
     }

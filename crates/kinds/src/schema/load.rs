@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use listwatch_merge::patch::{ListKind, PatchStrategy};
+use listwatch_merge::patch::{ListKeys, ListKind, PatchStrategy};
 
 use super::{ElementId, Field, FieldType, KindEntry, SchemaTable, Struct, StructId, prefix};
 
@@ -224,7 +224,7 @@ fn apply(field: &mut Field, flag: &'static str) {
             let keys: Box<[&'static str]> =
                 keys.strip_prefix("map:").unwrap_or_default().split(',').collect();
             // The table is loaded once and never dropped.
-            field.list = Some(ListKind::Map(Box::leak(keys)));
+            field.list = Some(ListKind::Map(ListKeys::Builtin(Box::leak(keys))));
         }
         ("map", kind) => {
             field.atomic = kind == "atomic";

@@ -169,10 +169,10 @@ pub fn schema() -> &'static SchemaTable {
 /// The node of a kind's object.
 ///
 /// ```
-/// use listwatch_merge::patch::{ListKind, MergeSchema};
+/// use listwatch_merge::patch::{ListKeys, ListKind, MergeSchema};
 /// let pod = listwatch_kinds::schema::node("", "v1", "Pod").unwrap();
 /// let containers = pod.field("spec").and_then(|spec| spec.field("containers")).unwrap();
-/// assert_eq!(containers.list_kind(), ListKind::Map(&["name"]));
+/// assert_eq!(containers.list_kind(), ListKind::Map(ListKeys::Builtin(&["name"])));
 /// ```
 ///
 /// Not only for stored kinds: lists, reviews and options of requests are in the table as well.

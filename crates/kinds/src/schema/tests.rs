@@ -1,6 +1,6 @@
 //! Tests of the field table: every kind is in it, and its lookups agree with the types of Kubernetes.
 
-use listwatch_merge::patch::MergeSchema as _;
+use listwatch_merge::patch::{ListKeys, MergeSchema as _};
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn every_line_of_the_table_is_understood() {
 fn merge_key_and_map_keys_differ_where_kubernetes_lets_them() {
     let service = node("", "v1", "Service").and_then(|n| n.field("spec")?.field("ports")).unwrap();
     assert_eq!(service.merge_key(), Some("port"));
-    assert_eq!(service.list_kind(), ListKind::Map(&["port", "protocol"]));
+    assert_eq!(service.list_kind(), ListKind::Map(ListKeys::Builtin(&["port", "protocol"])));
     assert_eq!(service.key_default("protocol"), Some("TCP".into()));
     let volumes = node("", "v1", "Pod").and_then(|n| n.field("spec")?.field("volumes")).unwrap();
     assert_eq!(volumes.patch_strategy(), PatchStrategy { merge: true, retain_keys: true, replace: false });

@@ -4,6 +4,7 @@
 //! of a projected volume with the same explicit path are an error instead (`validate/projected.rs`).
 
 use std::fmt;
+use std::rc::Rc;
 
 use listwatch_wire::json::Value;
 
@@ -13,10 +14,14 @@ use crate::tree::Tree;
 /// Pairs of paths that are compared at most: a volume can name as many files as a body has room for.
 const MAX_PAIRS: usize = 100_000;
 
+/// The most bytes of warnings about one volume: the names in them may be as long as a body.
+const MAX_BYTES: usize = 64 << 10;
+
 /// A path inside a volume and the source it comes from; empty if the volume has only one.
 struct VolumePath<'a> {
     path: &'a str,
-    source: String,
+    /// Shared by all paths of a source, whose name may be as long as a body.
+    source: Rc<str>,
 }
 
 impl fmt::Display for VolumePath<'_> {
@@ -64,7 +69,7 @@ fn projected(volume: &Value, name: &str, found: &mut Vec<String>) {
 /// The paths that one source projects.
 fn paths_of(source: &Value) -> Vec<VolumePath<'_>> {
     let one = |part: &str, source_name: String| {
-        vec![VolumePath { path: source.at(part).text("path"), source: source_name }]
+        vec![VolumePath { path: source.at(part).text("path"), source: source_name.into() }]
     };
     for (key, title) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
         if source.at(key).has("items") {
@@ -89,25 +94,27 @@ fn paths_of(source: &Value) -> Vec<VolumePath<'_>> {
     ];
     let certificate = source.at("podCertificate");
     let files = files.into_iter().filter(|(key, _)| !certificate.text(key).is_empty());
-    files.map(|(key, title)| VolumePath { path: certificate.text(key), source: title.to_owned() }).collect()
+    files.map(|(key, title)| VolumePath { path: certificate.text(key), source: title.into() }).collect()
 }
 
 fn items<'a>(source: &'a Value, title: &str) -> Vec<VolumePath<'a>> {
-    let paths = source.list("items").iter().map(|item| item.text("path"));
-    paths.map(|path| VolumePath { path, source: title.to_owned() }).collect()
+    let (paths, title) = (source.list("items").iter().map(|item| item.text("path")), Rc::from(title));
+    paths.map(|path| VolumePath { path, source: Rc::clone(&title) }).collect()
 }
 
 /// Compares each path with those before it.
 fn compare(paths: &[VolumePath<'_>], place: &str, found: &mut Vec<String>) {
-    let mut pairs = 0;
+    let (mut pairs, mut bytes) = (0, 0);
     for (index, path) in paths.iter().enumerate() {
         for earlier in paths.iter().take(index) {
             pairs += 1;
-            if pairs > MAX_PAIRS || found.len() >= MAX_WARNINGS {
+            if pairs > MAX_PAIRS || found.len() >= MAX_WARNINGS || bytes >= MAX_BYTES {
                 return;
             }
             if overlaps(path.path, earlier.path) {
-                found.push(format!("{place}: overlapping paths: {path} with {earlier}"));
+                let text = format!("{place}: overlapping paths: {path} with {earlier}");
+                bytes += text.len();
+                found.push(text);
             }
         }
     }
@@ -127,6 +134,21 @@ mod tests {
     use listwatch_wire::json::json;
 
     use super::*;
+
+    /// Each path had a copy of the name of its source: 3,000 paths took more than a gigabyte.
+    #[test]
+    fn a_long_name_of_a_source_is_neither_copied_nor_told_for_each_path() {
+        let name = "n".repeat(500_000);
+        for path in [|n: usize| n.to_string(), |_| "same".to_owned()] {
+            let items: Vec<Value> = (0..3000).map(|n| json!({"path": path(n)})).collect();
+            let source = json!({"configMap": {"name": name, "items": items}});
+            let source_paths = paths_of(&source);
+            assert!(source_paths.windows(2).all(|pair| Rc::ptr_eq(&pair[0].source, &pair[1].source)));
+            let mut found = Vec::new();
+            warn(&json!({"volumes": [{"name": "v", "projected": {"sources": [source]}}]}), &mut found);
+            assert!(found.iter().map(String::len).sum::<usize>() < 2_000_000);
+        }
+    }
 
     #[test]
     fn files_at_one_path_or_at_a_folder_are_told() {

@@ -8,7 +8,7 @@
 
 use listwatch_json::{Text, Value};
 
-use crate::patch::{ListKind, MergeSchema};
+use crate::patch::{ListKeys, ListKind, MergeSchema};
 use listwatch_json as json;
 
 /// The element of a field.
@@ -44,12 +44,12 @@ pub(super) fn of_item<S: MergeSchema>(item: &Value, list: S) -> Result<String, S
 /// equal identities are equal text.
 ///
 /// Default values of keys count, so that a port without `protocol` is the same element as one with `TCP`.
-fn keyed<S: MergeSchema>(item: &Value, keys: &[&str], list: S) -> Result<String, String> {
+fn keyed<S: MergeSchema>(item: &Value, keys: ListKeys<'_>, list: S) -> Result<String, String> {
     let Value::Object(map) = item else {
         let problem = if item.is_null() { "a null element" } else { "non-map elements" };
         return Err(format!("associative list with keys may not have {problem}"));
     };
-    let mut sorted: smallvec::SmallVec<[&str; 4]> = keys.iter().copied().collect();
+    let mut sorted: smallvec::SmallVec<[&str; 4]> = keys.iter().collect();
     sorted.sort_unstable();
     let mut told = 0;
     let text = encoded(b"k:{", |out| {
@@ -70,7 +70,7 @@ fn keyed<S: MergeSchema>(item: &Value, keys: &[&str], list: S) -> Result<String,
     if told > 0 || keys.is_empty() {
         return Ok(text);
     }
-    let names: Vec<String> = keys.iter().map(|key| listwatch_json::go::quote(key)).collect();
+    let names: Vec<String> = keys.iter().map(listwatch_json::go::quote).collect();
     Err(format!(
         "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
         names.join(" ")

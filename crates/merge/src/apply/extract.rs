@@ -101,9 +101,14 @@ struct ExtractWalk {
 }
 
 impl ExtractWalk {
+    /// True if no further error would be kept. The configuration is refused then, so that its fields do not matter.
+    fn is_full(&self) -> bool {
+        self.error_bytes >= MAX_ERROR_BYTES
+    }
+
     /// Records an error, up to a bound on their length: a configuration may have thousands.
     fn error(&mut self, path: Option<&FieldPath<'_>>, text: &str) {
-        if self.error_bytes >= MAX_ERROR_BYTES {
+        if self.is_full() {
             return;
         }
         let error = path.map_or_else(|| text.to_owned(), |path| format!("{path}: {text}"));
@@ -183,6 +188,9 @@ impl ExtractWalk {
         let mut node = FieldSetNode::default();
         let mut seen = HashSet::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
+            if self.is_full() {
+                break;
+            }
             let id = match element::of_item(item, list) {
                 Ok(id) => id,
                 Err(problem) => {

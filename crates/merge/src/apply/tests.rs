@@ -6,7 +6,7 @@ use listwatch_json::{Value, json};
 use proptest::prelude::*;
 
 use super::*;
-use crate::patch::{ListKind, MapKind, MergeSchema, PatchStrategy, Shape};
+use crate::patch::{ListKeys, ListKind, MapKind, MergeSchema, PatchStrategy, Shape};
 use listwatch_wire::Status;
 
 /// A small kind: `spec` is a struct; `spec.items` a list by `name` and `port` (default 80), `spec.args` atomic,
@@ -42,7 +42,7 @@ impl MergeSchema for Node {
     }
     fn list_kind(&self) -> ListKind<'_> {
         match self.0 {
-            "items" => ListKind::Map(&["port", "name"]),
+            "items" => ListKind::Map(ListKeys::Builtin(&["port", "name"])),
             "set" => ListKind::Set,
             _ => ListKind::Atomic,
         }

@@ -5,6 +5,7 @@
 //! of custom kinds, the record stays as it is stored. So does an object of a custom kind with a field that the version of an entry does
 //! not have, and it cannot be applied to. The entries themselves are in `record`.
 
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ use crate::patch::MergeSchema;
 pub struct KindVersions {
     /// `group/version` of each; empty if any version will do.
     known: Vec<String>,
+    /// The same for lookups: there may be thousands of versions and of entries.
+    names: BTreeSet<String>,
     /// The schemas of the versions, in their order; empty if objects of all versions have the same fields.
     schemas: Vec<Arc<dyn VersionSchema>>,
     is_custom: bool,
@@ -44,20 +47,21 @@ impl KindVersions {
     /// The versions of a kind that is not known: entries can name any.
     #[must_use]
     pub fn any() -> &'static Self {
-        static ANY: KindVersions = KindVersions { known: Vec::new(), schemas: Vec::new(), is_custom: false };
+        static ANY: KindVersions =
+            KindVersions { known: Vec::new(), names: BTreeSet::new(), schemas: Vec::new(), is_custom: false };
         &ANY
     }
 
     /// The versions of a built-in kind.
     #[must_use]
     pub fn builtin(known: Vec<String>) -> Self {
-        Self { known, schemas: Vec::new(), is_custom: false }
+        Self { names: known.iter().cloned().collect(), known, schemas: Vec::new(), is_custom: false }
     }
 
     /// The versions of a custom kind.
     #[must_use]
     pub fn custom(known: Vec<String>) -> Self {
-        Self { known, schemas: Vec::new(), is_custom: true }
+        Self { is_custom: true, ..Self::builtin(known) }
     }
 
     /// The same with the schemas of the versions, in their order, if these are converted by name only.
@@ -79,9 +83,12 @@ impl KindVersions {
         (before, after): (&Value, &Value),
     ) -> Option<String> {
         // By version: there may be thousands of entries.
-        self.known.iter().zip(&self.schemas).find_map(|(known, schema)| {
-            let is_named = *known != *written && entries.iter().any(|entry| *entry.api_version == **known);
-            let schema = is_named.then_some(schema)?;
+        let of_entries: HashSet<&str> = entries.iter().map(|entry| entry.api_version.as_str()).collect();
+        let all = self.known.iter().map(String::as_str).zip(&self.schemas);
+        let named: Vec<_> =
+            all.filter(|(known, _)| *known != written && of_entries.contains(known)).collect();
+        let checked = checked_versions(named.len(), after);
+        named.into_iter().take(checked).find_map(|(_, schema)| {
             let error = |which: &str, object: &Value| {
                 let why = schema.undeclared_field(object)?;
                 Some(format!("failed to convert {which} object: {why}"))
@@ -107,13 +114,37 @@ impl KindVersions {
     }
 
     fn has(&self, entry: &ManagerEntry) -> bool {
-        self.known.is_empty() || self.known.iter().any(|known| *known == *entry.api_version)
+        self.known.is_empty() || self.names.contains(entry.api_version.as_str())
     }
 
     /// An unknown version is an error of the conversion if it cannot be parsed, or is empty like the group of a core kind.
     fn is_fatal(&self, version: &str) -> bool {
         let is_core = self.known.iter().all(|known| !known.contains('/'));
         self.is_custom || version.is_empty() && is_core || version.parse::<GroupVersion>().is_err()
+    }
+}
+
+/// Versions whose schema is always compared with the object.
+const ALWAYS_CHECKED: usize = 8;
+
+/// The most values that are compared with the schemas of further versions, all together.
+const MAX_CHECKED_VALUES: usize = 1_000_000;
+
+/// Returns how many of the versions that entries name are compared with the object. With the others the record is kept as if they
+/// had all of its fields; the entries of an object may name all versions of its kind, which would multiply its size.
+fn checked_versions(named: usize, object: &Value) -> usize {
+    if named <= ALWAYS_CHECKED {
+        return named;
+    }
+    ALWAYS_CHECKED.max(MAX_CHECKED_VALUES / values_in(object))
+}
+
+/// The values in an object, itself included.
+fn values_in(value: &Value) -> usize {
+    1 + match value {
+        Value::Object(fields) => fields.values().map(values_in).sum(),
+        Value::Array(items) => items.iter().map(values_in).sum(),
+        _ => 0,
     }
 }
 
@@ -152,6 +183,14 @@ mod tests {
         assert_eq!(managers(&versions, "g/v1beta1", None), ["me"]);
         assert_eq!(managers(&versions, "", None), ["me"]);
         assert!(managers(&versions, "a/b/c", None).is_empty());
+    }
+
+    /// A small patch of a large object took as long as there were versions in its record.
+    #[test]
+    fn many_versions_of_a_large_object_are_not_all_checked() {
+        assert_eq!(checked_versions(3, &json!([])), 3);
+        assert_eq!(checked_versions(3000, &json!(vec![1; 300_000])), ALWAYS_CHECKED);
+        assert!(checked_versions(3000, &json!({"size": 1})) > 3000);
     }
 
     #[test]

@@ -16,5 +16,5 @@ mod strategic;
 pub use error::PatchError;
 pub use json_patch::{JsonPatch, JsonPatchLimits};
 pub use merge::{merge_patch, parse_object_patch};
-pub use schema::{ListKind, MapKind, MergeSchema, PatchStrategy, Schemaless, Shape};
+pub use schema::{ListKeys, ListKind, MapKind, MergeSchema, PatchStrategy, Schemaless, Shape};
 pub use strategic::strategic_merge_patch;

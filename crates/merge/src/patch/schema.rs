@@ -15,7 +15,33 @@ pub enum ListKind<'a> {
     /// Each scalar for itself.
     Set,
     /// Each element for itself, known by the values of these fields.
-    Map(&'a [&'a str]),
+    Map(ListKeys<'a>),
+}
+
+/// The fields by which the elements of a list are known, as a table of built-in kinds or a parsed definition has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListKeys<'a> {
+    /// Of a built-in kind.
+    Builtin(&'a [&'a str]),
+    /// Of a custom kind.
+    Custom(&'a [String]),
+}
+
+impl<'a> ListKeys<'a> {
+    /// The names of the fields.
+    pub fn iter(self) -> impl Iterator<Item = &'a str> {
+        let (builtin, custom): (&[&str], &[String]) = match self {
+            Self::Builtin(keys) => (keys, &[]),
+            Self::Custom(keys) => (&[], keys),
+        };
+        builtin.iter().copied().chain(custom.iter().map(String::as_str))
+    }
+
+    /// Returns true if there are none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.iter().next().is_none()
+    }
 }
 
 /// The `mapType`: how server-side apply owns and merges the entries of a map. A granular map has an owner per entry;

@@ -208,7 +208,7 @@ impl FieldError {
     /// About the bytes of its text.
     pub(super) fn weight(&self) -> usize {
         let value = match &self.value {
-            _ if !self.kind.shows_value() => 0,
+            _ if self.omitted || !self.kind.shows_value() => 0,
             Value::String(text) => text.len(),
             Value::Array(_) | Value::Object(_) => self.value.to_string().len(),
             _ => 8,

@@ -64,6 +64,12 @@ impl FieldErrors {
         self.bytes >= MAX_BYTES || self.taken >= MAX_ERRORS
     }
 
+    /// The bytes of their texts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The number of errors.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use listwatch_custom::{Additional, Schema};
 use listwatch_kinds::schema as builtin;
 use listwatch_merge::apply::{VersionSchema, undeclared_field};
-use listwatch_merge::patch::{self, ListKind, MapKind, PatchStrategy, Shape};
+use listwatch_merge::patch::{self, ListKeys, ListKind, MapKind, PatchStrategy, Shape};
 use listwatch_wire::json::Value;
 
 /// One place in the schema of a custom object.
@@ -116,7 +116,7 @@ impl<'a> patch::MergeSchema for CustomNode<'a> {
             Self::Builtin(node) => patch::MergeSchema::list_kind(node),
             Self::Free => ListKind::Atomic,
             Self::Resource(schema, _) | Self::Known(schema, _) => match schema.list_type.as_str() {
-                "map" => ListKind::Map(&schema.list_map_keys),
+                "map" => ListKind::Map(ListKeys::Custom(&schema.list_map_keys)),
                 "set" => ListKind::Set,
                 _ => ListKind::Atomic,
             },
