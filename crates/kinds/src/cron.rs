@@ -43,6 +43,9 @@ pub enum ScheduleError {
     /// A step of zero never gets anywhere.
     #[error("step of range should be a positive number: {0}")]
     ZeroStep(String),
+    /// The text after `@every` is no duration.
+    #[error("failed to parse duration {0}: time: {1} {2:?}")]
+    Duration(String, String, String),
     /// A word after `@` that is not known.
     #[error("unrecognized descriptor: {0}")]
     Descriptor(String),
@@ -57,7 +60,7 @@ const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// # Errors
 /// The problem with the expression.
 ///
-/// Linear in the text. `@every` is accepted with any duration here; the controller parses it.
+/// Linear in the text.
 ///
 /// ```
 /// use listwatch_kinds::cron::check;
@@ -85,13 +88,44 @@ pub fn check(schedule: &str) -> Result<(), ScheduleError> {
     field(weekday, 0, 6, &DAYS)
 }
 
-/// `@every` takes a duration, which the controller reads.
+/// `@every` takes a duration.
 fn descriptor(word: &str) -> Result<(), ScheduleError> {
     match word {
         "@yearly" | "@annually" | "@monthly" | "@weekly" | "@daily" | "@midnight" | "@hourly" => Ok(()),
-        every if every.starts_with("@every ") => Ok(()),
-        other => Err(ScheduleError::Descriptor(other.to_owned())),
+        other => match other.strip_prefix("@every ") {
+            Some(every) => duration(every)
+                .map_err(|why| ScheduleError::Duration(other.to_owned(), why, every.to_owned())),
+            None => Err(ScheduleError::Descriptor(other.to_owned())),
+        },
     }
+}
+
+/// Checks a duration as Go's `time.ParseDuration` does: decimals, each with a unit, behind an optional sign. The error is the
+/// text in front of the duration in Go's message.
+fn duration(text: &str) -> Result<(), String> {
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return Ok(());
+    }
+    let invalid = || Err("invalid duration".to_owned());
+    if rest.is_empty() {
+        return invalid();
+    }
+    while !rest.is_empty() {
+        let after = rest.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+        let number = rest.strip_suffix(after).unwrap_or_default();
+        if number.matches('.').count() > 1 || !number.contains(|letter: char| letter.is_ascii_digit()) {
+            return invalid();
+        }
+        let end = after.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(after.len());
+        let (unit, next) = after.split_at(end);
+        match unit {
+            "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h" => rest = next,
+            "" => return Err("missing unit in duration".to_owned()),
+            other => return Err(format!("unknown unit {other:?} in duration")),
+        }
+    }
+    Ok(())
 }
 
 /// Lists of ranges with steps.

@@ -44,10 +44,9 @@ pub struct KindStrategy {
     pub(crate) generation_at_creation: bool,
     /// Parts of the metadata that a change of the status leaves as they are.
     pub(crate) kept_by_status: &'static [&'static str],
-    /// Fields that a status update ignores.
-    ///
-    /// A status update does not own them in managedFields.
-    pub(crate) reset_by_status: &'static [&'static [&'static str]],
+    /// Fields that a write through a subresource ignores, and does not own in managedFields (GetResetFields). The
+    /// subresource `""` is the object itself.
+    pub(crate) resets: Resets,
     /// The place of a pod spec.
     ///
     /// Used to find fields of disabled features and warnings, in Pods and in every template.
@@ -79,6 +78,15 @@ pub struct KindStrategy {
     pub(crate) row_condition: fn(&Value) -> Option<Value>,
 }
 
+/// Fields by the subresource that resets them.
+pub(crate) type Resets = &'static [(&'static str, &'static [&'static [&'static str]])];
+
+/// A write of the object itself leaves the status as it is.
+pub(crate) const RESET_STATUS: (&str, &[&[&str]]) = ("", &[&["status"]]);
+
+/// A write of the status leaves metadata as it is, too.
+pub(crate) const RESETS_OF_STATUS_ONLY: Resets = &[RESET_STATUS, ("status", &[&["spec"], &["metadata"]])];
+
 impl KindStrategy {
     /// The strategy of a kind without special handling.
     pub(crate) const PLAIN: Self = Self {
@@ -94,7 +102,7 @@ impl KindStrategy {
         count_generation: prepare::count_specs,
         generation_at_creation: true,
         kept_by_status: &[],
-        reset_by_status: &[&["spec"]],
+        resets: &[RESET_STATUS, ("status", &[&["spec"]])],
         pod_spec: None,
         disabled: &[],
         counts_dropped_fields: false,
@@ -112,7 +120,7 @@ impl KindStrategy {
     /// The same for a kind whose metadata cannot be written together with the status.
     pub(crate) const STATUS_ONLY: Self = Self {
         kept_by_status: &["labels", "annotations", "finalizers", "ownerReferences"],
-        reset_by_status: &[&["spec"], &["metadata"]],
+        resets: RESETS_OF_STATUS_ONLY,
         ..Self::PLAIN
     };
 }

@@ -198,14 +198,22 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         keys.iter().map(|key| object.text(key)).find(|text| !text.is_empty()).unwrap_or_default().to_owned()
     };
     let first = first_of(&["firstTimestamp", "deprecatedFirstTimestamp", "eventTime"]);
-    let mut last = object.at("series").text("lastObservedTime").to_owned();
-    if last.is_empty() {
-        last = first_of(&["lastTimestamp", "deprecatedLastTimestamp"]);
-    }
-    if last.is_empty() && !object.has("series") {
+    let series = object.has("series").then(|| object.at("series"));
+    let mut last = match series {
+        Some(series) => series.text("lastObservedTime").to_owned(),
+        None => first_of(&["lastTimestamp", "deprecatedLastTimestamp"]),
+    };
+    if last.is_empty() && series.is_none() {
         last.clone_from(&first);
     }
-    let count = [object.at("series").int("count"), object.int("count"), object.int("deprecatedCount")];
+    let count = match series {
+        Some(series) => series.int("count").unwrap_or(0),
+        None => [object.int("count"), object.int("deprecatedCount")]
+            .into_iter()
+            .flatten()
+            .find(|count| *count != 0)
+            .unwrap_or(1),
+    };
     let mut target = involved.text("kind").to_lowercase();
     if !involved.text("name").is_empty() {
         target = format!("{target}/{}", involved.text("name"));
@@ -219,7 +227,7 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         source(object).into(),
         first_of(&["message", "note"]).trim().into(),
         age::since(&first, now).into(),
-        count.into_iter().flatten().find(|count| *count != 0).unwrap_or(1).into(),
+        count.into(),
         name(object),
     ]
 }

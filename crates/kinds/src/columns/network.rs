@@ -158,35 +158,38 @@ fn service_ports(spec: &Value) -> String {
 fn shortened(mut texts: Vec<String>, otherwise: &str) -> String {
     let more = texts.len().saturating_sub(SHOWN);
     texts.truncate(SHOWN);
-    match (texts.is_empty(), more) {
-        (true, _) => otherwise.to_owned(),
-        (false, 0) => texts.join(","),
-        (false, more) => format!("{} + {more} more...", texts.join(",")),
+    match (texts.join(","), more) {
+        (text, 0) if text.is_empty() => otherwise.to_owned(),
+        (text, 0) => text,
+        (text, more) => format!("{text} + {more} more..."),
     }
 }
 
-/// Addresses that are ready, each with every port. Those that are not ready are left out.
+/// Each port with every address that is ready. Those that are not ready are left out.
 fn endpoints(object: &Value) -> String {
     let mut texts = Vec::new();
     for subset in object.list("subsets") {
-        for address in subset.list("addresses") {
-            if subset.count("ports") == 0 {
-                texts.push(address.text("ip").to_owned());
-            }
-            for port in subset.list("ports") {
-                texts.push(format!("{}:{}", address.text("ip"), port.int("port").unwrap_or(0)));
-            }
+        let addresses = || subset.list("addresses").iter().map(|address| address.text("ip"));
+        if subset.count("ports") == 0 {
+            texts.extend(addresses().map(str::to_owned));
+        }
+        for port in subset.list("ports").iter().map(|port| port.int("port").unwrap_or(0)) {
+            texts.extend(addresses().map(|ip| match ip.contains(':') {
+                true => format!("[{ip}]:{port}"),
+                false => format!("{ip}:{port}"),
+            }));
         }
     }
-    shortened(texts, NONE)
+    shortened(texts, if object.count("subsets") == 0 { NONE } else { "" })
 }
 
 /// The columns of an EndpointSlice. Of many ports or addresses the first three are shown.
 fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
-    let ports = object
-        .list("ports")
-        .iter()
-        .map(|port| port.int("port").map_or("*".to_owned(), |number| number.to_string()));
+    let ports = object.list("ports").iter().map(|port| match (port.int("port"), port.has("name")) {
+        (Some(number), _) => number.to_string(),
+        (None, true) => port.text("name").to_owned(),
+        (None, false) => "*".to_owned(),
+    });
     let addresses = object.list("endpoints").iter().flat_map(|endpoint| endpoint.list("addresses"));
     let addresses = addresses.filter_map(Value::as_str).map(str::to_owned);
     vec![

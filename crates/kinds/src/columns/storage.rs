@@ -220,18 +220,10 @@ fn class_of(claim: &Value) -> &str {
     if annotations.has(key) { annotations.text(key) } else { claim.at("spec").text("storageClassName") }
 }
 
-/// The default class is marked in its name.
+/// Which of several classes is the default depends on the others, so that lists mark it.
 fn class(object: &Value, now: Timestamp) -> Vec<Value> {
-    let mut title = object.at("metadata").text("name").to_owned();
-    let marks = object.at("metadata").at("annotations");
-    if ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
-        .iter()
-        .any(|key| marks.text(key) == "true")
-    {
-        title.push_str(" (default)");
-    }
     vec![
-        title.into(),
+        name(object),
         object.text("provisioner").into(),
         object.text("reclaimPolicy").into(),
         object.text("volumeBindingMode").into(),

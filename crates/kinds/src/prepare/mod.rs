@@ -148,16 +148,12 @@ fn keep_metadata(kind: &Kind, meta: &mut Value, old: &Value) {
     }
 }
 
-/// Fields of a request that an endpoint ignores, and that a request therefore does not own.
+/// Fields of a request that an endpoint ignores, and that a request therefore does not own, by subresource.
 ///
 /// Server-side apply must not give ownership of fields that the endpoint ignores.
 #[must_use]
-pub fn reset_fields(kind: &Kind, subresource: &str) -> &'static [&'static [&'static str]] {
-    match subresource {
-        "status" => kind.strategy.reset_by_status,
-        "" if kind.has_status() && kind.strategy.initial_status.is_some() => &[&["status"]],
-        _ => &[],
-    }
+pub fn reset_fields(kind: &Kind) -> &'static [(&'static str, &'static [&'static [&'static str]])] {
+    kind.strategy.resets
 }
 
 /// Copies a field, or its absence, from another object.

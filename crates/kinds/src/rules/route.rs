@@ -211,7 +211,8 @@ fn extend(hops: &[Hop], positions: &[RoutePosition<'_>], path: &Path<'_>, found:
         Some((Hop::Each | Hop::Matching { .. }, rest)) => match positions.split_first() {
             Some((RoutePosition::Index(index), more)) => extend(rest, more, &path.index(*index), found),
             Some((RoutePosition::Key(key), more)) => extend(rest, more, &path.key(key), found),
-            None => extend(rest, positions, path, found),
+            // `field.NewPath("")` of Go, which is no name but prints as an index.
+            None => extend(rest, positions, &path.key(""), found),
         },
     }
 }

@@ -44,8 +44,8 @@ impl MergeSchema for Node {
         let atomic = self.field.is_some_and(|f| f.atomic) || self.as_struct().is_some_and(|s| s.atomic);
         match self.ty {
             _ if atomic && !granular => MapKind::Atomic,
-            FieldType::Json => MapKind::Atomic,
-            FieldType::Map(_) | FieldType::Raw | FieldType::FieldsV1 => MapKind::Granular,
+            FieldType::Json | FieldType::Raw => MapKind::Atomic,
+            FieldType::Map(_) | FieldType::FieldsV1 => MapKind::Granular,
             _ => MapKind::Struct,
         }
     }

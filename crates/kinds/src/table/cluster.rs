@@ -7,7 +7,7 @@
 use listwatch_wire::json::json;
 
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
-use crate::strategy::KindStrategy;
+use crate::strategy::{KindStrategy, RESETS_OF_STATUS_ONLY};
 use crate::tree::Tree;
 use crate::{columns, defaults, prepare, warnings};
 
@@ -155,7 +155,7 @@ pub(super) const KINDS: &[Kind] = &[
         status_defaults: defaults::cluster::stored_version,
         columns: columns::extension::CUSTOM_RESOURCE_DEFINITION,
         kept_by_status: METADATA,
-        reset_by_status: &[&["spec"], &["metadata"]],
+        resets: RESETS_OF_STATUS_ONLY,
         qualified_finalizers: false,
         ..KindStrategy::PLAIN
     }),
@@ -167,7 +167,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::cluster::api_service,
             kept_by_status: METADATA,
-            reset_by_status: &[&["spec"], &["metadata"]],
+            resets: RESETS_OF_STATUS_ONLY,
             qualified_finalizers: false,
             columns: columns::cluster::API_SERVICE,
             ..KindStrategy::PLAIN

@@ -7,7 +7,7 @@
 use listwatch_wire::json::json;
 
 use crate::kind::{CREATE_ONLY, Kind, NameRule, SelectableField as Field, Subresource as Sub};
-use crate::strategy::KindStrategy;
+use crate::strategy::{KindStrategy, RESET_STATUS};
 use crate::{columns, defaults, prepare, validate, warnings};
 
 /// Connecting subresources answer every method a proxied server might want.
@@ -104,6 +104,7 @@ pub(super) const KINDS: &[Kind] = &[
             create: prepare::add_namespace_finalizer,
             update: prepare::update_namespace,
             status_update: prepare::update_namespace_status,
+            resets: &[RESET_STATUS, ("status", &[&["spec"]]), ("finalize", &[&["status"]])],
             columns: columns::cluster::NAMESPACE,
             ..KindStrategy::PLAIN
         }),
@@ -179,10 +180,9 @@ pub(super) const KINDS: &[Kind] = &[
             update: prepare::pod::update,
             status_update: prepare::pod::status_update,
             kept_by_status: &["ownerReferences"],
-            reset_by_status: &[
-                &["spec"],
-                &["metadata", "deletionTimestamp"],
-                &["metadata", "ownerReferences"],
+            resets: &[
+                RESET_STATUS,
+                ("status", &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
             ],
             pod_spec: Some(&["spec"]),
             warnings_as_sent: warnings::pod::apparmor,

@@ -5,7 +5,7 @@
 //! count generations, because a lost update of a policy is a security problem.
 
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
-use crate::strategy::KindStrategy;
+use crate::strategy::{KindStrategy, RESETS_OF_STATUS_ONLY};
 use crate::{columns, defaults, prepare, warnings};
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
@@ -171,6 +171,11 @@ pub(super) const KINDS: &[Kind] = &[
     .strategy(KindStrategy {
         update: prepare::keep_spec,
         status_update: prepare::update_request_status,
+        resets: &[
+            ("", &[&["spec"], &["status"]]),
+            ("status", &[&["spec"], &["status", "conditions"]]),
+            ("approval", &[&["spec"], &["status", "certificate"]]),
+        ],
         columns: columns::cluster::CERTIFICATE_SIGNING_REQUEST,
         ..KindStrategy::PLAIN
     }),
@@ -201,7 +206,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::cluster::flow_schema,
             kept_by_status: METADATA,
-            reset_by_status: &[&["spec"], &["metadata"]],
+            resets: RESETS_OF_STATUS_ONLY,
             columns: columns::cluster::FLOW_SCHEMA,
             ..KindStrategy::PLAIN
         }),
@@ -217,7 +222,7 @@ pub(super) const KINDS: &[Kind] = &[
     .strategy(KindStrategy {
         defaults: defaults::cluster::priority_level,
         kept_by_status: METADATA,
-        reset_by_status: &[&["spec"], &["metadata"]],
+        resets: RESETS_OF_STATUS_ONLY,
         columns: columns::cluster::PRIORITY_LEVEL_CONFIGURATION,
         ..KindStrategy::PLAIN
     }),

@@ -5,7 +5,7 @@
 //! path in the stored form and the label in the served one.
 
 use crate::kind::{Kind, NameRule, SelectableField as Field, Subresource as Sub};
-use crate::strategy::KindStrategy;
+use crate::strategy::{KindStrategy, RESET_STATUS};
 use crate::{columns, convert, defaults, prepare, warnings};
 
 const APPS: &str = "apps";
@@ -56,7 +56,7 @@ pub(super) const KINDS: &[Kind] = &[
             defaults: defaults::workload::deployment,
             count_generation: prepare::count_specs_and_annotations,
             kept_by_status: &["labels"],
-            reset_by_status: &[&["spec"], &["metadata", "labels"]],
+            resets: &[RESET_STATUS, ("status", &[&["spec"], &["metadata", "labels"]])],
             pod_spec: POD_TEMPLATE,
             warnings: warnings::named_workload,
             columns: columns::workload::DEPLOYMENT,

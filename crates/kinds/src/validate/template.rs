@@ -18,7 +18,7 @@ fn template_labels_are_valid(at: &At<'_>, errors: &mut Errors) {
 
 /// A template of a claim has labels and annotations, and is given the rest.
 fn template_metadata_is_plain(at: &At<'_>, errors: &mut Errors) {
-    meta::validate_labels(at.value, &at.path.child("labels"), errors);
+    template_labels_are_valid(at, errors);
     for (key, _) in at.value.fields().into_iter().flatten() {
         if !matches!(key.as_str(), "labels" | "annotations" | "creationTimestamp") {
             errors.forbidden(&at.path.child(key), "cannot be set");

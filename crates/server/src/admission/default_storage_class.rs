@@ -51,11 +51,16 @@ impl Plugin for DefaultStorageClass {
             return Ok(());
         }
         let classes = request.list(CLASSES, None);
-        if let (Some(class), Some(spec)) = (newest(&classes, &DEFAULTS), claim.inner_or_new("spec")) {
+        if let (Some(class), Some(spec)) = (default_class(&classes), claim.inner_or_new("spec")) {
             spec.put("storageClassName", class);
         }
         Ok(())
     }
+}
+
+/// Returns the name of the default StorageClass.
+pub(crate) fn default_class(classes: &[Value]) -> Option<&str> {
+    newest(classes, &DEFAULTS)
 }
 
 /// Returns the name of the class that is marked as default: of several the newest, then the first by name.

@@ -49,6 +49,7 @@ use crate::registry::Resource;
 pub(crate) use crate::api::{AdmissionRecord, Attributes, Chain, Operation, Plugin, RequestOptions};
 pub use crate::outbound::WebhookLimits;
 pub(crate) use chain::chain;
+pub(crate) use default_storage_class::default_class;
 pub use chain::{AdmissionOptions, UnknownPlugin};
 
 /// Joins errors as kube-apiserver's aggregates do: each once, in brackets if there are several.

@@ -148,10 +148,8 @@ pub(crate) struct Builtin {
     zero: Value,
     /// The zero object's fields besides type and metadata, as JSON.
     zero_fields: Vec<u8>,
-    /// The fields that the object's own path resets.
-    ignored: FieldSet,
-    /// The fields that the path of its status resets.
-    ignored_by_status: FieldSet,
+    /// The fields that a path resets, by subresource.
+    ignored: Vec<(&'static str, FieldSet)>,
     /// The fields that other paths reset.
     nothing: FieldSet,
     /// The versions that entries of `managedFields` can name. The events of the two groups do not know each other's.
@@ -183,8 +181,10 @@ impl Builtin {
             node,
             zero_fields: fields_of(&zero),
             zero,
-            ignored: FieldSet::of_fields(prepare::reset_fields(kind, "")),
-            ignored_by_status: FieldSet::of_fields(prepare::reset_fields(kind, "status")),
+            ignored: prepare::reset_fields(kind)
+                .iter()
+                .map(|(subresource, fields)| (*subresource, FieldSet::of_fields(fields)))
+                .collect(),
             nothing: FieldSet::new(),
             versions: versions_of(kind),
             valid: RecentlyValid::default(),
@@ -209,11 +209,7 @@ impl Builtin {
 
     /// The fields that a path resets, so that no manager becomes the owner of what it cannot change.
     fn ignored(&self, subresource: &str) -> &FieldSet {
-        match subresource {
-            "" => &self.ignored,
-            "status" => &self.ignored_by_status,
-            _ => &self.nothing,
-        }
+        self.ignored.iter().find(|(name, _)| *name == subresource).map_or(&self.nothing, |(_, fields)| fields)
     }
 }
 

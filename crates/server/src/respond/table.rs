@@ -99,18 +99,25 @@ fn as_printed(resource: &Resource, sent: &Value) -> Value {
 
 /// Writes one row for an object, given as clients see it.
 ///
+/// The default object of a list, such as a StorageClass, is marked in its name.
+///
 /// Parses the object: cells are computed from its fields, and ages from the time of writing. A row of a watch is not
 /// written again when its age changes.
 pub(crate) fn row(
     resource: &Resource,
     object: &[u8],
     (meta, include): (MetaVersion, Include),
+    is_default: bool,
     out: &mut BytesMut,
 ) {
     let sent = Value::read(object).unwrap_or_default();
     let value = as_printed(resource, &sent);
+    let mut cells = cells(resource, &value, Timestamp::now());
+    if let Some(Value::String(name)) = cells.first_mut().filter(|_| is_default) {
+        *name = format!("{name} (default)").into();
+    }
     out.extend_from_slice(b"{\"cells\":");
-    out.extend_from_slice(&json::encode(&cells(resource, &value, Timestamp::now()).into()));
+    out.extend_from_slice(&json::encode(&cells.into()));
     let condition = resource.builtin.and_then(|kind| columns::row_condition(kind, &value));
     if let Some(condition) = condition {
         out.extend_from_slice(b",\"conditions\":");
@@ -139,7 +146,7 @@ pub(crate) fn single(resource: &Resource, object: &[u8], meta: MetaVersion, incl
     let mut out = BytesMut::with_capacity(object.len() + 512);
     head(&mut out, meta, &[b"{\"resourceVersion\":", version, b"}"].concat(), &columns(resource));
     out.extend_from_slice(b"[");
-    row(resource, object, (meta, include), &mut out);
+    row(resource, object, (meta, include), false, &mut out);
     out.extend_from_slice(b"]}");
     out.freeze()
 }

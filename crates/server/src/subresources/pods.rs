@@ -72,7 +72,9 @@ pub(crate) fn read_body(
 /// # Errors
 /// 409 if the Pod has a node or is being deleted, 404, 422.
 ///
-/// The Pod is read and written in one conditional change, so of two bindings at the same time one gets the 409.
+/// The Pod is read and written in one conditional change, so of two bindings at the same time one gets the 409. As in
+/// kube-apiserver the change has no field manager, and the uid of a Binding counts only at `pods/binding`: a plain create
+/// clears it.
 pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&request.query);
     body::check_media_type(request.content_type.as_deref(), BINDING)?;
@@ -86,20 +88,22 @@ pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, St
     subresources::admit(api, request, name, &options, &mut binding).await?;
     check_binding(&binding, name)?;
     subresources::validate(api, request, name, &options, &binding).await?;
+    if name.is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
+    }
+    let uid = request.name.as_ref().map_or("", |_| binding.at("metadata").text("uid"));
     let pods = pods(api)?;
     let target = Target::new(&pods, request.namespace.as_deref(), name).by(&request.user.name);
     let node = binding.at("target").text("name");
-    let tracking = Tracking::new(request, &options);
     let time = now();
     change(api, &target, options.is_dry_run(), |stored: Option<&Stored>| {
         let stored = stored.ok_or_else(|| target.not_found())?;
-        target.check_uid(binding.at("metadata").text("uid"), &stored.value)?;
+        target.check_uid(uid, &stored.value)?;
         check_version(&target, binding.at("metadata").text("resourceVersion"), stored)?;
         let mut new = stored.value.clone();
         prepare::bind(&mut new, node, binding.at("metadata").at("annotations"), &time)
             .map_err(|why| Status::conflict("", "pods/binding", name, &why))?;
         copy_labels(&mut new, binding.at("metadata"));
-        pods.rules.track(&tracking, Some(&stored.value), &mut new);
         Ok(Verdict::Write(new))
     })
     .await?;
@@ -174,13 +178,13 @@ pub(crate) async fn evict(api: &Api, request: &WriteRequest) -> Result<Answer, S
         Value::Null => DeleteOptions::default(),
         given => given.to_type().map_err(|error| Status::bad_request(error.to_string()))?,
     };
+    let pods = pods(api)?;
+    let target = Target::new(&pods, request.namespace.as_deref(), name).by(&request.user.name);
+    let pod = fresh(api, &target).await?.ok_or_else(|| target.not_found())?.value;
     deleting.check()?;
     if options.is_dry_run() {
         deleting.dry_run.clone_from(&options.dry_run);
     }
-    let pods = pods(api)?;
-    let target = Target::new(&pods, request.namespace.as_deref(), name).by(&request.user.name);
-    let pod = fresh(api, &target).await?.ok_or_else(|| target.not_found())?.value;
     if needs_budget(&pod) {
         spend_budget(api, &target, &pod, deleting.is_dry_run()).await?;
     }
@@ -247,14 +251,26 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
         ));
     };
     let budget = Target::new(&budgets, target.namespace, name).by(target.user);
-    let (pod_name, time) = (target.name, now());
+    let time = now();
+    // kube-apiserver updates the budget's status as its own client.
+    let tracking = Tracking {
+        manager: "kube-apiserver".to_owned(),
+        api_version: budgets.api_version(),
+        subresource: "status",
+        time: time.clone(),
+    };
     change(api, &budget, dry_run, |stored: Option<&Stored>| {
         let stored = stored.ok_or_else(|| budget.not_found())?;
-        record_disruption(&stored.value, (pod_name, pod), &time).map_err(|(message, retry_after)| {
+        let refused = |(message, retry_after)| {
             let text = "Cannot evict pod as it would violate the pod's disruption budget.";
             let message = format!("The disruption budget {name} {message}");
             Status::too_many_requests(text, retry_after).with_cause("DisruptionBudget", message, "")
-        })
+        };
+        let mut verdict = record_disruption(&stored.value, (target.name, pod), &time).map_err(refused)?;
+        if let Verdict::Write(new) = &mut verdict {
+            budgets.rules.track(&tracking, Some(&stored.value), new);
+        }
+        Ok(verdict)
     })
     .await?;
     Ok(())

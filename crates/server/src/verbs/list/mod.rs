@@ -19,8 +19,10 @@ use std::sync::Arc;
 use crate::verbs::list::continue_token::{ContinueToken, TokenVersion};
 use http::StatusCode;
 use listwatch_wire::Status;
+use listwatch_wire::json::Value;
 use listwatch_wire::options::ListOptions;
 
+use crate::admission::default_class;
 use crate::api::convert::{self, ConversionFreshness};
 use crate::api::{Api, UserPool, unreadable};
 use crate::cache::{CachedObject, Filter};
@@ -66,7 +68,7 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
         let shown = convert::shown(api, resource, page.objects.clone(), ConversionFreshness::Shared).await;
         page.objects = shown.map_err(|why| unreadable::of_list(resource, &page.objects, &why))?;
     }
-    let writer = ListPartWriter { resource: Arc::clone(resource), shape: form.shape, include };
+    let writer = ListPartWriter { resource: Arc::clone(resource), shape: form.shape, include, default: None };
     let metadata = writer.metadata(source.revision, page.more.as_ref());
     let objects = ListObjects::new(page.objects, page.whole.then_some(source.walker), filter);
     let objects = objects.converted_for(api, resource);
@@ -80,7 +82,7 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
 async fn encoded(
     api: &Api,
     blocking: &UserPool,
-    writer: ListPartWriter,
+    mut writer: ListPartWriter,
     form: ResponseForm,
     metadata: &[u8],
     objects: ListObjects,
@@ -88,6 +90,7 @@ async fn encoded(
     if form.shape == ResponseShape::Unfit {
         return Err(unfit::list(&writer.resource));
     }
+    writer.default = default_row(&writer, &objects).await?;
     let limits = &api.options.requests;
     match form.encoding {
         Encoding::Protobuf => {
@@ -105,6 +108,22 @@ async fn encoded(
             let blocking = (!copied).then(|| blocking.clone());
             let pieces = ListPieces::new(writer, metadata, objects, limits.piece_bytes, text);
             body(OffloadedList { pieces, blocking }, limits.gzip_above).await
+        }
+    }
+}
+
+/// The StorageClass of a list that its table marks as the default. Reads the classes twice, of which there are few.
+async fn default_row(writer: &ListPartWriter, objects: &ListObjects) -> Result<Option<String>, Status> {
+    let is_class = (&*writer.resource.group, &*writer.resource.plural) == ("storage.k8s.io", "storageclasses");
+    if !is_class || !matches!(writer.shape, ResponseShape::Table(_)) {
+        return Ok(None);
+    }
+    let (mut objects, mut classes) = (objects.clone(), Vec::new());
+    loop {
+        let ready = std::iter::from_fn(|| objects.next_ready());
+        classes.extend(ready.filter_map(|class| Value::read(class.stored()).ok()));
+        if !objects.refill().await? {
+            return Ok(default_class(&classes).map(str::to_owned));
         }
     }
 }
@@ -150,7 +169,7 @@ impl CollectedPage {
         form: ResponseForm,
         include: Include,
     ) -> Result<Body, Status> {
-        let writer = ListPartWriter { resource: Arc::clone(resource), shape: form.shape, include };
+        let writer = ListPartWriter { resource: Arc::clone(resource), shape: form.shape, include, default: None };
         let metadata = writer.metadata(self.revision, self.more.as_ref());
         let objects = ListObjects::new(self.objects, None, Filter::default());
         encoded(api, blocking, writer, form, &metadata, objects).await

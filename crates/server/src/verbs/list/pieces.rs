@@ -28,6 +28,8 @@ pub(super) struct ListPartWriter {
     pub(super) resource: Arc<Resource>,
     pub(super) shape: ResponseShape,
     pub(super) include: Include,
+    /// The name of the object that a table marks as the default.
+    pub(super) default: Option<String>,
 }
 
 impl ListPartWriter {
@@ -100,7 +102,8 @@ impl ListPartWriter {
             }
             ResponseShape::Table(meta) => {
                 let whole = encode::object(&object, &self.resource);
-                table::row(&self.resource, &whole, (meta, self.include), out);
+                let is_default = self.default.as_deref() == Some(object.name());
+                table::row(&self.resource, &whole, (meta, self.include), is_default, out);
             }
         }
     }
@@ -286,7 +289,7 @@ mod tests {
         };
         let objects = ListObjects::new((0..count).map(object).collect(), None, Filter::default());
         let shape = ResponseShape::Whole;
-        let writer = ListPartWriter { resource, shape, include: Include::Metadata };
+        let writer = ListPartWriter { resource, shape, include: Include::Metadata, default: None };
         let text = Text::new(ResponseForm { encoding: Encoding::Yaml, pretty: false, shape, delta: false });
         let blocking = BlockingPool::new(0, 1).of("", UserTurns::unlimited());
         let pieces = ListPieces::new(writer, b"{}", objects, 64 << 10, text);

@@ -236,7 +236,7 @@ impl EventFormat {
         };
         table::head(out, meta, &metadata, &columns);
         out.extend_from_slice(b"[");
-        table::row(&self.resource, object, (meta, include), out);
+        table::row(&self.resource, object, (meta, include), false, out);
         out.extend_from_slice(b"]}");
     }
 
