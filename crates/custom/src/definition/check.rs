@@ -243,6 +243,9 @@ fn schema_errors(schema: &Value, path: &str) -> Vec<FieldError> {
     if !unsupported.is_empty() {
         return unsupported;
     }
+    if structural::keywords::names_a_dialect(schema) {
+        return vec![FieldError::invalid(path, "", "OpenAPIV3Schema 'schema' is not supported")];
+    }
     match schema.to_type::<Schema>() {
         Ok(parsed) => structural::check(&parsed, schema, &Rules::compile_new(schema), path),
         Err(error) => vec![FieldError::invalid(path, "object", error.to_string())],
