@@ -214,8 +214,8 @@ impl Planner<'_> {
         self.add(Op::Call { native, args, cost: CallCost::of("@in", overload) })
     }
 
-    /// Plans a call of a library function. Conversions of constants are done now, so that their errors appear when the
-    /// expression is compiled.
+    /// Plans a call of a library function. Conversions of constants are done now and constant patterns are compiled, so that
+    /// their errors appear when the expression is compiled.
     fn function(&mut self, name: &str, overload: &'static str, args: Vec<OpId>) -> Result<OpId, EvalError> {
         const CONVERSIONS: [&str; 10] =
             ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
@@ -226,6 +226,11 @@ impl Planner<'_> {
         {
             let value = native(&mut Meter::new(CONSTANT_COST), std::slice::from_ref(value))?;
             return Ok(self.add(Op::Const(value)));
+        }
+        if let ("find" | "findAll", [_, pattern, ..]) = (name, args.as_slice())
+            && let Some(Value::String(pattern)) = self.constant(*pattern)
+        {
+            library::regexes::compile(pattern)?;
         }
         let cost = CallCost::of(name, overload);
         Ok(self.add(Op::Call { native, args: args.into(), cost }))

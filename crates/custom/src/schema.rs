@@ -245,7 +245,7 @@ impl Allowed {
 #[serde(from = "String")]
 pub struct Pattern {
     text: String,
-    compiled: OnceLock<Option<Regex>>,
+    compiled: OnceLock<Result<Regex, String>>,
 }
 
 impl From<String> for Pattern {
@@ -264,17 +264,18 @@ impl Pattern {
     /// Returns true if the value matches. A pattern that does not compile was refused with its definition.
     #[must_use]
     pub fn matches(&self, value: &str) -> bool {
-        self.text.is_empty() || self.regex().is_none_or(|regex| regex.is_match(value))
+        self.text.is_empty() || self.regex().map_or(true, |regex| regex.is_match(value))
     }
 
-    /// Returns true if the pattern is a valid expression.
+    /// The reason for which the pattern is no valid expression, in Go's words.
     #[must_use]
-    pub fn is_valid(&self) -> bool {
-        self.text.is_empty() || self.regex().is_some()
+    pub fn error(&self) -> Option<&str> {
+        if self.text.is_empty() { None } else { self.regex().err() }
     }
 
-    fn regex(&self) -> Option<&Regex> {
-        self.compiled.get_or_init(|| listwatch_cel::pattern(&self.text)).as_ref()
+    fn regex(&self) -> Result<&Regex, &str> {
+        let compile = || listwatch_cel::pattern(&self.text).map_err(|error| error.to_string());
+        self.compiled.get_or_init(compile).as_ref().map_err(String::as_str)
     }
 }
 

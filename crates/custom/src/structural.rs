@@ -13,7 +13,7 @@ use listwatch_wire::status::{FieldError, FieldErrorKind, FieldErrors};
 
 use crate::Rules;
 use crate::prune::has_unknown;
-use crate::schema::{Additional, Schema};
+use crate::schema::{Additional, Pattern, Schema};
 use crate::validate::validate;
 
 /// Schemas nested deeper are refused: every walk over objects recurses along the schema.
@@ -107,13 +107,18 @@ fn node(schema: &Schema, path: &str, depth: usize, errors: &mut FieldErrors) {
         let detail = "additionalProperties and properties are mutual exclusive";
         errors.push(FieldError::forbidden(format!("{path}.additionalProperties"), detail));
     }
-    if !schema.pattern.is_valid() {
-        let detail = "must be a valid regular expression";
-        errors.push(FieldError::invalid(format!("{path}.pattern"), schema.pattern.text(), detail));
-    }
+    pattern(&schema.pattern, path, errors);
     default(schema, path, depth == 0, errors);
     for (step, child) in schema.children() {
         node(child, &format!("{path}{step}"), depth + 1, errors);
+    }
+}
+
+/// A pattern must be one to Go, in the structure as in alternatives.
+fn pattern(pattern: &Pattern, path: &str, errors: &mut FieldErrors) {
+    if let Some(error) = pattern.error() {
+        let detail = format!("must be a valid regular expression, but isn't: {error}");
+        errors.push(FieldError::invalid(format!("{path}.pattern"), pattern.text(), detail));
     }
 }
 
@@ -132,6 +137,15 @@ fn types(schema: &Schema, path: &str, depth: usize, errors: &mut FieldErrors) {
     }
     if schema.type_name == "array" && schema.items.is_none() {
         errors.push(FieldError::required(format!("{path}.items"), "must be specified"));
+    }
+    for (key, set) in [
+        ("x-kubernetes-preserve-unknown-fields", schema.preserve_unknown),
+        ("x-kubernetes-embedded-resource", schema.embedded),
+    ] {
+        if schema.int_or_string && set {
+            let detail = "must be false if x-kubernetes-int-or-string is true";
+            errors.push(FieldError::invalid(format!("{path}.{key}"), true, detail));
+        }
     }
     if schema.embedded && schema.type_name != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
@@ -258,8 +272,11 @@ fn default(schema: &Schema, path: &str, is_root: bool, errors: &mut FieldErrors)
     // Elements of sets and keyed lists are compared when there is an object, not here.
     let wrong = validate(schema, default, None).into_iter();
     for mut error in wrong.filter(|error| error.kind != FieldErrorKind::Duplicate) {
-        let below = if error.field.is_empty() || error.field.starts_with('[') { "" } else { "." };
-        error.field = format!("{path}.default{below}{}", error.field);
+        // An error of the whole value has no path of its own.
+        error.field = match error.field.as_str() {
+            "" | "<nil>" => format!("{path}.default"),
+            field => format!("{path}.default.{field}"),
+        };
         errors.push(error);
     }
 }

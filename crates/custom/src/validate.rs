@@ -171,15 +171,16 @@ impl ValidateWalk {
     }
 
     /// Checks the bounds of a number, in the order of kube-openapi. Numbers are compared as doubles, so integers beyond 2^53 lose precision here.
+    /// For an integer, kube-openapi drops the fractions of the bounds.
     fn number(&mut self, schema: &Schema, number: f64, value: &Value) {
         // A number that is no integer has been reported with its format.
         if schema.type_name.as_str() != "integer" || type_of(value) == "integer" {
             self.number_format(schema, number);
         }
-        if let Some(step) = schema.multiple_of.filter(|&step| step > 0.0 && (number / step).fract() != 0.0) {
-            self.refuse(value.clone(), &format!("should be a multiple of {step}"));
-        }
-        if let Some(min) = schema.minimum {
+        let whole = value.as_i64().is_some();
+        let bound = |bound: Option<f64>| bound.map(|bound| if whole { bound.trunc() } else { bound });
+        self.multiple_of(bound(schema.multiple_of), number, value);
+        if let Some(min) = bound(schema.minimum) {
             match schema.exclusive_minimum {
                 true if number <= min => self.refuse(value.clone(), &format!("should be greater than {min}")),
                 false if number < min => {
@@ -188,7 +189,7 @@ impl ValidateWalk {
                 _ => {}
             }
         }
-        if let Some(max) = schema.maximum {
+        if let Some(max) = bound(schema.maximum) {
             match schema.exclusive_maximum {
                 true if number >= max => self.refuse(value.clone(), &format!("should be less than {max}")),
                 false if number > max => {
@@ -196,6 +197,21 @@ impl ValidateWalk {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// A factor that is not positive fails every number, with the factor as the value that is shown.
+    fn multiple_of(&mut self, factor: Option<f64>, number: f64, value: &Value) {
+        let Some(factor) = factor else { return };
+        let quotient = if factor < 1.0 { 1.0 / factor * number } else { number / factor };
+        if factor <= 0.0 {
+            let shown =
+                if value.as_i64().is_some() { Value::from(factor as i64) } else { Value::from(factor) };
+            let detail =
+                format!("factor MultipleOf declared for {} must be positive: {factor}", self.field());
+            self.errors.push(FieldError::invalid(self.field(), shown, detail));
+        } else if quotient.fract() != 0.0 {
+            self.refuse(value.clone(), &format!("should be a multiple of {factor}"));
         }
     }
 

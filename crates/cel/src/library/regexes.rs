@@ -5,6 +5,8 @@
 //! run at all; the compiled size is limited to 1 MiB. Each thread keeps up to 64 compiled patterns, since the patterns
 //! of rules are constants.
 
+mod syntax;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -38,12 +40,14 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
-/// Compiles a pattern of a schema, in Go's syntax; `None` if it is none, or too large.
+/// Compiles a pattern of a schema, in Go's syntax.
 ///
 /// Go's classes `\d`, `\w` and `\s` are ASCII, and a hundredth of Unicode's in size.
-#[must_use]
-pub fn pattern(pattern: &str) -> Option<Regex> {
-    compile(pattern).ok()
+///
+/// # Errors
+/// Go's message if it is none, or too large.
+pub fn pattern(pattern: &str) -> Result<Regex, EvalError> {
+    compile(pattern)
 }
 
 /// Compiles a pattern.
@@ -51,6 +55,7 @@ pub fn pattern(pattern: &str) -> Option<Regex> {
 /// # Errors
 /// If it is none.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, EvalError> {
+    syntax::check(pattern).map_err(EvalError::new)?;
     let wrong = |_| EvalError::new(format!("error parsing regexp: invalid pattern: `{pattern}`"));
     RegexBuilder::new(&translate(pattern)).size_limit(MAX_COMPILED).build().map_err(wrong)
 }

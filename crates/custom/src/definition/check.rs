@@ -110,12 +110,12 @@ fn name(object: &Value) -> Vec<FieldError> {
     let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
     let part = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let expected = format!("{}.{}", part("/spec/names/plural"), part("/spec/group"));
+    // A name that is missing is an error of its metadata.
     let wrong = |field: &str, name: &str| {
         let why = "must be spec.names.plural+\".\"+spec.group";
-        (name != expected).then(|| FieldError::invalid(field, name, why))
+        (!name.is_empty() && name != expected).then(|| FieldError::invalid(field, name, why))
     };
-    let prefix = Some(part("/metadata/generateName")).filter(|prefix| !prefix.is_empty());
-    let prefix = prefix.and_then(|prefix| wrong("metadata.generateName", prefix));
+    let prefix = wrong("metadata.generateName", part("/metadata/generateName"));
     prefix.into_iter().chain(wrong("metadata.name", name)).collect()
 }
 
@@ -247,6 +247,9 @@ fn schema_errors(schema: &Value, path: &str) -> Vec<FieldError> {
     let unsupported = structural::keywords::unsupported_anywhere(schema, path);
     if !unsupported.is_empty() {
         return unsupported;
+    }
+    if structural::keywords::names_a_dialect(schema) {
+        return vec![FieldError::invalid(path, "", "OpenAPIV3Schema 'schema' is not supported")];
     }
     match schema.to_type::<Schema>() {
         Ok(parsed) => structural::check(&parsed, schema, &Rules::compile_new(schema), path),

@@ -41,7 +41,7 @@ pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
         }
     }
     for (path, version) in places(versions, "selectableFields", "selectableFields") {
-        selectable(version, &path, &mut errors);
+        selectable(versions, version, &path, &mut errors);
     }
     if spec.get("preserveUnknownFields") == Some(&Value::Bool(true)) {
         let strategy = spec.get("conversion").and_then(|conversion| conversion.get("strategy")?.as_str());
@@ -63,14 +63,18 @@ pub(super) fn check(spec: &Map, versions: &[Value]) -> Vec<FieldError> {
 /// kube-apiserver's conversion to its internal type moves such a part to the top level, and its validation runs on
 /// that type.
 pub(super) fn places<'a>(versions: &'a [Value], part: &str, shared: &str) -> Vec<(String, &'a Value)> {
-    let alike = versions.windows(2).all(|pair| matches!(pair, [a, b] if a.get(part) == b.get(part)));
-    match (alike, versions.first()) {
+    match (alike(versions, part), versions.first()) {
         (true, Some(first)) => vec![(format!("spec.{shared}"), first)],
         _ => {
             let each = versions.iter().enumerate();
             each.map(|(index, version)| (format!("spec.versions[{index}].{part}"), version)).collect()
         }
     }
+}
+
+/// Returns true if all versions have the same part.
+fn alike(versions: &[Value], part: &str) -> bool {
+    versions.windows(2).all(|pair| matches!(pair, [a, b] if a.get(part) == b.get(part)))
 }
 
 pub(super) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
@@ -154,11 +158,21 @@ fn column(column: &Value, path: &str, errors: &mut FieldErrors) {
 ///
 /// A path that the schema does not have is an error, unlike that of a column: a selector that never matches would
 /// look like an empty list.
-fn selectable(version: &Value, path: &str, errors: &mut FieldErrors) {
-    let Some(schema) = version.pointer("/schema/openAPIV3Schema") else {
-        if !list(version, "selectableFields").is_empty() {
-            errors.push(FieldError::invalid(path, "", "may only be set when validations.schema is included"));
-        }
+///
+/// kube-apiserver looks for the schema where it found the fields: a shared list of fields with a schema per version is
+/// refused, and so are fields per version with a shared schema.
+fn selectable(versions: &[Value], version: &Value, path: &str, errors: &mut FieldErrors) {
+    if list(version, "selectableFields").is_empty() {
+        return;
+    }
+    let (shared_fields, shared_schema) = (alike(versions, "selectableFields"), alike(versions, "schema"));
+    let schema = version.pointer("/schema/openAPIV3Schema");
+    let Some(schema) = schema.filter(|_| shared_fields == shared_schema) else {
+        let detail = match shared_fields {
+            true => "may only be set when validations.schema is included",
+            false => "may only be set when `version.schema.openAPIV3Schema` is not included",
+        };
+        errors.push(FieldError::invalid(path, "", detail));
         return;
     };
     let mut seen = std::collections::BTreeSet::new();

@@ -6,7 +6,9 @@
 //! The JSON and not the parsed schema is walked, because serde drops what it has no field for, and those keywords are
 //! the ones to find.
 
-use listwatch_wire::json::{Value, json};
+mod alternatives;
+
+use listwatch_wire::json::Value;
 use listwatch_wire::status::{FieldError, FieldErrors};
 
 use crate::rules::field_path::normalized;
@@ -16,18 +18,6 @@ use super::MAX_DEPTH;
 /// Keywords of JSON Schema that have no meaning here.
 const UNSUPPORTED: [&str; 6] =
     ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
-/// Keywords of the structure itself, which alternatives beside it may not have.
-const STRUCTURE: [(&str, &str); 9] = [
-    ("type", "empty"),
-    ("additionalProperties", "undefined"),
-    ("default", "undefined"),
-    ("title", "empty"),
-    ("description", "empty"),
-    ("nullable", "false"),
-    ("x-kubernetes-preserve-unknown-fields", "false"),
-    ("x-kubernetes-embedded-resource", "false"),
-    ("x-kubernetes-int-or-string", "false"),
-];
 /// The fields that every object has, whatever its schema.
 const META_FIELDS: [&str; 3] = ["metadata", "kind", "apiVersion"];
 /// The values that `reason` of a validation rule may have.
@@ -85,6 +75,18 @@ pub(crate) fn unsupported_anywhere(schema: &Value, path: &str) -> Vec<FieldError
     errors.into_vec()
 }
 
+/// Returns true if a schema, or one below it, has `$schema`.
+pub(crate) fn names_a_dialect(schema: &Value) -> bool {
+    let mut open = vec![schema];
+    while let Some(schema) = open.pop() {
+        if !text(schema, "$schema").is_empty() {
+            return true;
+        }
+        open.extend(children(schema).map(|(_, _, child)| child));
+    }
+    false
+}
+
 /// Reports keywords that are not supported, down to the depth at which a schema is rejected as a whole.
 fn unsupported_below(schema: &Value, path: &str, depth: usize, errors: &mut FieldErrors) {
     if depth > MAX_DEPTH || errors.is_full() {
@@ -105,21 +107,26 @@ fn node(schema: &Value, path: &str, place: SchemaPlace, errors: &mut FieldErrors
         errors
             .push(FieldError::forbidden(format!("{path}.default"), "must not be set in top-level metadata"));
     }
+    anywhere(schema, path, errors);
+    own_fields(schema, path, place, errors);
+    let root = (place.depth == 0).then_some(schema);
+    alternatives::check(schema, root.map(|root| (root, path)), true, path, errors);
+    for (step, name, child) in children(schema) {
+        let own_meta = place.depth == 0 && name.is_some_and(|name| META_FIELDS.contains(&name));
+        let below = SchemaPlace { depth: place.depth + 1, no_defaults: place.no_defaults || own_meta };
+        node(child, &format!("{path}{step}"), below, errors);
+    }
+}
+
+/// Rules for the keywords of any schema, structure or alternative.
+fn anywhere(schema: &Value, path: &str, errors: &mut FieldErrors) {
     if schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
         let field = format!("{path}.x-kubernetes-preserve-unknown-fields");
         errors.push(FieldError::invalid(field, false, "must be true or undefined"));
     }
     empty_words(schema, path, errors);
     fitting_type(schema, path, errors);
-    own_fields(schema, path, place, errors);
     validations(schema, path, errors);
-    let root = (place.depth == 0).then_some(schema);
-    alternatives(schema, root.map(|root| (root, path)), true, path, errors);
-    for (step, name, child) in children(schema) {
-        let own_meta = place.depth == 0 && name.is_some_and(|name| META_FIELDS.contains(&name));
-        let below = SchemaPlace { depth: place.depth + 1, no_defaults: place.no_defaults || own_meta };
-        node(child, &format!("{path}{step}"), below, errors);
-    }
 }
 
 /// The schemas of values below, with their step and, for named fields, their name.
@@ -186,7 +193,9 @@ fn fitting_type(schema: &Value, path: &str, errors: &mut FieldErrors) {
     };
     if list_type == "set" && !atomic {
         let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
-        errors.push(FieldError::invalid(format!("{path}.items.{key}"), Value::Null, detail));
+        // kube-apiserver shows the list type of the items, for maps too.
+        let shown = items.get("x-kubernetes-list-type").cloned().unwrap_or(Value::Null);
+        errors.push(FieldError::invalid(format!("{path}.items.{key}"), shown, detail));
     }
     if matches!(list_type, "set" | "map") && items.get("nullable") == Some(&Value::Bool(true)) {
         let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
@@ -248,77 +257,6 @@ fn own_fields(schema: &Value, path: &str, place: SchemaPlace, errors: &mut Field
         let detail = "must not be used if x-kubernetes-embedded-resource is set";
         errors.push(FieldError::forbidden(format!("{path}.additionalProperties"), detail));
     }
-}
-
-/// Alternatives may restrict what the structure describes, and describe nothing by themselves.
-///
-/// `value` `describes` structure or is itself an alternative. Recursion follows the alternatives of alternatives; its depth is
-/// bounded by that of the parsed JSON.
-fn alternatives(
-    value: &Value,
-    structure: Option<(&Value, &str)>,
-    describes: bool,
-    path: &str,
-    errors: &mut FieldErrors,
-) {
-    let either = json!([{"type": "integer"}, {"type": "string"}]);
-    for key in ["allOf", "anyOf", "oneOf"] {
-        let list = value.get(key).and_then(Value::as_array).into_iter().flatten();
-        for (index, alternative) in list.enumerate() {
-            // Both ways to say "integer or string" are older than the keyword that says it.
-            let says_it_again = describes
-                && match key {
-                    "anyOf" => value.get("anyOf") == Some(&either),
-                    "allOf" => index == 0 && alternative.get("anyOf") == Some(&either),
-                    _ => false,
-                };
-            if !says_it_again {
-                restriction(alternative, structure, &format!("{path}.{key}[{index}]"), errors);
-            }
-        }
-    }
-    if let Some(not) = value.get("not") {
-        restriction(not, structure, &format!("{path}.not"), errors);
-    }
-}
-
-/// Checks a schema inside `allOf`, `anyOf`, `oneOf` or `not`. It may restrict values but not define structure.
-///
-/// `structure` is the node that describes the same value and its path, for alternatives at the root: each field that those
-/// name must be described. kube-apiserver asks that of no others.
-fn restriction(value: &Value, structure: Option<(&Value, &str)>, path: &str, errors: &mut FieldErrors) {
-    for (key, wanted) in STRUCTURE {
-        if value.get(key).is_some_and(|said| said != &Value::Bool(false)) {
-            let detail = format!("must be {wanted} to be structural");
-            errors.push(FieldError::forbidden(format!("{path}.{key}"), detail));
-        }
-    }
-    if !matches!(text(value, "type"), "" | "null") && !super::TYPES.contains(&text(value, "type")) {
-        let found = text(value, "type");
-        errors.push(FieldError::not_supported(format!("{path}.type"), found, &super::TYPES));
-    }
-    let mut below = |value: &Value, there: Option<&Value>, step: &str| {
-        let path = format!("{path}{step}");
-        match (structure, there) {
-            (None, _) => restriction(value, None, &path, errors),
-            (Some((_, at)), Some(there)) => {
-                restriction(value, Some((there, &format!("{at}{step}"))), &path, errors);
-            }
-            (Some((_, at)), None) => {
-                let detail = format!("because it is defined in {path}");
-                errors.push(FieldError::required(format!("{at}{step}"), detail));
-            }
-        }
-    };
-    let structural = structure.map(|(structure, _)| structure);
-    for (name, inner) in value.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let there = structural.and_then(|node| node.get("properties")?.get(name));
-        below(inner, there, &format!(".properties[{name}]"));
-    }
-    if let Some(items) = value.get("items").filter(|items| items.is_object()) {
-        below(items, structural.and_then(|node| node.get("items")), ".items");
-    }
-    alternatives(value, structure, false, path, errors);
 }
 
 /// Checks of expression rules that need no parser.

@@ -104,7 +104,7 @@ impl ManagerEntry {
             "Update" => ManagerOperation::Update,
             _ => return None,
         };
-        if text("fieldsType")? != "FieldsV1" {
+        if text("fieldsType")? != "FieldsV1" || text("apiVersion")?.is_empty() {
             return None;
         }
         Some(Self {

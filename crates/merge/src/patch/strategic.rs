@@ -164,26 +164,20 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// The value to add, without directives. A map with a directive is not added: there is nothing to delete, replace or merge
-/// with.
+/// The value to add. A map with `$patch` is not added: there is nothing to delete, replace or merge with. Other directives stay,
+/// as unknown fields of the object.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) => {
             if map.contains_key(DIRECTIVE) {
                 return None;
             }
-            let plain = map.into_iter().filter(|(key, _)| !is_directive(key));
-            let plain = plain.filter_map(|(key, item)| Some((key, without_directives(item)?)));
-            Some(Value::Object(plain.collect()))
+            let kept = map.into_iter().filter_map(|(key, item)| Some((key, without_directives(item)?)));
+            Some(Value::Object(kept.collect()))
         }
         Value::Array(items) => Some(items.into_iter().filter_map(without_directives).collect()),
         other => Some(other),
     }
-}
-
-/// Keys of the patch that are instructions and no fields.
-fn is_directive(key: &str) -> bool {
-    key == DIRECTIVE || key == RETAIN_KEYS || [DELETE_FROM, SET_ORDER].iter().any(|d| key.starts_with(d))
 }
 
 #[cfg(test)]

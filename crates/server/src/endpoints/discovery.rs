@@ -39,7 +39,10 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
     Ok(Some(match parts(path).as_slice() {
         [] | ["index.html"] => json_of(&json!({"paths": paths(api, known)})),
         ["api"] if discovery_v2::wanted(request) => discovery_v2::answer(request, known, true),
-        ["apis"] if discovery_v2::wanted(request) => discovery_v2::answer(request, known, false),
+        // The path with a slash at the end has a handler of its own, without the aggregated form.
+        ["apis"] if !request.path.ends_with('/') && discovery_v2::wanted(request) => {
+            discovery_v2::answer(request, known, false)
+        }
         ["api"] => document(
             request,
             Serving::Routed,

@@ -30,11 +30,9 @@ pub(crate) fn filter(
     for term in options.field_selector.terms() {
         check_field(resource, &term.field)?;
     }
-    let selected = options.field_selector.exact("metadata.name");
-    if let (Some(name), Some(selected)) = (name, selected)
-        && name != selected
-    {
-        return Err(Status::bad_request("field selector metadata.name does not match the name in the path"));
+    let selector = &options.field_selector;
+    if name.is_some() && !selector.terms().is_empty() && selector.exact("metadata.name") != name {
+        return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
     }
     let filter = Filter::new(
         namespace,

@@ -187,8 +187,10 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     }
     let (tracking, force) = (Tracking::new(request, options), options.force.unwrap_or(false));
     let applying = |stored: &Stored| -> Result<Proposal, Status> {
+        check_owned(resource, &stored.value, &paths)?;
         let merged = resource.rules.apply(&tracking, Some(&stored.value), &owned, force);
         let mut new = merged.map_err(|status| about_scale(status, resource, &paths))?.object;
+        give_up(&mut new, &stored.value, &paths);
         // Validation comes after conflicts, and another version after both.
         check_replicas(&target, replicas.unwrap_or(0))?;
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
@@ -200,6 +202,32 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
     let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: applying };
     let done = change(api, &target, options.is_dry_run(), scaling).await?;
     shown(&paths, done)
+}
+
+/// Checks that the replicas of a custom resource have an owner.
+///
+/// # Errors
+/// 500: kube-apiserver then makes a record of the existing Scale, and cannot convert a Scale to the version of a custom resource.
+fn check_owned(resource: &Resource, object: &Value, paths: &ScalePaths) -> Result<(), Status> {
+    if !resource.is_custom() || is_owned(object, &paths.spec) {
+        return Ok(());
+    }
+    Err(Status::unknown_reason(
+        "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1",
+    ))
+}
+
+/// Completes an apply that left the replicas without an owner: there are none then, and the record stays as it was, because
+/// kube-apiserver writes that of a Scale back only if it has entries.
+fn give_up(new: &mut Value, old: &Value, paths: &ScalePaths) {
+    if walk(new, &paths.spec).is_null() {
+        set(new, &paths.spec, 0.into());
+    }
+    if !is_owned(new, &paths.spec)
+        && let Some(meta) = new.inner("metadata")
+    {
+        meta.put("managedFields", old.at("metadata").at("managedFields").clone());
+    }
 }
 
 /// Checks that a patch leaves a Scale what it is.

@@ -1,6 +1,7 @@
 //! Tests of the forbidden parts of a schema.
 
 use super::*;
+use listwatch_wire::json::json;
 
 fn errors(field: Value) -> Vec<String> {
     let schema = json!({"type": "object", "properties": {"f": field}});
@@ -50,6 +51,22 @@ fn alternatives_restrict_what_is_described() {
     let either =
         json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]});
     assert_eq!(errors(either), [""; 0]);
+}
+
+/// Merge keywords, rules and patterns of alternatives were not looked at.
+#[test]
+fn alternatives_have_no_extensions_and_valid_patterns() {
+    let inside = |alternative: Value| errors(json!({"type": "string", "not": alternative}));
+    assert_eq!(
+        inside(json!({"x-kubernetes-list-type": "set"})),
+        ["s.properties[f].not.x-kubernetes-list-type Forbidden", "s.properties[f].not.type Required"]
+    );
+    assert_eq!(
+        inside(json!({"x-kubernetes-validations": [{"rule": "true"}]})),
+        ["s.properties[f].not.x-kubernetes-validations Forbidden"]
+    );
+    assert_eq!(inside(json!({"pattern": "a**"})), ["s.properties[f].not.pattern Invalid"]);
+    assert_eq!(inside(json!({"x-kubernetes-list-map-keys": [], "pattern": "a*"})), [""; 0]);
 }
 
 #[test]

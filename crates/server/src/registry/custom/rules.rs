@@ -311,6 +311,10 @@ impl Strategy for Custom {
     }
 
     fn track(&self, tracking: &Tracking<'_>, live: Option<&Value>, new: &mut Value) {
+        // kube-apiserver reads an empty record of a custom resource as none, while for built-in kinds it resets ownership.
+        if new.at("metadata").get("managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+            new.inner("metadata").map(|meta| meta.remove("managedFields"));
+        }
         tracking
             .manager(self.node(), &self.zero, self.ignored(tracking.subresource), &self.versions)
             .update(live, new);
