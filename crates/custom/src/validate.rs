@@ -363,7 +363,7 @@ impl<'a> OldItems<'a> {
 }
 
 /// Keys with defaults have been filled in before, so an absent key is absent in both lists.
-fn map_key(schema: &Schema, value: &Value) -> Value {
+pub(crate) fn map_key(schema: &Schema, value: &Value) -> Value {
     let field = |name: &&str| value.get(name).map(|value| ((*name).to_owned(), value.clone()));
     Value::Object(schema.list_map_keys.iter().filter_map(field).collect())
 }
