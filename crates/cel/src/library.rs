@@ -14,6 +14,7 @@ pub(crate) mod format;
 pub(crate) mod formatting;
 mod ip;
 mod lists;
+mod netip;
 mod operators;
 mod optional;
 pub(crate) mod quantity;

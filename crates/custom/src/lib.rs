@@ -22,6 +22,7 @@
 //! server implements. Conversion between versions, names in discovery and the lifecycle of a definition are implemented
 //! in the server, too.
 
+mod align;
 mod columns;
 mod definition;
 mod fill;
@@ -32,6 +33,7 @@ mod schema;
 pub mod structural;
 mod validate;
 
+pub use align::aligned;
 pub use columns::Columns;
 pub use definition::{
     ConversionWebhook, Definition, DefinitionScope, DefinitionVersion, NameConflict, Names, begin,

@@ -380,7 +380,7 @@ impl<'a> OldItems<'a> {
 }
 
 /// Keys with defaults have been filled in before, so an absent key is absent in both lists.
-fn map_key(schema: &Schema, value: &Value) -> Value {
+pub(crate) fn map_key(schema: &Schema, value: &Value) -> Value {
     let names = schema.list_map_keys.iter().map(String::as_str);
     Value::Object(names.filter_map(|name| Some((name, value.get(name)?.clone()))).collect())
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Evaluated, Native, ip, no_overload};
+use super::{Evaluated, Native, ip, netip, no_overload};
 use crate::error::EvalError;
 use crate::value::Value;
 
@@ -96,17 +96,14 @@ fn contains<'a>(cidr: Cidr, other: Cidr) -> Value<'a> {
 /// Parses a prefix as Go's `netip.ParsePrefix` does: no zone, no leading zeros in the length. Host bits are kept,
 /// because `ip()` returns the address as written.
 fn parse(text: &str) -> Result<Cidr, EvalError> {
-    let wrong = || {
-        EvalError::new(format!(
-            "network address parse error during conversion from string: netip.ParsePrefix({text:?})"
-        ))
-    };
-    let (address, bits) = text.split_once('/').ok_or_else(wrong)?;
+    const WHAT: &str = "network address parse error during conversion from string";
+    let is_address = |text: &str| ip::parse(text).is_ok();
+    // Two functions of kube-apiserver say it, one around the other.
+    let wrong = || EvalError::new(format!("{WHAT}: {WHAT}: {}", netip::prefix_error(text, is_address)));
+    let (address, bits) = text.rsplit_once('/').ok_or_else(wrong)?;
     let address = ip::parse(address).map_err(|_| wrong())?;
-    let plain = !bits.is_empty()
-        && bits.chars().all(|c| c.is_ascii_digit())
-        && (bits == "0" || !bits.starts_with('0'));
-    let bits: u8 = bits.parse().ok().filter(|_| plain).ok_or_else(wrong)?;
+    let is_plain = netip::is_length(bits);
+    let bits: u8 = bits.parse().ok().filter(|_| is_plain).ok_or_else(wrong)?;
     let most = if address.is_ipv4() { 32 } else { 128 };
     if bits > most { Err(wrong()) } else { Ok(Cidr { address, bits }) }
 }

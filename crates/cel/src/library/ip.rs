@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Evaluated, Native, no_overload};
+use super::{Evaluated, Native, netip, no_overload};
 use crate::error::EvalError;
 use crate::value::Value;
 
@@ -49,10 +49,8 @@ pub(super) fn parse(text: &str) -> Result<IpAddr, EvalError> {
         return Err(EvalError::new(format!("IP address {text:?} with zone value is not allowed")));
     }
     let wrong = |_| {
-        let message = format!(
-            "IP Address {text:?} parse error during conversion from string: ParseAddr({text:?}): unable to parse IP"
-        );
-        EvalError::new(message)
+        let why = netip::address_error(text);
+        EvalError::new(format!("IP Address {text:?} parse error during conversion from string: {why}"))
     };
     let ip: IpAddr = text.parse().map_err(wrong)?;
     match ip {

@@ -69,9 +69,18 @@ impl<'a> Ratchet<'a> {
 /// The variables of a rule.
 ///
 /// Borrowed and lazy: a conversion that fails is an error only for rules which read that variable.
+#[derive(Clone)]
 struct RuleScope<'a> {
     new: Result<Cel<'a>, EvalError>,
     old: Option<Result<Cel<'a>, EvalError>>,
+}
+
+impl<'a> RuleScope<'a> {
+    /// The same values with an old one that is optional, also if there is none.
+    fn with_optional_old(self) -> Self {
+        let old = self.old.map_or(Ok(Cel::Optional(None)), |old| old.map(Cel::some));
+        Self { old: Some(old), ..self }
+    }
 }
 
 impl<'a> Activation<'a> for RuleScope<'a> {
@@ -219,12 +228,7 @@ impl EvaluateWalk {
             if rule.uses_old && before.is_none() && !rule.optional_old {
                 continue;
             }
-            let old = match (rule.optional_old, &before) {
-                (true, None) => Some(Ok(Cel::Optional(None))),
-                (true, Some(before)) => Some(before.clone().map(Cel::some)),
-                (false, before) => before.clone(),
-            };
-            let scope = RuleScope { new: new.clone(), old };
+            let scope = RuleScope { new: new.clone(), old: before.clone() };
             self.rule(node, rule, value, &scope, ratchet);
             if self.done() {
                 return;
@@ -263,7 +267,11 @@ impl EvaluateWalk {
             Some(Err(why)) => return self.invalid(node, format!("rule compile error: {why}")),
             Some(Ok(compiled)) => &compiled.program,
         };
-        let outcome = program.evaluate(scope);
+        // kube-apiserver evaluates messages with an old value that is never optional.
+        let outcome = match rule.optional_old {
+            true => program.evaluate(&scope.clone().with_optional_old()),
+            false => program.evaluate(scope),
+        };
         if !self.budget.spend(outcome.cost) {
             return self.exhausted(node);
         }

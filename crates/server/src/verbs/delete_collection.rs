@@ -5,7 +5,7 @@
 //! reads the watch cache the way [`super::list`] does; one deletion is `pipeline/delete.rs`.
 
 use listwatch_wire::Status;
-use listwatch_wire::options::ListOptions;
+use listwatch_wire::options::{ListOptions, VersionMatch};
 use listwatch_wire::status::FieldError;
 
 use crate::api::Api;
@@ -26,8 +26,9 @@ use crate::verbs::list::source::without_retry;
 /// Objects are deleted one after the other; kube-apiserver uses several workers. All listed objects are in memory
 /// until the end, for the response.
 pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
-    let listing = ListOptions::parse(&request.query)?;
+    let mut listing = ListOptions::parse(&request.query)?;
     listing.check()?;
+    let retries = list_exactly(&mut listing);
     let resource = &*request.resource;
     let filter = selectors::filter(resource, request.namespace.as_deref(), None, &listing)?;
     let options = read_options(&request)?;
@@ -38,7 +39,8 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
         return Err(Status::invalid_options("DeleteOptions", &[refused]));
     }
     warn_of_orphans(&request, &options);
-    let listed = list::collect(api, resource, &filter, &listing).await.map_err(without_retry)?;
+    let listed = list::collect(api, resource, &filter, &listing).await;
+    let listed = listed.map_err(|status| if retries { status } else { without_retry(status) })?;
     for object in &listed.objects {
         let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
         let target = Target::new(&request.resource, namespace, object.name()).by(&request.user.name);
@@ -50,4 +52,15 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
         }
     }
     Ok(Answer { code: 200, body: AnswerBody::List(listed), warnings: Vec::new() })
+}
+
+/// kube-apiserver lists in pages here, and the first page of a `resourceVersion` without a match is exactly of that version.
+/// Returns true if the list is of one version then.
+fn list_exactly(listing: &mut ListOptions) -> bool {
+    let of_one_version =
+        !matches!(listing.resource_version.as_str(), "" | "0") && listing.continue_token.is_empty();
+    if of_one_version && listing.resource_version_match.is_none() {
+        listing.resource_version_match = Some(VersionMatch::Exact);
+    }
+    of_one_version && listing.resource_version_match == Some(VersionMatch::Exact)
 }

@@ -8,7 +8,9 @@
 
 use std::sync::Arc;
 
-use listwatch_custom::{Definition, DefinitionScope, DefinitionVersion, fill, fill_applied, prune, validate};
+use listwatch_custom::{
+    Definition, DefinitionScope, DefinitionVersion, aligned, fill, fill_applied, prune, validate,
+};
 use listwatch_kinds::field::Errors;
 use listwatch_kinds::kind::NameRule;
 use listwatch_kinds::prepare::{bump_generation, keep};
@@ -127,6 +129,8 @@ impl Custom {
         old: Option<&Value>,
         mut errors: Vec<FieldError>,
     ) -> Vec<FieldError> {
+        let aligned = old.map(|old| aligned(&self.version.schema, old, object));
+        let old = aligned.as_ref();
         errors.extend(match view {
             ObjectView::Status => self.status_errors(object, old),
             _ => validate(&self.version.schema, object, old),
@@ -275,6 +279,7 @@ impl Strategy for Custom {
         if self.version.rules.is_empty() {
             return Vec::new();
         }
+        let old = &aligned(&self.version.schema, old, new);
         let found = match view {
             ObjectView::Status => self.status_errors(new, Some(old)),
             _ => validate(&self.version.schema, new, Some(old)),

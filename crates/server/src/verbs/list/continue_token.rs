@@ -135,6 +135,8 @@ fn decode_json(bytes: &[u8]) -> Result<EncodedToken, ContinueTokenError> {
 fn base64_error(text: &str) -> String {
     let valid = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     let at = text.as_bytes().iter().take_while(|b| valid(b)).count();
+    // All bytes are legal, but one alone at the end makes no byte of data: Go names the begin of the last four.
+    let at = if at == text.len() { at - at % 4 } else { at };
     format!("illegal base64 data at input byte {at}")
 }
 
@@ -147,6 +149,10 @@ fn clean(start: &str) -> Result<&str, ContinueTokenError> {
         return Err(ContinueTokenError::NoStart);
     }
     let relative = start.strip_prefix('/').unwrap_or(start);
+    // The begin of the range.
+    if start == "/" {
+        return Ok(relative);
+    }
     let mut segments = relative.split('/');
     let trailing_slash = relative.ends_with('/');
     if relative.is_empty() || trailing_slash || segments.any(|s| matches!(s, "" | "." | "..")) {
