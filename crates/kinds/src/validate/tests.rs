@@ -251,6 +251,13 @@ fn immutable_fields_are_reported() {
         ),
         (
             "",
+            "PersistentVolumeClaim",
+            json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}, "status": {"phase": "Bound"}}),
+            json!({"spec": {"resources": {"requests": {"storage": "2Gi"}, "limits": {"storage": "3Gi"}}}}),
+            vec!["spec FieldValueForbidden"],
+        ),
+        (
+            "",
             "Pod",
             pod.clone(),
             json!({"spec": {"restartPolicy": "Never"}}),
