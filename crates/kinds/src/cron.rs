@@ -187,8 +187,15 @@ mod tests {
             "x * * * *",
             "*/0 * * * *",
             "@never",
+            "@every ",
+            "@every 5",
+            "@every m",
+            "@every 1.2.3s",
         ] {
             assert!(check(bad).is_err(), "{bad}");
         }
+        assert_eq!(check("@every 1h30m0.5s"), Ok(()));
+        let message = "failed to parse duration @every 1x: time: unknown unit \"x\" in duration \"1x\"";
+        assert_eq!(check("@every 1x").unwrap_err().to_string(), message);
     }
 }

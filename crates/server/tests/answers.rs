@@ -250,6 +250,24 @@ async fn a_dry_run_of_a_creation_shows_the_version_that_was_sent() {
     assert_eq!(client.call("POST", MAPS, Some(&map)).await.status, 400);
 }
 
+/// Of several classes that are marked as the default the newest is it, or the first by name. One class alone is not marked.
+#[tokio::test]
+async fn a_table_of_storage_classes_marks_the_default() {
+    let (_server, mut client) = client().await;
+    let classes = "/apis/storage.k8s.io/v1/storageclasses";
+    for (name, is_default) in [("a", "false"), ("b", "true")] {
+        let annotations = json!({"storageclass.kubernetes.io/is-default-class": is_default});
+        let class = json!({"metadata": {"name": name, "annotations": annotations}, "provisioner": "p.q/r"});
+        assert_eq!(client.call("POST", classes, Some(&class)).await.status, 201);
+    }
+    let table = "accept: application/json;as=Table;g=meta.k8s.io;v=v1\r\n";
+    client.send("GET", classes, table, "").await;
+    let rows = client.answer().await.json()["rows"].clone();
+    assert_eq!((&rows[0]["cells"][0], &rows[1]["cells"][0]), (&json!("a"), &json!("b (default)")));
+    client.send("GET", &format!("{classes}/b"), table, "").await;
+    assert_eq!(client.answer().await.json()["rows"][0]["cells"][0], "b");
+}
+
 /// The answers of a route and of negotiation were one, wildcards were refused everywhere, and `v=v1` alone was ignored.
 #[tokio::test]
 async fn what_is_not_acceptable_is_said_in_the_words_of_whoever_refuses() {

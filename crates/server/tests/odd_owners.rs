@@ -37,6 +37,32 @@ async fn an_empty_list_has_an_owner() {
     assert_eq!(nothing["metadata"].get("managedFields"), None);
 }
 
+/// The fields that a path resets have no owner: the status of a new Node, the spec of a certificate request; nor has what a Binding
+/// sets, and what has no schema has one owner.
+#[tokio::test]
+async fn fields_that_a_path_resets_have_no_owner() {
+    let (_server, mut client) = client().await;
+    let node = json!({"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "1"}}});
+    let made = client.call("POST", "/api/v1/nodes", Some(&node)).await.json();
+    assert_eq!(made["status"]["capacity"]["cpu"], "1");
+    assert_eq!(made["metadata"].get("managedFields"), None);
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let made = client.call("POST", pods, Some(&pod)).await.json();
+    let binding = json!({"metadata": {"name": "p", "uid": "other"}, "target": {"kind": "Node", "name": "n"}});
+    assert_eq!(client.call("POST", &format!("{pods}/p/binding"), Some(&binding)).await.status, 409);
+    let legacy = "/api/v1/namespaces/default/bindings";
+    assert_eq!(client.call("POST", legacy, Some(&json!({"target": {"name": "n"}}))).await.status, 400);
+    assert_eq!(client.call("POST", legacy, Some(&binding)).await.status, 201);
+    let bound = client.call("GET", &format!("{pods}/p"), None).await.json();
+    assert_eq!(bound["spec"]["nodeName"], "n");
+    assert_eq!(bound["metadata"]["managedFields"], made["metadata"]["managedFields"]);
+    let revisions = "/apis/apps/v1/namespaces/default/controllerrevisions";
+    let revision = json!({"metadata": {"name": "r"}, "revision": 1, "data": {"a": {"b": 1}}});
+    let made = client.call("POST", revisions, Some(&revision)).await.json();
+    assert_eq!(made["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:data": {}, "f:revision": {}}));
+}
+
 #[tokio::test]
 async fn the_name_of_a_manager_is_short() {
     let (_server, mut client) = client().await;

@@ -311,6 +311,24 @@ mod tests {
                 json!(["x", "1/3", 0, 0, "0s", "c", "i", "a=b"]),
             ),
             (
+                "",
+                "Endpoints",
+                json!({"metadata": meta, "subsets": [{"addresses": [{"ip": "1.1.1.1"}, {"ip": "::1"}], "ports": [{"port": 80}, {"port": 81}]}]}),
+                json!(["x", "1.1.1.1:80,[::1]:80,1.1.1.1:81 + 1 more...", "0s"]),
+            ),
+            (
+                "discovery.k8s.io",
+                "EndpointSlice",
+                json!({"metadata": meta, "addressType": "IPv4", "ports": [{"name": ""}]}),
+                json!(["x", "IPv4", "<unset>", "<unset>", "0s"]),
+            ),
+            (
+                "",
+                "Event",
+                json!({"metadata": meta, "lastTimestamp": "1970-01-01T00:00:00Z", "count": 5, "series": {"count": 3}, "involvedObject": {"kind": "Pod", "name": "p"}}),
+                json!(["<unknown>", "", "", "pod/p", "", "", "", "<unknown>", 3, "x"]),
+            ),
+            (
                 "coordination.k8s.io",
                 "Lease",
                 json!({"metadata": meta, "spec": {"holderIdentity": "me"}}),

@@ -182,7 +182,10 @@ pub(super) const KINDS: &[Kind] = &[
             kept_by_status: &["ownerReferences"],
             resets: &[
                 RESET_STATUS,
-                ("status", &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]),
+                (
+                    "status",
+                    &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]],
+                ),
             ],
             pod_spec: Some(&["spec"]),
             warnings_as_sent: warnings::pod::apparmor,

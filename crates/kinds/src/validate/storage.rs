@@ -29,7 +29,8 @@ fn claim_changes_little(at: &At<'_>, errors: &mut Errors) {
     let Some(old) = at.old else { return };
     let (now, before) = (at.value.at("spec"), old.at("spec"));
     let bound = at.value.at("status").text("phase") == "Bound";
-    let mut free = if bound { vec!["volumeAttributesClassName", "resources"] } else { Vec::new() };
+    let mut free =
+        if bound { vec!["volumeAttributesClassName", "resources.requests.storage"] } else { Vec::new() };
     // A claim is bound by its volume name being filled in.
     if before.text("volumeName").is_empty() {
         free.push("volumeName");

@@ -43,6 +43,18 @@ fn field_errors_of_new_objects() {
         ),
         ("", "Service", json!({"spec": {"ports": []}}), vec!["spec.ports: Required value"]),
         (
+            "resource.k8s.io",
+            "ResourceClaimTemplate",
+            json!({"spec": {"metadata": {"name": "x"}, "spec": {}}}),
+            vec!["spec.metadata.name: Forbidden: cannot be set"],
+        ),
+        (
+            "resource.k8s.io",
+            "ResourceSlice",
+            json!({"spec": {"driver": "a.b", "nodeName": "n", "pool": {"name": "p", "resourceSliceCount": 1}, "devices": [], "sharedCounters": []}}),
+            vec!["spec: Invalid value: \"\": only one of `sharedCounters` or `devices` is allowed"],
+        ),
+        (
             "",
             "Service",
             json!({"spec": {"ports": [{"port": 0}]}}),
@@ -218,6 +230,36 @@ fn immutable_fields_are_reported() {
             "",
             "Pod",
             pod.clone(),
+            json!({"spec": {"containers": [{"name": "a", "image": " j "}]}}),
+            // Without its defaults the container is another one.
+            vec!["spec.containers[0].image FieldValueInvalid", "spec FieldValueForbidden"],
+        ),
+        (
+            "",
+            "PersistentVolumeClaim",
+            claim.clone(),
+            json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "c"}}}),
+            vec!["metadata.annotations.volume.beta.kubernetes.io/storage-class FieldValueInvalid"],
+        ),
+        (
+            "",
+            "PersistentVolumeClaim",
+            json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeAttributesClassName": "v"},
+                "status": {"phase": "Bound", "currentVolumeAttributesClassName": "v"}}),
+            json!({"spec": {"volumeAttributesClassName": ""}}),
+            vec!["spec.volumeAttributesClassName FieldValueForbidden"],
+        ),
+        (
+            "",
+            "PersistentVolumeClaim",
+            json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}, "status": {"phase": "Bound"}}),
+            json!({"spec": {"resources": {"requests": {"storage": "2Gi"}, "limits": {"storage": "3Gi"}}}}),
+            vec!["spec FieldValueForbidden"],
+        ),
+        (
+            "",
+            "Pod",
+            pod.clone(),
             json!({"spec": {"restartPolicy": "Never"}}),
             vec!["spec FieldValueForbidden"],
         ),
@@ -345,6 +387,11 @@ fn a_resized_pod_keeps_its_quality_of_service() {
     };
     let old = pod(json!({"requests": {"cpu": "1"}}));
     assert_eq!(resize_update(kind, &pod(json!({"requests": {"cpu": "2"}})), &old), []);
+    let mut windows = old.clone();
+    windows["spec"]["os"] = json!({"name": "windows"});
+    let errors = resize_update(kind, &windows, &windows);
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(errors, ["[]: Forbidden: windows pods cannot be resized"]);
     let errors = resize_update(kind, &pod(json!({})), &old);
     let fields: Vec<&str> = errors.iter().map(|error| &*error.field).collect();
     assert_eq!(fields, ["spec", "spec.containers[0].resources.requests"]);

@@ -49,8 +49,8 @@ use crate::registry::Resource;
 pub(crate) use crate::api::{AdmissionRecord, Attributes, Chain, Operation, Plugin, RequestOptions};
 pub use crate::outbound::WebhookLimits;
 pub(crate) use chain::chain;
-pub(crate) use default_storage_class::default_class;
 pub use chain::{AdmissionOptions, UnknownPlugin};
+pub(crate) use default_storage_class::default_class;
 
 /// Joins errors as kube-apiserver's aggregates do: each once, in brackets if there are several.
 fn aggregate(errors: Vec<String>) -> String {

@@ -114,7 +114,8 @@ async fn encoded(
 
 /// The StorageClass of a list that its table marks as the default. Reads the classes twice, of which there are few.
 async fn default_row(writer: &ListPartWriter, objects: &ListObjects) -> Result<Option<String>, Status> {
-    let is_class = (&*writer.resource.group, &*writer.resource.plural) == ("storage.k8s.io", "storageclasses");
+    let is_class =
+        (&*writer.resource.group, &*writer.resource.plural) == ("storage.k8s.io", "storageclasses");
     if !is_class || !matches!(writer.shape, ResponseShape::Table(_)) {
         return Ok(None);
     }
@@ -169,7 +170,8 @@ impl CollectedPage {
         form: ResponseForm,
         include: Include,
     ) -> Result<Body, Status> {
-        let writer = ListPartWriter { resource: Arc::clone(resource), shape: form.shape, include, default: None };
+        let writer =
+            ListPartWriter { resource: Arc::clone(resource), shape: form.shape, include, default: None };
         let metadata = writer.metadata(self.revision, self.more.as_ref());
         let objects = ListObjects::new(self.objects, None, Filter::default());
         encoded(api, blocking, writer, form, &metadata, objects).await
