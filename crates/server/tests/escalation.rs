@@ -573,3 +573,56 @@ async fn a_definition_gets_nothing_of_a_built_in_kind() {
     assert_eq!(after, before, "nothing was deleted with the definitions");
     assert_eq!(stage.admin("GET", "/apis/events.k8s.io/v1/events", Value::Null).await.status, 200);
 }
+
+/// A policy with Secrets as parameters, whose message shows one of them.
+fn leaking_policy(name: &str, with_params: bool) -> Value {
+    let validation = json!({"expression": "false", "message": "no"});
+    let mut policy = json!({"metadata": {"name": name}, "spec": {"validations": [validation], "matchConstraints": {"resourceRules": [
+        {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}]}}});
+    if with_params {
+        policy["spec"]["paramKind"] = json!({"apiVersion": "v1", "kind": "Secret"});
+        policy["spec"]["validations"][0]["messageExpression"] = json!("string(params.data.p)");
+    }
+    policy
+}
+
+/// The server read the parameters of policies for everybody, so that a right to write policies was one to read all Secrets.
+#[tokio::test]
+async fn parameters_of_policies_are_read_by_those_who_may_read_them() {
+    const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+    let mut stage = Stage::new().await;
+    stage.give("author", json!([rule("admissionregistration.k8s.io", &["*"], &["*"])])).await;
+    let reader =
+        json!([rule("admissionregistration.k8s.io", &["*"], &["*"]), rule("", &["secrets"], &["get"])]);
+    stage.give("reader", reader).await;
+    let policies = format!("{ADMISSION}/validatingadmissionpolicies");
+    let bindings = format!("{ADMISSION}/validatingadmissionpolicybindings");
+    let refused = stage.as_user("author", "POST", &policies, &leaking_policy("leak", true)).await;
+    assert_eq!(refused.status, 422);
+    let told = "must have \"get\" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)";
+    assert!(message(&refused).contains(told), "{}", message(&refused));
+    // Nor by adding the parameters later, in any way.
+    assert_eq!(stage.as_user("author", "POST", &policies, &leaking_policy("leak", false)).await.status, 201);
+    let path = format!("{policies}/leak");
+    for media in ["application/merge-patch+json", "application/strategic-merge-patch+json"] {
+        let patch = json!({"spec": {"paramKind": {"apiVersion": "v1", "kind": "Secret"}}});
+        assert_eq!(stage.typed("author", "PATCH", &path, media, &patch).await.status, 422);
+    }
+    // A binding needs the right to the one object, even if the policy is that of another.
+    assert_eq!(stage.as_user("reader", "POST", &policies, &leaking_policy("read", true)).await.status, 201);
+    let mut binding = json!({"metadata": {"name": "b"}, "spec": {"policyName": "read", "validationActions": ["Deny"],
+        "paramRef": {"name": "sec", "namespace": "kube-system", "parameterNotFoundAction": "Allow"}}});
+    let refused = stage.as_user("author", "POST", &bindings, &binding).await;
+    assert_eq!(refused.status, 422);
+    let told = "does not have \"get\" permission on the object referenced by paramRef";
+    assert!(message(&refused).contains(told), "{}", message(&refused));
+    binding["spec"]["policyName"] = json!("later");
+    let refused = stage.as_user("author", "POST", &bindings, &binding).await;
+    assert!(message(&refused).contains("unable to get policy later"), "{}", message(&refused));
+    binding["spec"]["policyName"] = json!("read");
+    assert_eq!(stage.as_user("reader", "POST", &bindings, &binding).await.status, 201);
+    // Without parameters there is nothing to read.
+    binding["metadata"]["name"] = json!("plain");
+    binding["spec"].as_object_mut().unwrap().remove("paramRef");
+    assert_eq!(stage.as_user("author", "POST", &bindings, &binding).await.status, 201);
+}

@@ -6,7 +6,7 @@
 //! so that they can be disabled by name without an error, but not enabled.
 //!
 //! To add a plugin: write its file, declare it in `admission/mod.rs`, add a row. Calling the plugins is `Chain` in `api/chain.rs`; the
-//! privilege-escalation check ([`super::rights`]) is always appended.
+//! checks of what a user may grant ([`super::rights`]) and read through policies ([`super::param_access`]) are always added.
 
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ use super::namespace_exists::NamespaceExists;
 use super::namespace_lifecycle::NamespaceLifecycle;
 use super::node_restriction::NodeRestriction;
 use super::owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement;
+use super::param_access::ParamAccess;
 use super::persistent_volume_claim_resize::PersistentVolumeClaimResize;
 use super::pod_node_selector::PodNodeSelector;
 use super::pod_security::PodSecurity;
@@ -188,7 +189,8 @@ impl AdmissionOptions {
 #[doc(alias = "DefaultOffAdmissionPlugins")]
 pub(crate) fn chain(options: &AdmissionOptions) -> Chain {
     let enabled = PLUGINS.iter().filter_map(|row| options.maker(row));
-    let mut plugins: Vec<Arc<dyn Plugin>> = enabled.map(|make| make()).collect();
+    let mut plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(ParamAccess)];
+    plugins.extend(enabled.map(|make| make()));
     plugins.push(Arc::new(EscalationCheck));
     Chain::new(plugins)
 }

@@ -27,6 +27,7 @@ mod namespace_lifecycle;
 pub(crate) mod namespaces;
 mod node_restriction;
 mod owner_references_permission_enforcement;
+mod param_access;
 mod persistent_volume_claim_resize;
 mod pod_node_selector;
 pub(crate) mod pod_resources;

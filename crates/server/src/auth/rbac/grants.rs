@@ -7,9 +7,8 @@
 
 use std::sync::Arc;
 
-use imbl::{OrdMap, OrdSet};
-
 use crate::auth::User;
+use crate::auth::rbac::granted_roles::GrantedRoles;
 use crate::auth::rbac::object::{Binding, Principal, RbacSubject, RoleRef};
 use crate::auth::rbac::policy::{Policy, PolicyMap};
 
@@ -21,10 +20,6 @@ pub(super) struct GrantScope {
     /// Roles by group.
     groups: PolicyMap<Arc<str>, GrantedRoles>,
 }
-
-/// The roles of a subject, each with the bindings that grant it: a role is evaluated once however many bindings there
-/// are.
-type GrantedRoles = OrdMap<RoleRef, OrdSet<Arc<str>>>;
 
 /// A role that a user was given.
 #[derive(Debug)]
@@ -41,8 +36,7 @@ impl GrantScope {
     pub(super) fn add(&mut self, binding: &Binding) {
         for principal in binding.principals() {
             let (map, key) = self.place(principal);
-            let roles = map.entry(key).or_default();
-            roles.entry(binding.role_ref.clone()).or_default().insert(Arc::clone(&binding.metadata.name));
+            map.entry(key).or_default().add(&binding.role_ref, &binding.metadata.name);
         }
     }
 
@@ -51,12 +45,7 @@ impl GrantScope {
         for principal in binding.principals() {
             let (map, key) = self.place(principal);
             let Some(roles) = map.get_mut(&key) else { continue };
-            if let Some(names) = roles.get_mut(&binding.role_ref) {
-                names.remove(&binding.metadata.name);
-                if names.is_empty() {
-                    roles.remove(&binding.role_ref);
-                }
-            }
+            roles.remove(&binding.role_ref, &binding.metadata.name);
             if roles.is_empty() {
                 map.remove(&key);
             }
@@ -76,10 +65,10 @@ impl GrantScope {
     }
 
     /// The user's own entry, then one lookup per group.
-    fn of<'a>(&'a self, user: &'a User) -> impl Iterator<Item = (&'a RoleRef, &'a OrdSet<Arc<str>>)> {
+    fn of<'a>(&'a self, user: &'a User) -> impl Iterator<Item = (&'a RoleRef, &'a str)> {
         let named = self.users.get(user.name.as_str()).into_iter();
         let grouped = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
-        named.chain(grouped).flatten()
+        named.chain(grouped).flat_map(GrantedRoles::iter)
     }
 }
 
@@ -96,9 +85,8 @@ impl Policy {
         let local = (!namespace.is_empty()).then_some(namespace);
         std::iter::once("").chain(local).flat_map(move |namespace| {
             let scope = self.scopes.get(namespace).into_iter();
-            scope.flat_map(move |scope| scope.of(user)).filter_map(move |(role, bindings)| {
-                Some(Granted { namespace, role, binding: bindings.get_min()? })
-            })
+            let roles = scope.flat_map(move |scope| scope.of(user));
+            roles.map(move |(role, binding)| Granted { namespace, role, binding })
         })
     }
 }

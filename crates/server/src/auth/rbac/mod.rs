@@ -10,6 +10,7 @@
 
 mod aggregate;
 mod cover;
+mod granted_roles;
 mod grants;
 #[cfg(test)]
 mod naive_tests;

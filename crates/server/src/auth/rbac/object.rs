@@ -30,7 +30,8 @@ pub struct Role {
 #[serde(rename_all = "camelCase", default)]
 pub struct Binding {
     pub(super) metadata: RbacMetadata,
-    pub(super) role_ref: RoleRef,
+    /// Shared with the grants of all subjects.
+    pub(super) role_ref: Arc<RoleRef>,
     /// Subjects as written. Several may mean the same user.
     #[serde(deserialize_with = "or_empty")]
     pub(super) subjects: Vec<RbacSubject>,
