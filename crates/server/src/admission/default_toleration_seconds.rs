@@ -5,6 +5,8 @@
 //! empty key (all taints), and a matching effect prevents the default. The list is replaced only if something is
 //! added, so an update that changes nothing still compares equal to the stored object.
 
+use std::sync::LazyLock;
+
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
@@ -18,6 +20,13 @@ const KEYS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unr
 /// The default of `--default-not-ready-toleration-seconds` and its sibling in kube-apiserver. There is no flag for it
 /// here.
 const SECONDS: i64 = 300;
+
+/// The tolerations that are added. All Pods share them.
+static TOLERATIONS: LazyLock<[Value; 2]> = LazyLock::new(|| {
+    KEYS.map(
+        |key| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS}),
+    )
+});
 
 /// Mutating, on creations and updates: a Pod whose toleration was removed gets the default again.
 #[derive(Debug)]
@@ -49,13 +58,8 @@ fn add_tolerations(pod: &mut Value) {
                 && matches!(toleration.text("effect"), "" | "NoExecute")
         })
     };
-    let added: Vec<Value> = KEYS
-        .into_iter()
-        .filter(|key| !tolerated(key))
-        .map(|key| {
-            json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS})
-        })
-        .collect();
+    let missing = TOLERATIONS.iter().filter(|toleration| !tolerated(toleration.text("key")));
+    let added: Vec<Value> = missing.cloned().collect();
     // An update keeps what it shares with the stored object.
     if !added.is_empty() {
         let all = [given, &added].concat();

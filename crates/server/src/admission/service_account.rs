@@ -6,13 +6,14 @@
 //! published the bundle in `kube-system`, where this server itself writes none. The flag `--enable-admission-plugins
 //! ServiceAccount` switches it on at once, `--disable-admission-plugins` off for good.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use listwatch_kinds::meta::generated_name;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
-use listwatch_wire::json::{Value, json};
+use listwatch_wire::json::{Map, Value, json};
 
 use super::{Attributes, Operation, Plugin};
 use crate::api::Api;
@@ -209,13 +210,21 @@ fn mount_token(pod: &mut Value) {
     }
 }
 
-/// Token, CA bundle and namespace, in the layout that client libraries look for in a Pod.
-fn token_volume(name: &str) -> Value {
-    json!({"name": name, "projected": {"defaultMode": 420, "sources": [
+/// Token, CA bundle and namespace, in the layout that client libraries look for in a Pod. All Pods share it.
+static TOKEN_SOURCES: LazyLock<Value> = LazyLock::new(|| {
+    json!({"defaultMode": 420, "sources": [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": EXPIRATION}},
         {"configMap": {"name": BUNDLE, "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
         {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}},
-    ]}})
+    ]})
+});
+
+/// The volume of a token.
+fn token_volume(name: &str) -> Value {
+    let mut volume = Map::new();
+    volume.insert("name", name.into());
+    volume.insert("projected", TOKEN_SOURCES.clone());
+    Value::Object(volume)
 }
 
 /// Only for Pods without pull secrets of their own: the lists are not merged.

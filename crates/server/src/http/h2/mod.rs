@@ -1,11 +1,12 @@
 //! HTTP/2, by hyper. client-go keeps all its watches on one such connection.
 //!
 //! hyper does framing, flow control and header compression; this module sets its windows and limits, and makes the
-//! same [`Request`] and body of a stream as HTTP/1.1 does. [`body`] is what hyper sends, [`stream_deadline`] ends streams whose
-//! peer does not read. Shutdown is graceful: GOAWAY, then open streams finish. Without TLS there is no HTTP/2 here:
-//! the version is chosen by ALPN ([`crate::listen`]).
+//! same [`Request`] and body of a stream as HTTP/1.1 does. [`body`] is what hyper sends, [`joined_writes`] writes it,
+//! [`stream_deadline`] ends streams whose peer does not read. Shutdown is graceful: GOAWAY, then open streams finish.
+//! Without TLS there is no HTTP/2 here: the version is chosen by ALPN ([`crate::listen`]).
 
 mod body;
+mod joined_writes;
 mod stream_deadline;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::http::body::Body;
 use crate::http::h2::body::OutBody;
+use crate::http::h2::joined_writes::joined;
 use crate::http::h2::stream_deadline::{StreamDeadline, Streams};
 use crate::http::handler::Handler;
 use crate::http::request::{BodyProblem, BodySource, Request};
@@ -39,6 +41,14 @@ const SEND_BUFFER: usize = 256 << 10;
 
 /// Serves one connection until it ends.
 pub(crate) async fn serve<S>(io: S, service: Arc<impl Handler>, peer: SocketAddr)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    joined(io, |io| serve_streams(io, service, peer)).await;
+}
+
+/// Serves the streams of a connection until the last has ended.
+async fn serve_streams<S>(io: S, service: Arc<impl Handler>, peer: SocketAddr)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -1,0 +1,254 @@
+//! [`JoinedWrites`]: the frames that the streams of a connection have ready at the same time, written together.
+//!
+//! hyper writes each DATA frame by itself: one TLS record, one system call and one wake-up of the client per response. Writes
+//! that are committed together are answered together, and the events of a batch follow at once. So frames are collected, the
+//! tasks that are ready run once, and then everything is one write. A connection without other work is delayed by one
+//! turn of the scheduler.
+
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The most bytes that are collected, one TLS record. Longer writes are not copied.
+const MOST: usize = 16 << 10;
+
+/// A connection whose writes are collected until [`joined`] sends them.
+///
+/// hyper owns one handle and the task of the connection another; the lock is never contended.
+#[derive(Debug)]
+pub(super) struct JoinedWrites<S>(Arc<Mutex<Collected<S>>>);
+
+#[derive(Debug)]
+struct Collected<S> {
+    io: S,
+    /// Bytes that are not written yet. Without memory while it is empty: most connections only wait.
+    bytes: BytesMut,
+    /// The reason that they could not be, for the connection to end with.
+    failed: Option<io::Error>,
+}
+
+impl<S> JoinedWrites<S> {
+    pub(super) fn new(io: S) -> Self {
+        Self(Arc::new(Mutex::new(Collected { io, bytes: BytesMut::new(), failed: None })))
+    }
+
+    fn handle(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.lock().bytes.is_empty()
+    }
+}
+
+/// Runs a connection over collected writes and sends them: `serve` makes it of the connection's `io`.
+pub(super) async fn joined<S, F>(io: S, serve: impl FnOnce(JoinedWrites<S>) -> F) -> F::Output
+where
+    S: AsyncWrite + Unpin,
+    F: Future,
+{
+    let writes = JoinedWrites::new(io);
+    let mut connection = std::pin::pin!(serve(writes.handle()));
+    let mut collecting = false;
+    poll_fn(|cx| {
+        let polled = connection.as_mut().poll(cx);
+        if polled.is_ready() || writes.is_empty() {
+            collecting = false;
+            return polled;
+        }
+        if !collecting {
+            collecting = true;
+            // Behind the tasks that are ready now, which may have more to write.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        collecting = writes.0.lock().poll_collected(cx).is_pending();
+        Poll::Pending
+    })
+    .await
+}
+
+impl<S: AsyncWrite + Unpin> Collected<S> {
+    /// Writes what is collected. The connection learns of an error when it flushes next, which is at once.
+    fn poll_collected(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Err(error) = ready!(self.poll_send(cx)) {
+            (self.bytes, self.failed) = (BytesMut::new(), Some(error));
+            cx.waker().wake_by_ref();
+        }
+        Poll::Ready(())
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.bytes.is_empty() {
+            match ready!(Pin::new(&mut self.io).poll_write(cx, &self.bytes)) {
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Ok(written) => self.bytes.advance(written),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        self.bytes = BytesMut::new();
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    /// Collects slices, or writes them if they are long or there is no room.
+    fn poll_slices(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let length: usize = slices.iter().map(|slice| slice.len()).sum();
+        if self.bytes.len() + length > MOST {
+            ready!(self.poll_send(cx))?;
+            if length > MOST {
+                return Pin::new(&mut self.io).poll_write_vectored(cx, slices);
+            }
+        }
+        slices.iter().for_each(|slice| self.bytes.extend_from_slice(slice));
+        Poll::Ready(Ok(length))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for JoinedWrites<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0.lock().io).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for JoinedWrites<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.lock().poll_slices(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.0.lock().poll_slices(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Writes nothing: hyper flushes after each frame.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.0.lock().failed.take().map_or(Ok(()), Err))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut collected = self.0.lock();
+        ready!(collected.poll_send(cx))?;
+        Pin::new(&mut collected.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    /// Records the length of each write, and takes at most `room` bytes in all.
+    #[derive(Debug, Default)]
+    struct Socket {
+        writes: Arc<Mutex<Vec<usize>>>,
+        room: usize,
+    }
+
+    impl AsyncWrite for Socket {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _cx: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            let length = bytes.len().min(self.room);
+            if length == 0 {
+                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+            }
+            self.room -= length;
+            self.writes.lock().push(length);
+            Poll::Ready(Ok(length))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn socket(room: usize) -> (Socket, Arc<Mutex<Vec<usize>>>) {
+        let socket = Socket { writes: Arc::default(), room };
+        let writes = Arc::clone(&socket.writes);
+        (socket, writes)
+    }
+
+    /// A response in frames of these lengths, each flushed and followed by other work.
+    async fn frames(mut io: JoinedWrites<Socket>, lengths: &[usize]) -> io::Result<()> {
+        for length in lengths {
+            io.write_all(&vec![0; *length]).await?;
+            io.flush().await?;
+        }
+        yield_now().await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn frames_that_are_ready_together_are_one_write() {
+        let (io, writes) = socket(usize::MAX);
+        joined(io, |io| async move {
+            let second = io.handle();
+            frames(io, &[10, 20]).await.unwrap();
+            assert_eq!(*second.0.lock().io.writes.lock(), [0_usize; 0], "the other task comes first");
+            frames(second, &[30]).await.unwrap();
+            yield_now().await;
+        })
+        .await;
+        assert_eq!(*writes.lock(), [60]);
+    }
+
+    #[tokio::test]
+    async fn no_more_than_a_record_is_collected_and_longer_frames_are_not_copied() {
+        let (io, writes) = socket(usize::MAX);
+        joined(io, |io| async move {
+            frames(io.handle(), &[MOST - 1, 2, MOST + 1]).await.unwrap();
+            assert!(io.is_empty());
+        })
+        .await;
+        assert_eq!(*writes.lock(), [MOST - 1, 2, MOST + 1]);
+    }
+
+    #[tokio::test]
+    async fn a_write_that_fails_later_ends_the_connection() {
+        let (io, writes) = socket(5);
+        let ended = joined(io, |io| async move {
+            for _ in 0..10 {
+                frames(io.handle(), &[4]).await?;
+            }
+            io::Result::Ok(())
+        });
+        assert_eq!(ended.await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(writes.lock().iter().sum::<usize>(), 5);
+    }
+
+    #[tokio::test]
+    async fn what_is_collected_is_sent_before_the_end() {
+        let (io, writes) = socket(usize::MAX);
+        joined(io, |mut io| async move {
+            frames(io.handle(), &[7]).await.unwrap();
+            io.shutdown().await.unwrap();
+        })
+        .await;
+        assert_eq!(*writes.lock(), [7]);
+    }
+}
