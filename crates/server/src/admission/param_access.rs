@@ -161,14 +161,14 @@ impl ParamResource {
     }
 
     fn allows(&self, request: &Attributes<'_>, verb: &str, namespace: &str, name: &str) -> bool {
-        let wanted = auth::Attributes {
+        let wanted = auth::AuthorizerAttributes {
             verb,
             group: &self.group,
             version: &self.version,
             resource: &self.plural,
             namespace,
             name,
-            ..auth::Attributes::default()
+            ..auth::AuthorizerAttributes::default()
         };
         request.api.authorizer.authorize(request.user, &wanted) == Decision::Allow
     }
