@@ -149,7 +149,7 @@ fn check_host(host: &str) -> Result<(), String> {
 /// An escape in a host that stands for an ASCII character. Go allows only that of the percent sign.
 fn needless_escape(host: &str) -> Option<&str> {
     let mut escapes = host.match_indices('%').filter_map(|(at, _)| host.get(at..at + 3));
-    escapes.find(|escape| *escape != "%25" && escape.bytes().nth(1).is_some_and(|digit| digit < b'8'))
+    escapes.find(|escape| *escape != "%25" && escape.as_bytes().get(1).is_some_and(|digit| *digit < b'8'))
 }
 
 /// The first percent sign that is not followed by two digits.
