@@ -141,3 +141,37 @@ async fn an_element_of_a_keyed_list_is_an_object() {
     assert!(causes.contains(&("FieldValueInvalid", "spec.list[0]")), "{causes:?}");
     assert!(causes.contains(&("FieldValueTypeInvalid", "spec.list[0]")), "{causes:?}");
 }
+
+/// An empty record once reset ownership, as it does for built-in kinds.
+#[tokio::test]
+async fn an_empty_record_is_none() {
+    let (_server, mut client) = client().await;
+    let made = client.call("POST", PATH, Some(&thing("a", json!({"replicas": 1})))).await.json();
+    let empty = json!({"metadata": {"managedFields": []}});
+    let (status, kept) = patch(&mut client, "merge-patch+json", &format!("{PATH}/a"), &empty).await;
+    assert_eq!(status, 200);
+    assert_eq!(kept["metadata"]["managedFields"], made["metadata"]["managedFields"]);
+}
+
+/// kube-apiserver cannot start a record from a Scale of a custom resource, and sets the replicas to none when their only owner
+/// gives them up.
+#[tokio::test]
+async fn an_applied_scale_needs_an_owner_and_leaves_none() {
+    let (_server, mut client) = client().await;
+    client.call("POST", PATH, Some(&thing("a", json!({})))).await;
+    client.call("POST", PATH, Some(&thing("b", json!({"replicas": 1})))).await;
+    let scale = |name: &str, spec: Value| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name}, "spec": spec});
+    let at = |name: &str| format!("{PATH}/{name}/scale?fieldManager=m&force=true");
+    let three = json!({"replicas": 3});
+    let unowned = scale("a", three.clone());
+    assert_eq!(patch(&mut client, "apply-patch+yaml", &at("a"), &unowned).await.0, 500);
+    let owned = scale("b", three.clone());
+    let (status, applied) = patch(&mut client, "apply-patch+yaml", &at("b"), &owned).await;
+    assert_eq!((status, &applied["spec"]), (200, &three));
+    let nothing = scale("b", json!({}));
+    let (status, applied) = patch(&mut client, "apply-patch+yaml", &at("b"), &nothing).await;
+    assert_eq!((status, &applied["spec"]), (200, &json!({})));
+    let stored = client.call("GET", &format!("{PATH}/b"), None).await.json();
+    assert_eq!(stored["spec"]["replicas"], 0);
+    assert_eq!(stored["metadata"]["managedFields"][0]["manager"], "m", "the record stays as it was");
+}

@@ -23,7 +23,9 @@ async fn client() -> (Handle, Client) {
 #[tokio::test]
 async fn preconditions_may_be_in_the_query() {
     let (_server, mut client) = client().await;
-    for query in ["uid=other", "resourceVersion=1"] {
+    let last = client.call("GET", &format!("{PATH}/c"), None).await.json();
+    let version = format!("resourceVersion={}", last["metadata"]["resourceVersion"].as_str().unwrap());
+    for query in ["uid=other", &version] {
         assert_eq!(client.call("DELETE", &format!("{PATH}/a?{query}"), None).await.status, 409, "{query}");
         assert_eq!(
             client
@@ -56,4 +58,13 @@ async fn a_list_that_continues_at_any_version_has_no_limit() {
         client.call("GET", &format!("{PATH}?limit=1&resourceVersion=0&continue={token}"), None).await.json();
     assert!(rest["items"].as_array().unwrap().len() >= 2, "{rest}");
     assert_eq!(rest["metadata"].get("continue"), None);
+}
+
+/// kube-apiserver lists in pages to delete a collection, and a page with a version is of exactly that version.
+#[tokio::test]
+async fn a_collection_is_deleted_as_it_was_at_a_version() {
+    let (_server, mut client) = client().await;
+    let deleted = client.call("DELETE", &format!("{PATH}?resourceVersion=1"), None).await;
+    assert_eq!((deleted.status, deleted.json()["items"].as_array().map(Vec::len)), (200, Some(0)));
+    assert_eq!(client.call("GET", &format!("{PATH}/a"), None).await.status, 200);
 }

@@ -70,9 +70,8 @@ async fn a_version_of_the_future_is_retried_where_a_cache_is_read() {
             );
         }
     }
-    // A deletion reads the store.
     let answer = client.call("DELETE", &format!("{MAPS}?resourceVersion=999999"), None).await;
-    assert_eq!((answer.status, &answer.json()["details"]["retryAfterSeconds"]), (504, &Value::Null));
+    assert_eq!((answer.status, &answer.json()["details"]["retryAfterSeconds"]), (504, &json!(1)));
 }
 
 #[tokio::test]
@@ -134,4 +133,27 @@ async fn tables_show_what_is_stored() {
     let partial = get_as(&mut client, path, "PartialObjectMetadataList").await.json();
     assert_eq!(partial["items"][0]["metadata"].get("annotations"), None);
     assert_eq!(partial["items"][0]["metadata"]["uid"], made["metadata"]["uid"]);
+}
+
+/// The old watch path once took any selector beside the name.
+#[tokio::test]
+async fn a_watch_of_a_name_takes_a_selector_for_that_name_only() {
+    let (_server, mut client) = client().await;
+    let path = "/api/v1/watch/namespaces/default/configmaps/a?timeoutSeconds=1&fieldSelector=";
+    for (selector, status) in
+        [("metadata.namespace%3Ddefault", 400), ("metadata.name%3Db", 400), ("metadata.name%3Da", 200)]
+    {
+        assert_eq!(client.call("GET", &format!("{path}{selector}"), None).await.status, status, "{selector}");
+    }
+}
+
+/// The path with a slash has a handler of its own in kube-apiserver.
+#[tokio::test]
+async fn groups_have_no_aggregated_form_below_a_slash() {
+    let (_server, mut client) = client().await;
+    let accept = "accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n";
+    for (path, status) in [("/apis", 200), ("/apis/", 406)] {
+        client.send("GET", path, accept, "").await;
+        assert_eq!(client.answer().await.status, status, "{path}");
+    }
 }

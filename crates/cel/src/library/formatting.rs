@@ -249,7 +249,7 @@ fn scientific(number: f64, precision: usize) -> String {
     let raised = format!("{:02}", exponent.abs());
     let raised: String =
         raised.chars().filter_map(|c| RAISED.get(usize::try_from(c.to_digit(10)?).ok()?).copied()).collect();
-    format!("{digits}\u{202f}×\u{202f}10{sign}{raised}")
+    format!("{digits}×10{sign}{raised}")
 }
 
 /// A value as `%s` writes it; inside of lists and maps strings are quoted and times are named.

@@ -160,10 +160,13 @@ fn parse(text: &str) -> Result<QuantityValue, EvalError> {
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     let (number, suffix) = rest.split_at_checked(end).ok_or_else(wrong)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+    // No digits at all are a zero if there is anything else.
+    let is_suffix = |c: char| "eEinumkKMGTP".contains(c) || c.is_ascii_digit() || matches!(c, '+' | '-');
+    if text.is_empty() || fraction.contains('.') || !suffix.chars().all(is_suffix) {
         return Err(wrong());
     }
-    let scale = scale(suffix).ok_or_else(wrong)?;
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let scale = scale(suffix).ok_or_else(|| EvalError::new("unable to parse quantity's suffix"))?;
     let nanos = magnitude(whole, fraction, &scale).min(MAX);
     let integer = integer(whole, fraction, &scale, negative);
     Ok(QuantityValue { nanos: if negative { -nanos } else { nanos }, integer })

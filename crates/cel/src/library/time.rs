@@ -5,6 +5,7 @@
 //! zero, as in CEL. Durations are nanoseconds in an `i64` and parse like Go's `time.ParseDuration`. Results outside the
 //! range are errors.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use jiff::SignedDuration;
@@ -22,35 +23,64 @@ const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
 /// A point in time between the beginning of year 1 and the end of year 9999.
 ///
-/// Zones are applied when a part is read: the value itself is always UTC, and prints so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Timestamp(DateTime);
+/// It prints with the offset that it was read with, as in Go, and is compared and taken apart in UTC.
+#[derive(Clone, Copy, Debug)]
+pub struct Timestamp {
+    at: DateTime,
+    /// Seconds east of UTC.
+    offset: i32,
+}
+
+impl PartialEq for Timestamp {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Timestamp {}
+
+impl PartialOrd for Timestamp {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timestamp {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.at.cmp(&other.at)
+    }
+}
 
 impl Timestamp {
     /// The beginning of year 1, which Go's zero time is.
-    pub(crate) const ZERO: Self = Self(date(1, 1, 1).at(0, 0, 0, 0));
+    pub(crate) const ZERO: Self = Self { at: date(1, 1, 1).at(0, 0, 0, 0), offset: 0 };
 
     /// Years 1 to 9999, as in Protobuf.
     fn new(at: DateTime) -> Option<Self> {
-        (at >= Self::ZERO.0).then_some(Self(at))
+        (at >= Self::ZERO.at).then_some(Self { at, offset: 0 })
     }
 
     /// The whole seconds since 1970, rounded down: negative before.
     #[must_use]
     pub fn seconds(self) -> i64 {
-        let since = self.0.duration_since(EPOCH);
+        let since = self.at.duration_since(EPOCH);
         since.as_secs() - i64::from(since.subsec_nanos() < 0)
     }
 
     /// The time between two points.
     pub(super) fn since(self, other: Self) -> i128 {
-        self.0.duration_since(other.0).as_nanos()
+        self.at.duration_since(other.at).as_nanos()
     }
 }
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}Z", self.0)
+        let local = self.at.checked_add(SignedDuration::from_secs(self.offset.into())).unwrap_or(self.at);
+        let (sign, minutes) = (if self.offset < 0 { '-' } else { '+' }, self.offset.abs() / 60);
+        match self.offset {
+            0 => write!(f, "{local}Z"),
+            _ => write!(f, "{local}{sign}{:02}:{:02}", minutes / 60, minutes % 60),
+        }
     }
 }
 
@@ -94,13 +124,13 @@ pub(super) fn native(name: &str) -> Option<Native> {
 /// A part of a time in a zone, UTC unless one is given.
 fn part<'a>(args: &[Value<'a>], name: &str, part: fn(&DateTime) -> i64) -> Evaluated<'a> {
     let local = match args {
-        [Value::Timestamp(at)] => at.0,
+        [Value::Timestamp(at)] => at.at,
         [Value::Timestamp(at), Value::String(zone)] => {
             let zone = time_zone(zone)?;
             // The last days of year 9999 are beyond what zones are known for.
-            let instant = Offset::UTC.to_timestamp(at.0).unwrap_or(jiff::Timestamp::MAX);
+            let instant = Offset::UTC.to_timestamp(at.at).unwrap_or(jiff::Timestamp::MAX);
             let offset = SignedDuration::from_secs(zone.to_offset(instant).seconds().into());
-            at.0.checked_add(offset).map_err(|_| overflow())?
+            at.at.saturating_add(offset)
         }
         _ => return Err(no_overload(name, args)),
     };
@@ -137,8 +167,9 @@ fn time_zone(name: &str) -> Result<TimeZone, EvalError> {
 ///
 /// If the result is outside of the years 1 to 9999.
 pub(super) fn shift(at: Timestamp, nanos: i64) -> Result<Timestamp, EvalError> {
-    let moved = at.0.checked_add(SignedDuration::from_nanos(nanos)).ok();
-    moved.and_then(Timestamp::new).ok_or_else(overflow)
+    let moved = at.at.checked_add(SignedDuration::from_nanos(nanos)).ok();
+    let moved = moved.and_then(Timestamp::new).ok_or_else(overflow)?;
+    Ok(Timestamp { offset: at.offset, ..moved })
 }
 
 /// Seconds since 1970.
@@ -167,7 +198,8 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<Timestamp> {
     let nanos = i32::try_from(fraction_of(fraction, SECOND)).ok()?;
     let at = day.to_datetime(Time::new(hour, minute, second, nanos).ok()?);
     let offset = if zone == "Z" { 0 } else { offset(zone)? };
-    Timestamp::new(at.checked_sub(SignedDuration::from_secs(offset)).ok()?)
+    let utc = Timestamp::new(at.checked_sub(SignedDuration::from_secs(offset)).ok()?)?;
+    Some(Timestamp { offset: i32::try_from(offset).ok()?, ..utc })
 }
 
 /// An offset such as `+02:00` in seconds.

@@ -14,7 +14,7 @@ use crate::value::{Str, Value};
 /// A URL in its parts, each as it was written.
 ///
 /// User and fragment are kept for comparisons only; no function of the library reads them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Url {
     scheme: String,
     user: Option<String>,
@@ -43,9 +43,14 @@ impl Url {
         }
         let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        if !scheme.is_empty() && !rest.starts_with('/') {
-            // Opaque, such as `mailto:a@b`.
-            return Err(wrong("invalid URI for request"));
+        if !rest.starts_with('/') {
+            // Opaque, such as `mailto:a@b`: there is a scheme, and nothing that could be taken apart.
+            return Ok(Self {
+                scheme: scheme.to_ascii_lowercase(),
+                query: query.to_owned(),
+                fragment: rest.to_owned(),
+                ..Self::default()
+            });
         }
         let (authority, path) = match rest.strip_prefix("//") {
             Some(after) if !scheme.is_empty() || !rest.starts_with("///") => {
@@ -116,11 +121,6 @@ fn scheme(text: &str) -> Result<(&str, &str), &'static str> {
             _ => break,
         }
     }
-    // A colon in the first part of a path could be taken for a scheme.
-    let first = text.split('/').next().unwrap_or("");
-    if !text.starts_with('/') && first.contains(':') {
-        return Err("first path segment in URL cannot contain colon");
-    }
     Ok(("", text))
 }
 
@@ -137,13 +137,19 @@ fn check_host(host: &str) -> Result<(), String> {
     if !port.is_empty() && !digits {
         return Err(format!("invalid port {port:?} after host"));
     }
-    if let Some(bad) = bad_escape(host) {
+    if let Some(bad) = bad_escape(host).or_else(|| needless_escape(host)) {
         return Err(format!("invalid URL escape {bad:?}"));
     }
     match host.chars().find(|c| matches!(c, ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}')) {
         Some(bad) => Err(format!("invalid character {:?} in host name", bad.to_string())),
         None => Ok(()),
     }
+}
+
+/// An escape in a host that stands for an ASCII character. Go allows only that of the percent sign.
+fn needless_escape(host: &str) -> Option<&str> {
+    let mut escapes = host.match_indices('%').filter_map(|(at, _)| host.get(at..at + 3));
+    escapes.find(|escape| *escape != "%25" && escape.as_bytes().get(1).is_some_and(|digit| *digit < b'8'))
 }
 
 /// The first percent sign that is not followed by two digits.

@@ -154,7 +154,6 @@ pub(super) const KINDS: &[Kind] = &[
         defaults: defaults::cluster::definition,
         status_defaults: defaults::cluster::stored_version,
         columns: columns::extension::CUSTOM_RESOURCE_DEFINITION,
-        kept_by_status: METADATA,
         resets: RESETS_OF_STATUS_ONLY,
         qualified_finalizers: false,
         ..KindStrategy::PLAIN

@@ -15,7 +15,6 @@ use crate::pipeline::{Answer, AnswerBody, WriteRequest};
 use crate::request::selectors;
 use crate::verbs::delete::{read_options, warn_of_orphans};
 use crate::verbs::list;
-use crate::verbs::list::source::without_retry;
 
 /// Deletes the objects that a list with the same options has. The response is that list, as it was before; objects
 /// that finalizers hold are only marked.
@@ -28,7 +27,7 @@ use crate::verbs::list::source::without_retry;
 pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     let mut listing = ListOptions::parse(&request.query)?;
     listing.check()?;
-    let retries = list_exactly(&mut listing);
+    list_exactly(&mut listing);
     let resource = &*request.resource;
     let filter = selectors::filter(resource, request.namespace.as_deref(), None, &listing)?;
     let options = read_options(&request)?;
@@ -39,8 +38,7 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
         return Err(Status::invalid_options("DeleteOptions", &[refused]));
     }
     warn_of_orphans(&request, &options);
-    let listed = list::collect(api, resource, &filter, &listing).await;
-    let listed = listed.map_err(|status| if retries { status } else { without_retry(status) })?;
+    let listed = list::collect(api, resource, &filter, &listing).await?;
     for object in &listed.objects {
         let namespace = Some(object.namespace()).filter(|namespace| !namespace.is_empty());
         let target = Target::new(&request.resource, namespace, object.name()).by(&request.user.name);
@@ -55,12 +53,10 @@ pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Resul
 }
 
 /// kube-apiserver lists in pages here, and the first page of a `resourceVersion` without a match is exactly of that version.
-/// Returns true if the list is of one version then.
-fn list_exactly(listing: &mut ListOptions) -> bool {
+fn list_exactly(listing: &mut ListOptions) {
     let of_one_version =
         !matches!(listing.resource_version.as_str(), "" | "0") && listing.continue_token.is_empty();
     if of_one_version && listing.resource_version_match.is_none() {
         listing.resource_version_match = Some(VersionMatch::Exact);
     }
-    of_one_version && listing.resource_version_match == Some(VersionMatch::Exact)
 }

@@ -114,7 +114,7 @@ pub(crate) fn about_version(collection: &Collection, status: Status) -> Status {
 }
 
 /// Where kube-apiserver asks its store instead of its watch cache, it does not ask clients to try again.
-pub(crate) fn without_retry(mut status: Status) -> Status {
+fn without_retry(mut status: Status) -> Status {
     if let Some(details) = status.details.as_mut() {
         details.retry_after_seconds = 0;
     }
