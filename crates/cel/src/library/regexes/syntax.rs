@@ -12,14 +12,14 @@ const POSIX: [&str; 14] = [
     "upper", "word", "xdigit",
 ];
 
-type Checked<T> = Result<T, String>;
+type SyntaxResult<T> = Result<T, String>;
 
 /// Checks a pattern.
 ///
 /// # Errors
 ///
 /// Go's message, if Go does not compile it.
-pub(super) fn check(pattern: &str) -> Checked<()> {
+pub(super) fn check(pattern: &str) -> SyntaxResult<()> {
     let mut parser = Parser { whole: pattern, current: Group::default(), outer: Vec::new() };
     let (mut rest, mut last_repeat) = (pattern, "");
     while let Some(first) = rest.chars().next() {
@@ -57,7 +57,7 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     /// Reads one element, and returns the rest and true if the element is a repetition.
-    fn step(&mut self, first: char, rest: &'a str, last_repeat: &'a str) -> Checked<(&'a str, bool)> {
+    fn step(&mut self, first: char, rest: &'a str, last_repeat: &'a str) -> SyntaxResult<(&'a str, bool)> {
         let after = skip(rest, first.len_utf8());
         let repeat = match first {
             '*' | '+' | '?' => Some((after, 1)),
@@ -90,7 +90,13 @@ impl<'a> Parser<'a> {
     }
 
     /// Applies a repetition to the last operand.
-    fn repeat(&mut self, before: &str, after: &'a str, times: u64, last_repeat: &str) -> Checked<&'a str> {
+    fn repeat(
+        &mut self,
+        before: &str,
+        after: &'a str,
+        times: u64,
+        last_repeat: &str,
+    ) -> SyntaxResult<&'a str> {
         let after = after.strip_prefix('?').unwrap_or(after);
         if !last_repeat.is_empty() {
             return Err(error("invalid nested repetition operator", until(last_repeat, after)));
@@ -108,7 +114,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Opens a group, or sets flags, which is no element.
-    fn open(&mut self, rest: &'a str) -> Checked<&'a str> {
+    fn open(&mut self, rest: &'a str) -> SyntaxResult<&'a str> {
         let Some(special) = rest.strip_prefix("(?") else {
             self.outer.push(std::mem::take(&mut self.current));
             return Ok(skip(rest, 1));
@@ -123,7 +129,7 @@ impl<'a> Parser<'a> {
         Ok(after)
     }
 
-    fn close(&mut self) -> Checked<()> {
+    fn close(&mut self) -> SyntaxResult<()> {
         let Some(outer) = self.outer.pop() else { return Err(error("unexpected )", self.whole)) };
         let inner = std::mem::replace(&mut self.current, outer);
         self.current.push(inner.largest.max(1));
@@ -145,7 +151,7 @@ fn until<'t>(text: &'t str, after: &str) -> &'t str {
 }
 
 /// Reads counts such as `{2,3}`, and returns the rest and the larger number. Braces with anything else are literal.
-fn counts(rest: &str) -> Checked<Option<(&str, u64)>> {
+fn counts(rest: &str) -> SyntaxResult<Option<(&str, u64)>> {
     let Some((inside, after)) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) else {
         return Ok(None);
     };
@@ -170,14 +176,14 @@ fn number(digits: &str) -> Option<u64> {
 }
 
 /// Reads the name of a group, after its `<`.
-fn name<'a>(rest: &'a str, named: &'a str) -> Checked<&'a str> {
+fn name<'a>(rest: &'a str, named: &'a str) -> SyntaxResult<&'a str> {
     let Some((name, after)) = named.split_once('>') else { return Err(error("invalid named capture", rest)) };
     let valid = !name.is_empty() && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
     if valid { Ok(after) } else { Err(error("invalid named capture", until(rest, after))) }
 }
 
 /// Reads flags, and returns true if they open a group (`(?i:`) rather than hold for the rest of this one (`(?i)`).
-fn flags<'a>(rest: &'a str, special: &'a str) -> Checked<(&'a str, bool)> {
+fn flags<'a>(rest: &'a str, special: &'a str) -> SyntaxResult<(&'a str, bool)> {
     let (mut negated, mut seen) = (false, false);
     for (at, c) in special.char_indices() {
         let after = skip(special, at + c.len_utf8());
@@ -192,7 +198,7 @@ fn flags<'a>(rest: &'a str, special: &'a str) -> Checked<(&'a str, bool)> {
 }
 
 /// Reads an element that begins with a backslash; `None` if it is quoted text without characters.
-fn escaped_element(rest: &str) -> Checked<Option<&str>> {
+fn escaped_element(rest: &str) -> SyntaxResult<Option<&str>> {
     match rest.chars().nth(1) {
         Some('A' | 'b' | 'B' | 'z') => Ok(Some(skip(rest, 2))),
         Some('C') => Err(error("invalid escape sequence", until(rest, skip(rest, 2)))),
@@ -214,7 +220,7 @@ fn quoted(rest: &str) -> (&str, &str) {
 }
 
 /// Reads a set of characters such as `\d` or `\pL`.
-fn set(rest: &str) -> Checked<Option<&str>> {
+fn set(rest: &str) -> SyntaxResult<Option<&str>> {
     match rest.strip_prefix('\\').and_then(|rest| rest.chars().next()) {
         Some('d' | 'D' | 's' | 'S' | 'w' | 'W') => Ok(Some(skip(rest, 2))),
         Some('p' | 'P') => unicode_set(rest).map(Some),
@@ -223,7 +229,7 @@ fn set(rest: &str) -> Checked<Option<&str>> {
 }
 
 /// Reads `\pL` or `\p{Greek}`. The engine knows the names.
-fn unicode_set(rest: &str) -> Checked<&str> {
+fn unicode_set(rest: &str) -> SyntaxResult<&str> {
     let text = skip(rest, 2);
     let after = match text.strip_prefix('{') {
         Some(inside) => match inside.split_once('}') {
@@ -240,7 +246,7 @@ fn unicode_set(rest: &str) -> Checked<&str> {
 }
 
 /// Reads an escaped character, and returns it and the rest.
-fn escape(rest: &str) -> Checked<(char, &str)> {
+fn escape(rest: &str) -> SyntaxResult<(char, &str)> {
     let text = skip(rest, 1);
     let Some(first) = text.chars().next() else {
         return Err(error("trailing backslash at end of expression", ""));
@@ -275,7 +281,7 @@ fn character(digits: &str, radix: u32) -> char {
 }
 
 /// Reads what follows `\x`: two digits, or several in braces.
-fn hexadecimal<'a>(rest: &'a str, after: &'a str) -> Checked<(char, &'a str)> {
+fn hexadecimal<'a>(rest: &'a str, after: &'a str) -> SyntaxResult<(char, &'a str)> {
     let hex = |c: char| c.is_ascii_hexdigit();
     let wrong = |read: usize| Err(error("invalid escape sequence", until(rest, skip(after, read))));
     if let Some(inside) = after.strip_prefix('{') {
@@ -297,7 +303,7 @@ fn hexadecimal<'a>(rest: &'a str, after: &'a str) -> Checked<(char, &'a str)> {
 }
 
 /// Reads a class such as `[a-z]`.
-fn class(rest: &str) -> Checked<&str> {
+fn class(rest: &str) -> SyntaxResult<&str> {
     let mut text = skip(rest, 1);
     text = text.strip_prefix('^').unwrap_or(text);
     let mut first = true;
@@ -309,7 +315,7 @@ fn class(rest: &str) -> Checked<&str> {
 }
 
 /// Reads one part of a class: a named class, a set, a character or a range.
-fn class_part<'a>(text: &'a str, class: &'a str) -> Checked<&'a str> {
+fn class_part<'a>(text: &'a str, class: &'a str) -> SyntaxResult<&'a str> {
     if let Some((name, after)) = text.strip_prefix("[:").and_then(|rest| rest.split_once(":]")) {
         if POSIX.contains(&name.strip_prefix('^').unwrap_or(name)) {
             return Ok(after);
@@ -332,7 +338,7 @@ fn class_part<'a>(text: &'a str, class: &'a str) -> Checked<&'a str> {
     }
 }
 
-fn class_character<'a>(text: &'a str, class: &'a str) -> Checked<(char, &'a str)> {
+fn class_character<'a>(text: &'a str, class: &'a str) -> SyntaxResult<(char, &'a str)> {
     match text.chars().next() {
         None => Err(error("missing closing ]", class)),
         Some('\\') => escape(text),
