@@ -16,14 +16,18 @@ use crate::validate::map_key;
 /// Costs as much as changed: parts that are equal are not entered.
 #[must_use]
 pub fn aligned(schema: &Schema, old: &Value, new: &Value) -> Value {
+    if old == new { old.clone() } else { aligned_change(schema, old, new) }
+}
+
+/// The same for values that differ, so that each level compares its fields once.
+fn aligned_change(schema: &Schema, old: &Value, new: &Value) -> Value {
     match (old, new) {
-        _ if old == new => old.clone(),
         (Value::Object(before), Value::Object(after)) => {
             let mut fields = before.clone();
             for (name, after) in after {
                 let Some((schema, before)) = schema.field(name).zip(before.get(name)) else { continue };
                 if before != after {
-                    fields.insert(name.clone(), aligned(schema, before, after));
+                    fields.insert(name.clone(), aligned_change(schema, before, after));
                 }
             }
             Value::Object(fields)

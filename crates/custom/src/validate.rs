@@ -274,12 +274,9 @@ impl ValidateWalk {
         }
         let mut seen = HashSet::new();
         for (index, value) in items.iter().enumerate() {
-            // The path of an error may be as long as the object.
-            if self.errors.is_full() {
-                return;
-            }
             let key = key_of(schema, value);
-            if !seen.insert(key.clone()) {
+            // The path of an error may be as long as the object.
+            if !seen.insert(key.clone()) && !self.errors.is_full() {
                 self.errors.push(FieldError::duplicate(format!("{}[{index}]", self.field()), key));
             }
         }

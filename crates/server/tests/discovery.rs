@@ -5,6 +5,7 @@
 mod common;
 
 use common::{Client, start};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha512};
 
 const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -32,4 +33,36 @@ async fn clients_that_ask_for_this_server_alone_get_the_document() {
     let answer = client.answer().await;
     assert_eq!(answer.json()["kind"], "APIGroupDiscoveryList");
     assert_eq!(answer.header("content-type"), Some(V2));
+}
+
+/// Each version was searched for among all resources, so that twenty requests kept `/livez` waiting for 22 s; and each version of a
+/// definition had a list of all of them, which took 900 MB for 2,000.
+#[tokio::test]
+async fn thousands_of_versions_cost_no_more_than_their_number() {
+    const VERSIONS: usize = 5000;
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let version =
+        |n: usize| json!({"name": format!("v{n}"), "served": true, "storage": n == 1, "schema": schema});
+    let versions: Vec<Value> = (1..=VERSIONS).map(version).collect();
+    let names = json!({"plural": "manies", "kind": "Many"});
+    let definition = json!({"metadata": {"name": "manies.example.test"},
+        "spec": {"group": "example.test", "scope": "Cluster", "names": names, "versions": versions}});
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(client.call("POST", path, Some(&definition)).await.status, 201);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while client.call("GET", "/apis/example.test/v1/manies", None).await.status != 200 {
+        assert!(std::time::Instant::now() < deadline, "the definition is not served");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let began = std::time::Instant::now();
+    client.send("GET", "/apis", &format!("accept: {V2}\r\n"), "").await;
+    let document = client.answer().await.json();
+    assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
+    let groups = document["items"].as_array().unwrap();
+    let group = groups.iter().find(|group| group["metadata"]["name"] == "example.test").unwrap();
+    let listed = group["versions"].as_array().unwrap();
+    assert_eq!((listed.len(), &listed[0]["version"]), (VERSIONS, &json!(format!("v{VERSIONS}"))));
+    assert_eq!(listed[0]["resources"][0]["resource"], "manies");
 }

@@ -626,3 +626,35 @@ async fn parameters_of_policies_are_read_by_those_who_may_read_them() {
     binding["spec"].as_object_mut().unwrap().remove("paramRef");
     assert_eq!(stage.as_user("author", "POST", &bindings, &binding).await.status, 201);
 }
+
+/// The right to write ClusterTrustBundles was one to make workloads trust any authority, in the name of any signer.
+#[tokio::test]
+async fn trust_bundles_of_a_signer_are_written_by_those_who_attest_for_it() {
+    const BUNDLES: &str = "/apis/certificates.k8s.io/v1/clustertrustbundles";
+    let mut stage = Stage::new().await;
+    let bundles = rule("certificates.k8s.io", &["clustertrustbundles"], &["*"]);
+    stage.give("writer", json!([bundles])).await;
+    let mut attest = rule("certificates.k8s.io", &["signers"], &["attest"]);
+    attest["resourceNames"] = json!(["example.test/mesh"]);
+    stage.give("mesh", json!([bundles, attest])).await;
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let anchors = parameters.self_signed(&key).unwrap().pem();
+    let bundle = json!({"metadata": {"name": "example.test:mesh:a"},
+        "spec": {"signerName": "example.test/mesh", "trustBundle": anchors}});
+    let refused = stage.as_user("writer", "POST", BUNDLES, &bundle).await;
+    assert_eq!(refused.status, 403, "{}", message(&refused));
+    let told = "user not permitted to attest for signerName \"example.test/mesh\"";
+    assert!(message(&refused).contains(told), "{}", message(&refused));
+    assert_eq!(stage.as_user("mesh", "POST", BUNDLES, &bundle).await.status, 201);
+    let path = format!("{BUNDLES}/example.test:mesh:a");
+    let merge = "application/merge-patch+json";
+    let change = json!({"metadata": {"annotations": {"a": "b"}}});
+    assert_eq!(stage.typed("writer", "PATCH", &path, merge, &change).await.status, 403);
+    let release = json!({"metadata": {"finalizers": ["example.test/x"]}});
+    assert_eq!(stage.typed("writer", "PATCH", &path, merge, &release).await.status, 200);
+    // A bundle of no signer is attested by nobody.
+    let plain = json!({"metadata": {"name": "plain"}, "spec": {"trustBundle": anchors}});
+    assert_eq!(stage.as_user("writer", "POST", BUNDLES, &plain).await.status, 201);
+}

@@ -2,8 +2,8 @@
 //!
 //! Go's RE2 syntax is translated to that of the `regex` crate: classes such as `\d` are ASCII in Go, and braces that
 //! repeat nothing are literal there. Both engines take time linear in the text, which is why a pattern of a user can be
-//! run at all; the compiled size is limited to 1 MiB. Each thread keeps up to 64 compiled patterns, since the patterns
-//! of rules are constants.
+//! run at all; patterns are limited to 16 KiB and their compiled size to 1 MiB. Each thread keeps up to 64 compiled
+//! patterns, since the patterns of rules are constants.
 
 mod syntax;
 
@@ -17,6 +17,14 @@ use crate::error::EvalError;
 use crate::meter::Meter;
 use crate::value::{Str, Value};
 
+/// The longest pattern in bytes. Three bytes such as `\\pL` take 5 KB and microseconds to parse, so that a body full of them
+/// would take gigabytes. kube-apiserver has no such limit.
+const MAX_PATTERN: usize = 16 << 10;
+/// The work of compiling one byte of a pattern.
+const COMPILE_WORK: u64 = 100;
+/// The longest name of a class such as `[:alpha:]` that is looked for. A search to the end of the pattern for every bracket
+/// would be quadratic.
+const MAX_CLASS_NAME: usize = 64;
 /// The largest compiled pattern in bytes: what is written down once must not hold memory at will.
 const MAX_COMPILED: usize = 1 << 20;
 /// The number of compiled patterns that a thread keeps. Patterns of rules are constants, so that few are in use.
@@ -55,17 +63,21 @@ pub fn pattern(pattern: &str) -> Result<Regex, EvalError> {
 /// # Errors
 /// If it is none.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, EvalError> {
+    if pattern.len() > MAX_PATTERN {
+        return Err(EvalError::new("error parsing regexp: expression too large"));
+    }
     syntax::check(pattern).map_err(EvalError::new)?;
     let wrong = |_| EvalError::new(format!("error parsing regexp: invalid pattern: `{pattern}`"));
     RegexBuilder::new(&translate(pattern)).size_limit(MAX_COMPILED).build().map_err(wrong)
 }
 
-/// Compilation is not part of the cost that users see; patterns that are constants pay for it once per thread.
-fn with<T>(pattern: &str, run: impl FnOnce(&Regex) -> T) -> Result<T, EvalError> {
+/// Compilation is work and not part of the cost that users see; patterns that are constants pay for it once per thread.
+fn with<T>(meter: &mut Meter, pattern: &str, run: impl FnOnce(&Regex) -> T) -> Result<T, EvalError> {
     COMPILED.with_borrow_mut(|compiled| {
         if let Some(regex) = compiled.get(pattern) {
             return Ok(run(regex));
         }
+        meter.work(COMPILE_WORK * pattern.len() as u64)?;
         let regex = compile(pattern)?;
         let result = run(&regex);
         if pattern.len() <= MAX_KEPT_LENGTH {
@@ -84,7 +96,7 @@ fn matches<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         return Err(no_overload("matches", args));
     };
     meter.work((text.len() + pattern.len()) as u64)?;
-    with(pattern, |regex| Value::Bool(regex.is_match(text)))
+    with(meter, pattern, |regex| Value::Bool(regex.is_match(text)))
 }
 
 fn illegal(error: EvalError) -> EvalError {
@@ -96,7 +108,7 @@ fn find<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let [Value::String(text), Value::String(pattern)] = args else { return Err(no_overload("find", args)) };
     meter.work((text.len() + pattern.len()) as u64)?;
     let found = |regex: &Regex| regex.find(text).map(|found| found.as_str().to_owned()).unwrap_or_default();
-    with(pattern, found).map(|found| Value::String(Str::from(found))).map_err(illegal)
+    with(meter, pattern, found).map(|found| Value::String(Str::from(found))).map_err(illegal)
 }
 
 /// Eight bytes of work per byte of text, since every character may become a string of its own.
@@ -112,7 +124,7 @@ fn find_all<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         let all = regex.find_iter(text).take(most);
         Value::list(all.map(|found| Value::String(Str::from(found.as_str().to_owned()))).collect())
     };
-    with(pattern, found).map_err(illegal)
+    with(meter, pattern, found).map_err(illegal)
 }
 
 /// A pattern of Go in the syntax of the `regex` crate: classes such as `\d` are ASCII, braces and brackets that mean
@@ -144,7 +156,7 @@ pub(crate) fn translate(pattern: &str) -> String {
                 }
             }
             '[' if pattern.get(at..).is_some_and(|rest| rest.starts_with("[:")) => {
-                let end = pattern.get(at..).and_then(|rest| rest.find(":]")).unwrap_or(0);
+                let end = pattern.get(at..).and_then(|rest| beginning(rest).find(":]")).unwrap_or(0);
                 out.push('[');
                 while chars.peek().is_some_and(|(next, _)| *next < at + end + 2) {
                     out.extend(chars.next().map(|(_, c)| c));
@@ -173,6 +185,11 @@ pub(crate) fn translate(pattern: &str) -> String {
     out
 }
 
+/// The part of a text in which the name of a class must end.
+fn beginning(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_CLASS_NAME)).unwrap_or(text)
+}
+
 /// Translates an escape of RE2, where classes are ASCII, into one of this crate's engine, where they are Unicode.
 fn escape(escaped: char, in_class: bool, out: &mut String) {
     let plain = match (escaped, in_class) {
@@ -197,10 +214,13 @@ fn escape(escaped: char, in_class: bool, out: &mut String) {
 
 /// Returns true if a brace begins a repetition such as `{2,3}`.
 fn is_repetition(rest: &str) -> bool {
-    let Some(inside) = rest.get(1..).and_then(|rest| rest.split_once('}')) else { return false };
-    let (least, most) = inside.0.split_once(',').unwrap_or((inside.0, ""));
-    let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
-    !least.is_empty() && digits(least) && digits(most)
+    let inside = rest.get(1..).unwrap_or("");
+    let after = inside.trim_start_matches(|c: char| c.is_ascii_digit() || c == ',');
+    let counts = inside.strip_suffix(after).unwrap_or("");
+    after.starts_with('}')
+        && !counts.starts_with(',')
+        && !counts.is_empty()
+        && counts.matches(',').count() < 2
 }
 
 /// Returns true if a closing brace ends a repetition, or an escape such as `\p{Greek}` or `\x{41}`.
@@ -237,6 +257,28 @@ mod tests {
         ] {
             assert_eq!(compile(pattern).map(|regex| regex.is_match(text)), Ok(expected), "{pattern}");
         }
-        assert!(compile("(").is_err() && compile("a{2,1}").is_err());
+        assert!(compile("(").is_err() && compile("a{2,1}").is_err() && compile("\\pX").is_err());
+    }
+
+    /// A body full of `\pL` took 2.4 GB, and one full of braces or brackets a minute.
+    #[test]
+    fn long_patterns_are_refused_and_others_cost_little() {
+        assert!(compile(&"a".repeat(MAX_PATTERN)).is_ok());
+        let refused = compile(&"a".repeat(MAX_PATTERN + 1)).unwrap_err().to_string();
+        assert_eq!(refused, "error parsing regexp: expression too large");
+        let begun = std::time::Instant::now();
+        for part in ["{", "}", "[[:a", "[[:a]", "\\pL", "\\Q", "(", "a{1,2}", "[^"] {
+            let _ = compile(&part.repeat(MAX_PATTERN / part.len()));
+        }
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    }
+
+    #[test]
+    fn patterns_of_data_count_as_work() {
+        let pattern = Value::String(Str::from("a".repeat(5_000)));
+        let args = [Value::String(Str::from("a".to_owned())), pattern];
+        let mut meter = Meter::new(1_000_000);
+        let refused = (0..100).find_map(|_| matches(&mut meter, &args).err());
+        assert_eq!(refused, Some(EvalError::over_limit()));
     }
 }

@@ -5,9 +5,9 @@
 //! of custom kinds, the record stays as it is stored. So does an object of a custom kind with a field that the version of an entry does
 //! not have, and it cannot be applied to. The entries themselves are in `record`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use listwatch_json::Value;
 use listwatch_wire::gvk::GroupVersion;
@@ -16,15 +16,15 @@ use super::extract;
 use super::record::{self, ManagerEntry};
 use crate::patch::MergeSchema;
 
-/// The API versions of a kind, as entries of `managedFields` name them.
+/// The API versions of a kind, as entries of `managedFields` name them. A copy shares them.
 #[derive(Clone, Debug)]
 pub struct KindVersions {
     /// `group/version` of each; empty if any version will do.
-    known: Vec<String>,
+    known: Arc<[String]>,
     /// The same for lookups: there may be thousands of versions and of entries.
-    names: BTreeSet<String>,
+    names: Arc<HashSet<String>>,
     /// The schemas of the versions, in their order; empty if objects of all versions have the same fields.
-    schemas: Vec<Arc<dyn VersionSchema>>,
+    schemas: Arc<[Arc<dyn VersionSchema>]>,
     is_custom: bool,
 }
 
@@ -47,15 +47,15 @@ impl KindVersions {
     /// The versions of a kind that is not known: entries can name any.
     #[must_use]
     pub fn any() -> &'static Self {
-        static ANY: KindVersions =
-            KindVersions { known: Vec::new(), names: BTreeSet::new(), schemas: Vec::new(), is_custom: false };
+        static ANY: LazyLock<KindVersions> = LazyLock::new(|| KindVersions::builtin(Vec::new()));
         &ANY
     }
 
     /// The versions of a built-in kind.
     #[must_use]
     pub fn builtin(known: Vec<String>) -> Self {
-        Self { names: known.iter().cloned().collect(), known, schemas: Vec::new(), is_custom: false }
+        let names = Arc::new(known.iter().cloned().collect());
+        Self { names, known: known.into(), schemas: Arc::new([]), is_custom: false }
     }
 
     /// The versions of a custom kind.
@@ -67,7 +67,7 @@ impl KindVersions {
     /// The same with the schemas of the versions, in their order, if these are converted by name only.
     #[must_use]
     pub fn with_schemas(self, schemas: Vec<Arc<dyn VersionSchema>>) -> Self {
-        Self { schemas, ..self }
+        Self { schemas: schemas.into(), ..self }
     }
 
     /// True for a custom kind.
@@ -84,7 +84,7 @@ impl KindVersions {
     ) -> Option<String> {
         // By version: there may be thousands of entries.
         let of_entries: HashSet<&str> = entries.iter().map(|entry| entry.api_version.as_str()).collect();
-        let all = self.known.iter().map(String::as_str).zip(&self.schemas);
+        let all = self.known.iter().map(String::as_str).zip(self.schemas.iter());
         let named: Vec<_> =
             all.filter(|(known, _)| *known != written && of_entries.contains(known)).collect();
         let checked = checked_versions(named.len(), after);

@@ -27,6 +27,11 @@ pub(super) struct CertificateApproval;
 #[derive(Debug)]
 pub(super) struct CertificateSigning;
 
+/// Requires `sign` on the signer for the status of a PodCertificateRequest. No plugin of kube-apiserver, whose strategy of the
+/// kind checks it: it cannot be disabled.
+#[derive(Debug)]
+pub(super) struct PodCertificateSigning;
+
 /// Rejects requests for client certificates in the group `system:masters`, which would bypass authorization.
 #[derive(Debug)]
 pub(super) struct CertificateSubjectRestriction;
@@ -63,6 +68,22 @@ impl Plugin for CertificateSigning {
         certificates::check_approved_elsewhere(object, old)?;
         certificates::check_signing(&*request.api.authorizer, request.user, object, old)
             .map_err(|why| request.forbidden(object, &why))
+    }
+}
+
+#[async_trait]
+impl Plugin for PodCertificateSigning {
+    fn is_interested(&self, resource: &Resource) -> bool {
+        (&*resource.group, &*resource.plural) == ("certificates.k8s.io", "podcertificaterequests")
+    }
+
+    fn handles(&self, operation: Operation, subresource: &str) -> bool {
+        operation == Operation::Update && subresource == "status"
+    }
+
+    async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
+        let old = request.old.unwrap_or(&Value::Null);
+        certificates::check_pod_certificate(&*request.api.authorizer, request.user, object, old)
     }
 }
 

@@ -6,14 +6,18 @@
 //! so that they can be disabled by name without an error, but not enabled.
 //!
 //! To add a plugin: write its file, declare it in `admission/mod.rs`, add a row. Calling the plugins is `Chain` in `api/chain.rs`; the
-//! checks of what a user may grant ([`super::rights`]) and read through policies ([`super::param_access`]) are always added.
+//! checks of what a user may grant ([`super::rights`]), read through policies ([`super::param_access`]) and sign for Pods
+//! ([`super::certificates`]) are always added.
 
 use std::sync::Arc;
 
 use super::always_admit::AlwaysAdmit;
 use super::always_deny::AlwaysDeny;
 use super::always_pull_images::AlwaysPullImages;
-use super::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
+use super::certificates::{
+    CertificateApproval, CertificateSigning, CertificateSubjectRestriction, PodCertificateSigning,
+};
+use super::cluster_trust_bundle_attest::ClusterTrustBundleAttest;
 use super::default_ingress_class::DefaultIngressClass;
 use super::default_storage_class::DefaultStorageClass;
 use super::default_toleration_seconds::DefaultTolerationSeconds;
@@ -112,7 +116,7 @@ const PLUGINS: &[PluginRow] = &[
     on("RuntimeClass", || Arc::new(RuntimeClass)),
     on("CertificateApproval", || Arc::new(CertificateApproval)),
     on("CertificateSigning", || Arc::new(CertificateSigning)),
-    absent("ClusterTrustBundleAttest"),
+    on("ClusterTrustBundleAttest", || Arc::new(ClusterTrustBundleAttest)),
     on("CertificateSubjectRestriction", || Arc::new(CertificateSubjectRestriction)),
     on("DefaultIngressClass", || Arc::new(DefaultIngressClass::default())),
     off("DenyServiceExternalIPs", || Arc::new(DenyServiceExternalIPs)),
@@ -189,7 +193,7 @@ impl AdmissionOptions {
 #[doc(alias = "DefaultOffAdmissionPlugins")]
 pub(crate) fn chain(options: &AdmissionOptions) -> Chain {
     let enabled = PLUGINS.iter().filter_map(|row| options.maker(row));
-    let mut plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(ParamAccess)];
+    let mut plugins: Vec<Arc<dyn Plugin>> = vec![Arc::new(ParamAccess), Arc::new(PodCertificateSigning)];
     plugins.extend(enabled.map(|make| make()));
     plugins.push(Arc::new(EscalationCheck));
     Chain::new(plugins)

@@ -13,6 +13,7 @@ mod always_deny;
 mod always_pull_images;
 mod certificates;
 mod chain;
+mod cluster_trust_bundle_attest;
 mod config_source;
 mod default_ingress_class;
 mod default_storage_class;

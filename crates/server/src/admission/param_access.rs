@@ -23,15 +23,15 @@ const GROUP: &str = "admissionregistration.k8s.io";
 #[derive(Debug)]
 pub(super) struct ParamAccess;
 
-/// The kinds that are checked.
+/// The kinds that name parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Checked {
+enum ParamHolder {
     Policy,
     /// A binding, and the resource of its policies.
     Binding(&'static str),
 }
 
-impl Checked {
+impl ParamHolder {
     fn of(resource: &Resource) -> Option<Self> {
         match &*resource.plural {
             _ if &*resource.group != GROUP => None,
@@ -46,7 +46,7 @@ impl Checked {
 #[async_trait]
 impl Plugin for ParamAccess {
     fn is_interested(&self, resource: &Resource) -> bool {
-        Checked::of(resource).is_some()
+        ParamHolder::of(resource).is_some()
     }
 
     fn handles(&self, operation: Operation, subresource: &str) -> bool {
@@ -59,9 +59,9 @@ impl Plugin for ParamAccess {
         }
         // A policy or a role made a moment ago counts.
         request.api.wait_for(None).await?;
-        let error = match Checked::of(request.resource) {
-            Some(Checked::Policy) => of_policy(request, object),
-            Some(Checked::Binding(policies)) => of_binding(request, object, policies),
+        let error = match ParamHolder::of(request.resource) {
+            Some(ParamHolder::Policy) => of_policy(request, object),
+            Some(ParamHolder::Binding(policies)) => of_binding(request, object, policies),
             None => None,
         };
         let Some(error) = error else { return Ok(()) };
@@ -118,8 +118,8 @@ fn of_binding(request: &Attributes<'_>, binding: &Value, policies: &str) -> Opti
     let kind = format!("&ParamKind{{APIVersion:{},Kind:{},}}", kind.text("apiVersion"), kind.text("kind"));
     let detail = match params.unknown {
         _ if policy.is_none() => unknown(format!("get policy {policy_name}")),
-        Some(Unknown::Version) => unknown(format!("parse paramKind {kind}")),
-        Some(Unknown::Kind) => unknown(format!("resolve paramKind {kind}")),
+        Some(UnknownParams::Version) => unknown(format!("parse paramKind {kind}")),
+        Some(UnknownParams::Kind) => unknown(format!("resolve paramKind {kind}")),
         None => {
             format!("user {user} does not have \"{verb}\" permission on the object referenced by paramRef")
         }
@@ -132,12 +132,12 @@ struct ParamResource {
     group: String,
     version: String,
     plural: String,
-    unknown: Option<Unknown>,
+    unknown: Option<UnknownParams>,
 }
 
 /// The part of a `paramKind` that leads nowhere.
 #[derive(Clone, Copy)]
-enum Unknown {
+enum UnknownParams {
     Version,
     Kind,
 }
@@ -152,10 +152,10 @@ impl Default for ParamResource {
 impl ParamResource {
     fn of(registry: &Registry, kind: &Value) -> Self {
         let Ok(version) = kind.text("apiVersion").parse::<GroupVersion>() else {
-            return Self { unknown: Some(Unknown::Version), ..Self::default() };
+            return Self { unknown: Some(UnknownParams::Version), ..Self::default() };
         };
         let found = registry.find_kind(&version.group, &version.version, kind.text("kind"));
-        let unknown = found.is_none().then_some(Unknown::Kind);
+        let unknown = found.is_none().then_some(UnknownParams::Kind);
         let plural = found.map_or_else(|| "*".to_owned(), |resource| resource.plural.to_string());
         Self { group: version.group.to_string(), version: version.version.to_string(), plural, unknown }
     }

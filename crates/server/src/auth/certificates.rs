@@ -94,6 +94,42 @@ pub(crate) fn check_signing(
     Err(format!("user not permitted to sign requests with signerName {}", quote(signer)))
 }
 
+/// Writing a bundle of trust anchors takes `attest` on its signer, if it has one.
+///
+/// # Errors
+/// Why it is forbidden.
+pub(crate) fn check_attestation(
+    authorizer: &dyn Authorizer,
+    user: &User,
+    bundle: &Value,
+) -> Result<(), String> {
+    let signer = bundle.at("spec").text("signerName");
+    if signer.is_empty() || may(authorizer, user, "attest", signer) {
+        return Ok(());
+    }
+    Err(format!("user not permitted to attest for signerName {}", quote(signer)))
+}
+
+/// Writing the status of a PodCertificateRequest takes `sign` on its signer.
+///
+/// # Errors
+/// 422, as in kube-apiserver, where the strategy of the kind checks it.
+pub(crate) fn check_pod_certificate(
+    authorizer: &dyn Authorizer,
+    user: &User,
+    new: &Value,
+    old: &Value,
+) -> Result<(), Status> {
+    let signer = old.at("spec").text("signerName");
+    if new.at("status") == old.at("status") || may(authorizer, user, "sign", signer) {
+        return Ok(());
+    }
+    let (name, signer) = (quote(&user.name), quote(signer));
+    let detail = format!("User {name} is not permitted to \"sign\" for signer {signer}");
+    let error = FieldError::forbidden("spec.signerName", detail);
+    Err(Status::invalid(GROUP, "PodCertificateRequest", old.at("metadata").text("name"), &[error]))
+}
+
 /// A status approves nothing: that is what the `approval` subresource is for.
 ///
 /// # Errors
@@ -172,4 +208,51 @@ fn subject_parts(request: &str, read: &dyn Fn(&X509Name<'_>) -> SubjectParts) ->
 fn texts<'a>(parts: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -> SubjectParts {
     let texts = parts.map(|part| part.as_str().map(str::to_owned));
     texts.collect::<Result<_, _>>().map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+    use crate::auth::rbac::{PolicyRule, RoleRef};
+
+    /// Allows one verb on one signer.
+    #[derive(Debug)]
+    struct Signer(&'static str, &'static str);
+
+    impl Authorizer for Signer {
+        fn authorize(&self, _user: &User, wanted: &Attributes<'_>) -> Decision {
+            let is_allowed = (wanted.verb, wanted.resource, wanted.name) == (self.0, "signers", self.1);
+            if is_allowed { Decision::Allow } else { Decision::NoOpinion(String::new()) }
+        }
+
+        fn rules(&self, _user: &User, _namespace: &str) -> Vec<PolicyRule> {
+            Vec::new()
+        }
+
+        fn role(&self, _role: &RoleRef, _namespace: &str) -> Option<Vec<PolicyRule>> {
+            None
+        }
+    }
+
+    /// Whoever could write the status of PodCertificateRequests could issue certificates in the name of any signer.
+    #[test]
+    fn certificates_of_pods_are_issued_by_their_signer() {
+        let user = User { name: "u".to_owned(), ..User::default() };
+        let old = json!({"metadata": {"name": "r"}, "spec": {"signerName": "a.test/b"}, "status": {}});
+        let mut new = old.clone();
+        let check = |authorizer: &Signer, new: &Value| check_pod_certificate(authorizer, &user, new, &old);
+        assert!(check(&Signer("get", "x"), &new).is_ok());
+        new["status"] = json!({"certificateChain": "c"});
+        new["spec"]["signerName"] = json!("mine.test/x");
+        for other in [Signer("sign", "mine.test/x"), Signer("approve", "a.test/b")] {
+            let refused = check(&other, &new).unwrap_err();
+            assert!(
+                refused.message.contains("User \"u\" is not permitted to \"sign\" for signer \"a.test/b\"")
+            );
+        }
+        assert!(check(&Signer("sign", "a.test/b"), &new).is_ok());
+        assert!(check(&Signer("sign", "a.test/*"), &new).is_ok());
+    }
 }

@@ -179,7 +179,7 @@ impl Grant<'_> {
 /// Such a change must pass without the check: the collector runs with few permissions, and a role that it cannot
 /// write would keep its owner from being deleted. Both objects are copied, which is bearable because roles change
 /// rarely.
-fn only_releases(new: &Value, old: &Value) -> bool {
+pub(crate) fn only_releases(new: &Value, old: &Value) -> bool {
     const OWN: [&str; 4] = ["ownerReferences", "finalizers", "managedFields", "resourceVersion"];
     let without = |object: &Value| {
         let mut object = object.clone();

@@ -5,6 +5,7 @@
 //! as it is served. Groups of extension API servers appear in the list of groups; their resources are served by
 //! themselves, through `forward/extension.rs`. The order of groups and versions decides what kubectl prefers.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -228,11 +229,16 @@ impl Known<'_> {
 /// stable before beta before alpha, newer first.
 pub(crate) fn by_group(known: Known<'_>) -> Vec<(Arc<str>, Vec<Arc<str>>)> {
     let mut groups: Vec<(Arc<str>, Vec<Arc<str>>)> = Vec::new();
+    // Definitions may have thousands of versions and groups together.
+    let (mut places, mut seen) = (HashMap::new(), HashSet::new());
     let here = known.served.resources().iter().map(|resource| (&resource.group, &resource.version));
     let elsewhere = known.remotes.iter().map(|remote| (&remote.group, &remote.version));
     for (of, version) in here.chain(elsewhere) {
-        match groups.iter_mut().find(|(group, _)| group == of) {
-            Some((_, versions)) if versions.contains(version) => {}
+        if !seen.insert((of, version)) {
+            continue;
+        }
+        let place = *places.entry(of).or_insert(groups.len());
+        match groups.get_mut(place) {
             Some((_, versions)) => versions.push(Arc::clone(version)),
             None => groups.push((Arc::clone(of), vec![Arc::clone(version)])),
         }

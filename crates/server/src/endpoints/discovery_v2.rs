@@ -6,6 +6,7 @@
 //! is listed as `Stale` without resources, so that clients keep what they knew. The older form is
 //! [`super::discovery`].
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -111,8 +112,9 @@ pub(crate) fn wanted(request: &Request) -> bool {
 /// The core group, or all others.
 pub(crate) fn answer(request: &Request, known: Known<'_>, core: bool) -> Response {
     let groups = by_group(known).into_iter().filter(|(group, _)| group.is_empty() == core);
+    let index = VersionIndex::of(known);
     let items = groups.map(|(group, versions)| ApiGroupDiscovery {
-        versions: versions.into_iter().map(|v| version(known, &group, v)).collect(),
+        versions: versions.into_iter().map(|v| index.version(&group, v)).collect(),
         metadata: DiscoveryMetadata { name: group },
     });
     let document = ApiGroupDiscoveryList {
@@ -124,14 +126,39 @@ pub(crate) fn answer(request: &Request, known: Known<'_>, core: bool) -> Respons
     with_etag(request, serde_json::to_vec(&document).unwrap_or_default())
 }
 
-/// A version that is served here, or one from the discovery of an extension API server.
-fn version(known: Known<'_>, group: &str, version: Arc<str>) -> ApiVersionDiscovery {
-    let remote = known.remotes.iter().find(|remote| &*remote.group == group && remote.version == version);
-    if let Some(remote) = remote {
-        return extension_version(remote, version);
+/// The resources and extension API servers of each group version. Definitions may have thousands of versions, so that a search for
+/// each of them would take seconds.
+struct VersionIndex<'a> {
+    served: HashMap<(&'a str, &'a str), Vec<&'a Resource>>,
+    remotes: HashMap<(&'a str, &'a str), &'a ExtensionServer>,
+}
+
+impl<'a> VersionIndex<'a> {
+    fn of(known: Known<'a>) -> Self {
+        let mut served: HashMap<_, Vec<&Resource>> = HashMap::new();
+        for resource in known.served.resources() {
+            served.entry((&*resource.group, &*resource.version)).or_default().push(resource);
+        }
+        // The first of several counts.
+        let remotes = known.remotes.iter().rev();
+        Self {
+            served,
+            remotes: remotes.map(|remote| ((&*remote.group, &*remote.version), &**remote)).collect(),
+        }
     }
-    let of_version = known.served.resources().iter().filter(|r| &*r.group == group && r.version == version);
-    ApiVersionDiscovery { resources: of_version.map(|r| entry(r)).collect(), version, freshness: "Current" }
+
+    /// A version that is served here, or one from the discovery of an extension API server.
+    fn version(&self, group: &str, version: Arc<str>) -> ApiVersionDiscovery {
+        if let Some(remote) = self.remotes.get(&(group, &*version)) {
+            return extension_version(remote, version);
+        }
+        let of_version = self.served.get(&(group, &*version)).into_iter().flatten();
+        ApiVersionDiscovery {
+            resources: of_version.map(|r| entry(r)).collect(),
+            version,
+            freshness: "Current",
+        }
+    }
 }
 
 /// The resources that an extension API server says it serves. One that does not answer serves nothing that is known.

@@ -7,7 +7,8 @@
 use listwatch_custom::Definition;
 use listwatch_wire::json::{Value, json};
 
-use super::rules::Custom;
+use super::rules::{Custom, versions_of};
+use super::stages::{Stages, version_schemas};
 use crate::registry::linear_tests::steepness;
 
 fn rules(list: Value) -> Custom {
@@ -21,7 +22,9 @@ fn rules(list: Value) -> Custom {
         },
     });
     let definition = Definition::read(&object).unwrap();
-    Custom::new(&definition, &definition.versions[0])
+    let version = &definition.versions[0];
+    let stages = Stages::new(&definition, version, &version_schemas(&definition));
+    Custom::new(&definition, version, &stages, &versions_of(&definition))
 }
 
 #[test]

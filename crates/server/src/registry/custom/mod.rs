@@ -24,7 +24,7 @@ use listwatch_wire::Revision;
 use crate::cache::{Cache, CachedObject, FieldLookup};
 pub(crate) use crate::registry::custom::conversion::{Conversion, kind_of};
 pub(crate) use crate::registry::custom::hashes::Hashes;
-use crate::registry::custom::stages::Stages;
+use crate::registry::custom::stages::{Stages, version_schemas};
 use crate::registry::resource::{Presenter, Resource, SubresourceInfo, type_prefix};
 
 /// Media types of a patch of a custom resource.
@@ -44,11 +44,12 @@ const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", 
 pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec<Arc<Resource>> {
     let collection = cache.collection(&definition.name, &[]);
     let served = definition.versions.iter().filter(|version| version.served);
+    let (schemas, versions) = (version_schemas(definition), rules::versions_of(definition));
     served
         .map(|version| {
             let (kind, names) = (&definition.names.kind, &definition.names);
             let api_version = format!("{}/{}", definition.group, version.name);
-            let stages = Stages::new(definition, version);
+            let stages = Stages::new(definition, version, &schemas);
             let conversion = Conversion::new(definition, version, &stages);
             Arc::new(Resource {
                 group: definition.group.as_str().into(),
@@ -65,7 +66,7 @@ pub fn resources(cache: &Cache, definition: &Definition, since: Revision) -> Vec
                 fields: version.selectable.iter().map(|path| field(path)).collect(),
                 builtin: None,
                 custom: Some(Arc::new(version.clone())),
-                rules: Arc::new(rules::Custom::new(definition, version)),
+                rules: Arc::new(rules::Custom::new(definition, version, &stages, &versions)),
                 stored_as: (
                     definition.group.as_str().into(),
                     definition.storage_version().map_or("", |stored| &*stored.name).into(),

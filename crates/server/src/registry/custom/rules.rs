@@ -59,11 +59,16 @@ pub(super) struct Custom {
 
 impl Custom {
     /// Prepares the strategy of one version of a definition.
-    pub(super) fn new(definition: &Definition, version: &DefinitionVersion) -> Self {
+    pub(super) fn new(
+        definition: &Definition,
+        version: &DefinitionVersion,
+        stages: &Stages,
+        versions: &KindVersions,
+    ) -> Self {
         let own: &[&[&str]] = if version.status { &[&["status"]] } else { &[] };
         Self {
             namespaced: definition.scope == DefinitionScope::Namespaced,
-            stages: Stages::new(definition, version),
+            stages: stages.clone(),
             by_webhook: definition.conversion.is_some(),
             stored_api_version: definition
                 .storage_version()
@@ -72,7 +77,7 @@ impl Custom {
             zero: json!({"metadata": {}}),
             ignored: FieldSet::of_fields(own),
             ignored_by_status: FieldSet::of_fields(&[&["spec"], &["metadata"]]),
-            versions: versions_of(definition),
+            versions: versions.clone(),
             has_embedded: embedded::occurs(&version.schema),
             version: version.clone(),
         }
@@ -154,7 +159,7 @@ impl Custom {
 }
 
 /// The versions that entries of `managedFields` can name. What a webhook makes of an object in another version is not known.
-fn versions_of(definition: &Definition) -> KindVersions {
+pub(super) fn versions_of(definition: &Definition) -> KindVersions {
     let versions = &definition.versions;
     let names = versions.iter().map(|version| format!("{}/{}", definition.group, version.name)).collect();
     let schema = |version: &DefinitionVersion| {

@@ -21,18 +21,23 @@ pub(super) struct Stages {
     api_version: String,
     schema: Arc<Schema>,
     /// All versions, by their `group/version`.
-    all: Arc<[(String, Arc<Schema>)]>,
+    all: VersionSchemas,
+}
+
+/// The schemas of all versions of a definition, by their `group/version`. Shared by its versions, of which there may be thousands.
+pub(super) type VersionSchemas = Arc<[(String, Arc<Schema>)]>;
+
+/// Collects the schemas of all versions of a definition.
+pub(super) fn version_schemas(definition: &Definition) -> VersionSchemas {
+    let named = |version: &DefinitionVersion| format!("{}/{}", definition.group, version.name);
+    definition.versions.iter().map(|version| (named(version), Arc::clone(&version.schema))).collect()
 }
 
 impl Stages {
-    /// Prepares the schemas of all versions, since an object may be read in one and stored in another.
-    pub(super) fn new(definition: &Definition, version: &DefinitionVersion) -> Self {
-        let named = |version: &DefinitionVersion| format!("{}/{}", definition.group, version.name);
-        Self {
-            api_version: named(version),
-            schema: Arc::clone(&version.schema),
-            all: definition.versions.iter().map(|v| (named(v), Arc::clone(&v.schema))).collect(),
-        }
+    /// The stages of a version. All versions are needed, since an object may be read in one and stored in another.
+    pub(super) fn new(definition: &Definition, version: &DefinitionVersion, all: &VersionSchemas) -> Self {
+        let api_version = format!("{}/{}", definition.group, version.name);
+        Self { api_version, schema: Arc::clone(&version.schema), all: Arc::clone(all) }
     }
 
     /// Returns true if stored bytes are of this version already.
@@ -118,7 +123,7 @@ mod tests {
     #[test]
     fn another_version_drops_what_it_does_not_know_and_adds_nothing() {
         let definition = definition();
-        let stages = Stages::new(&definition, &definition.versions[1]);
+        let stages = Stages::new(&definition, &definition.versions[1], &version_schemas(&definition));
         let mut object = json!({"apiVersion": "example.test/v1", "spec": {"shared": "s", "one": "x"}});
         stages.show(&mut object, false);
         assert_eq!(object, json!({"apiVersion": "example.test/v2", "spec": {"shared": "s"}}));
@@ -127,7 +132,7 @@ mod tests {
     #[test]
     fn objects_of_another_version_are_pruned_by_the_stored_version() {
         let definition = definition();
-        let stages = Stages::new(&definition, &definition.versions[1]);
+        let stages = Stages::new(&definition, &definition.versions[1], &version_schemas(&definition));
         let mut object = json!({"apiVersion": "example.test/v2", "spec": {"shared": "s", "two": "two"}});
         stages.store(&mut object, "example.test/v1");
         assert_eq!(object, json!({"apiVersion": "example.test/v1", "spec": {"shared": "s", "one": "one"}}));
@@ -136,7 +141,7 @@ mod tests {
     #[test]
     fn an_old_object_is_completed_by_the_version_it_is_stored_in() {
         let definition = definition();
-        let stages = Stages::new(&definition, &definition.versions[0]);
+        let stages = Stages::new(&definition, &definition.versions[0], &version_schemas(&definition));
         let mut object = json!({"apiVersion": "example.test/v1", "spec": {"gone": "x"}});
         stages.show(&mut object, true);
         assert_eq!(object, json!({"apiVersion": "example.test/v1", "spec": {"one": "one"}}));
