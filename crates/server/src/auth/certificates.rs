@@ -222,7 +222,7 @@ mod tests {
     struct Signer(&'static str, &'static str);
 
     impl Authorizer for Signer {
-        fn authorize(&self, _user: &User, wanted: &Attributes<'_>) -> Decision {
+        fn authorize(&self, _user: &User, wanted: &AuthorizerAttributes<'_>) -> Decision {
             let is_allowed = (wanted.verb, wanted.resource, wanted.name) == (self.0, "signers", self.1);
             if is_allowed { Decision::Allow } else { Decision::NoOpinion(String::new()) }
         }
