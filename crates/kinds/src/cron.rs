@@ -57,9 +57,6 @@ const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 /// Checks the syntax of a schedule; a day that no month has, such as 31 February, is accepted.
 ///
-/// # Errors
-/// The problem with the expression.
-///
 /// Linear in the text.
 ///
 /// ```
@@ -69,6 +66,9 @@ const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 /// assert!(check("@hourly").is_ok());
 /// assert_eq!(check("* * *").unwrap_err().to_string(), "expected exactly 5 fields, found 3: [* * *]");
 /// ```
+///
+/// # Errors
+/// The problem with the expression.
 pub fn check(schedule: &str) -> Result<(), ScheduleError> {
     let schedule = schedule
         .strip_prefix("TZ=")

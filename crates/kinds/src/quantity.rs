@@ -38,9 +38,6 @@ struct Amount {
 
 /// Writes a quantity in its canonical form; borrows when it already is.
 ///
-/// # Errors
-/// When the text is no quantity.
-///
 /// ```
 /// use listwatch_kinds::quantity::canonical;
 /// assert_eq!(canonical("0.5").unwrap(), "500m");
@@ -49,6 +46,9 @@ struct Amount {
 /// ```
 ///
 /// The common forms are recognized without arithmetic; others cost a parse and an allocation.
+///
+/// # Errors
+/// When the text is no quantity.
 pub fn canonical(text: &str) -> Result<Cow<'_, str>, InvalidQuantity> {
     if is_canonical(text) {
         return Ok(Cow::Borrowed(text));
@@ -91,9 +91,6 @@ fn is_canonical(text: &str) -> bool {
 
 /// Compares two quantities by amount: `1000m` equals `1`.
 ///
-/// # Errors
-/// When one of the texts is no quantity.
-///
 /// ```
 /// use std::cmp::Ordering;
 ///
@@ -102,6 +99,9 @@ fn is_canonical(text: &str) -> bool {
 /// assert_eq!(compare("1Gi", "1G").unwrap(), Ordering::Greater);
 /// assert!(compare("1 Gi", "1").is_err());
 /// ```
+///
+/// # Errors
+/// When one of the texts is no quantity.
 pub fn compare(a: &str, b: &str) -> Result<Ordering, InvalidQuantity> {
     let (a, b) = (parse(a)?.in_finest(), parse(b)?.in_finest());
     Ok(a.cmp(&b))

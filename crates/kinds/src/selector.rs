@@ -13,6 +13,7 @@ use crate::tree::Tree;
 /// Returns true if a `LabelSelector` matches the labels; the empty one matches all.
 ///
 /// Proportional to the terms. Labels are looked up by name in the object's map.
+///
 /// ```
 /// use listwatch_kinds::validate::selector_matches as matches;
 /// use listwatch_wire::json::json;

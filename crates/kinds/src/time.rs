@@ -10,15 +10,15 @@ use jiff::Timestamp;
 
 /// Writes a time as `2006-01-02T15:04:05Z`, dropping fractions.
 ///
-/// # Errors
-/// The words of Go's parser for what it cannot read.
-///
 /// ```
 /// use listwatch_kinds::time::seconds;
 ///
 /// assert_eq!(seconds("2026-01-01T02:00:00.7+02:00").unwrap(), "2026-01-01T00:00:00Z");
 /// assert!(seconds("yesterday").is_err());
 /// ```
+///
+/// # Errors
+/// The words of Go's parser for what it cannot read.
 pub fn seconds(text: &str) -> Result<Cow<'_, str>, String> {
     if is_plain(text.as_bytes()) {
         return Ok(Cow::Borrowed(text));
@@ -28,15 +28,15 @@ pub fn seconds(text: &str) -> Result<Cow<'_, str>, String> {
 
 /// Writes a time as `2006-01-02T15:04:05.000000Z`; exactly six digits of a second must be there.
 ///
-/// # Errors
-/// The words of Go's parser for what it cannot read.
-///
 /// ```
 /// use listwatch_kinds::time::micros;
 ///
 /// assert_eq!(micros("2026-01-01T02:00:00.123456+02:00").unwrap(), "2026-01-01T00:00:00.123456Z");
 /// assert!(micros("2026-01-01T00:00:00Z").is_err());
 /// ```
+///
+/// # Errors
+/// The words of Go's parser for what it cannot read.
 pub fn micros(text: &str) -> Result<String, String> {
     let time = parse(text, MICROS)?;
     let digits = text.get(20..).unwrap_or_default().bytes().take_while(u8::is_ascii_digit).count();

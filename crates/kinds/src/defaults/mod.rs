@@ -43,6 +43,7 @@ fn is_settled(object: &Value, before: &Value) -> bool {
 /// Fills in the defaults of a kind.
 ///
 /// Adds and derives, and never removes what a client set, apart from fields that are there for writing only.
+///
 /// ```
 /// use listwatch_kinds::{defaults, table};
 /// use listwatch_wire::json::json;

@@ -88,6 +88,7 @@ fn same_addresses(status: &mut Map) {
 ///
 /// Guaranteed if every container has limits equal to its requests for both CPU and memory, BestEffort if none has
 /// either.
+///
 /// ```
 /// use listwatch_kinds::prepare::qos_class;
 /// use listwatch_wire::json::json;
@@ -129,11 +130,11 @@ fn class_of(resources: &Value) -> &'static str {
 
 /// Places a Pod on a node.
 ///
-/// # Errors
-/// The reason why it cannot be bound, with kube-apiserver's message.
-///
 /// The caller writes the Pod under the condition that it has not changed since, so two schedulers cannot place it
 /// twice.
+///
+/// # Errors
+/// The reason why it cannot be bound, with kube-apiserver's message.
 pub fn bind(pod: &mut Value, node: &str, annotations: &Value, now: &str) -> Result<(), String> {
     let name = pod.at("metadata").text("name").to_owned();
     if pod.at("metadata").has("deletionTimestamp") {

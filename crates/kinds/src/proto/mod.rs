@@ -147,11 +147,11 @@ impl<'a> Envelope<'a> {
 /// assert_eq!(proto::decode(&body, ("v1", "ConfigMap")).unwrap(), object);
 /// ```
 ///
-/// # Errors
-/// When the bytes are no object of a built-in kind.
-///
 /// The result has been through no type check: values that protobuf cannot get wrong are right, the rest is
 /// [`crate::typecheck`]'s.
+///
+/// # Errors
+/// When the bytes are no object of a built-in kind.
 pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, ProtoError> {
     decode_at(body, expected, 0)
 }
@@ -181,11 +181,11 @@ fn message_at(node: Node, bytes: &[u8], depth: u32) -> Result<Value, ProtoError>
 
 /// Encodes an object of a built-in kind with its envelope.
 ///
-/// # Errors
-/// When the kind is not built in or the object is not of its type.
-///
 /// Fields come in the order of their names, not of their numbers, which readers accept. The message is built in one
 /// buffer.
+///
+/// # Errors
+/// When the kind is not built in or the object is not of its type.
 pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Vec<u8>, ProtoError> {
     let mut message = Vec::with_capacity(512);
     encode_message(node_of(api_version, kind)?, object, &mut message)?;

@@ -77,6 +77,7 @@ fn each<'a>(parent: &'a Value, list: &str, path: &Path<'_>, mut visit: impl FnMu
 }
 
 /// Checks a new object.
+///
 /// ```
 /// use listwatch_kinds::{table, validate};
 /// use listwatch_wire::json::json;
