@@ -83,11 +83,11 @@ pub enum ParseError {
 /// # Ok::<(), listwatch_json::ParseError>(())
 /// ```
 ///
-/// # Errors
-/// See [`ParseError`].
-///
 /// Linear in the bytes for objects whose keys come in order, as those of stored objects do; a logarithm more for
 /// others. The tree takes a few times the memory of the text.
+///
+/// # Errors
+/// See [`ParseError`].
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     let mut parser = JsonParser::new(bytes);
     let value = parser.document()?;
@@ -142,10 +142,10 @@ fn merged(first: Value, second: Value) -> Value {
 impl Value {
     /// The tree of JSON bytes, such as those of a stored object.
     ///
+    /// Duplicates are dropped silently: for bytes that were checked when they were received.
+    ///
     /// # Errors
     /// See [`ParseError`].
-    ///
-    /// Duplicates are dropped silently: for bytes that were checked when they were received.
     pub fn read(bytes: &[u8]) -> Result<Self, ParseError> {
         parse(bytes).map(|parsed| parsed.value)
     }
@@ -153,10 +153,10 @@ impl Value {
 
 /// Checks that the bytes have the syntax of JSON, whatever their encoding.
 ///
+/// Builds and drops the tree: it is for small texts, such as a continue token.
+///
 /// # Errors
 /// See [`ParseError`].
-///
-/// Builds and drops the tree: it is for small texts, such as a continue token.
 pub fn check_syntax(bytes: &[u8]) -> Result<(), ParseError> {
     JsonParser::new(bytes).document().map(drop)
 }

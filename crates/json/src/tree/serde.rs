@@ -16,11 +16,11 @@ use super::{Map, Text, Value};
 impl Value {
     /// The tree as a type. For small things such as options: it goes through `serde_json`'s tree.
     ///
-    /// # Errors
-    /// If the tree is not of that type.
-    ///
     /// Two conversions, of which the first copies every string: fine for options and for parts of a definition, too
     /// slow for objects per request.
+    ///
+    /// # Errors
+    /// If the tree is not of that type.
     pub fn to_type<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_value(self.into())
     }
