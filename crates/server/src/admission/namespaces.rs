@@ -13,11 +13,11 @@ use crate::registry::target::Target;
 
 /// Returns true if a namespace is being deleted.
 ///
-/// # Errors
-/// 404 if it does not exist in the store, 5xx if the store fails.
-///
 /// Costs a lookup in the cache. Only a namespace that the cache does not have costs a read of the store, so creating
 /// objects in namespaces that do not exist is as expensive as a read, not more.
+///
+/// # Errors
+/// 404 if it does not exist in the store, 5xx if the store fails.
 pub(crate) async fn is_terminating(api: &Api, namespace: &str) -> Result<bool, Status> {
     let Some(namespaces) = api.registry.find("", "v1", "namespaces") else { return Ok(false) };
     let home = Target::new(&namespaces, None, namespace);

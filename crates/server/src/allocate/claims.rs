@@ -70,11 +70,11 @@ impl ServiceClaims {
 
     /// Returns the writes that must be committed with the change of an object. Only Services have any.
     ///
-    /// # Errors
-    /// If the store cannot be read.
-    ///
     /// Proportional to the addresses and ports that change, so an update of anything else adds nothing to its
     /// transaction.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
     pub(crate) async fn writes(
         &self,
         engine: &dyn Engine,

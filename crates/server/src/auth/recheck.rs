@@ -84,11 +84,11 @@ impl Recheck {
 
     /// Authorizes the request again if it is time.
     ///
-    /// # Errors
-    /// [`Revoked`] if it must end.
-    ///
     /// A check that is not due costs a comparison. The next one is counted from now and not from the last due time,
     /// so that a watch which slept is not checked twice.
+    ///
+    /// # Errors
+    /// [`Revoked`] if it must end.
     pub(crate) fn check(
         &mut self,
         authenticator: &Authenticator,

@@ -102,6 +102,7 @@ impl Filter {
     }
 
     /// Returns true if the object matches.
+    ///
     /// ```
     /// use listwatch_server::cache::{CachedObject, Filter};
     /// use listwatch_wire::Revision;

@@ -30,10 +30,10 @@ use crate::respond::{encode, protobuf};
 
 /// Answers paths of discovery; `None` for any other.
 ///
+/// The snapshot of served resources is taken once, so a document is consistent even if definitions change meanwhile.
+///
 /// # Errors
 /// 404 for a version that a served group does not have, 406 for a form that there is not.
-///
-/// The snapshot of served resources is taken once, so a document is consistent even if definitions change meanwhile.
 pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<Response>, Status> {
     let (served, remotes) = (api.registry.served(), api.registry.remotes.all());
     let known = Known { served: &served, remotes: &remotes };

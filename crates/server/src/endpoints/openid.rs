@@ -46,10 +46,10 @@ pub(crate) fn configuration(api: &Api, request: &Request) -> Result<Option<Respo
 
 /// The key that tokens are signed with.
 ///
+/// `None` if the server issues no tokens. Keys are in the order of signing key first, then former ones.
+///
 /// # Errors
 /// 406 for a client that does not take the only form there is.
-///
-/// `None` if the server issues no tokens. Keys are in the order of signing key first, then former ones.
 pub(crate) fn keys(api: &Api, request: &Request) -> Result<Option<Response>, Status> {
     let Some(accounts) = api.authenticator.service_accounts() else { return Ok(None) };
     negotiate::routed(request, &[KEY_SET])?;

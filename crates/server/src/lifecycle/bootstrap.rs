@@ -34,10 +34,10 @@ const AT_ONCE: usize = 64;
 /// Writes the bootstrap objects that are missing. `port` is that of the `kubernetes` Service's target; `ca_pem` goes
 /// into `kube-root-ca.crt`.
 ///
+/// The watch cache must follow the store already, since existence is looked up there.
+///
 /// # Errors
 /// The store fails, or admission refuses one of them.
-///
-/// The watch cache must follow the store already, since existence is looked up there.
 #[doc(alias = "PostStartHook")]
 pub(super) async fn write(
     api: &Api,

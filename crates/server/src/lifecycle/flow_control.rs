@@ -85,10 +85,10 @@ impl Follower for Wake {
 
 /// Writes the objects that are missing and corrects those that the server maintains.
 ///
+/// Runs at start and after each change, so a deleted mandatory object is back within a second or two.
+///
 /// # Errors
 /// If the store fails.
-///
-/// Runs at start and after each change, so a deleted mandatory object is back within a second or two.
 pub(crate) async fn maintain(api: &Api) -> Result<(), Status> {
     let all = [("prioritylevelconfigurations", priority_levels()), ("flowschemas", flow_schemas())];
     for (plural, objects) in all {

@@ -255,13 +255,13 @@ pub(super) enum OwnerProgress {
 
 /// Processes the `orphan` or `foregroundDeletion` finalizer of an owner.
 ///
-/// # Errors
-/// The store fails: try again.
-///
 /// For `foregroundDeletion` the caller queues the dependents and comes back when none blocks any longer, which the graph knows: an
 /// owner with thousands of them reads none. For
 /// `orphan` all dependents are changed in one pass; a failure in the middle is repeated from the start, which is
 /// harmless since each step does nothing the second time.
+///
+/// # Errors
+/// The store fails: try again.
 pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> Result<OwnerProgress, Status> {
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(OwnerProgress::Done) };
     let Some((meta, _)) = read(api, key).await? else { return Ok(OwnerProgress::Done) };

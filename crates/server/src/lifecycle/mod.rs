@@ -47,11 +47,11 @@ use crate::lifecycle::first_objects::Authorities;
 
 /// Writes the bootstrap objects and starts following the log.
 ///
-/// # Errors
-/// If the first objects cannot be written.
-///
 /// Called before the server listens: a client never sees a server without its system namespaces and bootstrap roles.
 /// The handle is that of the task which follows the log; `None` if nothing needs it.
+///
+/// # Errors
+/// If the first objects cannot be written.
 pub(crate) async fn start(
     api: Arc<Api>,
     port: u16,

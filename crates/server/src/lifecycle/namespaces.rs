@@ -29,11 +29,11 @@ pub(super) fn terminating(value: &[u8]) -> bool {
 /// Deletes the contents of a terminating namespace and, once nothing is left, removes its finalizer. Returns true if
 /// nothing more is to be done.
 ///
-/// # Errors
-/// The store fails or an object could not be removed: try again.
-///
 /// Each round removes everything that the cache has, after the cache was brought up to the store. Creations are
 /// refused while the namespace is terminating, so rounds end unless finalizers hold objects.
+///
+/// # Errors
+/// The store fails or an object could not be removed: try again.
 #[doc(alias = "NamespacedResourcesDeleter")]
 pub(super) async fn empty(api: &Api, name: &str) -> Result<bool, Status> {
     let Some(namespaces) = api.registry.find("", "v1", "namespaces") else { return Ok(true) };

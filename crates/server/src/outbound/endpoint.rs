@@ -63,10 +63,10 @@ impl Endpoint {
 
     /// Posts a body; returns the body of the answer. `locate` finds the address behind a port of a Service.
     ///
+    /// The timeout is also sent to the webhook as a parameter, as kube-apiserver does, so that it can give up in time.
+    ///
     /// # Errors
     /// The reason of the failure, with the message of Go's HTTP client.
-    ///
-    /// The timeout is also sent to the webhook as a parameter, as kube-apiserver does, so that it can give up in time.
     pub(crate) async fn post(
         &self,
         client: &WebhookClient,

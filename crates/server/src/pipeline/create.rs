@@ -31,11 +31,11 @@ const NAME_ATTEMPTS: usize = 8;
 
 /// Decodes and stores a new object.
 ///
-/// # Errors
-/// The Status to answer with.
-///
 /// Mutating admission runs once, before the name is generated; preparation and validation run for each name that is
 /// tried.
+///
+/// # Errors
+/// The Status to answer with.
 pub(crate) async fn create(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     body::check_media_type(request.content_type.as_deref(), expected(&request.resource))?;
     let options = WriteOptions::parse(&request.query);

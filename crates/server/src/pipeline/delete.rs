@@ -106,11 +106,11 @@ pub(crate) enum DeletionAdmission {
 
 /// Deletes an object, or marks it if finalizers or a grace period hold it. Admission is part of each attempt.
 ///
+/// Used by DELETE, by the deletion of collections, by eviction and by controllers.
+///
 /// # Errors
 /// 404, 409 if preconditions fail, 403 by admission, 5xx. An object whose stored bytes cannot be read is removed
 /// without its finalizers.
-///
-/// Used by DELETE, by the deletion of collections, by eviction and by controllers.
 pub(crate) async fn delete_target(
     api: &Api,
     target: &Target<'_>,

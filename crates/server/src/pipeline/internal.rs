@@ -40,10 +40,10 @@ fn own_user() -> User {
 
 /// Creates an object unless there is one of that name.
 ///
+/// For bootstrap objects: what exists is left as an administrator may have changed it.
+///
 /// # Errors
 /// As [`create::create`].
-///
-/// For bootstrap objects: what exists is left as an administrator may have changed it.
 pub(crate) async fn ensure(api: &Api, resource: Arc<Resource>, object: &Value) -> Result<(), Status> {
     let namespace = object.at("metadata").text("namespace");
     let request = WriteRequest {
@@ -96,10 +96,10 @@ fn stored_version(api: &Api, resource: &Resource) -> Option<Arc<Resource>> {
 
 /// Changes an object as it is now; `None` leaves it. One that is not there is left alone, too.
 ///
+/// Called again with the newer object after a conflict, so `decide` must not have side effects.
+///
 /// # Errors
 /// 5xx if the store fails.
-///
-/// Called again with the newer object after a conflict, so `decide` must not have side effects.
 pub(crate) async fn amend(
     api: &Api,
     resource: &Resource,

@@ -125,10 +125,10 @@ impl ExtensionServer {
 
     /// Its address, once host and port of the Service are known.
     ///
+    /// Called per request, since endpoints of the Service may have changed.
+    ///
     /// # Errors
     /// The problem with its CA bundle.
-    ///
-    /// Called per request, since endpoints of the Service may have changed.
     pub(crate) fn address(&self, (host, port): (String, u16)) -> Result<WebhookAddress, String> {
         let (namespace, name, _) = &self.service;
         Ok(WebhookAddress {

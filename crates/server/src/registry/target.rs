@@ -91,11 +91,11 @@ impl<'a> Target<'a> {
 
     /// Checks that the resourceVersion in a request, if it has one other than 0, is the current one.
     ///
-    /// # Errors
-    /// 409 if it is another, 400 if it is not a number.
-    ///
     /// `0` means any version in a write, as an empty one does. It is compared with the revision of the object and not
     /// with that of the store.
+    ///
+    /// # Errors
+    /// 409 if it is another, 400 if it is not a number.
     pub(crate) fn check_version(&self, asked: &str, current: Revision) -> Result<(), Status> {
         if asked.is_empty() || asked == "0" {
             return Ok(());

@@ -16,11 +16,11 @@ use crate::registry::Resource;
 
 /// The filter of a list or watch.
 ///
-/// # Errors
-/// 400 for a field that cannot be selected by, or a name that contradicts the path.
-///
 /// Equal filters must compare equal, since watches share views by them; selectors are therefore kept parsed and not
 /// as text.
+///
+/// # Errors
+/// 400 for a field that cannot be selected by, or a name that contradicts the path.
 pub(crate) fn filter(
     resource: &Resource,
     namespace: Option<&str>,

@@ -19,10 +19,10 @@ use crate::respond::{internal, protobuf};
 
 /// Compact JSON in the encoding of a form. Compact JSON ends with a newline, indented JSON does not.
 ///
+/// YAML and protobuf parse the document, which is acceptable for rarely requested encodings.
+///
 /// # Errors
 /// 500 for a document that does not have the type it says, which protobuf cannot express.
-///
-/// YAML and protobuf parse the document, which is acceptable for rarely requested encodings.
 pub(crate) fn document(json: Bytes, form: ResponseForm) -> Result<Bytes, Status> {
     Ok(match form.encoding {
         Encoding::Json if form.pretty => pretty(json.trim_ascii_end()).into(),

@@ -15,10 +15,10 @@ use crate::registry::Resource;
 
 /// A JSON document of a built-in kind, in its envelope.
 ///
+/// Parses the JSON, so a document costs several times what its JSON form does.
+///
 /// # Errors
 /// 500 for one that is not of the kind it says: the client would read something else than was stored.
-///
-/// Parses the JSON, so a document costs several times what its JSON form does.
 pub(crate) fn document(json: &[u8]) -> Result<Bytes, Status> {
     let value = Value::read(json).map_err(Status::internal)?;
     encoded(text(&value, "apiVersion"), &value)
@@ -42,10 +42,10 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 
 /// A stored object of a built-in kind in the version of the resource, from the tree of its stored bytes.
 ///
+/// The same as [`document`] of what [`Object::write_at`](crate::cache::CachedObject::write_at) writes, without the JSON between.
+///
 /// # Errors
 /// As for [`document`].
-///
-/// The same as [`document`] of what [`Object::write_at`](crate::cache::CachedObject::write_at) writes, without the JSON between.
 pub(crate) fn object(resource: &Resource, mut tree: Value, revision: Revision) -> Result<Bytes, Status> {
     if let Some(kind) = resource.builtin.filter(|_| resource.present.is_some()) {
         convert::from_stored(kind, &mut tree);

@@ -69,12 +69,12 @@ pub(crate) fn read_body(
 
 /// Binds a Pod to a node: POST to `pods/binding`, or of a Binding.
 ///
-/// # Errors
-/// 409 if the Pod has a node or is being deleted, 404, 422.
-///
 /// The Pod is read and written in one conditional change, so of two bindings at the same time one gets the 409. As in
 /// kube-apiserver the change has no field manager, and the uid of a Binding counts only at `pods/binding`: a plain create
 /// clears it.
+///
+/// # Errors
+/// 409 if the Pod has a node or is being deleted, 404, 422.
 pub(crate) async fn bind(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let options = WriteOptions::parse(&request.query);
     body::check_media_type(request.content_type.as_deref(), BINDING)?;

@@ -19,11 +19,11 @@ use crate::verbs::list;
 /// Deletes the objects that a list with the same options has. The response is that list, as it was before; objects
 /// that finalizers hold are only marked.
 ///
-/// # Errors
-/// That of the first deletion that fails; objects deleted before it stay deleted.
-///
 /// Objects are deleted one after the other; kube-apiserver uses several workers. All listed objects are in memory
 /// until the end, for the response.
+///
+/// # Errors
+/// That of the first deletion that fails; objects deleted before it stay deleted.
 pub(crate) async fn delete_collection(api: &Api, request: WriteRequest) -> Result<Answer, Status> {
     let mut listing = ListOptions::parse(&request.query)?;
     listing.check()?;

@@ -77,11 +77,11 @@ fn show(
 
 /// One object, as new as requested: the latest without a version, any for zero, else at least that version.
 ///
-/// # Errors
-/// 404, 500 if it is there and cannot be read, 504 for a version that does not come in time.
-///
 /// A lookup in a snapshot; without a version it is preceded by a wait for the store's revision, which is a lookup in
 /// memory for the embedded engine and a round trip for etcd.
+///
+/// # Errors
+/// 404, 500 if it is there and cannot be read, 504 for a version that does not come in time.
 pub(crate) async fn find(
     api: &Api,
     resource: &Resource,

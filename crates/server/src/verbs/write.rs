@@ -32,12 +32,12 @@ use crate::verbs::{create, delete, delete_collection, patch, unfit, update};
 
 /// Answers a write, or a request for a subresource.
 ///
+/// Reads the body, decides on the thread, performs the verb and encodes the answer. `weight` above the bound of
+/// `api/blocking.rs` moves the whole verb beside the async workers.
+///
 /// # Errors
 /// 406, 413, 400 or 504 for the body, 429 without seats, and those of the verb. If admission added warnings, an error
 /// is a response with them instead.
-///
-/// Reads the body, decides on the thread, performs the verb and encodes the answer. `weight` above the bound of
-/// `api/blocking.rs` moves the whole verb beside the async workers.
 pub(crate) async fn write(
     api: &Arc<Api>,
     target: ResourceRequest,

@@ -58,12 +58,12 @@ impl PolicyBinding {
 
     /// Returns the parameters to evaluate a policy with, one after the other; null if it is evaluated without.
     ///
-    /// # Errors
-    /// The problem with the configuration.
-    ///
     /// No parameter found and `Allow` gives an empty list, so the policy is not evaluated at all. With a selector the
     /// cost is one evaluation per matching object, each with a budget of its own; kube-apiserver has no bound on
     /// their number either.
+    ///
+    /// # Errors
+    /// The problem with the configuration.
     pub(super) async fn params(
         &self,
         request: &Attributes<'_>,

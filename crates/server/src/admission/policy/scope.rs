@@ -199,10 +199,10 @@ impl<'a> PolicyScope<'a> {
 
     /// Evaluates an expression within a budget.
     ///
+    /// The budget is charged for the variables that this expression is the first to read.
+    ///
     /// # Errors
     /// A compile error, a runtime error or an exhausted budget, as the message that is shown to the user.
-    ///
-    /// The budget is charged for the variables that this expression is the first to read.
     pub(crate) fn evaluate(
         &self,
         compiled: &CompiledExpression,

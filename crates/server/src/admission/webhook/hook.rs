@@ -168,12 +168,12 @@ impl Webhook {
 
     /// Calls the webhook and reads its answer, within its timeout. Only a mutating one may return a patch.
     ///
+    /// Not retried: a webhook may have side effects. Warnings and audit annotations of the answer count even if it
+    /// rejects.
+    ///
     /// # Errors
     /// [`WebhookFailure::Rejected`] if it denied the request or does not support dry run, [`WebhookFailure::Call`]
     /// for everything that went wrong.
-    ///
-    /// Not retried: a webhook may have side effects. Warnings and audit annotations of the answer count even if it
-    /// rejects.
     pub(super) async fn call(
         &self,
         request: &Attributes<'_>,

@@ -33,12 +33,12 @@ pub(crate) struct Impersonator {
 impl Impersonator {
     /// The user to act as.
     ///
-    /// # Errors
-    /// 403 that names the first right that is missing.
-    ///
     /// Costs up to five modes with one authorization per claim each, all from memory. The refusal is that of the mode
     /// which worked last, or else of the first that fits, because the last mode tried is `impersonate` for everything
     /// and its refusal would hide the constrained permission that is missing.
+    ///
+    /// # Errors
+    /// 403 that names the first right that is missing.
     pub(crate) fn impersonate(
         &self,
         wanted: &Impersonation,

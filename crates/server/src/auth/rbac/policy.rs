@@ -27,6 +27,7 @@ pub(super) type PolicyMap<K, V> = imbl::GenericHashMap<K, V, RandomState, Defaul
 ///
 /// A clone costs a few pointers, and a change costs as much as the changed object is long, however many others there
 /// are. Decisions are made on a clone, so that each sees one consistent state.
+///
 /// ```
 /// use listwatch_server::auth::rbac::{Binding, Policy, Role};
 /// use listwatch_server::auth::{AuthorizerAttributes, User};
@@ -128,11 +129,11 @@ impl Policy {
 
     /// Returns the binding that allows the user to do this.
     ///
-    /// # Errors
-    /// The roles that bindings of the user name and that do not exist, if nothing allows it.
-    ///
     /// Stops at the first rule that allows. Otherwise the cost is the number of rules of all roles that the user was
     /// given, which is why refusals cost more than permissions.
+    ///
+    /// # Errors
+    /// The roles that bindings of the user name and that do not exist, if nothing allows it.
     pub fn decide<'a>(
         &'a self,
         user: &'a User,

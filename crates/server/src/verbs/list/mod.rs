@@ -47,12 +47,12 @@ const LOOK: usize = 128;
 
 /// Answers a list.
 ///
+/// Costs what is sent: stored bytes are copied, objects that do not match are looked at. Seats have been taken
+/// before, in the handler chain.
+///
 /// # Errors
 /// 400 for options that contradict each other, 406, 410 for a revision or continue token that is too old, 504 for a
 /// revision that does not come in time. An error after the first byte breaks the stream instead.
-///
-/// Costs what is sent: stored bytes are copied, objects that do not match are looked at. Seats have been taken
-/// before, in the handler chain.
 pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
     let form = negotiate::negotiated(request, ResponseSubject::List, Serving::of(&target.resource))?;

@@ -81,11 +81,11 @@ enum ListMoment {
 
 /// Decides which state the options ask for, and waits for it.
 ///
+/// Waiting is bounded by `RequestLimits::version_wait`.
+///
 /// # Errors
 /// 400 for invalid options or tokens, 500 if an object of it cannot be read, 410 for a compacted revision, 504 for a
 /// revision that does not come in time.
-///
-/// Waiting is bounded by `RequestLimits::version_wait`.
 pub(crate) async fn resolve(
     api: &Api,
     collection: &Arc<Collection>,

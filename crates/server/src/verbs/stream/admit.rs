@@ -53,10 +53,10 @@ pub(super) fn check_id(id: &str) -> Result<(), Status> {
 impl StreamAdmission {
     /// Admits a subscription: one watch per namespace, or one for all. All of them, or none.
     ///
+    /// Duplicated namespaces count once.
+    ///
     /// # Errors
     /// As the ordinary watch would be refused.
-    ///
-    /// Duplicated namespaces count once.
     pub(super) async fn admit(self, asked: Subscription) -> Result<Vec<AdmittedWatch>, Status> {
         let mut namespaces: Vec<Option<&str>> = asked.namespaces.iter().map(|n| Some(n.as_str())).collect();
         namespaces.sort_unstable();

@@ -111,10 +111,10 @@ impl EventWriter {
 
     /// Events, each a frame.
     ///
+    /// One frame per event, in order. Frames of built-in objects in JSON are shared with other watchers.
+    ///
     /// # Errors
     /// When the objects cannot be converted to the version that is watched.
-    ///
-    /// One frame per event, in order. Frames of built-in objects in JSON are shared with other watchers.
     pub(crate) async fn events(&mut self, api: &Api, events: &[FilteredEvent]) -> Result<FrameBytes, Status> {
         if self.format.is_unshared() {
             self.turns.enter().await;
