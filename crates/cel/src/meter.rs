@@ -41,11 +41,11 @@ impl Meter {
 
     /// Adds cost.
     ///
-    /// # Errors
-    /// If the limit is exceeded.
-    ///
     /// The cost is added even if it is too much, and shows in the outcome: kube-apiserver counts a failed evaluation
     /// in full.
+    ///
+    /// # Errors
+    /// If the limit is exceeded.
     pub fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.limit { Err(EvalError::over_limit()) } else { Ok(()) }
@@ -53,10 +53,10 @@ impl Meter {
 
     /// Adds work that is about to be done: elements walked, bytes written.
     ///
+    /// Functions call it before they allocate or walk, so the bound holds for memory as well.
+    ///
     /// # Errors
     /// If it is more than the limit of cost could pay for.
-    ///
-    /// Functions call it before they allocate or walk, so the bound holds for memory as well.
     pub fn work(&mut self, units: u64) -> Result<(), EvalError> {
         self.work = self.work.saturating_add(units);
         let most = self.limit.saturating_mul(WORK_PER_COST).saturating_add(FREE_WORK);

@@ -37,11 +37,11 @@ pub struct Expression {
 impl Env {
     /// Parses and checks an expression.
     ///
-    /// # Errors
-    /// All that is wrong with it, with places.
-    ///
     /// The time is linear in the expression for practical ones; limits of the parser and of types bound the others to
     /// milliseconds.
+    ///
+    /// # Errors
+    /// All that is wrong with it, with places.
     pub fn compile(&self, source: &str) -> Result<Expression, Issues> {
         let ast = parser::parse(source, &self.limits)?;
         let checked = checker::check(ast, self, source)?;
@@ -73,10 +73,10 @@ impl Expression {
 
     /// The program that evaluates it.
     ///
+    /// May be called more than once; each program is independent.
+    ///
     /// # Errors
     /// If a constant in it cannot be computed.
-    ///
-    /// May be called more than once; each program is independent.
     pub fn program(&self) -> Result<Program, EvalError> {
         Ok(Program { plan: plan::plan(&self.checked)? })
     }

@@ -33,11 +33,11 @@ impl<'a> Value<'a> {
 
     /// A value of an object with what its schema says.
     ///
-    /// # Errors
-    /// If the value does not fit.
-    ///
     /// Only the top is looked at. Parts are converted when they are read, so an error deeper inside appears only to
     /// expressions that read it.
+    ///
+    /// # Errors
+    /// If the value does not fit.
     pub fn from_typed(json: &'a Json, decl: &'a Decl) -> Result<Self, EvalError> {
         typed(json, Some(decl))
     }
@@ -143,11 +143,11 @@ pub(super) fn field<'a>(
 
 /// A value as JSON, for hosts that store what expressions construct.
 ///
-/// # Errors
-/// If the value has no JSON form, or more parts than `nodes`.
-///
 /// `nodes` is counted down over several values, so that a host bounds all that one expression made. Parts that borrow
 /// from a tree are shared with it, not copied.
+///
+/// # Errors
+/// If the value has no JSON form, or more parts than `nodes`.
 pub fn to_json(value: &Value<'_>, nodes: &mut usize) -> Result<Json, EvalError> {
     if *nodes == 0 {
         return Err(EvalError::new("the value is too large"));

@@ -48,11 +48,11 @@ impl<'a> ListValue<'a> {
 
     /// The element at a place, if there is one.
     ///
-    /// # Errors
-    /// If the element does not fit its schema.
-    ///
     /// Walks down the joined parts: constant for a list of an object, proportional to the depth of concatenation
     /// otherwise.
+    ///
+    /// # Errors
+    /// If the element does not fit its schema.
     pub fn get(&self, index: u64) -> Result<Option<Value<'a>>, EvalError> {
         let (mut list, mut index) = (self, index);
         loop {

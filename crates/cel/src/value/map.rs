@@ -70,10 +70,10 @@ impl<'a> OwnedMap<'a> {
 
     /// Sets the value of a key; whether it was free.
     ///
+    /// The first key stays if an equal one of another number type comes later; only the value changes.
+    ///
     /// # Errors
     /// If the value cannot be a key.
-    ///
-    /// The first key stays if an equal one of another number type comes later; only the value changes.
     pub fn insert(&mut self, at: Value<'a>, value: Value<'a>) -> Result<bool, EvalError> {
         let Some(wanted) = key(&at) else {
             return Err(EvalError::new(format!("unsupported key type: {}", at.type_name())));
@@ -140,10 +140,10 @@ impl<'a> MapValue<'a> {
 
     /// Adds an entry.
     ///
+    /// A map of an object is copied first: constructed maps are the only ones that grow.
+    ///
     /// # Errors
     /// If there is such an entry already, or the value cannot be a key.
-    ///
-    /// A map of an object is copied first: constructed maps are the only ones that grow.
     pub(crate) fn insert(&mut self, at: Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
         if let Self::Json(..) = self {
             *self = Self::Owned(Arc::new(self.to_owned_map()?));
