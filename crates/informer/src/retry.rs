@@ -32,9 +32,6 @@ impl Default for ConflictRetry {
 
 /// Runs `update` until it is not answered with a conflict, five times at most. It must read the object again each time.
 ///
-/// # Errors
-/// That of the last try; others than conflicts at once.
-///
 /// ```no_run
 /// use k8s_openapi::api::core::v1::ConfigMap;
 /// use kube::api::{Api, PostParams};
@@ -50,6 +47,9 @@ impl Default for ConflictRetry {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Errors
+/// That of the last try; others than conflicts at once.
 #[doc(alias = "RetryOnConflict")]
 pub async fn retry_on_conflict<T, F>(update: impl FnMut() -> F) -> Result<T, kube::Error>
 where

@@ -39,6 +39,7 @@ impl<K> Default for Segment<K> {
 /// A queue that keeps per key only what matters: an update replaces the update before it, a second deletion the
 /// first. A deletion is never coalesced away by what follows, so a recreated object is seen as one. Keys come out in
 /// the order in which they first changed.
+///
 /// ```
 /// use listwatch::Object;
 /// use listwatch::delta::{Coalescing, Delta};

@@ -11,6 +11,7 @@ use super::Delta;
 use crate::object::Raw;
 
 /// A queue that keeps every delta, in the order of arrival across all keys.
+///
 /// ```
 /// use listwatch::Revision;
 /// use listwatch::delta::{Delta, InOrder};

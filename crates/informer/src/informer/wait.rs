@@ -49,6 +49,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     ///
     /// # Errors
     /// [`UntilError`] if the informer stops before.
+    ///
     /// ```
     /// use std::time::Duration;
     ///

@@ -12,6 +12,7 @@ use listwatch_wire::delta::DeltaError;
 use listwatch_wire::status::{Status, StatusReason};
 
 /// The failure of a list or a watch, by the reaction that it needs.
+///
 /// ```
 /// use listwatch::lister_watcher::SourceError;
 /// use listwatch_wire::status::Status;

@@ -19,6 +19,7 @@ use super::ObjectError;
 ///
 /// Metadata other than managed fields is always kept. To leave out more, use a
 /// [transformation](crate::InformerBuilder::transform).
+///
 /// ```
 /// use listwatch::object::{Keep, ManagedFields};
 /// use listwatch::{Object, Raw};

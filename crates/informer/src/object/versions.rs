@@ -72,6 +72,7 @@ impl<K> Object<K> {
     ///
     /// # Errors
     /// When the value does not encode.
+    ///
     /// ```
     /// use listwatch::{Object, Raw};
     /// use serde_json::json;

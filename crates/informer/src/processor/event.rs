@@ -14,6 +14,7 @@ use listwatch_wire::{ObjectKey, Revision};
 use crate::object::{Object, Raw};
 
 /// A change of the cache. The store already holds it, or something newer, when a handler is called.
+///
 /// ```
 /// use listwatch::{Event, Object};
 /// use serde_json::json;

@@ -66,9 +66,6 @@ pub async fn until(
 /// its object changes more often than [`HandlerOptions::max_backlog`](crate::HandlerOptions::max_backlog), the states in
 /// between are folded.) Other objects cost it nothing.
 ///
-/// # Errors
-/// [`UntilError::Ended`] when the informer stops before.
-///
 /// ```
 /// use listwatch::until::wait_for;
 /// use listwatch::{SharedInformer, lister_watcher::InMemory};
@@ -88,6 +85,9 @@ pub async fn until(
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Errors
+/// [`UntilError::Ended`] when the informer stops before.
 #[doc(alias = "UntilWithSync")]
 pub async fn wait_for<K: Send + Sync + 'static>(
     informer: &SharedInformer<K>,
