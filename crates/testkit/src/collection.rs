@@ -52,11 +52,11 @@ impl TestCollection {
 
     /// Everything that the store's own log says: what was there at `begin`, and every change since then.
     ///
-    /// # Errors
-    /// If the store cannot be read.
-    ///
     /// Reads to the revision that is current when it is called, so call it after the last write was answered. Changes
     /// of other collections pass by and are skipped.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
     pub async fn truth(&self, engine: &dyn Engine, begin: Revision) -> Result<Truth, RawError> {
         let mut truth = Truth::default();
         for (revision, key, content) in self.state_at(engine, begin).await? {
@@ -79,10 +79,10 @@ impl TestCollection {
 
     /// The list of the server.
     ///
+    /// One unlimited list without a selector: for collections of tests, not for large ones.
+    ///
     /// # Errors
     /// If the list fails.
-    ///
-    /// One unlimited list without a selector: for collections of tests, not for large ones.
     pub async fn state(&self, raw: &RawClient) -> Result<BTreeMap<ObjectKey, Seen>, RawError> {
         let list = raw.done(Method::GET, &self.path(), None).await?;
         Ok(items(&list).into_iter().map(|seen| (seen.key.clone(), seen)).collect())

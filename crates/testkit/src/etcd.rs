@@ -31,20 +31,20 @@ pub struct Etcd {
 impl Etcd {
     /// Starts one if tests with real parts are enabled.
     ///
+    /// `None` without `LISTWATCH_REAL=1`, so that a test can return early and the usual run needs no binary.
+    ///
     /// # Errors
     /// If it does not start.
-    ///
-    /// `None` without `LISTWATCH_REAL=1`, so that a test can return early and the usual run needs no binary.
     pub async fn if_wanted() -> io::Result<Option<Self>> {
         if with_real_parts() { Self::start().await.map(Some) } else { Ok(None) }
     }
 
     /// Starts a single member and waits until it answers.
     ///
+    /// Waits up to 30 seconds. Output of etcd is discarded; run it by hand if a start fails.
+    ///
     /// # Errors
     /// If there is no `etcd` in the path or it does not come up.
-    ///
-    /// Waits up to 30 seconds. Output of etcd is discarded; run it by hand if a start fails.
     pub async fn start() -> io::Result<Self> {
         let data = tempfile::tempdir()?;
         let (client, peer) = (free_port()?, free_port()?);

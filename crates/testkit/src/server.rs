@@ -97,11 +97,11 @@ impl TestServer {
 
     /// Starts one on a store with other options than the usual ones.
     ///
-    /// # Errors
-    /// See [`StartError`].
-    ///
     /// The bind address of the default options is a free loopback port. Certificates of a server with a data
     /// directory are kept there, so that a restart has the same CA.
+    ///
+    /// # Errors
+    /// See [`StartError`].
     pub async fn with(store: TestStore, options: Options) -> Result<Self, StartError> {
         let data = if matches!(store, TestStore::Embedded) { Some(tempfile::tempdir()?) } else { None };
         // The future of a start is large, and would be part of that of every test.
@@ -181,10 +181,10 @@ impl TestServer {
 
     /// Stops gracefully and starts again at the same address, on the same data where the store keeps any.
     ///
+    /// In memory, everything is lost. Clients must be created again unless the store keeps the CA.
+    ///
     /// # Errors
     /// See [`StartError`].
-    ///
-    /// In memory, everything is lost. Clients must be created again unless the store keeps the CA.
     pub async fn restart(self) -> Result<Self, StartError> {
         let Self { handle, engine, config: _, store, mut options, data } = self;
         options.bind = handle.address();
