@@ -45,13 +45,6 @@ pub enum Health {
 /// to the same etcd. A read that begins after a write was acknowledged sees it. The log has changes in the order of
 /// their revisions, and nothing that a crash could undo.
 ///
-/// # Errors
-///
-/// Each method may fail with [`Error::Unavailable`] while the store cannot be reached, [`Error::Corrupt`] if it finds
-/// damage and [`Error::Closed`] after [`Engine::close`]. Reads that name a revision fail with [`Error::Compacted`] or
-/// [`Error::Future`], writes with [`Error::Invalid`] or [`Error::ReadOnly`].
-/// # Example
-///
 /// Reads at an older revision, and the end of history:
 ///
 /// ```
@@ -75,6 +68,12 @@ pub enum Health {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Errors
+/// Each method may fail with [`Error::Unavailable`] while the store cannot be reached, [`Error::Corrupt`] if it finds
+/// damage and [`Error::Closed`] after [`Engine::close`]. Reads that name a revision fail with [`Error::Compacted`] or
+/// [`Error::Future`], writes with [`Error::Invalid`] or [`Error::ReadOnly`].
+/// # Example
 #[async_trait]
 pub trait Engine: Send + Sync + Debug + 'static {
     /// The revision of the newest durable write, linearizable: every write acknowledged before the call is in it.

@@ -96,6 +96,7 @@ impl EmbeddedEngine {
     /// # Errors
     /// [`Error::Unavailable`] if the directory cannot be used or another process has it, [`Error::Corrupt`] if what is in
     /// it cannot be a store that a crash left behind.
+    ///
     /// ```
     /// use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, Expect, Write, Written};
     ///

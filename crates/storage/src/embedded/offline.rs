@@ -46,11 +46,11 @@ pub struct Report {
 /// Checks everything in the store of a directory that no process uses: SQLite's own structures, and whether log, chains
 /// and keys agree.
 ///
-/// # Errors
-/// [`Error::Corrupt`] with what is wrong, [`Error::Unavailable`] if the store cannot be read or is in use.
-///
 /// Reads every value once, to verify its checksum. Nothing is repaired: the administrator decides whether to restore a
 /// backup.
+///
+/// # Errors
+/// [`Error::Corrupt`] with what is wrong, [`Error::Unavailable`] if the store cannot be read or is in use.
 pub fn check(directory: &Path) -> Result<Report, Error> {
     must_exist(directory)?;
     let directory = Directory::take(directory)?;
@@ -65,11 +65,9 @@ pub fn check(directory: &Path) -> Result<Report, Error> {
 /// With [`Keys::Included`], the other files of the directory come along: the CA, signing keys and tokens without which old
 /// kubeconfigs do not work after a restore. Such a backup is as secret as the directory.
 ///
-/// # Errors
-/// [`Error::Unavailable`] if there is no store, the file exists, or a disk fails.
-///
 /// The server continues to write during the copy. The copy is checked like a store before this returns, and removed if
 /// it fails.
+///
 /// ```
 /// use listwatch_storage::embedded::offline::{Keys, backup, check, restore};
 /// use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, Expect, Write};
@@ -93,6 +91,9 @@ pub fn check(directory: &Path) -> Result<Report, Error> {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Errors
+/// [`Error::Unavailable`] if there is no store, the file exists, or a disk fails.
 pub fn backup(directory: &Path, into: &Path, keys: Keys) -> Result<Report, Error> {
     must_exist(directory)?;
     if into.exists() {
@@ -148,11 +149,11 @@ pub fn restore(from: &Path, directory: &Path, at: Option<Revision>) -> Result<Re
 
 /// Drops all history of the store of a directory and gives the space back to the disk.
 ///
-/// # Errors
-/// As [`check`]; [`Error::ReadOnly`] if the disk has no room for a second copy of the remaining data.
-///
 /// A running server does not need it: it removes expired history and reuses the space inside of the file. This makes
 /// the file smaller.
+///
+/// # Errors
+/// As [`check`]; [`Error::ReadOnly`] if the disk has no room for a second copy of the remaining data.
 pub fn compact(directory: &Path) -> Result<Report, Error> {
     must_exist(directory)?;
     let directory = Directory::take(directory)?;
