@@ -26,10 +26,10 @@ pub(super) fn field_name(element: &str) -> Option<&str> {
 
 /// The path element that identifies an item of a list.
 ///
+/// Allocates a string of some dozen bytes per element; lists are walked once per write.
+///
 /// # Errors
 /// The reason why the item has none, with kube-apiserver's message.
-///
-/// Allocates a string of some dozen bytes per element; lists are walked once per write.
 pub(super) fn of_item<S: MergeSchema>(item: &Value, list: S) -> Result<String, String> {
     match list.list_kind() {
         ListKind::Map(keys) => keyed(item, keys, list),

@@ -25,11 +25,11 @@ impl<S: MergeSchema> FieldManager<'_, S> {
     ///
     /// `live` is the object before, or `None` if there is none yet.
     ///
-    /// # Errors
-    /// See [`ApplyError`]; nothing has changed then.
-    ///
     /// Costs two comparisons of the objects and one walk of the configuration; a conflict of `kubectl` costs them
     /// again.
+    ///
+    /// # Errors
+    /// See [`ApplyError`]; nothing has changed then.
     pub fn apply(&self, live: Option<&Value>, config: &Value, force: bool) -> Result<Applied, ApplyError> {
         let applied = self.merge_in(live, config, force);
         if self.manager != KUBECTL {

@@ -123,10 +123,10 @@ impl JsonPatch {
 
     /// Changes an object; if any operation fails, none has taken place.
     ///
+    /// Works on a copy, which shares everything that the operations do not touch.
+    ///
     /// # Errors
     /// [`PatchError::Failed`] saying which operation failed and why.
-    ///
-    /// Works on a copy, which shares everything that the operations do not touch.
     pub fn apply(&self, object: &mut Value) -> Result<(), PatchError> {
         let mut changed = object.clone();
         let JsonPatchLimits { copied_bytes: copied, moved_elements: moved, depth, .. } = self.limits;

@@ -10,10 +10,10 @@ use listwatch_json::{self as json, go};
 
 /// Parses the body of a merge patch or strategic merge patch, which must be a JSON object.
 ///
+/// Null is accepted, as in kube-apiserver, and changes nothing.
+///
 /// # Errors
 /// [`PatchError::Malformed`].
-///
-/// Null is accepted, as in kube-apiserver, and changes nothing.
 pub fn parse_object_patch(body: &[u8]) -> Result<json::Parsed, PatchError> {
     let parsed = json::parse(body).map_err(|_| PatchError::Malformed("invalid JSON patch".to_owned()))?;
     match &parsed.value {

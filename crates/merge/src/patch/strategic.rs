@@ -41,11 +41,11 @@ type Merged<T> = Result<T, PatchError>;
 /// # Ok::<(), listwatch_merge::patch::PatchError>(())
 /// ```
 ///
+/// Costs as much as the patch, and the lists that it touches.
+///
 /// # Errors
 /// [`PatchError::Malformed`] for ill-formed directives, [`PatchError::Unforeseen`] for unknown ones and for elements
 /// without their merge key.
-///
-/// Costs as much as the patch, and the lists that it touches.
 pub fn strategic_merge_patch<S: MergeSchema>(
     object: &mut Value,
     patch: Value,
