@@ -19,6 +19,7 @@ const MOST_ADDED: usize = 8 << 20;
 ///
 /// Costs as much as the object and its schema have in common, plus what is added. Called for requests, for objects
 /// that are read from the store, and for defaults themselves.
+///
 /// ```
 /// use listwatch_custom::{Schema, fill};
 /// use listwatch_wire::json::json;

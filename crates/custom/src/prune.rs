@@ -34,6 +34,7 @@ const METADATA: [&str; 15] = [
 /// own metadata, those that the schema does not have, those in the metadata of objects inside it; each sorted.
 ///
 /// Removes nothing on the way back from the walk, so one pass is enough. Costs as much as the object has fields.
+///
 /// ```
 /// use listwatch_custom::{Schema, prune};
 /// use listwatch_wire::json::json;

@@ -29,6 +29,7 @@ const BYTES_PER_STEP: usize = 16;
 ///
 /// Costs as much as the changed parts of the object and the schema have in common: equal parts are often the same
 /// shared tree, which compares by pointer. Alternatives multiply that, within the size of the schema.
+///
 /// ```
 /// use listwatch_custom::{Schema, validate};
 /// use listwatch_wire::json::json;
