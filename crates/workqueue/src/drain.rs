@@ -28,6 +28,7 @@ pub enum Drained {
 impl<K: Key, R: Reason> Queue<K, R> {
     /// Shuts down: new keys are refused, consumers still get everything that is queued, and then `None`. Delayed keys
     /// are dropped, and their number is returned. Waits for a drain end.
+    ///
     /// ```
     /// use listwatch_workqueue::{Options, Queue};
     ///
@@ -56,6 +57,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
     /// Shuts down at once, and returns a future that waits until everything queued or in flight has been processed,
     /// keys that were added again while being processed included. Any number of callers may wait; dropping the future
     /// ends only the waiting.
+    ///
     /// ```
     /// use listwatch_workqueue::{Drained, Options, Queue};
     ///

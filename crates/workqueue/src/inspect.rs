@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::priority::Priority;
 
 /// One known key, for debugging pages and tests.
+///
 /// ```
 /// use listwatch_workqueue::{KeyState, Options, Queue};
 ///
