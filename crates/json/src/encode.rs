@@ -7,7 +7,7 @@
 use super::spans::{EarlierEncoding, Spans};
 use super::{MAX_DEPTH, Number, Text, Value};
 
-/// The fields that a reader of the bytes wants to meet early.
+/// The fields that come first, because readers of the bytes stop once they have found them.
 const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
 
 /// The canonical bytes of an object.

@@ -313,7 +313,7 @@ impl<'a> JsonParser<'a> {
         }
     }
 
-    /// Parses an array. Elements after a comma are required, as RFC 8259 says.
+    /// Parses an array. An element is required after a comma, as in RFC 8259.
     fn array(&mut self, path: Option<&ParsePath<'_>>) -> ParseOutcome<Value> {
         let mut items = Vec::new();
         if self.peek_token() == Some(b']') {

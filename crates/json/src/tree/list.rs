@@ -30,7 +30,7 @@ impl List {
 
     /// Returns true if both are the same allocation, so that they are equal without a look inside.
     ///
-    /// False says nothing: two lists may be equal without being the same.
+    /// False does not mean that they differ: two lists may be equal without being the same.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

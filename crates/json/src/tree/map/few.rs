@@ -57,7 +57,7 @@ impl FewFields {
         }
     }
 
-    /// Adds a field after all others. The caller has asked [`Self::is_last`].
+    /// Adds a field after all others. The caller has checked [`Self::is_last`].
     #[inline]
     pub(super) fn push(&mut self, key: Text, value: Value) {
         self.0.push((key, value));
