@@ -1,8 +1,8 @@
 //! [`Lister`]: reads a cache by name, namespace and labels, with the API server's errors.
 //!
-//! A thin view on a [`Store`]; for anything that must be consistent with something else, take a snapshot. It never asks
-//! the server: what it returns is as old as the cache, and a missing object may be one that has not arrived. client-go
-//! calls the same thing a Lister.
+//! A thin view on a [`Store`]; for anything that must be consistent with something else, take a snapshot. It never sends a
+//! request: what it returns is as old as the cache, and a missing object may be one that has not arrived. client-go calls
+//! the same thing a Lister.
 
 use std::any::Any;
 use std::fmt;

@@ -30,7 +30,7 @@ pub struct Sample<'a> {
     pub help: &'static str,
     /// Counter or gauge, which exporters need to declare.
     pub kind: MetricKind,
-    /// Of what: names and values.
+    /// The names and values of its labels, such as `informer` and `pods`.
     pub labels: &'a [(&'static str, &'a str)],
     /// The value.
     pub value: f64,
@@ -54,7 +54,7 @@ pub struct Figure<T> {
     pub help: &'static str,
     /// Counter or gauge, which exporters need to declare.
     pub kind: MetricKind,
-    /// Reads it.
+    /// Computes the value from a status.
     pub value: fn(&T) -> f64,
 }
 
@@ -73,7 +73,7 @@ impl<T> Figure<T> {
 pub trait Measured: Sized + 'static {
     /// The label that distinguishes one from the others.
     const LABEL: &'static str;
-    /// Everything there is to report.
+    /// The metrics of one status, in the order in which they are reported.
     const FIGURES: &'static [Figure<Self>];
 }
 
@@ -91,7 +91,7 @@ pub fn collect_each<T: Measured>(named: &[(&str, T)], metrics: &mut impl Metrics
     table(T::FIGURES, metrics, || named.iter().map(|(name, status)| ([(T::LABEL, *name)], status)));
 }
 
-/// All figures of all things: figure by figure, as [`Metrics`] wants them.
+/// All figures of all things, figure by figure: samples of one name must not be interleaved with others.
 fn table<'a, T: 'a, L, I>(figures: &[Figure<T>], metrics: &mut impl Metrics, things: impl Fn() -> I)
 where
     L: AsRef<[(&'static str, &'a str)]>,
@@ -160,7 +160,7 @@ const HANDLER: &[Figure<HandlerStatus>] = &[
     Figure::counter("listwatch_handler_folds_total", "Times a backlog was folded by key.", |h| {
         h.folds as f64
     }),
-    Figure::counter("listwatch_handler_events_total", "Events told to the handler.", |h| h.delivered as f64),
+    Figure::counter("listwatch_handler_events_total", "Events delivered to the handler.", |h| h.delivered as f64),
     Figure::counter("listwatch_handler_panics_total", "Calls that panicked.", |h| h.panics as f64),
     Figure::counter("listwatch_handler_busy_seconds_total", "Time spent in the handler.", |h| {
         h.busy.as_secs_f64()

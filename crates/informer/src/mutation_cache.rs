@@ -4,7 +4,7 @@
 //! [`Store::wait_for`] avoids that by waiting. This avoids it without waiting: pass it the objects that the server
 //! returned and read through it; each read returns the newer of the two versions.
 //!
-//! A [`Store`] knows the resource version up to which it is complete. An own write that is not newer is in the store,
+//! A [`Store`] has the resource version up to which it is complete. An own write that is not newer is in the store,
 //! or has been overwritten or deleted since: either way the store is right, and the write is dropped. So a late call
 //! with a stale write cannot bring a deleted object back.
 //!

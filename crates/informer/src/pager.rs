@@ -85,7 +85,7 @@ pub struct PagerOptions {
     /// The reaction to a list that expires on the way.
     pub on_expired: OnExpired,
     /// The most pages of a list; a longer one is an error. Default 100,000, which is fifty million objects in pages of 500:
-    /// a server that always names a next page is not asked for ever.
+    /// a server that always names a next page does not keep the pager busy for ever.
     pub max_pages: usize,
 }
 

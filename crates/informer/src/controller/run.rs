@@ -204,7 +204,7 @@ where
         }
     }
 
-    /// Runs the user's function and asks the error policy. Only `Backoff` reaches the queue as an error, which counts a
+    /// Runs the user's function and, after an error, the error policy. Only `Backoff` reaches the queue as an error, which counts a
     /// failure of the key; the others are outcomes.
     async fn reconcile(&self, reconcile: Reconcile<K>) -> Result<Outcome, BoxError> {
         let retries = reconcile.retries;

@@ -1,7 +1,7 @@
 //! [`ControllerMonitor`]: the counters of a controller, for metrics, health checks and tests.
 //!
-//! The monitor also owns the list of started informers, because [`ControllerMonitor::idle`] must know about events that
-//! have not become keys yet. The list is emptied when the controller ends, which removes its handlers; informers that
+//! The monitor also owns the list of started informers, because [`ControllerMonitor::idle`] counts events that have not
+//! become keys yet. The list is emptied when the controller ends, which removes its handlers; informers that
 //! others share go on.
 //!
 //! Counters are relaxed atomics: each is exact, but a status read during a reconcile may have counted one of them and

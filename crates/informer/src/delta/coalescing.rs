@@ -2,11 +2,11 @@
 //! DeltaFIFO.
 //!
 //! A key takes the place of its first unread change in the queue; later changes join it there. Keys are therefore
-//! popped out of revision order, and the revision of the last delta popped says nothing about completeness: each batch
+//! popped out of revision order, and the revision of the last delta popped is not one up to which all is complete: each batch
 //! ends with a bookmark at the highest revision below which nothing is missing.
 //!
 //! Deltas about the whole collection ([`Delta::is_barrier`]) divide the queue into segments and are never passed by a
-//! change of a key. Unlike DeltaFIFO, the queue does not know the store: a replacement is compared with it when it is
+//! change of a key. Unlike DeltaFIFO, the queue has no access to the store: a replacement is compared with it when it is
 //! applied.
 
 use std::collections::VecDeque;
@@ -105,7 +105,7 @@ impl<K> Segment<K> {
     }
 
     /// Everything up to this revision has been popped: all that was queued, or what came before the first key that
-    /// is left. Keys that changed again are popped ahead of others, so the revision of what was popped says nothing.
+    /// is left. Keys that changed again are popped ahead of others, so the revision of what was popped is not the revision reached.
     fn complete_up_to(&self) -> Option<Revision> {
         match self.order.front() {
             None => self.highest,
@@ -148,7 +148,7 @@ impl<K> Coalescing<K> {
         self.weight += heavier;
     }
 
-    /// Takes the deltas of about `max` objects, all deltas of a key together, and after them a bookmark that says up to
+    /// Takes the deltas of about `max` objects, all deltas of a key together, and after them a bookmark with the revision up to
     /// where nothing is missing. A barrier comes alone.
     pub fn pop_batch(&mut self, max: usize) -> Vec<Delta<K>> {
         let mut batch = Vec::new();

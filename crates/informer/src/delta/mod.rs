@@ -5,7 +5,7 @@
 //! filling memory. Deltas of one key are always applied in the order in which they were queued; in the in-order form
 //! that holds across keys too.
 //!
-//! The queue does not know the store: a replacement travels as one delta and is compared with the store when it is
+//! The queue has no access to the store: a replacement travels as one delta and is compared with the store when it is
 //! applied, which makes it atomic and spares the queue every race with what is being applied.
 
 mod coalescing;

@@ -2,7 +2,7 @@
 //!
 //! Limits follow the validation of kube-apiserver: a note of 1,024 bytes, a reason, action or instance of 128. Notes
 //! are cut, because a long error message must not lose the event; the rest makes an occurrence invalid. An Event about
-//! a cluster-scoped object lives in namespace `default`, as in client-go.
+//! a cluster-scoped object is in namespace `default`, as in client-go.
 //!
 //! Nothing here decides whether an event is written or counted; that is [`Correlator`](super::Correlator).
 

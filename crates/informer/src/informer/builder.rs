@@ -45,7 +45,7 @@ use crate::warm::{Saver, WarmOptions};
 /// let informer = SharedInformer::<Value>::builder(pods)
 ///     .name("pods")
 ///     .options(options)
-///     // What nobody reads need not be kept.
+///     // Fields that are never read need not be kept.
 ///     .transform(|pod| pod.with_value(&json!({"spec": {}})).map_err(|error| error.to_string()))
 ///     .on_problem(|problem, response| eprintln!("{problem}; {response}"))
 ///     .build();

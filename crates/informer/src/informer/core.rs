@@ -48,7 +48,7 @@ pub(crate) struct InformerCore<K> {
     pub(crate) stopped: watch::Sender<bool>,
     /// Ends the reflectors; the rest follows when the queue is empty.
     pub(crate) stop: CancellationToken,
-    /// None if it was not asked to end: when its last handle is dropped, what is unread is dropped too.
+    /// None if `stop` and `drain` were not called: when its last handle is dropped, what is unread is dropped too.
     pub(crate) ending: Mutex<Option<RemovalEnd>>,
     /// A handler with a resync period joined.
     pub(crate) resync_changed: Notify,

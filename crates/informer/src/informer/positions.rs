@@ -46,7 +46,7 @@ pub(crate) struct Positions {
 }
 
 impl Positions {
-    /// No source yet. `awaiting` says that namespaces are followed, and not known yet.
+    /// No source yet. `awaiting` is true if namespaces are followed and not listed yet.
     pub(super) fn new(awaiting: bool) -> Self {
         Self { awaiting, ..Self::default() }
     }

@@ -73,7 +73,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         let _ = stopped.wait_for(|stopped| *stopped).await;
     }
 
-    /// The handlers to wait for: all that are called, except the one that asks.
+    /// The handlers to wait for: all that are called, except the one that this is called from.
     fn handlers(&self) -> Vec<Arc<Listener<K>>> {
         let processor = self.core.processor.lock();
         let waits = |listener: &&Arc<Listener<K>>| !listener.polled && !current::is(listener);

@@ -92,7 +92,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         let mut stopped = self.core.stopped.subscribe();
         tokio::select! {
             biased;
-            // The senders live in the core, which this handle keeps: neither channel closes while we wait.
+            // The core owns the senders, and this handle keeps the core: neither channel closes while this waits.
             _ = synced.wait_for(|synced| *synced) => true,
             _ = stopped.wait_for(|stopped| *stopped) => self.has_synced(),
         }

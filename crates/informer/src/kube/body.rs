@@ -23,7 +23,7 @@ use crate::lister_watcher::SourceError;
 /// The answer to a list or watch, as it comes.
 pub(super) struct Chunks {
     source: ChunkSource,
-    /// The server says that it sends changes as patches.
+    /// True if the `Content-Type` of the response is that of deltas.
     pub(super) deltas: bool,
 }
 

@@ -1,7 +1,7 @@
 //! [`Deltas`]: turns patches of objects that are held already into whole objects.
 //!
 //! The base of a patch is the cached object, or one that this stream has delivered and the cache has not applied yet. Every
-//! result is compared with the server's checksum. A mismatch ends the stream, and the next one asks for whole objects.
+//! result is compared with the server's checksum. A mismatch ends the stream, and the next one requests whole objects.
 
 use hashbrown::HashMap;
 use listwatch_wire::delta::{DeltaError, DeltaEvent};

@@ -188,7 +188,7 @@ impl ListDecoder {
             note(&mut head, name, bytes.get(start..end).unwrap_or_default());
             fields.pass(end);
         }
-        // No items at all: wait for the end to know if this is an object.
+        // No items at all: only the end shows if this is an object.
         if fields.is_complete() {
             self.head = head;
         }

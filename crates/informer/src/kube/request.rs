@@ -57,7 +57,7 @@ pub(super) fn watch_options(base: &ListOptions, request: &WatchRequest) -> ListO
     options
 }
 
-/// The media type that asks for the objects, or only for their metadata.
+/// The media type of a request for the objects, or only for their metadata.
 pub(super) fn accept(resource: &ResourceKind, form: RequestForm) -> &'static str {
     match (resource.metadata_only, form.watch) {
         (false, true) if form.deltas => delta::ACCEPT,

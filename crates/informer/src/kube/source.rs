@@ -4,7 +4,7 @@
 //! contributes authentication, TLS and proxies; kube's own `Api::list` and `Api::watch` are not used, because they
 //! decode every object into its type.
 //!
-//! A watch asks for deltas (`docs/delta-watch.md`) if the cache keeps objects exactly as the server sent them. A patch
+//! A watch requests deltas (`docs/delta-watch.md`) if the cache keeps objects exactly as the server sent them. A patch
 //! that does not fit ends the watch, and the next two watches are of whole objects. Rules of resuming and relisting are
 //! in [`reflector`](crate::reflector); the HTTP form is `request`, decoding `body`, `list_decoder` and `deltas`.
 

@@ -18,7 +18,7 @@ use crate::sync::Mutex;
 pub struct ElectionStatus {
     /// True if it leads.
     pub leading: bool,
-    /// The leader, as far as it knows.
+    /// The leader that this candidate read last.
     pub leader: Option<String>,
     /// The number of its last term; zero before the first.
     pub fencing_token: u32,

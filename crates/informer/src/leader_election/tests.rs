@@ -37,7 +37,7 @@ fn candidate(now: Instant) -> ElectionMachine {
     ElectionMachine::new(ElectionOptions::new("me"), now, 1)
 }
 
-/// Lets a candidate read; returns whether it then wants to write.
+/// Lets a candidate read; returns true if its next step is a write.
 fn reads(machine: &mut ElectionMachine, now: Now, observed: Observed) -> bool {
     machine.on_read(now, &Ok(Some(observed)));
     matches!(machine.step(now), ElectionAction::Write(..))

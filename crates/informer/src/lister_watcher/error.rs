@@ -1,7 +1,7 @@
 //! [`SourceError`]: failures of a list or a watch, classified by how the reflector reacts.
 //!
 //! The reflector uses the predicates and never matches on codes: expired (410) relists, a too large resourceVersion
-//! waits for the replica, 429 waits as long as the server asks, a refusal falls back from a streaming list to a list. A
+//! waits for the replica, 429 waits for the time in its `Retry-After`, a refusal falls back from a streaming list to a list. A
 //! source with another protocol only has to produce these.
 //!
 //! [`Problem`](crate::Problem) is what is reported to the user, with the reaction.
@@ -26,7 +26,7 @@ use listwatch_wire::status::{Status, StatusReason};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// The server said no; the status says why.
+    /// The server refused the request, with this status.
     #[error("{0}")]
     Status(Box<Status>),
     /// Connection refused. Worth another attempt: servers restart.
@@ -41,7 +41,7 @@ pub enum SourceError {
     /// No answer within the time allowed.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    /// A patch does not fit the cached object. The next watch asks for whole objects.
+    /// A patch does not fit the cached object. The next watch requests whole objects.
     #[error("{0}")]
     Delta(DeltaError),
     /// The source panicked, with this message.
@@ -103,7 +103,7 @@ impl SourceError {
         self.status_is(|s| matches!(s.code, 400 | 405 | 406 | 415 | 422 | 501))
     }
 
-    /// Returns the time that the server asks clients to wait, from `retryAfterSeconds` of its status.
+    /// Returns the time that the server requires clients to wait: `retryAfterSeconds` of its status.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.status().and_then(Status::retry_after)?;

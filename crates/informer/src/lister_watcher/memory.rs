@@ -1,6 +1,6 @@
 //! [`InMemory`]: a collection in this process that is listed and watched like a server's.
 //!
-//! It behaves as kube-apiserver does where informers can tell: one revision counter, a bounded history, 410 for a watch
+//! It behaves as kube-apiserver does where it matters to informers: one revision counter, a bounded history, 410 for a watch
 //! that begins before it, streaming lists with the initial-events-end bookmark, and "too large resource version" for
 //! lists from the future. It never fails, stalls or sends bookmarks by itself; [`Scripted`](super::Scripted) is for
 //! those, and `listwatch-testkit` has a server and a faulty proxy. client-go's counterpart is `FakeControllerSource`.
@@ -109,7 +109,7 @@ impl InMemory {
     }
 
     /// Creates or replaces an object that is encoded already and carries its resource version, which must be the
-    /// highest so far: for benchmarks, which want to measure something else than encoding.
+    /// highest so far: for benchmarks, which must not measure encoding.
     pub fn put_encoded(&self, object: Object<Raw>) {
         let mut collection = self.collection.lock();
         let revision = object.revision();

@@ -203,14 +203,15 @@ impl ListRequest {
     }
 }
 
-/// From where to watch, and for how long.
+/// A request for a watch: the position to begin at, and the time to end after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchRequest {
-    /// Events after this one; with `initial_events`, the state not older than it (any, if none).
+    /// The resource version to begin after. With `initial_events` it is the minimum version of the initial state, and none
+    /// means any.
     pub revision: Option<Revision>,
     /// Send the current state first, and a bookmark marked as its end: `sendInitialEvents`.
     pub initial_events: bool,
-    /// After what time the server shall end the stream. None leaves it to the server.
+    /// The time after which the server ends the stream: `timeoutSeconds`. With none, the server chooses it.
     pub timeout: Option<Duration>,
 }
 
@@ -231,7 +232,7 @@ pub struct SourcePage {
 #[derive(Clone, Debug)]
 #[doc(alias = "watch.Event")]
 pub enum WatchEvent<K = Raw> {
-    /// The object appeared.
+    /// The object was created, or began to match the selector.
     Added(Object<K>),
     /// The object changed.
     Modified(Object<K>),
@@ -239,7 +240,7 @@ pub enum WatchEvent<K = Raw> {
     Deleted(Object<K>),
     /// Nothing of this collection changed up to here.
     Bookmark {
-        /// Up to where.
+        /// The resource version that the watch has reached.
         revision: Revision,
         /// True if it ends the initial events.
         initial_events_end: bool,

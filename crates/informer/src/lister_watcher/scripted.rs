@@ -54,7 +54,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// A source that says it cannot stream the initial state.
+    /// A source that cannot stream the initial state, so the reflector lists instead.
     #[must_use]
     pub fn lists_only() -> Self {
         Self { lists_only: true, ..Self::default() }

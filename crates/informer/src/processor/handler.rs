@@ -25,7 +25,7 @@ use crate::object::Object;
 /// use listwatch::{Event, EventHandler, SharedInformer};
 /// use serde_json::{Value, json};
 ///
-/// /// Counts the objects, and tells the number once the initial state is complete.
+/// /// Counts the objects, and sends the number once the initial state is complete.
 /// struct Count(usize, mpsc::Sender<usize>);
 ///
 /// impl EventHandler<Value> for Count {
@@ -106,7 +106,7 @@ pub enum RunOn {
 /// use listwatch::HandlerOptions;
 /// use listwatch::processor::RunOn;
 ///
-/// // Blocks for long, wants every object again each hour, and may lag by a burst of ten thousand events.
+/// // May block for long, receives every object again each hour, and may lag by a burst of ten thousand events.
 /// let options = HandlerOptions::named("exporter")
 ///     .run_on(RunOn::Thread)
 ///     .resync(Duration::from_secs(3600))
@@ -121,8 +121,8 @@ pub struct HandlerOptions {
     /// The most events that may wait unread before they are folded by key. Default 4096: a burst of that size is
     /// delivered event by event, and costs a few dozen bytes per event.
     pub max_backlog: usize,
-    /// Deliver every object again once per this time, evenly spread over it. Default `None`: as the informer says.
-    /// Zero: never, whatever the informer says.
+    /// Deliver every object again once per this time, evenly spread over it. Default `None`: the period of the
+    /// informer. Zero: never, whatever the informer's period is.
     pub resync: Option<Duration>,
     /// The time to wait after a panic, so that one that panics always does not spin. Default 1 s.
     pub panic_pause: Duration,

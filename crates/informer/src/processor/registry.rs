@@ -25,7 +25,7 @@ use crate::informer::StopGuard;
 use crate::object::{Object, Raw};
 use crate::store::{Snapshot, Store};
 
-/// One handler as the informer sees it.
+/// The informer's side of one handler: its backlog, options and counters.
 #[doc(alias = "processorListener")]
 pub(crate) struct Listener<K> {
     pub(crate) name: String,
@@ -73,7 +73,7 @@ impl<K> Listener<K> {
         }
     }
 
-    /// The name of the mark that it leaves in a saved cache, if it wants one.
+    /// The name of its mark in a saved cache; none unless [`HandlerOptions::since_last_run`] is set.
     pub(crate) fn mark_name(&self) -> Option<&str> {
         self.options.name.as_deref().filter(|_| self.options.since_last_run && self.only.is_none())
     }
@@ -139,7 +139,7 @@ impl<K> Listener<K> {
 
     /// Waits for the last call to return.
     pub(crate) async fn wait_finished(&self) {
-        // The sender lives in `self`, so the channel cannot close while we wait.
+        // `self` owns the sender, so the channel cannot close while this waits.
         let _ = self.finished.subscribe().wait_for(|finished| *finished).await;
     }
 

@@ -21,7 +21,7 @@ const MIN_STEPS: u32 = 16;
 /// The most objects that are delivered at once at the end of a pass, or a sixteenth of all if that is more.
 const MAX_BURST: usize = 64;
 
-/// The position of one handler in its pass. Time is counted from whenever the caller likes.
+/// The position of one handler in its pass. Times are counted from any moment that the caller chooses.
 pub(crate) struct Resync {
     period: Duration,
     pass: Option<ResyncPass>,

@@ -48,7 +48,7 @@ pub(crate) type Apply<K> = dyn FnMut(Vec<Delta<K>>) + Send + Sync;
 
 /// Lists and watches one source and feeds a delta queue, until it is stopped.
 ///
-/// Most users want a [`SharedInformer`](crate::SharedInformer), which contains one.
+/// Most programs use a [`SharedInformer`](crate::SharedInformer), which contains one.
 #[doc(alias = "ListAndWatch")]
 pub struct Reflector<K = Raw> {
     source: Arc<dyn ListerWatcher>,
@@ -128,7 +128,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         self
     }
 
-    /// Hands the deltas over in its own task instead of queueing them. The queue only says when to end.
+    /// Applies the deltas in its own task instead of queueing them. The queue is only used to learn when to end.
     pub(crate) fn apply(mut self, apply: Box<Apply<K>>) -> Self {
         self.apply = Some(apply);
         self

@@ -105,7 +105,8 @@ impl<K> Machine<K> {
         out.report(Problem::Panicked(message), ProblemResponse::Relists(delay));
     }
 
-    /// Waits as the backoff says, but at least as long as the server asked, within reason.
+    /// Waits for the delay of the backoff, and at least for the server's `Retry-After` up to
+    /// [`ReflectorOptions::retry_after_max`].
     pub(super) fn wait(
         &mut self,
         next: NextStep,

@@ -57,7 +57,7 @@ pub struct Machine<K = Raw> {
     pub(super) phase: Phase<K>,
     /// The last resource version that was seen, in whatever way.
     pub(super) seen: Option<Revision>,
-    /// The server could not serve `seen`: ask for the latest state instead.
+    /// The server could not serve `seen`: request the latest state instead.
     pub(super) unavailable: bool,
     /// The first list came in pages although any version was allowed: this server lists from its database, and an
     /// unpaged list would overload it.
@@ -86,7 +86,7 @@ impl<K> fmt::Debug for Machine<K> {
 }
 
 impl<K> Machine<K> {
-    /// A reflector that has not started. `streams` says whether the source can stream its initial state.
+    /// A reflector that has not started. `streams` is true if the source can stream its initial state.
     #[must_use]
     pub fn new(options: ReflectorOptions, streams: bool) -> Self {
         let backoff = Backoff::new(options.backoff, options.seed_or_random());

@@ -15,12 +15,12 @@
 //! ```
 //!
 //! Its promises:
-//! - It never goes back in time. A relist asks for nothing older than what was seen; an older answer is refused, and
+//! - It never goes back in time. A relist requests nothing older than what was seen; an older answer is refused, and
 //!   an event older than its predecessor is skipped. Only a consistent read may say that history itself restarted.
 //! - It relists only when it must: the resource version expired, or the server cannot read an object. Everything
 //!   else resumes the watch where it broke.
 //! - Nothing is retried in a hot loop. Every way to fail is paced by one backoff, which starts again from its
-//!   smallest delay only after a watch has stayed open for a while, and waits at least as long as the server asks.
+//!   smallest delay only after a watch has stayed open for a while, and waits at least for the server's `Retry-After`.
 //! - Every problem is reported, with what was done about it.
 
 mod backoff;

@@ -10,7 +10,7 @@ use listwatch_wire::Revision;
 use super::collected::CollectedObjects;
 use crate::lister_watcher::ListVersion;
 
-/// Time, counted from whenever the driver likes.
+/// Time since a moment that the driver chooses.
 pub(super) type ReflectorTime = Duration;
 
 /// The state of the reflector. Each names what is waited for and until when.

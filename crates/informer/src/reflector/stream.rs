@@ -1,6 +1,6 @@
 //! The part of the [`Machine`] that reads one stream: its events, its silence and its end.
 //!
-//! Every event and bookmark advances the position; one that goes back ends the stream and asks for a consistent read,
+//! Every event and bookmark advances the position; one that goes back ends the stream and leads to a consistent read,
 //! since only a restored or replaced server goes back. Unusable events do not advance it, so a resumed watch gets them
 //! again.
 //!
@@ -78,7 +78,7 @@ impl<K> Machine<K> {
                 self.streaming_failed(SourceError::Status(status), now, out);
                 return false;
             }
-            // A bookmark without the mark says nothing yet: the state is not complete at its revision.
+            // A bookmark without the mark is ignored: the state is not complete at its revision.
             WatchEvent::Bookmark { initial_events_end: false, .. } => {}
             WatchEvent::Bookmark { revision, .. } => return self.initial_end(revision, now, out),
         }

@@ -8,7 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::lister_watcher::WatchEvent;
 use crate::object::Object;
 
-/// Changes an object before it is cached; the error says why it cannot be. Runs exactly once per object received.
+/// Changes an object before it is cached. Runs exactly once per object received, in the task of the reflector, so it must
+/// not block. An error keeps the object out of the cache; its text is reported as a
+/// [`Problem`](crate::Problem).
 #[doc(alias = "TransformFunc")]
 pub type Transform<K> = dyn Fn(Object<K>) -> Result<Object<K>, String> + Send + Sync;
 
@@ -25,7 +27,7 @@ pub(super) fn typed<K>(event: WatchEvent, transform: Option<&Transform<K>>) -> W
         WatchEvent::Added(object) => change(object, WatchEvent::Added),
         WatchEvent::Modified(object) => change(object, WatchEvent::Modified),
         WatchEvent::Deleted(object) => match transformed(object, transform) {
-            // A deletion is one, whatever the transformation thinks of the object's last state.
+            // A deletion is delivered even if the object's last state cannot be transformed.
             Ok(object) | Err((object, _)) => WatchEvent::Deleted(object),
         },
         WatchEvent::Bookmark { revision, initial_events_end } => {

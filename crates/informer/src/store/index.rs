@@ -26,7 +26,7 @@ impl<V: Clone + Eq + Hash + Send + Sync + 'static> IndexValue for V {}
 /// collects makes one.
 pub type IndexValues<V> = SmallVec<[V; 1]>;
 
-/// The function of the user that says under which values an object is found. client-go calls it IndexFunc.
+/// The user's function from an object to the values under which it is found: client-go's `IndexFunc`.
 pub(crate) type Extract<K, V> = dyn Fn(&Object<K>) -> Result<IndexValues<V>, IndexError> + Send + Sync;
 
 /// The error of adding, querying or filling an index.
@@ -131,10 +131,10 @@ impl<K, V> fmt::Debug for Index<K, V> {
 }
 
 /// The values of one object in one index, kept by the writer: an update compares them with the new ones instead of
-/// asking the index function about the old object again.
+/// calling the index function for the old object again.
 pub(super) type Values = Arc<dyn Any + Send + Sync>;
 
-/// An index whose value type is known only to itself.
+/// An index with the type of its values erased, so that indexes of different types are in one list.
 pub(super) trait AnyIndex<K>: Send + Sync {
     /// The name that queries use.
     fn name(&self) -> &str;
@@ -209,8 +209,8 @@ impl<K: 'static, V: IndexValue> AnyIndex<K> for IndexMap<K, V> {
     }
 
     fn values(&self, object: &Object<K>, old: Option<&Values>) -> (Option<Values>, Option<IndexError>) {
-        let asked = catch_unwind(AssertUnwindSafe(|| (self.extract)(object)));
-        let (values, problem) = match asked.unwrap_or_else(|_| Err(panicked(object))) {
+        let extracted = catch_unwind(AssertUnwindSafe(|| (self.extract)(object)));
+        let (values, problem) = match extracted.unwrap_or_else(|_| Err(panicked(object))) {
             Ok(values) => (values, None),
             Err(error) => (IndexValues::new(), Some(error.named(&self.name))),
         };

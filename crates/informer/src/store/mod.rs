@@ -1,6 +1,6 @@
 //! The indexed cache: [`Store`] to read, [`StoreWriter`] to write, [`Snapshot`] to read many things at one moment.
 //!
-//! Objects live in a persistent ordered map. A reader that wants more than one object takes a [`Snapshot`], which costs
+//! Objects live in a persistent ordered map. A reader of more than one object takes a [`Snapshot`], which costs
 //! a few reference counts whatever the size, and can iterate over it for any length of time: the writer copies the few
 //! tree nodes it changes instead of waiting. No reader ever holds a lock while it iterates, filters or decodes.
 //!
@@ -158,7 +158,7 @@ impl<K> Store<K> {
     pub async fn wait_for(&self, revision: Revision) -> Result<(), Stopped> {
         let mut changes = self.shared.revision.subscribe();
         let gone = || Stopped { wanted: revision, at: self.revision() };
-        // The sender lives in `shared` as long as this handle does, so the end of writing is said in-band.
+        // `shared` owns the sender as long as this handle exists, so the end of writing is a revision of its own.
         let at = changes.wait_for(|at| *at >= revision || *at == writer::ENDED).await.map_err(|_| gone())?;
         if *at == writer::ENDED { Err(gone()) } else { Ok(()) }
     }

@@ -51,7 +51,7 @@ fn entry_at(entries: &[Option<PlaceRecord>], place: u32) -> Option<&PlaceRecord>
     entries.get(place as usize)?.as_ref()
 }
 
-/// The table wants both ends of a hash: half of one is enough for as many objects as there can be.
+/// The table uses both ends of a hash, so 32 bits of hash are repeated: they suffice for as many objects as there can be.
 fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
@@ -120,7 +120,7 @@ impl Places {
         place as usize
     }
 
-    /// The place that the key leaves, and the values it had.
+    /// The place that the key had, and its values.
     pub(super) fn remove(&mut self, key: &ObjectKey) -> Option<(usize, AllValues)> {
         let (hash, entries) = (self.hash(parts(key)), &self.entries);
         let is = |place: &u32| entry_at(entries, *place).is_some_and(|entry| entry.is(parts(key)));

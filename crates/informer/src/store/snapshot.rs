@@ -39,7 +39,7 @@ use crate::object::{Object, Raw};
 /// assert_eq!(snapshot.namespace("a").count(), 2);
 /// assert_eq!(snapshot.select(&"app=web".parse()?).count(), 2);
 ///
-/// // Page by page; the key of the last object asks for the next page.
+/// // Page by page; the next page begins after the key of the last object.
 /// let first = snapshot.page(None, 2);
 /// let second = snapshot.page(first.last().map(Object::key), 2);
 /// assert_eq!((first.len(), second.len()), (2, 1));

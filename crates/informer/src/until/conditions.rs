@@ -33,7 +33,7 @@ pub fn deleted_uid<K>(uid: impl Into<String>) -> impl FnMut(Option<&Object<K>>) 
     move |object| object.is_none_or(|object| object.uid() != uid)
 }
 
-/// Met if the Pod's phase is `Running`, which says nothing about readiness; see [`is_true`].
+/// Met if the Pod's phase is `Running`. A running Pod need not be ready; see [`is_true`].
 #[must_use]
 pub fn pod_running<K>(pod: Option<&Object<K>>) -> bool {
     phase(pod).as_deref() == Some("Running")

@@ -149,7 +149,7 @@ impl Files {
         Ok(Some((head, records.to_vec())))
     }
 
-    /// Replaces the head. From then on the cache is what it says.
+    /// Replaces the head. From then on the cache is the one that the new head describes.
     pub(super) fn write_head(&self, head: &FileHead, records: &[u8]) -> Result<(), WarmError> {
         let json =
             serde_json::to_vec(head).map_err(|error| io_error(&self.head(), &io::Error::other(error)))?;

@@ -1,7 +1,7 @@
 //! Warm caches: an informer saves its cache to a directory and resumes from there after a restart.
 //!
 //! A program that starts has its objects at once, read from disk, then receives the changes it missed, and lists only if
-//! the saved resourceVersion has expired. [`WarmOptions`] turns it on; [`Freshness`] says how far an informer has got.
+//! the saved resourceVersion has expired. [`WarmOptions`] turns it on; [`Freshness`] is the state that an informer has reached.
 //!
 //! ```text
 //!            read, same server             everything missed was received
@@ -188,6 +188,6 @@ pub enum WarmError {
         found: String,
     },
     /// The identity of the server is unknown: reading its `kube-system` namespace is not allowed.
-    #[error("the server does not say who it is: {0}")]
+    #[error("cannot identify the server by its kube-system namespace: {0}")]
     UnknownServer(String),
 }

@@ -1,6 +1,6 @@
 //! Opening a stream and changing its subscriptions: the requests, and what their failures mean.
 //!
-//! A server without streams answers as for any unknown path, and is not asked again ([`NoStream::NotOffered`]); other
+//! A server without streams answers as for any unknown path, and gets no second request ([`NoStream::NotOffered`]); other
 //! failures are retried. Reading an open stream is `frames`, the caller is `connection`.
 
 use std::time::Duration;
