@@ -1,7 +1,7 @@
 //! Waiting for a key, in a task ([`Queue::get`]) or in a thread ([`Queue::get_blocking`]).
 //!
 //! There is no timer task: of all waiting consumers one owns the timer and sleeps until the next delayed key is due,
-//! and passes that role on when it leaves. A key is taken in the same poll that returns it, so a dropped future loses
+//! and passes that role on when it returns. A key is taken in the same poll that returns it, so a dropped future loses
 //! none. Both kinds of consumers share one wait list and may serve the same queue. Registration and wake-ups are in
 //! `ticket` and `shared`.
 

@@ -18,7 +18,7 @@ const PORTION: usize = 32;
 /// cache line with the lock.
 #[repr(C)]
 pub(crate) struct Inbox<K, R> {
-    /// An add must do more than append: [`Self::update_alert`] says when.
+    /// True if an add must do more than append; see [`Self::update_alert`].
     pub(crate) alert: bool,
     timing: Timing,
     pub(crate) adds: InboxBatch<K, R>,

@@ -4,7 +4,7 @@
 //! cannot be forgotten, and a panic retries the key instead of losing it. The item borrows the queue, because counting
 //! references twice per key would cost as much as the queue itself; the runner uses an owned form for its tasks.
 //!
-//! The failure count is the rate limiter's (`limiter`); the item only tells it about success and failure.
+//! The failure count is the rate limiter's (`limiter`); the item only reports success and failure to it.
 
 use std::fmt;
 use std::ops::Deref;
@@ -111,7 +111,7 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
         &self.reason
     }
 
-    /// Takes the reason out, for a consumer that wants to own it.
+    /// Takes the reason out, for a consumer that needs to own it.
     pub fn take_reason(&mut self) -> R {
         std::mem::take(&mut self.reason)
     }
@@ -141,7 +141,7 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
         self.queue.forget(&self.key);
     }
 
-    /// The work failed: done, and once more after the delay the rate limiter says. The reason is kept.
+    /// The work failed: done, and once more after the delay that the rate limiter returns. The reason is kept.
     pub fn retry(mut self) {
         self.at_least_once = false;
         self.requeue_limited();

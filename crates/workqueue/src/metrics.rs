@@ -108,7 +108,7 @@ impl Histogram {
         self.sum
     }
 
-    /// Each bound with the number of observations at or below it, as Prometheus wants them.
+    /// Each bound with the number of observations at or below it, as the Prometheus text format requires.
     pub fn cumulative(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         let totals = self.counts.iter().scan(0, |total, count| {
             *total += count;

@@ -117,11 +117,11 @@ impl Pace {
         if self.is_sparse() && !self.direct_adds.is_multiple_of(TIMED_EVERY) {
             return Stamp::about(self.seen);
         }
-        // Not by way of `now`: how quickly adds follow each other says nothing about the work on a key.
+        // Not by way of `now`: how quickly adds follow each other is no measure of the work on a key.
         Stamp::exact(if self.fresh { self.seen } else { read() })
     }
 
-    /// The time of a hand-out; `timed` says that the add was.
+    /// The time of a hand-out; `timed` is true if the add was timed.
     #[inline]
     pub(crate) fn take(&mut self, timed: bool, read: impl FnOnce() -> u64) -> Stamp {
         if timed || self.fresh || !self.is_sparse() {
@@ -134,7 +134,7 @@ impl Pace {
         Stamp::about(self.seen)
     }
 
-    /// The time when a key is done; `timed` says that the hand-out was.
+    /// The time when a key is done; `timed` is true if the hand-out was timed.
     #[inline]
     pub(crate) fn done(&mut self, timed: bool, read: impl FnOnce() -> u64) -> Stamp {
         if timed { Stamp::exact(self.now(read)) } else { Stamp::about(self.seen) }

@@ -107,7 +107,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
         shared.add_after(shared.prepare(key, reason, priority), delay)
     }
 
-    /// Counts a failure of the key and adds it after the delay that the rate limiter wants. (With an
+    /// Counts a failure of the key and adds it after the delay that the rate limiter returns. (With an
     /// [`Item`](crate::Item) in hand, use [`Item::retry`](crate::Item::retry).)
     ///
     /// # Errors

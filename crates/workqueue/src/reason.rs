@@ -1,7 +1,7 @@
 //! [`Reason`]: a value that is added with a key and merged when the key is added again.
 //!
 //! A level-triggered controller needs no reason, and the default `()` takes no memory. It is for the cases where a
-//! consumer can save work if it knows what changed, or wants to log why it runs. Reasons that pile up while a key waits
+//! consumer can save work if it knows what changed, or log why it runs. Reasons that pile up while a key waits
 //! must be bounded by their `merge`: a set of fixed values is, a `Vec` is not.
 
 use std::collections::{BTreeSet, HashSet};

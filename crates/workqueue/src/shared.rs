@@ -75,7 +75,7 @@ pub(crate) struct QueueState<K, R> {
     /// Counts plain shutdowns, which end waits for a drain.
     pub(crate) drains_aborted: u64,
     pace: Pace,
-    /// The producers know that only some keys are timed.
+    /// True if producers were notified that only some keys are timed.
     sparse: bool,
     /// Swapped with the inbox's vector, so that neither is ever reallocated for long.
     spare: InboxBatch<K, R>,

@@ -160,7 +160,7 @@ impl<K: Eq + Clone, R: Reason> QueueCore<K, R> {
         }
     }
 
-    /// Hands out the next key. In queues with metrics, `now` is called for the time; its argument says whether the add was
+    /// Hands out the next key. In queues with metrics, `now` is called for the time; its argument is true if the add was
     /// timed.
     #[inline]
     pub(crate) fn take(&mut self, now: impl FnOnce(bool) -> Stamp) -> Option<TakenKey<K, R>> {

@@ -1,7 +1,7 @@
 //! [`Bucket`]: a token bucket over all keys together, client-go's `BucketRateLimiter`.
 //!
 //! It protects the API server when many keys fail at once, each with a short delay of its own. Time is passed in, so
-//! the sequence of delays can be tested without a clock. It remembers no key: `forget` does nothing and `retries` is
+//! the sequence of delays can be tested without a clock. It keeps no state per key: `forget` does nothing and `retries` is
 //! zero.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::RateLimiter;
 
 /// A token bucket: so many retries per second, with bursts. Each call takes a token, if need be one that does not exist
-/// yet, and says when it will. Under a lasting overload the delays therefore grow without bound: cap them with
+/// yet, and returns the time until it will. Under a lasting overload the delays therefore grow without bound: cap them with
 /// [`MaxWait`](super::MaxWait) if a late retry is worse than too many.
 ///
 /// ```

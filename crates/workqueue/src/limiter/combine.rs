@@ -2,7 +2,7 @@
 //!
 //! [`MaxOf`] and [`MaxWait`] are client-go's `MaxOfRateLimiter` and `WithMaxWaitRateLimiter`; [`Jitter`] is an
 //! addition, for keys that fail together because a common dependency is down. Order matters: a cap outside of jitter
-//! bounds the result, inside it does not. Every limiter of a `MaxOf` is asked each time, so that all keep their counts.
+//! bounds the result, inside it does not. Every limiter of a `MaxOf` is called each time, so that all keep their counts.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -12,7 +12,7 @@ use foldhash::quality::FixedState;
 
 use super::RateLimiter;
 
-/// The longest delay that any of several limiters wants. All of them count each failure.
+/// The longest of the delays of several limiters. All of them count each failure.
 ///
 /// ```
 /// use std::time::Duration;
@@ -107,7 +107,7 @@ impl<K, L: RateLimiter<K>> RateLimiter<K> for MaxWait<L> {
     }
 }
 
-/// Lengthens what another limiter wants by a random part, so that keys that failed together do not come back together. The
+/// Lengthens the delay of another limiter by a random part, so that keys that failed together do not come back together. The
 /// parts are a sequence that the seed decides: the same calls in the same order get the same delays.
 ///
 /// ```

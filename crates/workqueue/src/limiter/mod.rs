@@ -49,7 +49,7 @@ use std::time::Duration;
 /// ```
 #[doc(alias = "TypedRateLimiter")]
 pub trait RateLimiter<K>: Send {
-    /// Counts a failure of `key` at `now` (time since any fixed moment) and says how long it must wait.
+    /// Counts a failure of `key` at `now` (time since any fixed moment) and returns the time it must wait.
     fn when(&mut self, key: &K, now: Duration) -> Duration;
 
     /// Forgets the failures of a key: it has succeeded, or they no longer matter.

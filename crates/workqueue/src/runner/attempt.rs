@@ -30,7 +30,7 @@ impl Limits {
 #[derive(Debug)]
 pub(super) enum AttemptResult {
     Ended(Outcome),
-    /// It returned an error, panicked, or took too long; the text says which.
+    /// It returned an error, panicked, or took too long; the text is the reason.
     Failed(String),
 }
 
