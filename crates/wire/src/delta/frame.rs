@@ -13,7 +13,7 @@ use super::compare::{Edit, EditOp};
 use crate::Revision;
 use crate::event::EventType;
 
-/// The difference between the stored form and what a client sees: some bytes before it, and the resourceVersion inside it.
+/// The difference between the stored form and the form that is sent: some bytes before it, and the resourceVersion inside it.
 #[derive(Clone, Copy, Debug)]
 pub struct Insertion {
     /// This much of the stored form is left out at its begin.

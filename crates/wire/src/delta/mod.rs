@@ -19,7 +19,7 @@ pub use event::{DeltaError, DeltaEvent};
 pub use frame::{DeltaFrame, Insertion, checksum, patch_document};
 pub use outline::Outline;
 
-/// The media type of a watch that sends deltas, as clients ask for it and servers answer.
+/// The media type of a watch that sends deltas, in the `Accept` of requests and the `Content-Type` of responses.
 pub const MEDIA_TYPE: &str = "application/json;stream=watch;delta=json-patch";
 
 /// The value of the media type parameter `delta`.

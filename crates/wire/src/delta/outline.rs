@@ -1,6 +1,6 @@
 //! [`Outline`]: the byte ranges of the larger containers of an object, so that a comparison can skip them.
 //!
-//! A comparison must know the path of a difference, and so passes over everything before it. Most of that is in
+//! A comparison returns the path of a difference, and so walks over everything before it. Most of that is in
 //! containers that did not change. Reading an object for its outline costs as much as one comparison without; the
 //! outline of the next version is then [derived](Outline::after) from the changes, so that a series of comparisons
 //! reads only the changes. It is an optimization only: without one the result is the same.

@@ -70,7 +70,7 @@ pub struct ListOptions {
     pub resource_version: String,
     /// The meaning of the version.
     pub resource_version_match: Option<VersionMatch>,
-    /// End after so long; zero or absent leaves it to the server.
+    /// The time after which the server ends a watch. With zero or none, the server chooses it.
     pub timeout_seconds: Option<u32>,
     /// At most so many items; zero for all.
     pub limit: u64,
@@ -86,7 +86,7 @@ impl ListOptions {
     /// # Errors
     /// 400 if a selector or number cannot be parsed.
     pub fn parse(query: &Query<'_>) -> Result<Self> {
-        // Numbers are read before selectors, which matters to whoever gets both wrong.
+        // Numbers are read before selectors: with errors in both, kube-apiserver reports that of the number.
         let (seconds, limit) = (query.integer("timeoutSeconds")?, query.integer("limit")?);
         Ok(Self {
             label_selector: parsed(query.text("labelSelector"))?,

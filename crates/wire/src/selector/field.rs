@@ -91,7 +91,7 @@ impl FieldSelector {
         &self.terms
     }
 
-    /// The value a field must have exactly, if the selector says so: a name in it makes a list a lookup, and a watch one of a
+    /// The value a field must have exactly, if the selector fixes it: a name in it makes a list a lookup, and a watch one of a
     /// single object.
     #[must_use]
     pub fn exact(&self, field: &str) -> Option<&str> {

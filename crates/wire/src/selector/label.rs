@@ -60,7 +60,7 @@ impl LabelSelector {
         self.requirements.iter().all(|r| r.matches(label(&r.key)))
     }
 
-    /// The value a key must have exactly, if the selector says so: what an index by label value can use.
+    /// The value a key must have exactly, if the selector fixes it: an index by label value can use it.
     ///
     /// The watch cache finds objects by it, through an index.
     ///

@@ -108,7 +108,7 @@ impl SelectorParser {
         self.requirement().map_err(|e| format!("unable to parse requirement: {e}"))
     }
 
-    /// A key alone asks for the presence of the label, `!key` for its absence.
+    /// A key alone requires the presence of the label, `!key` its absence.
     fn requirement(&mut self) -> ParsedSelector<Requirement> {
         let (key, negated) = self.key()?;
         let unary = matches!(self.peek().0, SelectorToken::End | SelectorToken::Comma);

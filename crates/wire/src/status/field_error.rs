@@ -36,7 +36,7 @@ pub enum FieldErrorKind {
     TooMany,
     /// The server failed, not the caller.
     Internal,
-    /// The value is of another type than the schema says.
+    /// The value is of another type than the schema declares.
     TypeInvalid,
 }
 
@@ -99,7 +99,7 @@ pub struct FieldError {
     pub value: Value,
     /// The explanation; may be empty.
     pub detail: String,
-    /// True if the value is left out, because it is large or says nothing.
+    /// True if the value is left out, because it is large or of no help.
     omitted: bool,
 }
 
@@ -115,7 +115,7 @@ impl FieldError {
         Self { kind, field: field.into(), value: value.into(), detail: detail.into(), omitted: false }
     }
 
-    /// Leaves the value out of the text, because it is large or says nothing.
+    /// Leaves the value out of the text, because it is large or of no help.
     #[must_use]
     pub fn without_value(mut self) -> Self {
         self.omitted = true;
