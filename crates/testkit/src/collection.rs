@@ -50,7 +50,7 @@ impl TestCollection {
         &self.namespace
     }
 
-    /// Everything that the store's own log says: what was there at `begin`, and every change since then.
+    /// The content of the store's own log: the objects that were there at `begin`, and every change since then.
     ///
     /// Reads to the revision that is current when it is called, so call it after the last write was answered. Changes
     /// of other collections pass by and are skipped.

@@ -148,7 +148,7 @@ impl RawClient {
         Ok(RawWatch { body: BodyStream::new(response.into_body()), decoder, held, deltas: Vec::new() })
     }
 
-    /// One request, without retries: a test sees each answer.
+    /// Sends one request, without retries, so that a test gets each response.
     async fn send(
         &self,
         method: Method,

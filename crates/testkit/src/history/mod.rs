@@ -18,7 +18,7 @@
 //! | filter | the selector decides, on old and new content, whether and as which type a change is seen |
 //! | previous value | a deletion carries the last content |
 //! | initial | initial events are the matching state at the revision of their closing bookmark |
-//! | snapshot | a list is the matching state at its revision, and not older than what was asked for |
+//! | snapshot | a list is the matching state at its revision, and not older than the version that was requested |
 //! | durable | what was acknowledged is in the store's log, as acknowledged |
 //! | delta | a stream of deltas yields the states that a stream of whole objects shows |
 
@@ -70,7 +70,7 @@ impl Seen {
         let name = metadata.get("name")?.as_str()?;
         let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
         let key = ObjectKey::namespaced(namespace, name);
-        // Items of a typed list leave these out, and the path already says them.
+        // Items of a typed list do not have these, and the path implies them.
         let fields = object.as_object_mut()?;
         fields.remove("kind");
         fields.remove("apiVersion");
@@ -97,7 +97,7 @@ pub enum Frame {
     },
 }
 
-/// The position at which a watch was asked to begin.
+/// The position at which a watch was requested to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// With the first change after this revision.
@@ -138,7 +138,7 @@ pub struct Watch {
     pub name: String,
     /// The selection of the watch.
     pub filter: WatchFilter,
-    /// The position from which the watch was asked to begin.
+    /// The position at which the watch was requested to begin.
     pub start: Start,
     /// Everything it delivered, in order.
     pub frames: Vec<Frame>,

@@ -1,6 +1,6 @@
 //! The promise of a list and of the initial events of a watch: the state of one revision, complete and in key order.
 //!
-//! A list must also be no older than the last write that was acknowledged before it was asked for, which is the promise
+//! A list must also be no older than the last write that was acknowledged before its request, which is the promise
 //! of a consistent read. Order is checked because pagination depends on it: `namespace/name` compares bytewise, so that
 //! `a-b/x` comes before `a/x`.
 

@@ -23,7 +23,7 @@ pub enum Fault {
     None,
     /// The connection is closed without an answer.
     Refuse,
-    /// The server never sees the request; the client gets this.
+    /// The request is not forwarded; the client gets this response.
     Answer(FaultAnswer),
     /// The request waits before it is forwarded, so that later ones overtake it.
     Delay(Duration),
@@ -104,7 +104,7 @@ impl FaultAnswer {
         Self { code, content_type: "text/html", retry_after: None, body: body.into() }
     }
 
-    /// The answer as a response of the proxy itself. The server never sees the request.
+    /// The answer as a response of the proxy itself. The request is not forwarded.
     pub(super) fn into_response(self) -> Result<Response<Faulty>, http::Error> {
         let mut response =
             Response::builder().status(self.code).header(header::CONTENT_TYPE, self.content_type);

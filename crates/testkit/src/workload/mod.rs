@@ -36,7 +36,7 @@ pub struct Workload {
     pub writes: usize,
     /// Keys per writer: few, so that objects come, change and go often.
     pub keys: usize,
-    /// The number of watchers. Every second one asks for deltas.
+    /// The number of watchers. Every second one requests deltas.
     pub watchers: usize,
     /// The number of listers, each of which lists again and again while there is writing.
     pub listers: usize,
@@ -98,7 +98,7 @@ struct WorkloadStage {
     workload: Workload,
     /// The newest revision that was acknowledged to any writer.
     acknowledged: AtomicU64,
-    /// The truth, once writing has ended: watchers then know which events are still missing.
+    /// The truth, set once writing has ended: watchers then compute which events are still missing.
     end: watch::Sender<Option<Arc<Truth>>>,
 }
 
@@ -165,5 +165,5 @@ fn lost(error: impl std::fmt::Display) -> RawError {
     RawError::Malformed(format!("the workload cannot go on: {error}"))
 }
 
-/// A filter, and the query that asks for it.
+/// A filter, and the query parameters that select by it.
 type Filtered = (WatchFilter, String);

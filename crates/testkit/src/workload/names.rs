@@ -66,7 +66,7 @@ fn labels(random: &mut StdRng) -> Value {
     if random.random_bool(0.5) { json!({"color": color, "big": "yes"}) } else { json!({"color": color}) }
 }
 
-/// A random selector, and the query that asks for it.
+/// A random selector, and the query parameters that select by it.
 pub(super) fn filter(random: &mut StdRng, collection: &TestCollection) -> Filtered {
     let selector = SELECTORS.choose(random).copied().unwrap_or_default();
     let labels = selector.parse().unwrap_or_default();
