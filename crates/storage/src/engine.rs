@@ -24,11 +24,11 @@ pub enum Health {
     /// Reads and writes work.
     #[default]
     Ready,
-    /// Reads work, writes fail with [`Error::ReadOnly`]; the text says why. The store tries by itself to recover.
+    /// Reads work, writes fail with [`Error::ReadOnly`]; the text is the reason. The store tries by itself to recover.
     ReadOnly(String),
     /// A part of the stored data cannot be read; the text names it. Everything else works. Needs a person.
     Damaged(String),
-    /// Neither works at the moment; the text says why. The store tries by itself to recover.
+    /// Neither works at the moment; the text is the reason. The store tries by itself to recover.
     Unavailable(String),
 }
 

@@ -7,13 +7,13 @@
 
 use listwatch_wire::Revision;
 
-/// The errors of a store. Every variant says what the caller can do about it.
+/// The errors of a store. The documentation of each variant has the remedy.
 ///
 /// Cloning is cheap enough to give one failure to every write of a batch.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The asked revision is no longer in history: read at a newer one.
+    /// The requested revision is no longer in history: read at a newer one.
     #[error("revision {asked} has been compacted, the oldest readable one is {oldest}")]
     Compacted {
         /// The revision that was asked for.
@@ -21,7 +21,7 @@ pub enum Error {
         /// The oldest revision that can still be read.
         oldest: Revision,
     },
-    /// The asked revision has not happened yet: wait, or read at the current one.
+    /// The requested revision has not been written yet: wait, or read at the current one.
     #[error("revision {asked} is in the future, the current one is {current}")]
     Future {
         /// The revision that was asked for.
@@ -37,7 +37,7 @@ pub enum Error {
     ReadOnly(String),
     /// The store cannot be reached in time. The write may or may not have happened: read before trying again.
     ///
-    /// Reads may simply be repeated. The server's pipeline answers a write with a status that tells clients the same.
+    /// Reads may simply be repeated. The server's pipeline answers a write with a status of the same meaning.
     #[error("storage is unavailable: {0}")]
     Unavailable(String),
     /// The store's files or answers are damaged: needs a person.

@@ -42,7 +42,7 @@ type MemoryVersion = (Revision, Bytes);
 /// A clone shares all nodes, so a snapshot is a pointer, and a write copies the path to one leaf.
 type MemoryState = OrdMap<Arc<str>, MemoryVersion>;
 
-/// A store that lives as long as its process: for tests, and for servers whose state may be lost.
+/// A store that is lost with its process: for tests, and for servers whose state may be lost.
 ///
 /// Writes of all callers are serialized by one mutex, which is held for a few map operations and never across an
 /// await. A write is acknowledged at once, since there is nothing to wait for; "durable" here means visible to every
@@ -137,7 +137,7 @@ fn versions_in(batches: &[Batch], key: &str) -> Vec<KeyVersion> {
 struct Undo(HashMap<Arc<str>, Option<MemoryVersion>>);
 
 impl Undo {
-    /// The first change of a key after `at` says what it held at that time.
+    /// The first change of a key after `at` has, as its previous value, what the key held at that time.
     fn of(batches: &[Batch], at: Revision, current: Revision) -> Self {
         let mut undo = HashMap::new();
         let since = |change: &&Change| change.revision > at && change.revision <= current;

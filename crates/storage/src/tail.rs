@@ -125,7 +125,7 @@ impl Tail {
     /// Drops everything and continues at `upto`, for a feed that lost its position.
     ///
     /// Cursors that are behind the new floor turn to their
-    /// backlog, which has the changes or says that they are compacted.
+    /// backlog, which has the changes or fails with [`Error::Compacted`].
     #[cfg_attr(not(feature = "etcd"), expect(dead_code, reason = "only a remote log can lose its place"))]
     pub(crate) fn restart(&self, upto: Revision) {
         *self.recent.write() = RecentChanges { floor: upto, batches: VecDeque::new(), changes: 0, bytes: 0 };

@@ -2,7 +2,7 @@
 //!
 //! Commit time is the figure to watch on a slow disk: every write waits for one sync, and group commit only spreads it.
 //! Buckets are fixed, like those of etcd's `etcd_disk_wal_fsync_duration_seconds`, and counted by the writer without a
-//! lock. Values that an engine cannot know (the files of a remote etcd) are absent and not zero.
+//! lock. Values that an engine does not have (the files of a remote etcd) are absent and not zero.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -21,7 +21,7 @@ use crate::{Change, Error, KeyValue, Transacted, Write, Written};
 
 /// The statements of the write path, prepared once.
 ///
-/// Preparing one costs more than running it. They belong to the writer's connection and live as long as its thread.
+/// Preparing one costs more than running it. They belong to the writer's connection and are dropped with its thread.
 pub(super) struct Statements<'c> {
     /// `IMMEDIATE` takes the write lock at once: a lock that is taken in the middle can fail there.
     pub(super) begin: Statement<'c>,

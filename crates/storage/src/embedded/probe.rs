@@ -1,6 +1,6 @@
 //! Probing a disk that failed, until it takes writes again.
 //!
-//! After a failed sync the engine refuses writes, because it cannot know what reached the disk. It goes on once
+//! After a failed sync the engine refuses writes, because what reached the disk is unknown. It goes on once
 //! a write of half a megabyte succeeds.
 
 use rusqlite::{Connection, Result};

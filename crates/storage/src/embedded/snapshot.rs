@@ -22,7 +22,7 @@ const BACKLOG_BYTES: usize = 256 << 10;
 
 /// One read transaction.
 ///
-/// Only valid together with an index of the same epoch, which [`Readers`](super::reader::Readers) sees to.
+/// Only valid together with an index of the same epoch, which [`Readers`](super::reader::Readers) ensures.
 pub(super) struct ReadTransaction<'c> {
     pub(super) connection: &'c Connection,
     /// For values of recent changes, which need no read from disk, and to note damage.

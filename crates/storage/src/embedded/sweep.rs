@@ -25,7 +25,7 @@ type Doomed = (Revision, Option<Arc<str>>);
 /// while a span is under way: the span was read for the old one and is still right.
 #[derive(Debug)]
 pub(super) struct Sweep {
-    /// Everything up to here is cleared, as the database says.
+    /// The revision up to which everything is cleared, as stored in the database.
     swept: Revision,
     /// The revision at which reading the span continues.
     next: Revision,

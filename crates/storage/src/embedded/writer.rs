@@ -28,7 +28,7 @@ use super::wave::Wave;
 use super::{EmbeddedOptions, checkpoint};
 use crate::{Batch, Error, Health, Transacted, Write, Written};
 
-/// The writer's own state; lives on its thread.
+/// The state of the writer. Owned by its thread, so it needs no lock.
 ///
 /// Not shared and without locks of its own. Fields that are `pub(super)` are used by `upkeep` and `checkpoint`, which
 /// add methods of this type in their own files.
@@ -41,7 +41,7 @@ pub(super) struct EngineWriter<'c> {
     checkpointer: SyncSender<()>,
     /// Roughly how much the write-ahead log has that is not in its place.
     ///
-    /// An estimate by [`checkpoint::BATCH_OVERHEAD`] and content. It only decides when to ask for a checkpoint, so an
+    /// An estimate by [`checkpoint::BATCH_OVERHEAD`] and content. It only decides when a checkpoint is due, so an
     /// error in it costs a little disk space or one needless pass.
     pub(super) unmoved_bytes: u64,
     wave: Wave,

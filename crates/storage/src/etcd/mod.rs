@@ -3,7 +3,7 @@
 //! etcd is the store; this is a translation. Writes are transactions on the modification revision, reads are linearizable,
 //! history is etcd's own, and [one watch](mod@feed) over everything feeds the same [tail](crate::tail) that the other engines
 //! use. [Calls](mod@call) have a deadline and are made again at another member where that does no harm. Nothing here compacts
-//! by itself: etcd's `--auto-compaction-retention` says how long history stays.
+//! by itself: etcd's `--auto-compaction-retention` sets how long history is kept.
 //!
 //! Differences to the embedded engine that callers may notice: revisions have gaps, the changes of one transaction
 //! share a revision, values are bounded by etcd's `--max-request-bytes` (1.5 MiB by default), and the begin of
@@ -294,7 +294,7 @@ impl Engine for EtcdEngine {
         }
     }
 
-    /// etcd says where its history begins only to a watch that begins before.
+    /// etcd reports the begin of its history only to a watch that begins before it.
     async fn compacted(&self) -> Result<Revision, Error> {
         self.open()?;
         let first = GetOptions::new().with_count_only().with_revision(1);

@@ -2,7 +2,7 @@
 //!
 //! `deadline` bounds what a caller waits, `attempt` what one member may take of it, so that a read can still go to
 //! another member. A write is repeated only after a failure that shows that it did not happen. `progress` bounds a
-//! consistent read on an idle cluster: etcd sends no event for revisions of other prefixes, so the engine asks for a
+//! consistent read on an idle cluster: etcd sends no event for revisions of other prefixes, so the engine requests a
 //! progress notification. Compaction is not configured here: etcd's `--auto-compaction-retention` decides how long
 //! history stays.
 
@@ -65,7 +65,7 @@ impl Default for EtcdOptions {
 pub struct EtcdTls {
     /// The CA that signed etcd's certificates.
     pub ca: Option<Vec<u8>>,
-    /// Our certificate and key, if etcd asks for them.
+    /// Our certificate and key, if etcd requires client certificates.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
     /// The name in etcd's certificates, if it is not that of the endpoints.
     pub server_name: Option<String>,

@@ -53,7 +53,7 @@ pub(super) async fn the_log_after_the_begin_of_history_stays_whole(engine: &Arc<
     assert_eq!(changes.iter().map(shorthand).collect::<Vec<_>>(), ["/b=2(1)", "/a-(2)"]);
 }
 
-/// Clearing away a deletion must not bring back what it deleted, nor disturb a key that lives again.
+/// Clearing away a deletion must not bring back what it deleted, nor disturb a key that was created again.
 pub(super) async fn deleted_keys_stay_deleted(engine: &Arc<dyn Engine>) {
     for key in ["/k/a", "/k/b"] {
         set(engine, key, "1").await;

@@ -46,7 +46,7 @@ pub(super) async fn increments_are_not_lost(engine: &Arc<dyn Engine>) {
     assert_eq!(super::value(engine, "/n", None).await.as_deref(), Some("80"));
 }
 
-/// Tries again on what the refusal says, without another read.
+/// Tries again with the value that the refusal returned, without another read.
 async fn increment(engine: &Arc<dyn Engine>) {
     let mut current = engine.get("/n", None).await.expect("a read").expect("the key");
     loop {

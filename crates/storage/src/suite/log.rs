@@ -119,7 +119,7 @@ pub(super) async fn future_positions_are_an_error(engine: &Arc<dyn Engine>) {
     assert!(matches!(log, Err(Error::Future { .. })), "{log:?}");
 }
 
-/// Consistent reads from a cache wait until the log reaches what [`Engine::current`] says, even if nothing changes here.
+/// Consistent reads from a cache wait until the log reaches the revision of [`Engine::current`], even if nothing changes here.
 pub(super) async fn the_log_reaches_the_current_revision(engine: &Arc<dyn Engine>) {
     let begin = engine.current().await.expect("a revision");
     let mut log = engine.changes(begin).await.expect("a log");

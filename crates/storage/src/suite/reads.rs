@@ -22,7 +22,7 @@ pub(super) async fn range_is_ordered_and_half_open(engine: &Arc<dyn Engine>) {
     }
 }
 
-/// A page says how many there are in all, for `remainingItemCount`.
+/// A page has the number of all keys in the range, for `remainingItemCount`.
 pub(super) async fn limit_bounds_items_but_not_count(engine: &Arc<dyn Engine>) {
     for n in 0..10 {
         set(engine, &format!("/k/{n}"), "v").await;
