@@ -21,7 +21,7 @@ pub(crate) fn print(text: impl fmt::Display) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Writes a line to stderr. What a server or an object says in it cannot control the terminal.
+/// Writes a line to stderr. Control characters in text of a server or an object are escaped.
 pub(crate) fn note(text: impl fmt::Display) {
     let text = text.to_string();
     let lines: Vec<_> = text.split('\n').map(visible).collect();

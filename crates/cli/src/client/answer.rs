@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 pub(crate) const MAX_ANSWER: usize = 256 << 20;
 /// More of an error is not worth reading.
 const MAX_ERROR: usize = 64 << 10;
-/// The time for the first answer of a server. Whatever accepts connections and says nothing is no API server.
+/// The time limit for the first response. Whatever accepts connections and never responds is no API server.
 const FIRST_ANSWER: Duration = Duration::from_secs(30);
 
 /// Gets a JSON document.
@@ -56,7 +56,7 @@ pub(crate) async fn text(client: &kube::Client, path: &str) -> anyhow::Result<St
 ///
 /// # Errors
 ///
-/// The server cannot be reached, or says nothing in time.
+/// The server cannot be reached, or does not respond in time.
 pub(crate) async fn greet(client: &kube::Client) -> anyhow::Result<()> {
     let answer =
         tokio::time::timeout(FIRST_ANSWER, client.send(Request::get("/version").body(Body::empty())?));

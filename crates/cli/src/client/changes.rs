@@ -31,7 +31,7 @@ pub(super) fn describe(before: &Value, after: &Value) -> String {
     line
 }
 
-/// Collects the differences, depth first. Lists of different lengths are shown as a whole, since nothing says which
+/// Collects the differences, depth first. Lists of different lengths are shown as a whole, since nothing determines which
 /// elements stayed.
 fn walk(before: &Value, after: &Value, path: &mut String, found: &mut Vec<String>) {
     if matches!(path.as_str(), "metadata.resourceVersion" | "metadata.managedFields") {

@@ -1,7 +1,7 @@
 //! [`Cluster`]: the API server to talk to, chosen as kubectl does: flag, `KUBECONFIG`, `~/.kube/config`, service
 //! account.
 //!
-//! The server is asked for its version before anything else, so that a wrong address fails with one clear message instead
+//! The server's version is read before anything else, so that a wrong address fails with one clear message instead
 //! of a retrying informer. Errors name the file, the context and the address. Reading the files is `kubeconfig.rs`'s.
 
 use std::path::PathBuf;

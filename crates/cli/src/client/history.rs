@@ -18,7 +18,7 @@ use crate::terminal::{visible, visible_json};
 
 /// Versions per request: the most that a server answers with at once.
 const PAGE: usize = 500;
-/// The most pages: five million versions. A server that always names a next page is not asked for ever.
+/// The most pages: five million versions. A server that always names a next page does not keep the command busy for ever.
 const MAX_PAGES: usize = 10_000;
 
 /// The object meant.

@@ -1,6 +1,6 @@
 //! Resource names as people type them (`pods`, `po`, `deployment`, `events.events.k8s.io`), resolved by discovery.
 //!
-//! The core group is asked first and then the others in the server's order, in the preferred version of each; the first
+//! The core group is searched first and then the others in the server's order, in the preferred version of each; the first
 //! match counts, as in kubectl. Nothing is cached on disk, so each command costs one or a few discovery requests. Names
 //! with a group skip the core group. Upper and lower case are the same. Subresources are not matched.
 

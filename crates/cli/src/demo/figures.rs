@@ -102,7 +102,7 @@ impl Viewed {
 }
 
 impl Viewed {
-    /// Compares the two watches of the demo: the plain one, and the informer's, which asks for deltas.
+    /// Compares the two watches of the demo: the plain one, and the informer's, which requests deltas.
     async fn saved_percent(&self) -> Option<u64> {
         let page = self.raw.done(Method::GET, "/debug/listwatch/watches", None).await.ok()?;
         let watches = page.get("watches")?.as_array()?.iter();

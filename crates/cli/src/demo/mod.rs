@@ -29,7 +29,7 @@ use crate::terminal::{fitted, is_coloured, print};
 use actors::WrittenValues;
 use counters::DemoCounters;
 
-/// The label of everything the demo writes; its informer asks for nothing else.
+/// The label of everything the demo writes; its informer selects nothing else.
 const LABEL: &str = "listwatch-demo";
 /// Bounds the wait for stragglers on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -56,7 +56,7 @@ struct QueueFigures {
 }
 
 impl ControllerReading {
-    /// Adds the samples of a page. Names of informers and queues get the prefix, which tells programs apart.
+    /// Adds the samples of a page. Names of informers and queues get the prefix, which distinguishes programs.
     pub(super) fn add(&mut self, prefix: &str, page: &str) {
         for sample in exposition::samples(page) {
             if let Some(figure) = sample.name.strip_prefix("workqueue_") {
