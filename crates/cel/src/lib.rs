@@ -6,7 +6,7 @@
 //!
 //! # Use
 //!
-//! An [`Env`] says which variables and types an expression may use; [`Env::compile`] checks it; [`Expression::program`] makes
+//! An [`Env`] lists the variables and types that an expression may use; [`Env::compile`] checks it; [`Expression::program`] makes
 //! a [`Program`] that is evaluated as often as needed, over values that are read from the JSON tree lazily.
 //!
 //! ```

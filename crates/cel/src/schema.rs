@@ -79,7 +79,7 @@ pub struct Decl {
 impl Decl {
     /// Reads a schema. Returns `None` if expressions cannot read what it describes.
     ///
-    /// `resource` says that this is the root of an object, which has a kind, a version and a name.
+    /// `resource` is true at the root of an object, which has a kind, a version and a name.
     ///
     /// Recursion follows the schema, whose depth is that of parsed JSON at most.
     #[must_use]

@@ -1,4 +1,4 @@
-//! [`Type`]: the types of expressions, as the checker knows them.
+//! [`Type`]: the types of expressions, as the checker computes them.
 //!
 //! Types of objects compare by name, all others by structure. An expression can double its type with each step (`[x,
 //! x]` nested), so comparison and printing stop after a number of parts ([`MAX_PARTS`]) instead of running for ever;

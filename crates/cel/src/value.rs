@@ -38,7 +38,7 @@ pub trait HostObject: fmt::Debug + Send + Sync {
     /// The name of its type, as `type()` tells it.
     fn type_name(&self) -> &str;
 
-    /// The value of a field, or `None` if there is none. Evaluating it counts on the meter of the expression that asks.
+    /// The value of a field, or `None` if there is none. Its evaluation is charged to the meter of the expression that reads it.
     ///
     /// # Errors
     /// The error of evaluating the field.

@@ -14,7 +14,7 @@ use crate::value::Value;
 /// ```
 /// use listwatch_cel::{Activation, Env, EvalError, Str, Type, Value, Version};
 ///
-/// /// Answers every variable with its own name, when it is asked.
+/// /// Resolves every variable to its own name.
 /// struct Names;
 ///
 /// impl<'a> Activation<'a> for Names {

@@ -1,7 +1,7 @@
 //! The `authorizer` library: authorization checks inside policies.
 //!
 //! An expression builds a request step by step (`authorizer.group('apps').resource('deployments').check('create')`);
-//! nothing is asked before `check`, which costs 350,000 because it may call a webhook. The host decides through
+//! the host is called by `check` only, which costs 350,000 because it may call a webhook. The host decides through
 //! [`ExpressionAuthorizer`], about the user of the request or about a service account. Whether the variable exists at all is the
 //! host's: custom resource rules do not have it.
 
@@ -19,7 +19,7 @@ use crate::value::{Str, Value};
 /// The server makes an authorization attribute of it; see `auth` there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessRequest {
-    /// Another user to ask for: namespace and name of a service account. The user of the request otherwise.
+    /// Another user to check: namespace and name of a service account. None for the user of the request.
     pub service_account: Option<(String, String)>,
     /// The path of a request that is not for a resource.
     pub path: Option<String>,
@@ -126,7 +126,7 @@ impl Value<'_> {
 }
 
 /// Returns the functions of Kubernetes' authorizer library. Each adds to a check that is being described; only
-/// `check` asks the host.
+/// `check` calls the host.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
         "path" => |_, args| {

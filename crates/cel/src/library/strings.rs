@@ -40,7 +40,7 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
-/// White space as Go's `TrimSpace` knows it.
+/// White space as Go's `TrimSpace` defines it.
 fn is_space(c: char) -> bool {
     c.is_whitespace()
 }

@@ -1,7 +1,7 @@
 //! JSON as values, and values as JSON.
 //!
 //! Reading is lazy: a value holds a reference into the tree and, if there is a schema, its declaration; a field is
-//! converted when an expression asks for it. A value that does not fit its declaration is an error at that point, in
+//! converted when an expression reads it. A value that does not fit its declaration is an error at that point, in
 //! kube-apiserver's words. Without a schema, integers are `int` and all other numbers `double`. [`to_json`] is for
 //! expressions that construct objects, in mutating policies, and bounds the number of nodes.
 
@@ -31,7 +31,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A value of an object with what its schema says.
+    /// A value of an object with its schema.
     ///
     /// Only the top is looked at. Parts are converted when they are read, so an error deeper inside appears only to
     /// expressions that read it.

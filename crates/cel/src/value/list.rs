@@ -15,7 +15,7 @@ use crate::schema::Decl;
 /// A list. Copying it copies a pointer; adding two makes a node that refers to both.
 #[derive(Clone, Debug)]
 pub enum ListValue<'a> {
-    /// Elements of an object, and what its schema says of the list.
+    /// Elements of an object, and the schema of the list.
     Json(&'a [Json], Option<&'a Decl>),
     /// Computed elements.
     Owned(Arc<Vec<Value<'a>>>),

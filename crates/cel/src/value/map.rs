@@ -16,7 +16,7 @@ use crate::schema::{Decl, escape};
 /// A map. Copying it copies a pointer.
 #[derive(Clone, Debug)]
 pub enum MapValue<'a> {
-    /// The fields of an object, and what its schema says of it.
+    /// The fields of an object, and its schema.
     Json(&'a JsonMap, Option<&'a Decl>),
     /// Computed entries.
     Owned(Arc<OwnedMap<'a>>),

@@ -229,7 +229,7 @@ fn set(rest: &str) -> SyntaxResult<Option<&str>> {
     }
 }
 
-/// Reads `\pL` or `\p{Greek}`. The engine knows the names.
+/// Reads `\pL` or `\p{Greek}`. The names are resolved by the engine.
 fn unicode_set(rest: &str) -> SyntaxResult<&str> {
     let text = skip(rest, 2);
     let after = match text.strip_prefix('{') {
