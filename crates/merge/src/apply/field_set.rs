@@ -16,7 +16,7 @@ type Trie = Map;
 
 /// A set of field paths, in the shape of `FieldsV1`.
 ///
-/// The wire format is a tree keyed by path elements, which is also the shape that set operations want; so the parsed
+/// The wire format is a tree keyed by path elements, which is also the shape that set operations need; so the parsed
 /// JSON is the set, and reading or writing one costs nothing beyond the JSON itself. Operations take time in the size
 /// of the smaller side: a write that changes three fields touches three paths of each manager, however many they own.
 ///
@@ -231,7 +231,7 @@ fn overlaps(a: &Trie, b: &Trie) -> bool {
     })
 }
 
-/// A leaf as clients may write it: `{".":{}}` where `{}` says the same.
+/// A leaf as clients may write it: `{".":{}}`, which is the same as `{}`.
 fn is_lone_mark(node: &Trie) -> bool {
     node.len() == 1 && node.contains_key(SELF)
 }

@@ -63,7 +63,7 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         }
     }
 
-    /// The fields that the annotation says were applied and that are still so.
+    /// The fields of the annotation that still have the applied value.
     fn applied_before(&self, live: &Value) -> Option<FieldSet> {
         let last = Value::read(annotation(live)?.as_bytes()).ok()?;
         if last.get("apiVersion").and_then(Value::as_str) != Some(self.api_version) {

@@ -165,7 +165,7 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         }
 
         let last = self.replace_own(&mut entries, set);
-        // Pruned before the merge, so that what the configuration says is there afterwards, be it an empty list.
+        // Pruned before the merge, so that all of the configuration is there afterwards, be it an empty list.
         let emptied = self.prune(&mut base, &entries, last.as_ref());
         let mut object = merge(Some(base), config, Some(self.schema));
         let mut changes = compare::objects(before, &object, self.schema).without(self.ignored);

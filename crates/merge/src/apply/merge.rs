@@ -12,7 +12,7 @@ use listwatch_json::{List, Map, Value};
 use super::element;
 use crate::patch::{ListKind, MapKind, MergeSchema};
 
-/// Sets everything the configuration says; leaves alone what it does not mention.
+/// Sets every field of the configuration, and changes no other.
 ///
 /// Recursion follows the configuration; parts of the object that it does not mention are moved, not walked.
 pub(super) fn merge<S: MergeSchema>(live: Option<Value>, config: &Value, schema: Option<S>) -> Value {

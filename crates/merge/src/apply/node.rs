@@ -6,7 +6,7 @@
 
 use listwatch_json::{Map, Text, Value};
 
-/// The key under which a node says that it belongs to the set itself.
+/// The key that marks a node as a member of the set itself.
 pub(super) const SELF: &str = ".";
 
 /// A node of a field set: true if the path belongs to the set, and the nodes of the paths below it.

@@ -34,7 +34,7 @@ const ANCIENT: &str = "ancient-changes";
 #[must_use]
 pub fn manager_from_user_agent(user_agent: &str) -> String {
     let name = user_agent.split('/').next().unwrap_or_default();
-    // Nearly every name is plain, and is asked for by every write.
+    // Nearly every name is plain, and every write looks it up.
     if name.len() <= DEFAULT_MANAGER_MAX && name.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return name.to_owned();
     }

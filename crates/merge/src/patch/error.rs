@@ -13,7 +13,7 @@ use listwatch_wire::Status;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
-    /// The patch itself is not what its media type says: a 400.
+    /// The patch itself is not of its media type: a 400.
     #[error("{0}")]
     Malformed(String),
     /// More operations than allowed: a 413.

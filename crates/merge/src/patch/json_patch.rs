@@ -13,7 +13,7 @@ use self::budget::PatchBudget;
 use self::operation::JsonPatchOperation;
 use super::PatchError;
 
-/// Bounds of a JSON patch: a few bytes of patch can ask for much work.
+/// Bounds of a JSON patch: a few bytes of patch can cause much work.
 ///
 /// A patch that exceeds one of the last three fails like one that does not apply. kube-apiserver has no counterpart
 /// for those two that bound moves and depth.
@@ -219,7 +219,7 @@ mod tests {
         assert!(patched(json!({"a": {}}), r#"[{"op":"move","from":"/a","path":"/a/b"}]"#).is_err());
     }
 
-    /// As in the library that kube-apiserver uses; RFC 6902 knows neither.
+    /// As in the library that kube-apiserver uses; RFC 6902 has neither.
     #[test]
     fn paths_without_a_slash_and_null_operations() {
         let added = patched(json!({}), r#"[{"op":"add","path":"data/n","value":1}]"#).unwrap();

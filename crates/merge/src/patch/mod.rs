@@ -1,6 +1,6 @@
 //! Patches: JSON patch, JSON merge patch, strategic merge patch.
 //!
-//! The first two need nothing but the object; the strategic one asks a [`MergeSchema`] which lists merge by which key.
+//! The first two need nothing but the object; the strategic one takes the keys by which lists are merged from a [`MergeSchema`].
 //! Server-side apply, which also records field owners, is [`crate::apply`].
 //!
 //! Patches take the object they change as a tree and leave it untouched if they fail.

@@ -1,6 +1,6 @@
 //! [`MergeSchema`]: the facts about a field that schema-driven patches and server-side apply need.
 //!
-//! It is a trait so that this crate knows neither built-in kinds (a generated table in `listwatch-kinds`) nor custom
+//! It is a trait so that this crate depends neither on built-in kinds (a generated table in `listwatch-kinds`) nor on custom
 //! resources (a structural schema in `listwatch-custom`). The facts are the OpenAPI extensions
 //! `x-kubernetes-list-type`, `-list-map-keys`, `-map-type`, `-patch-merge-key` and `-patch-strategy`. A wrong answer
 //! shows up as a lost or duplicated list element, not as an error.

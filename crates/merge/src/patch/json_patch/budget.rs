@@ -17,7 +17,7 @@ pub(super) struct PatchBudget {
 }
 
 impl PatchBudget {
-    /// Takes from a bound, or says which one is exceeded.
+    /// Takes from a bound, or returns the one that is exceeded.
     pub(super) fn spend(left: &mut usize, amount: usize, what: &str) -> PatchResult {
         match left.checked_sub(amount) {
             Some(rest) => {
