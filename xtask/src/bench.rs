@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: where each benchmark lives.
+//! `cargo xtask bench`: the benchmarks, each with the crate that it is in.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};

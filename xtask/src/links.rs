@@ -42,7 +42,7 @@ pub(crate) fn check() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed(format!("{count} links in {} documents", documents.len())))
 }
 
-/// Returns the Markdown files that git knows.
+/// Returns the Markdown files that git tracks.
 pub(crate) fn documents() -> anyhow::Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"])

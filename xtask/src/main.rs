@@ -103,7 +103,7 @@ fn test(arguments: &TestArguments) -> anyhow::Result<ExitCode> {
     Ok(report::run(report::select(steps, &arguments.steps)?))
 }
 
-/// The workspace's root: xtask always lives one folder below it. Cargo names the folder when it starts xtask; the folder of the
+/// The workspace's root: xtask is always one folder below it. Cargo names the folder when it starts xtask; the folder of the
 /// build may be another checkout's, where several share a target directory.
 fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
@@ -114,7 +114,7 @@ fn root() -> &'static Path {
     })
 }
 
-/// Where downloads live between runs: outside the checkout, so that a fresh clone starts with what an older one fetched.
+/// The folder of downloads between runs: outside the checkout, so that a fresh clone starts with what an older one fetched.
 fn cache() -> PathBuf {
     let base = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)

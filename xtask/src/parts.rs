@@ -19,12 +19,12 @@ const JAVASCRIPT_CLIENT: &str = "@kubernetes/client-node@1.4.0";
 /// Drives the browser of the console's test; it uses the installed Chromium and downloads none.
 const BROWSER_DRIVER: &str = "playwright-core@1.65.0";
 
-/// Makes sure that etcd is there; otherwise says what to do.
+/// Makes sure that etcd is there; otherwise fails with the command that installs it.
 pub(crate) fn etcd() -> anyhow::Result<Option<String>> {
     system("etcd", "etcd-server")
 }
 
-/// Makes sure that Python is there; otherwise says what to do.
+/// Makes sure that Python is there; otherwise fails with the package to install.
 pub(crate) fn python() -> anyhow::Result<Option<String>> {
     system("python3", "python3")
 }
@@ -52,7 +52,7 @@ pub(crate) fn javascript_client() -> anyhow::Result<PathBuf> {
     npm_package("javascript", JAVASCRIPT_CLIENT)
 }
 
-/// Makes sure that Chromium is there; otherwise says what to do.
+/// Makes sure that Chromium is there; otherwise fails with the package to install.
 pub(crate) fn chromium() -> anyhow::Result<Option<String>> {
     system("chromium", "chromium")
 }
@@ -75,7 +75,7 @@ pub(crate) fn present(program: &str) -> bool {
     succeeds(Command::new("sh").args(["-c", &format!("command -v {program}")]))
 }
 
-/// Whether a command ends well; what it says is dropped.
+/// Returns true if a command succeeds. Its output is dropped.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }

@@ -91,7 +91,7 @@ fn rounds_that_differ(said: &str) -> BTreeSet<String> {
     said.lines().filter_map(name).collect()
 }
 
-/// Runs a program of `conformance/` that compares with recorded answers and knows the gaps. Returns whether it succeeded, and
+/// Runs a program of `conformance/` that compares with recorded answers, known gaps excepted. Returns whether it succeeded, and
 /// its output.
 fn recorded(program: &str, options: &[&str], answers: &str) -> anyhow::Result<(bool, String)> {
     let server = Server::start()?;
@@ -184,7 +184,7 @@ fn javascript() -> anyhow::Result<Outcome> {
     let mut command = Command::new("node");
     command
         .arg(root().join("tests/clients/program.mjs"))
-        // Modules are looked up from the file, not from the working directory: tell the program where they are.
+        // Modules are looked up from the file, not from the working directory: the path is passed to the program.
         .env("LISTWATCH_NODE_MODULES", library.join("node_modules"))
         .env("KUBECONFIG", server.kubeconfig());
     run(command)?;

@@ -1,4 +1,4 @@
-//! A run is a list of [`Step`]s; every step is tried even after one failed, and the summary says how each ended.
+//! A run is a list of [`Step`]s; every step is tried even after one failed, and the summary has the result of each.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub(crate) struct Step {
 /// How a step ended when it did not fail.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It passed; the text says what was proven, as a count where there is one.
+    /// It passed. The text is what was checked, as a count where there is one.
     Passed(String),
     /// A part that this machine cannot have is missing; the text names it and how to get it.
     Skipped(String),

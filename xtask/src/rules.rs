@@ -161,7 +161,7 @@ fn read(path: &Path, text: &str) -> Package {
     package
 }
 
-/// The tag without the prefix that says since when it is enforced; none for what is not.
+/// The tag without the prefix of the version since which it is enforced; none if it is not enforced.
 fn enforced(tag: &str) -> Option<&str> {
     let tag = tag.strip_prefix("+k8s:")?;
     match tag.strip_prefix("beta(") {

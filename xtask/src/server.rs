@@ -94,7 +94,7 @@ pub(crate) fn binary() -> anyhow::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("listwatch"))
 }
 
-/// Passes on what the server says, line by line, for as long as it lives: a full pipe would stop it.
+/// Passes on the server's output, line by line, until it ends: a full pipe would stop the server.
 fn listen(process: &mut Child) -> mpsc::Receiver<String> {
     let (send, receive) = mpsc::channel();
     if let Some(stderr) = process.stderr.take() {

@@ -1,4 +1,4 @@
-//! Reads the facts that only the Go types know: which fields are pointers, what `omitempty` leaves out, protobuf numbers.
+//! Reads the facts that are only in the Go types: which fields are pointers, what `omitempty` leaves out, protobuf numbers.
 //!
 //! This is no Go parser. The API types are written in one style (a field per line, tags in back quotes), and that style
 //! is all that is understood; the join reports every field it cannot find here.

@@ -2,7 +2,7 @@
 //!
 //! Everything comes from a checkout of Kubernetes at the pinned release. The OpenAPI documents (`api/openapi-spec/v3`) say what
 //! fields there are, how lists merge, and what everything means. The Go types (`staging/src/k8s.io`) say what the documents leave
-//! out: pointers, `omitempty`, protobuf numbers. `overlay.txt` says what neither does.
+//! out: pointers, `omitempty`, protobuf numbers. `overlay.txt` has what is in neither.
 //!
 //! ```sh
 //! git clone --depth 1 --branch v1.37.0-rc.1 https://github.com/kubernetes/kubernetes
@@ -14,7 +14,7 @@
 //! checkout, and is skipped elsewhere.
 //!
 //! It prints the fields whose Go type it did not find: they work in JSON, have no protobuf number, and are taken for
-//! optional pointers until `overlay.txt` says otherwise.
+//! optional pointers unless they are in `overlay.txt`.
 //!
 //! The result is committed: `table.txt`, one line per field and meant to be read in a diff, and `docs.txt.gz`, the texts,
 //! line by line for the same fields. The crate's tests hold the table against the `k8s-pb` crate. `overlay.json.gz` is what the OpenAPI documents

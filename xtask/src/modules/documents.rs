@@ -33,7 +33,7 @@ pub(super) fn check() -> anyhow::Result<usize> {
     Ok(files.len())
 }
 
-/// Every published crate has a description and a README that says which Rust it needs and which features it has.
+/// Every published crate has a description and a README with its minimum Rust version and its features.
 fn packages(workspace: &str) -> anyhow::Result<()> {
     let rust = workspace.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap_or_default();
     let msrv = format!("Minimum supported Rust version: {}.", rust.trim_matches('"'));

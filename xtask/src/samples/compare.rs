@@ -7,7 +7,7 @@ use crate::root;
 /// The file with the tables of the embedded store.
 const SCHEMA: &str = "crates/storage/src/embedded/schema.rs";
 
-/// Checks that a list of dependencies asks for the versions that the samples are compiled with.
+/// Checks that a list of dependencies has the versions that the samples are compiled with.
 pub(super) fn dependencies(block: &str) -> anyhow::Result<()> {
     let workspace = std::fs::read_to_string(root().join("Cargo.toml")).context("cannot read Cargo.toml")?;
     for (name, version) in versions(block) {

@@ -1,4 +1,4 @@
-//! Running scripts, and comparing what they print with what a document says.
+//! Running scripts, and comparing their output with that in a document.
 //!
 //! In the expected text `…` stands for anything on its line, and a line that is only `…` for any number of lines.
 
