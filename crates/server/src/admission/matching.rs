@@ -117,7 +117,7 @@ impl Matcher {
 
     /// Matches the new or the old object, so that removing a label is not a way around a webhook.
     fn selects_object(&self, request: &Attributes<'_>, object: &Value) -> bool {
-        // The options of a connection are no object with labels, and match no selector.
+        // The object of a CONNECT request is its options, which have no labels and match no selector.
         let fits = |object: &Value| {
             !object.is_null()
                 && request.operation != Operation::Connect

@@ -23,7 +23,7 @@ pub(crate) async fn is_terminating(api: &Api, namespace: &str) -> Result<bool, S
     let home = Target::new(&namespaces, None, namespace);
     let snapshot = namespaces.collection.snapshot();
     match snapshot.get(&home.key) {
-        // A deletion that this server made a moment ago counts, though the cache may not have it yet.
+        // A deletion by this server counts although the cache may not have it yet.
         Some(object) => Ok(object.field("metadata.deletionTimestamp").is_some()
             || api
                 .cache

@@ -57,7 +57,7 @@ impl Plugin for ParamAccess {
         if request.user.is_in(MASTERS) {
             return Ok(());
         }
-        // A policy or a role made a moment ago counts.
+        // The cache is brought up to the store, so that the latest policies and roles are found.
         request.api.wait_for(None).await?;
         let error = match ParamHolder::of(request.resource) {
             Some(ParamHolder::Policy) => of_policy(request, object),

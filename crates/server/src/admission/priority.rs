@@ -57,7 +57,7 @@ impl Plugin for PriorityPlugin {
             return Ok(());
         }
         if pod.at("spec").has("priorityClassName") {
-            // A class made a moment ago counts.
+            // The cache is brought up to the store, so that the latest classes are found.
             request.api.wait_for(None).await?;
         }
         let class = class_of(request, pod)?;

@@ -29,7 +29,7 @@ impl Plugin for EscalationCheck {
     }
 
     async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
-        // A role made a moment ago counts, and one that was widened is as wide as it is now.
+        // The cache is brought up to the store, so that the decision is based on the latest roles.
         request.api.wait_for(None).await?;
         // The path of a POST has no name, even if the object has one.
         let posted = matches!(request.options, RequestOptions::Create(_));

@@ -53,7 +53,7 @@ async fn class_of(request: &Attributes<'_>, pod: &Value) -> Result<Option<Value>
     if name.is_empty() {
         return Ok(None);
     }
-    // A class made a moment ago counts.
+    // The cache is brought up to the store, so that the latest classes are found.
     request.api.wait_for(None).await?;
     let found = request.find(("node.k8s.io", "v1", "runtimeclasses"), None, name);
     let missing = || request.forbidden(pod, &format!("pod rejected: RuntimeClass {name:?} not found"));

@@ -198,7 +198,7 @@ pub(crate) fn reallocate(
     if DECIDING.iter().all(|key| now.at(key) == before.at(key)) {
         return Ok(());
     }
-    // An address that differs from the stored one is for validation to refuse.
+    // Validation refuses a clusterIP that differs from the stored one.
     let moved = before.has("clusterIP") && now.at("clusterIP") != before.at("clusterIP");
     if now.text("type") != "ExternalName" && !moved {
         assign(reservation, target, new, old)?;
@@ -257,7 +257,7 @@ fn check_wanted_address(
     target: &Target<'_>,
     wanted: &str,
 ) -> Result<(), Status> {
-    // What is no address at all is left to validation.
+    // Validation refuses text that is no address.
     let Ok(address) = wanted.parse::<IpAddr>() else { return Ok(()) };
     let added = &reservation.allocator.added;
     if !in_range(address) && !added.has(address) {

@@ -79,7 +79,7 @@ impl UserPool {
         &self,
         work: impl Future<Output = Result<T, Status>> + Send + 'static,
     ) -> Result<T, Status> {
-        // Work inside of other work is beside the workers already, and would wait for the thread that waits for it.
+        // Nested work runs on a blocking thread already. A second thread could deadlock with the one that waits for it.
         if INSIDE.get() {
             return work.await;
         }

@@ -85,7 +85,7 @@ impl Template {
             namespace: key.namespace.map(str::to_owned),
             query: Arc::clone(key.query),
             content_type: key.content_type.map(str::to_owned),
-            // Its own copy: the body may be a part of all that a connection has read.
+            // Copied: a slice would keep the whole read buffer of the connection in memory.
             body: Bytes::copy_from_slice(key.body),
             manager: key.manager.to_owned(),
             time: key.time.to_owned(),

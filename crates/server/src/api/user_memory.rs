@@ -60,7 +60,7 @@ impl UserMemory {
     /// Waits for memory of a user; `None` if it needs none.
     pub(crate) async fn enter(&self, user: &str, bytes: usize) -> Option<MemoryReservation> {
         let bytes = u32::try_from(bytes).ok().filter(|bytes| *bytes > 0)?;
-        // The share first: who waits for it must not hold what others could use.
+        // The user's share first: a request that waits for it must not hold memory that others could use.
         let share = Arc::clone(self.shares.of(user)?).acquire_many_owned(bytes).await.ok()?;
         let all = Arc::clone(&self.all).acquire_many_owned(bytes).await.ok()?;
         Some(MemoryReservation { _all: all, _share: share })

@@ -144,7 +144,7 @@ impl VerifyingKey {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
         let header: JwtHeader = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
-        // Which algorithm is ours to say, not the token's.
+        // The algorithm is fixed: a token must not choose it.
         if header.alg != "ES256" || header.kid != self.id {
             return None;
         }

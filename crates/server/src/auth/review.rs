@@ -30,7 +30,7 @@ pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &Us
     let other = (plural != "selfsubjectaccessreviews").then(|| subject(spec));
     let user = other.as_ref().unwrap_or(user);
     let asked = spec.at("resourceAttributes");
-    // A question about no resource in particular is one about all of them, not about a path.
+    // A review without a resource is about all resources, not about a path.
     let resource = match asked.text("resource") {
         "" => "*",
         resource => resource,
@@ -124,7 +124,7 @@ impl Reviewer<'_> {
             review.insert("status".to_owned(), status);
             let metadata = review.entry("metadata").or_insert_with(|| json!({}));
             if plural == "selfsubjectreviews" {
-                // A new object, too.
+                // kube-apiserver answers this review with new metadata.
                 *metadata = json!({"creationTimestamp": now});
             }
             if plural == "selfsubjectrulesreviews" {

@@ -287,7 +287,7 @@ impl Collection {
     pub(crate) fn close(&self, view: &Arc<View>) {
         if view.leave() {
             let mut log = self.log.lock();
-            // A watcher may have entered between leaving and locking.
+            // A new watcher may have begun to use the view before the lock was taken.
             if view.is_unused() {
                 log.views.remove(view, &self.fields);
             }

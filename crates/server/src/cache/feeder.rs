@@ -69,11 +69,11 @@ impl Feeder {
     pub(crate) async fn run(mut self) {
         loop {
             let mut error = self.follow().await;
-            // What a damaged change was is seen in the state.
+            // After a damaged change in the log, the result of the change is read from the state.
             if matches!(error, Error::Compacted { .. } | Error::Corrupt(_)) {
                 tracing::warn!(%error, "the cache starts over");
                 error = match self.reload().await {
-                    // At once: until then all reads see an old state.
+                    // Without a pause: until the log is followed again, all reads return an old state.
                     Ok(()) => continue,
                     Err(error) => error,
                 };
@@ -197,7 +197,7 @@ impl Feeder {
         if self.trimmed.elapsed() >= TRIM_EVERY {
             self.trimmed = Instant::now();
             self.cache.collections().iter().for_each(|collection| collection.trim_views());
-            // Only writes make an old snapshot cost anything, so here is often enough.
+            // An old snapshot costs memory only as writes diverge from it, so it suffices to expire them here.
             self.cache.pins.expire(self.cache.limits.pinned_for);
         }
     }

@@ -79,7 +79,7 @@ impl MergedCursors {
             for change in &mut changes {
                 change.as_mut().enable();
             }
-            // Again, now that nothing can fall in between.
+            // Checked again after registering, so that a change in between is not missed.
             if let Some(found) = self.poll_events(portion, until).await? {
                 return Ok(found);
             }

@@ -156,7 +156,7 @@ impl CachedObject {
     /// `None` without a walk if the name of the field occurs nowhere in the bytes.
     fn place(&self, path: &str) -> Option<Range<usize>> {
         let last = path.rsplit('.').next()?;
-        // Much quicker than the walk, and what is selected by is often absent.
+        // Much quicker than the walk, and selected fields are often absent.
         memmem::find(&self.value, last.as_bytes())?;
         raw::place(&self.value, path.split('.'))
     }

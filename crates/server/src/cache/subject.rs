@@ -47,7 +47,7 @@ impl<'o> MatchSubject<'o> {
     pub(super) fn labels(&self) -> &[(&'o str, &'o str)] {
         self.labels.get_or_init(|| {
             let mut labels: Vec<_> = self.object.labels().collect();
-            // Stored maps are in order already, which sorting notices at once.
+            // Stored maps are sorted already, so that this is one pass.
             labels.sort_unstable_by_key(|(key, _)| *key);
             labels
         })

@@ -146,7 +146,7 @@ impl RecentTrees {
         Some(match known {
             Some((_, bytes)) => Ok(bytes.clone()),
             None => make(version.value).inspect(|bytes| {
-                // Of two that make it at the same time, the first one's stays.
+                // If two threads encode it at the same time, the first result is kept.
                 let _ = version.protobuf.set((revision, bytes.clone()));
             }),
         })

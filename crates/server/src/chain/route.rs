@@ -77,7 +77,7 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
         openid::CONFIGURATION => openid::configuration(api, request)?,
         openid::KEYS => openid::keys(api, request)?,
         path if path.starts_with("/debug/listwatch") => debug::answer(api, path),
-        // A slash at the end names another document.
+        // Unlike elsewhere, a slash at the end is significant here.
         _ if request.path.starts_with("/openapi/") => openapi::answer(api, request, &request.path).await,
         _ => discovery::answer(api, request, path)?,
     })
@@ -179,7 +179,7 @@ fn check_builtin(
     let of_namespaces = &*resource.plural == "namespaces" && resource.group.is_empty();
     let wrong_scope = match (resource.namespaced, &info.namespace, &info.name) {
         (true, None, Some(_)) => true,
-        // The request was authorized in this namespace, so it must be about no other.
+        // The request was authorized for this namespace, so it must not name another one.
         (false, Some(namespace), name) => !of_namespaces || name.as_ref() != Some(namespace),
         _ => false,
     };

@@ -90,7 +90,7 @@ fn document(request: &Request, serving: Serving, document: &impl Serialize) -> R
     let form = negotiate::negotiated(request, ResponseSubject::Plain, serving)?;
     let json = serde_json::to_vec(document).map_err(Status::internal)?;
     let body = match form.encoding {
-        // Some of these documents do not say their version.
+        // The version is given because some of these documents have no apiVersion.
         Encoding::Protobuf => protobuf::document_of("v1", &json)?,
         _ => encode::document(json.into(), form)?,
     };
@@ -300,7 +300,7 @@ fn entries<'a>(served: &Served, resource: &'a Resource) -> impl Iterator<Item = 
         categories: resource.categories.clone(),
         storage_version_hash: resource
             .builtin
-            // What is not stored has no stored version, and one that is not served has no hash.
+            // No hash for kinds that are not stored, nor for a stored version that is not served.
             .map_or(stored_is_served, |kind| kind.verbs.contains(&"watch"))
             .then(|| storage_version_hash(&hashed_version(resource), &resource.kind)),
     };

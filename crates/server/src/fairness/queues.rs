@@ -278,7 +278,7 @@ impl<T> Queues<T> {
         let mut turns = Vec::new();
         while let Some(queue) = self.next_queue() {
             let Some(chosen) = self.queues.get_mut(queue) else { break };
-            // What does not fit waits for seats, and the others behind it: else wide requests would never come.
+            // A request that does not fit waits for seats, and all others wait behind it: else wide requests would starve.
             let fits = chosen
                 .waiting
                 .front()
@@ -286,14 +286,14 @@ impl<T> Queues<T> {
             let Some(first) = fits.then(|| chosen.waiting.pop_front()).flatten() else { break };
             let place = SeatPlace { queue, seats: first.seats };
             chosen.waiting_seats -= first.seats.min(chosen.waiting_seats);
-            // It was counted as busy because of what waited.
+            // The queue counted as busy because of waiting requests.
             self.busy -= usize::from(chosen.is_idle()).min(self.busy);
             let start = chosen.next_start;
             self.waiting -= 1;
             self.waiting_seats -= first.seats.min(self.waiting_seats);
             self.begin(place);
             if let Some(chosen) = self.queues.get_mut(queue) {
-                // The queue was served all the time: it does not start over.
+                // The queue was not idle, so its virtual time continues.
                 chosen.next_start = start + GUESS * f64::from(first.seats);
             }
             self.robin = queue + 1;

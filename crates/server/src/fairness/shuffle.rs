@@ -13,7 +13,7 @@ pub(super) fn hand(mut hash: u64, queues: usize, size: usize) -> SmallVec<[usize
         let left = (queues - taken) as u64;
         let mut card = usize::try_from(hash % left).unwrap_or(0);
         hash /= left;
-        // The card is counted among those that are left.
+        // `card` is an index among the cards that are left: it moves past each card that was drawn before.
         let mut place = 0;
         while drawn.get(place).is_some_and(|earlier| *earlier <= card) {
             card += 1;

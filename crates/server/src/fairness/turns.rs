@@ -171,7 +171,7 @@ impl Turns {
         loop {
             self.begun.notified().await;
             while !self.order.lock().is_idle() {
-                // Behind everything that is ready to run, and new requests are seen first.
+                // Yields to all tasks that are ready, so that requests that have just arrived take part in the round.
                 tokio::task::yield_now().await;
                 let called = self.order.lock().next_round(Instant::now());
                 for waiting in called {

@@ -71,7 +71,7 @@ pub(crate) async fn forward(
     let room = if waits { body_bytes(body, limit) } else { 0 };
     let _room = api.bodies.enter(&user.name, room).await;
     let sent = if waits { read_body(api, body, limit).await? } else { Bytes::new() };
-    // What goes on for hours takes no seat, as in kube-apiserver.
+    // Long-running requests take no seat, as in kube-apiserver.
     let _seats = if waits && !is_long_running(request) { Some(flow.enter(1).await?) } else { None };
     let mut forwarded = outgoing(&request.http, &user, sent)?;
     if let Ok(host) = address.authority().parse() {

@@ -44,7 +44,7 @@ pub(super) fn outgoing(request: &Request) -> HeaderMap {
     let claimed: Vec<HeaderName> = headers.keys().filter(claims).cloned().collect();
     claimed.iter().for_each(|name| drop(headers.remove(name)));
     if is_upgrade(request) {
-        // Other names in the client's header would have the identity removed on the way, as headers of the connection.
+        // Replaced: headers that the client names in `Connection` are removed by the next hop, identity headers included.
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         if let Some(value) = request.headers.get(UPGRADE) {
             headers.insert(UPGRADE, value.clone());

@@ -47,7 +47,7 @@ pub(crate) fn compress(
         Body::Pieces(_) => true,
         _ => false,
     };
-    // The answer to HEAD has the length of what is not compressed.
+    // The response to HEAD has the length of the uncompressed body.
     if !large || request.method == Method::HEAD || !accepted(request) {
         return response;
     }
@@ -167,7 +167,7 @@ fn deflate(compressor: &mut Compress, mut input: &[u8], flush: FlushCompress, ou
     loop {
         out.reserve(64);
         let (before, length) = (compressor.total_in(), out.len());
-        // Fails only after the end of a stream, which a member never comes to here.
+        // Fails only after the end of a stream, which is never reached here.
         let _ = compressor.compress_vec(input, out, flush);
         let read = usize::try_from(compressor.total_in() - before).unwrap_or(input.len());
         input = input.get(read..).unwrap_or_default();

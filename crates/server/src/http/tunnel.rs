@@ -132,7 +132,7 @@ async fn messages_in(
                 far.write_all(&data).await?;
                 far.flush().await?;
             }
-            // One that has not been answered yet is enough of a sign of life.
+            // If the queue is full, a pong is due already, which shows as well that this end is alive.
             TunnelInput::Ping(payload) => drop(pings.try_send(payload)),
             TunnelInput::Close | TunnelInput::End => return Ok(NORMAL),
             TunnelInput::Broken => return Ok(PROTOCOL_ERROR),

@@ -233,7 +233,7 @@ async fn changed(cursors: &mut [Cursor; 3], remotes: &[Arc<ExtensionServer>]) ->
             name(object)
                 .is_some_and(|name| remotes.iter().any(|remote| remote.is_behind(object.namespace(), name)))
         };
-        // Endpoints may be moved from one Service to another by their label.
+        // A change of the label moves an EndpointSlice from one Service to another.
         if events.iter().flat_map(|seen| [&seen.event.object, &seen.event.previous]).flatten().any(concerns) {
             return true;
         }

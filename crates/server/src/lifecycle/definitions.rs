@@ -223,7 +223,7 @@ impl Definitions {
     /// Deletes an object of a kind whose definition is deleted, or marks it if it has finalizers.
     async fn remove(&self, object: &Arc<CachedObject>) {
         let Ok(mut value) = Value::read(object.stored()) else {
-            // It could be neither updated nor deleted otherwise.
+            // An unreadable object is removed without its finalizers, since it cannot be updated.
             self.write(object, None).await;
             return;
         };

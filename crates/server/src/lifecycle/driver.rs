@@ -197,7 +197,7 @@ impl Driver {
 
     /// Empties a namespace, and notes it while something is left.
     async fn empty(&mut self, name: &Arc<str>) -> Result<TaskProgress, Status> {
-        // Before it is looked at, so that nothing that goes meanwhile is missed.
+        // Added before the namespace is read, so that a deletion in between is not missed.
         self.emptying.insert(Arc::clone(name));
         if !namespaces::empty(&self.api, name).await? {
             return Ok(TaskProgress::Waits);

@@ -188,7 +188,7 @@ async fn owner_state(
     };
     Ok(match found {
         None => OwnerState::Gone,
-        // An owner that cannot be read is there all the same.
+        // An owner whose bytes cannot be read exists: its dependents are kept.
         Some(ReadOwner { uid: None, .. }) => OwnerState::Solid,
         Some(ReadOwner { uid: Some(uid), .. }) if **uid != *reference.text("uid") => OwnerState::Gone,
         Some(ReadOwner { waits: true, .. }) => OwnerState::Waiting,

@@ -137,7 +137,7 @@ mod tests {
         let mut known = KnownDefinitions::default();
         known.update([&mine, &yours, &theirs].into_iter());
         settle(&mut known);
-        // A name may be free now.
+        // Without the first definition its names are free for the others.
         known.update([&yours, &theirs].into_iter());
         assert_eq!(unsettled(&mut known), ["things2.a.example"]);
         settle(&mut known);

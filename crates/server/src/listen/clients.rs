@@ -129,7 +129,7 @@ impl ClientConnections {
             return ClosedForAnother::TooNew(due);
         }
         let closed = place.remove(&number);
-        // Its ticket takes the lock when it is dropped.
+        // Unlocked before the task ends: its ticket takes the lock when it is dropped.
         drop(tasks);
         closed.and_then(|closed| closed.task).iter().for_each(AbortHandle::abort);
         ClosedForAnother::Closed

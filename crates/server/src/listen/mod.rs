@@ -126,14 +126,14 @@ async fn serve(
         let handler = Arc::new(service.connect(peer, None, ticket));
         return metered(pin!(h1::connection::serve(stream, Arc::clone(&handler), peer)), &*handler).await;
     };
-    // What ends before the requests begin is boxed, so that the task is no larger than serving them needs.
+    // Futures that end before the first request are boxed, so that the task is no larger than requests need.
     if Box::pin(is_plaintext_request(&stream, service.limits().head_timeout)).await {
         return Box::pin(refuse_plain(stream)).await;
     }
     let handshake =
         tokio::time::timeout(service.limits().head_timeout, Box::pin(tls.acceptor.accept(stream)));
     let stream = match handshake.await {
-        // Boxed: each future that it passes through would have room for the state of TLS.
+        // Boxed: each future around it would otherwise hold a copy of the state of TLS.
         Ok(Ok(stream)) => Box::new(stream),
         Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
         Err(_) => return tracing::debug!(%peer, "TLS handshake took too long"),

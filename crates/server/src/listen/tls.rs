@@ -148,7 +148,7 @@ impl Tls {
     /// Renews the certificate before it ends, or reads files again that changed, without a restart.
     pub(crate) async fn renew(self, source: CertificateSource, stop: CancellationToken) {
         let due = VALIDITY.saturating_sub(RENEW_BEFORE);
-        // A machine that slept has a clock that went on and one that did not: the certificate ages by both.
+        // Both clocks: only the wall clock advances while a machine is suspended, and only the other one is monotonic.
         let mut issued = (Timestamp::now(), Instant::now());
         let mut last = None;
         loop {
@@ -266,7 +266,7 @@ mod tests {
         pass(LOOK_EVERY).await;
         let second = shown(&tls);
         assert_ne!(second, first);
-        // Half of a change, or none that can be used.
+        // An incomplete or invalid change leaves the previous certificate in use.
         fs::write(&key, ours.serving(&["three".to_owned()]).unwrap().key).unwrap();
         pass(LOOK_EVERY).await;
         fs::write(&certificate, "nonsense").unwrap();

@@ -92,7 +92,7 @@ impl RequestMetrics {
     fn add(&self, key: u64, labels: &Labels<'_>) -> Arc<RequestSeries> {
         let _one_at_a_time = self.adding.lock();
         let table = self.table.load();
-        // Two that share a hash, or too many of them: what they are about is left out.
+        // For a colliding hash, and beyond the bound, the labels of the resource are left out.
         let full = table.len() >= MAX_SERIES || table.get(&key).is_some_and(|s| s.labels != *labels);
         let labels = if full { labels.anything() } else { labels.clone() };
         let key = if full { self.hasher.hash_one(&labels) } else { key };

@@ -34,7 +34,7 @@ const MOST_PARTS: usize = 200_000;
 /// # Errors
 /// 413 if there are more than [`MOST_PARTS`].
 pub(super) fn check_parts(value: &Value, bytes: &[u8]) -> Result<(), Status> {
-    // Each takes two bytes at least. YAML may say more than it has bytes, and is bounded by its parser.
+    // Each part takes at least two bytes of JSON. YAML with aliases may have more, which its parser bounds.
     if bytes.len() <= MOST_PARTS {
         return Ok(());
     }

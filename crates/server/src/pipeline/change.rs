@@ -69,7 +69,7 @@ impl ObjectChange<'_> {
         self.admit_new(&mut new, warnings).await?;
         warnings.extend(self.prepare_new(&self.reservation, target, &mut new).await?);
         self.validate_new(&new).await?;
-        // Only the store takes it away, and a dry run stores nothing.
+        // Storing an object removes the version; a dry run returns it as kube-apiserver does.
         if let Some(meta) = new.inner("metadata").filter(|_| self.options.is_dry_run() && !version.is_null())
         {
             meta.put("resourceVersion", version);
@@ -127,7 +127,7 @@ impl ObjectChange<'_> {
         }
         prepared?;
         warnings.extend(ratcheted);
-        // Writers of a view are programs that cannot do anything about the rest.
+        // A client that writes a subresource cannot change the fields that the warnings are about.
         if view == ObjectView::Whole {
             warnings.extend(target.resource.rules.warnings(new, Some(&stored.value)));
         }
@@ -270,7 +270,7 @@ fn settle(
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let is_untouched = object.is_same(&sent);
-    // A copy that shares would make the next change of the object copy.
+    // Dropped here: while it shares containers with the object, each change of the object would copy them.
     drop(sent);
     if is_untouched {
         return Ok(());

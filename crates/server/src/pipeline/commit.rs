@@ -82,7 +82,7 @@ async fn outdated(api: &Api, target: &Target<'_>, at: Revision) -> Result<Option
     if !api.engine.is_outdated(&target.key).await.map_err(failed)? {
         return Ok(None);
     }
-    // As it is stored, in whatever version: an object that was read may have been converted.
+    // Read without conversion: the stored version may be another one than that of the request.
     let found = api.engine.get(&target.key, None).await.map_err(failed)?;
     Ok(found.filter(|found| found.revision == at).map(|found| found.value))
 }
@@ -140,9 +140,9 @@ pub(super) async fn store(
     convert::to_stored(api, target.resource, &mut stored).await?;
     let Encoded { bytes, spans, exact, .. } = encode_within(room, &mut stored, before)?;
     let bytes = Bytes::from(bytes);
-    // A tree that was converted may read back as another one.
+    // A converted tree need not be equal to the tree of its bytes.
     let maker = stored.is_same(&object).then(|| Arc::clone(rules) as Arc<dyn TreeMaker>);
-    // The bytes have no version.
+    // Stored bytes have no resourceVersion.
     let exact = exact && !stored.at("metadata").has("resourceVersion");
     let tree = exact.then(|| WrittenTree::new(stored, bytes.clone(), spans.into()));
     tree.iter().for_each(|tree| trees.offer(&target.key, tree.clone()));
@@ -219,7 +219,7 @@ pub(super) async fn put(
     if let Ok(revision) = &written
         && crate::admission::is_configuration(target.resource)
     {
-        // Answered only when this server enforces it: plugins read the cache.
+        // The response waits until admission plugins of this server see the write in the cache.
         api.cache.position().wait_for(*revision, api.options.requests.version_wait).await;
     }
     Ok(written)

@@ -186,13 +186,13 @@ async fn create_named(
     let reservation = Reservation::new(&api.allocator);
     let version = sent.at("metadata").text("resourceVersion");
     let has_version = !version.is_empty();
-    // What is no version at all is nothing to the store.
+    // A version that is not a positive number is ignored by kube-apiserver's store.
     let names_version = version.parse::<u64>().is_ok_and(|version| version > 0);
     let told = warnings.len();
     loop {
         let mut object = sent.clone();
         warnings.truncate(told);
-        // What is odd about the object is told although admission may refuse it, or its name be taken.
+        // Warnings are returned even if admission refuses the object or its name exists.
         warnings.extend(change.prepare_new(&reservation, &target, &mut object).await?);
         change.validate_new(&object).await?;
         if dry_run {
@@ -200,7 +200,7 @@ async fn create_named(
                 Some(_) => Err(exists(&target)),
                 None => {
                     convert::round_trip(api, target.resource, &mut object).await?;
-                    // Only the store would refuse it, and nothing is stored.
+                    // A dry run does not reach the store, which would refuse a version.
                     let version = sent.at("metadata").at("resourceVersion");
                     if let Some(meta) = object.inner("metadata").filter(|_| has_version) {
                         meta.put("resourceVersion", version.clone());
@@ -209,7 +209,7 @@ async fn create_named(
                 }
             };
         }
-        // It is the store that has no use for it, after all is well otherwise.
+        // kube-apiserver's store refuses a version, so this error comes after all others.
         if names_version {
             return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
         }

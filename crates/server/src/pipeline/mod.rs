@@ -188,6 +188,6 @@ pub(crate) fn now() -> String {
 
 /// A time as objects write it: UTC, whole seconds, RFC 3339.
 pub(crate) fn seconds(time: jiff::Timestamp) -> String {
-    // The printer of timestamps needs a fraction of what a format costs, and every write has one or two.
+    // A DateTimePrinter costs a fraction of a format string, and every write prints one or two timestamps.
     jiff::Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }

@@ -140,7 +140,7 @@ async fn attempt(
     charges: Vec<Write>,
 ) -> Result<Result<Done, CommitConflict<Stored>>, Status> {
     let expect = seen.as_ref().map_or(Expect::Absent, |stored| Expect::At(stored.revision));
-    // What is too large already may stay as large as it is.
+    // An object that is over the limit already may be updated, but not grow.
     let room = api.options.requests.object_bytes.max(seen.as_ref().map_or(0, |stored| stored.bytes.len()));
     let (value, created, room) = match verdict {
         Verdict::Keep => return keep(api, target, seen).await,
@@ -176,7 +176,7 @@ fn dry(target: &Target<'_>, verdict: Verdict, seen: Option<Stored>) -> Result<Do
         Verdict::Keep => (seen.ok_or_else(|| target.not_found())?.value, false, false),
     };
     if target.resource.conversion.is_none() {
-        // As if it had been stored and read again: another version may have no field for something.
+        // As if it had been stored and read again, which drops the fields that the stored version does not have.
         target.resource.rules.stored_form(&mut object);
         target.resource.rules.served_form(&mut object);
     }

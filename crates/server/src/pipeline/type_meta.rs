@@ -60,7 +60,7 @@ pub(super) fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let version = if version.is_empty() { expected.version } else { version }.to_owned();
     let wrong_kind = !kind.is_empty() && kind != expected.kind;
-    // Only the types of built-in kinds are known well enough to do without.
+    // As in kube-apiserver, whose built-in types are decoded without an apiVersion; custom ones are not.
     let may_lack = expected.builtin && api_version.is_empty();
     let wrong_version = !may_lack && api_version != wanted;
     if wrong_kind || wrong_version {
@@ -76,7 +76,7 @@ pub(super) fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]
             wrong_version,
         ));
     }
-    // What the body names is what is expected.
+    // All that the body names has been compared: only absent fields are added.
     let (lacks_kind, lacks_version) = (kind.is_empty(), api_version.is_empty());
     if lacks_kind {
         fields.insert("kind", expected.kind.into());

@@ -47,7 +47,7 @@ impl RecentlyValid {
     /// Remembers an object that was found valid, unless one is known that has all its fields. What is named by its sender is not
     /// made from a template as a rule.
     pub(super) fn add(&self, object: &Value, known: Option<&Value>) {
-        // What is known of a template is as good as what is new about it.
+        // An object of a known template adds nothing.
         if known.is_some() || template(object).is_none() || !fits(object, &mut { LARGEST }) {
             return;
         }

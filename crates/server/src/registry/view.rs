@@ -53,7 +53,7 @@ impl ObjectView {
         }
         match self {
             Self::Whole | Self::Status => *new = sent,
-            // These two take metadata as well, as in kube-apiserver.
+            // With the metadata of the request, as in kube-apiserver.
             Self::Finalize => take_with_metadata(new, sent, &["status"]),
             Self::EphemeralContainers => {
                 if let Some(spec) = new.inner_or_new("spec") {

@@ -90,7 +90,7 @@ impl RequestInfo {
                 subresource: info.subresource.as_deref().unwrap_or_default(),
                 namespace: info.namespace.as_deref().unwrap_or_default(),
                 name: info.name.as_deref().or(self.selected_name(info.verb)).unwrap_or_default(),
-                // A resource without a name is no path: rights to the paths of discovery say nothing about it.
+                // A request with an empty resource must not be authorized as a path by the permissions for discovery.
                 path: if info.resource.is_empty() { "" } else { &self.http.path },
                 fields: self.fields.as_ref(),
             }),
@@ -283,7 +283,7 @@ impl RequestTarget {
             legacy_watch,
             ..ResourceInfo::default()
         };
-        // Namespaces are in no namespace.
+        // A Namespace is not itself in a namespace.
         let nested = group.is_empty() && matches!(rest, ["namespaces", _, "namespaces", ..]);
         let rest = match rest {
             [] => return Self::NonResource,
@@ -308,7 +308,7 @@ impl RequestTarget {
         info.head = method == Method::HEAD;
         info.verb = match (legacy_watch, method) {
             (true, &Method::GET) => Verb::Watch,
-            // Nothing is written through a path that is there to be watched.
+            // The deprecated paths under `/watch/` are for GET only.
             (true, _) => Verb::Unknown,
             (false, _) => Verb::of(method, info.name.is_some(), watch),
         };

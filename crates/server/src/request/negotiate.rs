@@ -187,7 +187,7 @@ impl AcceptClause<'_> {
         }
         let offered = |encoding: &Encoding| match (encoding, shape) {
             (Encoding::Protobuf, ResponseShape::Whole | ResponseShape::Unfit) => typed,
-            // Cells are of any type, which no message can say; messages of the old version are not spoken.
+            // protobuf has no form for a Table, whose cells are of any type, and none for metadata of v1beta1.
             (Encoding::Protobuf, ResponseShape::Table(_) | ResponseShape::Metadata(MetaVersion::V1Beta1)) => {
                 false
             }
@@ -247,7 +247,7 @@ pub(crate) fn negotiated(
 /// Returns true for the 406 of a watch whose client accepts documents, but no stream. kube-apiserver finds out after it has
 /// read the options.
 pub(crate) fn is_stream_refusal(status: &Status) -> bool {
-    // The 406 of a route begins with other words.
+    // The message of a 406 for the type of a document begins differently.
     status.code == 406
         && status
             .message

@@ -50,7 +50,7 @@ pub(crate) fn filter(
 /// Checks that the field can be selected by. The message differs for kinds without further selectable fields, as in
 /// kube-apiserver.
 fn check_field(resource: &Resource, field: &str) -> Result<(), Status> {
-    // Custom kinds, and those that list their fields themselves, leave out the one that they do not have.
+    // Custom kinds and kinds with fields of their own offer `metadata.namespace` only if they are namespaced.
     let placeless = !resource.namespaced && (resource.is_custom() || !resource.fields.is_empty());
     let known = match field {
         "metadata.name" => true,

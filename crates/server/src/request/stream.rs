@@ -73,7 +73,7 @@ pub(crate) fn watch_of(
         ..ResourceInfo::default()
     };
     let audit = stream.audit.as_ref().map(|draft| Arc::new(draft.part(format!("{path}?{query}"))));
-    // The names are what they are, and not decoded once more.
+    // The names are plain text: they must not be percent-decoded.
     let http = Request { path, ..Request::new(Method::GET, &format!("/?{query}"), headers, false) };
     let watch = RequestInfo::of(http, RequestTarget::Resource(Arc::new(info)), registry, audit);
     let sender = stream.audit.as_ref().and_then(|draft| draft.sender());

@@ -239,7 +239,7 @@ fn needs_budget(pod: &Value) -> bool {
 /// the Pod.
 async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool) -> Result<(), Status> {
     let Some(budgets) = api.registry.find("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
-    // A budget made a moment ago counts.
+    // The cache is brought up to the store, so that the latest budgets are seen.
     api.wait_for(None).await?;
     let names = matching_budgets(api, &budgets, target, pod).await?;
     let [name] = &names[..] else {

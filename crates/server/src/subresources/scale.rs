@@ -105,7 +105,7 @@ fn paths_of(request: &WriteRequest) -> Result<ScalePaths, Status> {
 pub(crate) async fn read(api: &Api, request: &WriteRequest) -> Result<Answer, Status> {
     let (paths, target) = (paths_of(request)?, request.target());
     let stored = fresh(api, &target).await?.ok_or_else(|| target.not_found())?;
-    // Only a built-in kind is sure to say how many it wants.
+    // Built-in kinds default `replicas`; a custom object may not have the field.
     if walk(&stored.value, &paths.spec).is_null() && request.resource.is_custom() {
         let field = paths.spec.join(".");
         return Err(Status::internal(format!("the spec replicas field \".{field}\" does not exist")));
@@ -191,7 +191,7 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
         let merged = resource.rules.apply(&tracking, Some(&stored.value), &owned, force);
         let mut new = merged.map_err(|status| about_scale(status, resource, &paths))?.object;
         give_up(&mut new, &stored.value, &paths);
-        // Validation comes after conflicts, and another version after both.
+        // The order of errors is kube-apiserver's: conflicts, validation, resourceVersion.
         check_replicas(&target, replicas.unwrap_or(0))?;
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
         keep_times(&mut new, &stored.value);

@@ -236,7 +236,7 @@ async fn bound(
         let why = format!(
             "the UID in the bound object reference ({asked}) does not match the UID in record. The object might have been deleted and then recreated"
         );
-        // By its kind, not by its resource as elsewhere.
+        // kube-apiserver names the kind in this error, and the resource in others.
         return Err(Status::conflict("", kind, name, &why));
     }
     let runs_on = match bound {

@@ -50,7 +50,7 @@ pub(crate) async fn answer(
     target: &ResourceRequest,
     part: HistoryPart,
 ) -> Result<Response, Status> {
-    // What was written before the request is in its answer.
+    // The response must have all writes that were acknowledged before the request.
     api.wait_for(None).await?;
     let asked = AskedHistory {
         resource: Arc::clone(&target.resource),
@@ -58,7 +58,7 @@ pub(crate) async fn answer(
         info: Arc::clone(&target.info),
         part,
     };
-    // A page is megabytes, and so may be one version: the workers have others to serve.
+    // A page is megabytes, and so may be one version: too much work for an async worker.
     let (beside, user) = (Arc::clone(api), &target.user.name);
     let room = api.histories.enter(user, ROOM).await;
     let body = api.blocking_for(user).run(async move { asked.body(&beside).await }).await?;

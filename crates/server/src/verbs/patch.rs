@@ -155,7 +155,7 @@ impl PatchWork<'_> {
             return Err(refused(why.to_owned()));
         }
         match parsed.patch {
-            // Merged field by field into an object of the kind, which it stays whatever it says it is.
+            // The result is of the stored object's kind, whatever `kind` and `apiVersion` the patch has set.
             Patch::Strategic(_) => self.name_type(&mut new),
             _ => self.check_type(&mut new, told)?,
         }
@@ -210,7 +210,7 @@ impl PatchWork<'_> {
             self.name_type(new);
             return Ok(());
         }
-        // Its name is looked at first.
+        // Errors in its name come first.
         self.target.check_identity(&mut new.clone())?;
         let error = if kind == wanted.kind {
             FieldError::invalid("apiVersion", version, format!("must be {}", wanted.api_version()))

@@ -49,7 +49,7 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
     let target = request.target();
     let mut warnings = decoded.warnings;
     target.check_identity(&mut sent).inspect_err(|_| request.record.warn_all(&warnings))?;
-    // Told although the object may not exist.
+    // These warnings are returned even if the object does not exist.
     warnings.extend(sent.inner("metadata").and_then(meta::drop_duplicate_owners));
     resource.rules.complete(&mut sent, None);
     let change = ObjectChange {
@@ -98,7 +98,7 @@ impl Decide for &mut Replacing<'_> {
                 change.update(target, &mut new, stored, warnings).await
             }
             None if !creates(change.view, target) => Err(target.not_found()),
-            // A request for a certain object is refused although others would be created.
+            // A body with a uid is for an existing object: it must not create another one.
             None if !sent.at("metadata").text("uid").is_empty() => {
                 target.check_uid(sent.at("metadata").text("uid"), &Value::Null)?;
                 Err(target.not_found())

@@ -58,7 +58,7 @@ pub(crate) async fn write(
     let _room = api.bodies.enter(&target.user.name, body_bytes(body, limit)).await;
     let body = read_body(api, body, limit).await?;
     target.request.audit.iter().for_each(|audit| audit.read(&body));
-    // Not before the body is read: a slow upload would keep the seat.
+    // Taken after the body is read: a slow upload would otherwise hold the seat.
     let _seats = target.flow.enter(1).await?;
     let (resource, info) = (&target.resource, &target.info);
     let verb = info.verb;

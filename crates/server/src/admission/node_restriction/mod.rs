@@ -57,7 +57,7 @@ impl Plugin for NodeRestriction {
             return by.forbid(&format!("could not determine node from user {user}"));
         }
         if by.looks_up() {
-            // A Pod that was bound a moment ago counts.
+            // The cache is brought up to the store, so that a Pod that was just bound is found.
             request.api.wait_for(None).await?;
         }
         by.admit()

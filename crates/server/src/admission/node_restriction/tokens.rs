@@ -78,7 +78,7 @@ fn may(by: &ByNode<'_>, verb: &str, resource: &str, name: &str) -> bool {
         verb,
         group: &request.resource.group,
         version: &request.resource.version,
-        // No audience at all is covered by a right to all of them only.
+        // A token without an audience needs the permission for all audiences.
         resource: if resource.is_empty() { "*" } else { resource },
         namespace: request.namespace,
         name,
@@ -154,7 +154,7 @@ pub(super) fn admit_node_certificate(by: &ByNode<'_>) -> Result<(), Status> {
     let names = certificates::common_names(spec.text("request"))
         .map_err(|why| by.request.forbidden(by.object, &format!("unable to parse csr: {why}")))?;
     let own = format!("system:node:{}", by.node);
-    // With several names it would be for the reader of the certificate to say which one counts.
+    // All names must be the node's: programs differ in which of several common names they use.
     let named = !names.is_empty() && names.iter().all(|name| *name == own);
     by.require(named, || format!("can only create a node CSR with CN={own}"))
 }

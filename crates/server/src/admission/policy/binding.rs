@@ -76,7 +76,7 @@ impl PolicyBinding {
             .find_kind(&kind.group, &kind.version, &kind.kind)
             .ok_or_else(|| format!("paramKind kind `{kind}` not known"))?;
         let namespace = self.namespace(request, &resource)?;
-        // A parameter made a moment ago counts.
+        // The cache is brought up to the store, so that the latest parameters are found.
         request.api.wait_for(None).await.map_err(|status| status.message)?;
         let name = self.param_ref.text("name");
         let plural = (&*resource.group, &*resource.version, &*resource.plural);

@@ -178,7 +178,7 @@ impl ModeCheck<'_> {
             });
         }
         match node_name(name).filter(|_| self.mode.is_constrained()) {
-            // Which node it is was settled by what the requester's token says.
+            // The name of the node has been compared with that in the requester's token.
             Some(_) if self.mode == Mode::AssociatedNode => {
                 self.may(&AuthorizerAttributes { name: "*", ..claim(verb, group, "nodes") })
             }

@@ -90,7 +90,7 @@ impl GraphSource {
     /// Returns true if the change makes no difference to the graph.
     fn is_same(self, previous: &CachedObject, object: &CachedObject, trees: &RecentTrees) -> bool {
         match self {
-            // A Pod that has no node, or gets one, is told by that alone.
+            // Only Pods with a node are in the graph, so without one before and after nothing changes.
             Self::Pod => match (has_node(previous, None), has_node(object, trees.peek(object))) {
                 (true, true) => POD_PARTS.iter().all(|path| previous.raw(path) == object.raw(path)),
                 (before, after) => before == after,

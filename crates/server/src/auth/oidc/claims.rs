@@ -44,7 +44,7 @@ fn check_time(claims: &OidcClaims, now: i64) -> Result<(), String> {
     }
     let begins = match claims.get("nbf") {
         None | Some(Value::Null) => return Ok(()),
-        // One that cannot be read must not count as none.
+        // An unreadable `nbf` must not be treated as absent.
         Some(_) => {
             seconds(claims, "nbf").ok_or("oidc: verify token: oidc: failed to unmarshal claims: nbf")?
         }

@@ -151,7 +151,7 @@ fn rsa(algorithm: &str) -> Option<&'static RsaParameters> {
 /// A big number in base64url, without leading zeros.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()?;
-    // Numbers have no leading zeros here; some issuers write them.
+    // Integers of DER have no leading zeros; some issuers send them.
     let start = bytes.iter().position(|byte| *byte != 0)?;
     bytes.get(start..).map(<[u8]>::to_vec)
 }

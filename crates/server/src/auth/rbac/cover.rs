@@ -29,7 +29,7 @@ const MAX_ATOMS: usize = 1 << 16;
 pub fn uncovered(held: &[PolicyRule], wanted: &[PolicyRule]) -> Option<Vec<PolicyRule>> {
     let mut missing = Vec::new();
     let mut left = MAX_ATOMS;
-    // Most of what is granted is covered by a single rule as it stands.
+    // Most granted rules are covered by a single rule that the user holds, without being taken apart.
     for rule in wanted.iter().filter(|rule| !held.iter().any(|have| covers(have, rule))) {
         left = left.checked_sub(count(rule))?;
         missing.extend(breakdown(rule).filter(|atom| !held.iter().any(|have| covers(have, atom))));

@@ -106,7 +106,7 @@ impl Answers {
             remembered.expire(Instant::now());
         }
         if is_full(&remembered) {
-            // What is lost is one question each.
+            // Each answer that is dropped costs one more request to the webhook.
             *remembered = Remembered::default();
         }
         remembered.insert(digest, verdict, until);

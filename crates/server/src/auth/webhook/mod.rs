@@ -228,7 +228,7 @@ fn read(answer: &[u8], wanted: &[&str]) -> Result<TokenVerdict, String> {
         let why = if error.is_empty() { crate::auth::UNKNOWN_TOKEN.to_owned() } else { beginning(error) };
         return Ok(Err(why));
     }
-    // One that says nothing of audiences means this server.
+    // An answer without audiences means this server's own.
     let told = if audiences.is_empty() { vec![crate::auth::ISSUER.to_owned()] } else { audiences };
     let meant: Vec<String> =
         told.into_iter().filter(|audience| wanted.contains(&audience.as_str())).collect();

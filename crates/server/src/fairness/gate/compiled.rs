@@ -62,7 +62,7 @@ impl CompiledConfig {
             let key = |schema: &FlowSchema| (schema.spec.matching_precedence, schema.metadata.name.clone());
             key(a).cmp(&key(b))
         });
-        // A schema whose level is not there takes nothing.
+        // A flow schema whose priority level does not exist matches nothing.
         let with_level = |schema: FlowSchema| {
             let level = levels.get(&schema.spec.priority_level_configuration.name)?;
             let value = |uid: &str| HeaderValue::from_str(uid).unwrap_or(HeaderValue::from_static(""));

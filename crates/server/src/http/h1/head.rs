@@ -289,7 +289,7 @@ mod tests {
             }
         }
         assert_eq!(parsed_at, [18, head.len() - "rest".len() - 1]);
-        // All at once, and with what follows.
+        // The whole head in one read, together with the bytes that follow it.
         let mut buf = BytesMut::from(head.as_str());
         assert!(Scanner::default().look(&mut buf, &limits));
         assert!(parse(&mut buf, &limits).unwrap().is_some());

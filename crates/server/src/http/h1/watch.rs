@@ -31,7 +31,7 @@ where
             },
         };
         let Some(frames) = frames else { break };
-        // Boxed, as the end below: an idle watch has no room for a write.
+        // Boxed, as the end below, so that the task of an idle watch has no memory for a write.
         let write = Box::pin(with_write_grace(watch, async {
             write_chunk(io, &frames).await?;
             io.flush().await

@@ -225,7 +225,7 @@ struct UnwrittenPieces {
 impl UnwrittenPieces {
     /// Ready when the last piece was written or dropped.
     fn poll_none(&self, cx: &Context<'_>) -> Poll<()> {
-        // Registered before looking, so that a piece that leaves in between is not missed.
+        // Registered before the check, so that a piece that is written in between is not missed.
         self.stream.register(cx.waker());
         if self.pieces.load(Ordering::Acquire) == 0 { Poll::Ready(()) } else { Poll::Pending }
     }

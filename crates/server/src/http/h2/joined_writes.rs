@@ -64,7 +64,7 @@ where
         }
         if !collecting {
             collecting = true;
-            // Behind the tasks that are ready now, which may have more to write.
+            // Polled again after the tasks that are ready now, which may have more to write.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

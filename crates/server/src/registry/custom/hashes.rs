@@ -50,7 +50,7 @@ impl Hashes {
         if let Some(kept) = self.0.lock().get(&place).filter(|kept| kept.describes(resources)) {
             return Arc::clone(&kept.hash);
         }
-        // Not under the lock: a large document takes milliseconds. Two at once come to the same.
+        // Hashed without the lock: a large document takes milliseconds. Two threads may compute the same hash.
         let hash: Arc<str> = hash_of(document().as_ref()).into();
         let described = resources.iter().map(|resource| Arc::downgrade(resource)).collect();
         self.0.lock().insert(place, KeptHash { described, hash: Arc::clone(&hash) });
@@ -98,7 +98,7 @@ mod tests {
         let first = ask(&apps);
         ask(&batch);
         assert_eq!((ask(&apps), written.get()), (first.clone(), 2), "each was written once");
-        // One resource fewer, and the same made again.
+        // A group with one resource fewer, and one with equal resources that were registered again.
         assert_ne!(ask(&apps[1..]), first);
         assert_ne!(ask(&resources("apps")), first);
         assert_eq!(written.get(), 4);

@@ -32,7 +32,7 @@ pub(crate) fn errors(group: &str, kind: &str, object: &Value, old: Option<&Value
     {
         return Vec::new();
     }
-    // What was accepted before stays acceptable.
+    // A stored object may use what an older or newer version accepted.
     let version = if old.is_some() { Version::Stored } else { Version::New };
     match kind {
         "ValidatingAdmissionPolicy" => policy_errors(version, PolicyFamily::Validating, object),

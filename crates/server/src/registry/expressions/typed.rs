@@ -130,7 +130,7 @@ fn of_kind(ty: Kind) -> Type {
         Kind::Time | Kind::MicroTime => Type::Timestamp,
         Kind::List(element) => Type::list(of_kind(table.element(element))),
         Kind::Map(element) => Type::map(Type::String, of_kind(table.element(element))),
-        // A schema contains itself.
+        // The schema of JSONSchemaProps is recursive.
         Kind::Struct(id) if id == table.schema_props() => Type::Dyn,
         Kind::Struct(id) => {
             let fields = table.fields(id).iter().map(|field| (field.name.into(), of_kind(field.ty)));

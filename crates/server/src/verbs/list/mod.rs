@@ -100,7 +100,7 @@ async fn encoded(
         }
         _ => {
             let text = Text::new(form);
-            // Only what is sent as it is stored costs no more than a copy.
+            // Objects that are sent as they are stored are only copied; all other forms are work for a blocking thread.
             let copied = matches!(
                 (&text, form.shape),
                 (Text::Compact, ResponseShape::Whole | ResponseShape::Metadata(_))

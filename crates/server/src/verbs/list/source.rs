@@ -101,8 +101,8 @@ pub(crate) async fn resolve(
     api.cache.damage.check(&collection.scope(filter))?;
     let from = token.as_ref().map(|token| format!("{}{}", collection.scope(filter), token.start()));
     let (revision, walker) = open(api, collection, filter, moment, from.as_deref());
-    // Any version will do, so the whole of it is cheaper than pages: that is how kube-apiserver has it, too, for all that it
-    // keeps in memory.
+    // With `resourceVersion=0` the limit is ignored, because one response from memory is cheaper than pages; kube-apiserver
+    // does so for resources with a watch cache.
     let any = version == Some(Revision::ZERO) && !uncached;
     let limit = if any { 0 } else { options.limit };
     Ok(ListSource { revision, from, walker, limit, token })
@@ -182,7 +182,7 @@ fn open(
     let walk = collection.walk(filter, from);
     let (snapshot, now) = api.cache.read(collection);
     let ListMoment::Exactly(revision) = moment else { return (now, Walker::Memory { snapshot, walk }) };
-    // A state that has not changed since is that state.
+    // Without a change since the revision, the present state is the state at it.
     if snapshot.revision() <= revision {
         return (revision, Walker::Memory { snapshot, walk });
     }

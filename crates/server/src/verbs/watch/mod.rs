@@ -181,7 +181,7 @@ impl ServedWatch {
                     self.stage = WatchStage::Ended;
                     return Some(smallvec![line]);
                 }
-                // Boxed, as below: a future of live events, which lasts, has no room for what happens seldom.
+                // Boxed, as below, so that the long-lived future of a watch has no memory for rare steps.
                 WatchStage::Initial(_) => Box::pin(self.initial()).await,
                 WatchStage::Live => self.live().await,
             };
@@ -219,7 +219,7 @@ impl ServedWatch {
         let portion = Portion { events: limits.batch_events, bytes: limits.batch_bytes };
         let events = tokio::select! {
             biased;
-            // Before events: rights and the end are looked at however many there are.
+            // Checked before events, so that a busy watch cannot outlive its permissions or its timeout.
             () = self.timer.as_mut() => return self.tick(),
             events = self.cursor.next(portion) => events,
         };

@@ -146,7 +146,7 @@ impl EventWriter {
             None => self.initial_stored(api, state),
         };
         if out.is_empty() && !state.done {
-            // Nothing will be written, so that this is where others get their turn.
+            // Without a write there is no other await at which other tasks get their turn.
             tokio::task::yield_now().await;
         }
         if state.done && state.end_bookmark {

@@ -110,7 +110,7 @@ impl TunnelBody for ChannelTunnel {
                 Err(_) => Some(Status::internal("the kubelet did not answer in time").to_json()),
             };
             drop(held);
-            // A client that has gone needs no status.
+            // Without an outcome the client has disconnected.
             let Some(status) = outcome else { return Ok(()) };
             let farewell = async {
                 write_message(client, ERROR, &status).await?;

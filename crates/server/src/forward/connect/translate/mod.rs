@@ -61,7 +61,7 @@ pub(super) async fn tunnel(
     place: &WebhookAddress,
     target: String,
 ) -> Result<Response, Status> {
-    // The handshake is checked first: nothing is asked for a client that would not understand the answer.
+    // The handshake is checked before the kubelet is called.
     let mut upgrade = websocket::upgrade(asked.http(), None)?;
     let held = asked.open()?;
     let offered = websocket::offered(&asked.http().headers).filter(|protocol| is_tunnelled_spdy(protocol));

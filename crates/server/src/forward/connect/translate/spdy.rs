@@ -189,7 +189,7 @@ fn control_event(kind: u16, payload: &[u8]) -> Option<SpdyEvent> {
     let number = u32::from_be_bytes(*payload.first_chunk()?) & 0x7fff_ffff;
     match kind {
         RST_STREAM => Some(SpdyEvent::Reset(number)),
-        // Those of servers have even numbers; the others are answers.
+        // Pings of a server have even numbers; odd ones are answers to ours.
         PING if number % 2 == 0 => Some(SpdyEvent::Ping(number)),
         _ => None,
     }

@@ -73,7 +73,7 @@ impl ServedStream {
         let begun =
             starting.begun.get_or_insert_with(|| starting.watch.plan.begin(&api, &starting.watch.target));
         let Some(initial) = &mut begun.initial else { return self.join(false) };
-        // What the others have up to the revision of the state comes first.
+        // Events of other subscriptions up to the revision of the initial state are sent before it.
         match self.live.next(portion, initial.revision).await {
             Ok(events) if events.is_empty() => {}
             events => return self.take(events),

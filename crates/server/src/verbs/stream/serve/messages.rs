@@ -36,7 +36,7 @@ impl ServedStream {
     /// Begins a subscription. An identifier that is taken, and one too many, are answered with an error and change
     /// nothing.
     pub(super) fn subscribe(&mut self, asked: Subscription) {
-        // Not in the name of the subscription: it would seem that the one that has it already has ended.
+        // The error names no subscription: a client would take it for the end of the one that has this identifier.
         if let Err(status) = check_id(&asked.id) {
             return self.send_frame(&StreamFrame::Error(Box::new(status)));
         }

@@ -180,7 +180,7 @@ impl ServedStream {
         tokio::select! {
             biased;
             () = api.cache.closed().cancelled() => self.end(),
-            // Before events: rights are looked at again however many there are.
+            // Checked before events, so that a busy stream cannot outlive its permissions.
             () = self.timer.as_mut() => self.tick(Instant::now()),
             message = self.ticket.inbox.next() => self.take_message(message),
             admitted = admitted(&mut self.admitting) => self.admitted(admitted),
@@ -252,7 +252,7 @@ impl ServedStream {
         let api = Arc::clone(self.api());
         for (id, withdrawn) in self.live.recheck(&api, now) {
             match withdrawn {
-                // All of the stream has begun with them.
+                // All subscriptions of a stream have the same credentials.
                 Revoked::Credentials => return self.end(),
                 Revoked::Rights(status) => self.fail(&id, *status),
             }
