@@ -79,7 +79,7 @@ pub fn check(schema: &Schema, json: &Value, rules: &Rules, path: &str) -> Vec<Fi
         );
         let missing = FieldError::required(format!("{path}.type"), "must not be empty at the root");
         match schema.type_name.as_str() {
-            // A root of which nothing is said but that it is kept.
+            // Another extension stands for the type of the root.
             "" if schema.preserve_unknown || schema.int_or_string => {}
             "" => errors.push(missing),
             _ => errors.push(wrong),

@@ -67,7 +67,7 @@ impl ValidateWalk {
         self.value(schema, value, old);
         match self.exhausted_at {
             None => self.errors.into_vec(),
-            // What else was found may come from alternatives that were not looked at to their end.
+            // Other errors are dropped: they may be of alternatives that were not checked completely.
             Some(place) => {
                 let detail = "validation failed due to running out of steps: the schema has too many alternatives for an \
                               object of this size";
@@ -97,7 +97,7 @@ impl ValidateWalk {
         if !self.spend(1 + value.as_str().map_or(0, str::len) / BYTES_PER_STEP) {
             return;
         }
-        // A value of another type is held to the rules of the type that it has, as kube-apiserver does it.
+        // A value of the wrong type is checked by the rules of its actual type, as in kube-apiserver.
         self.check_type(schema, value);
         self.combinations(schema, value);
         match value {

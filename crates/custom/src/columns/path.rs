@@ -160,8 +160,8 @@ fn filtered<'a>(filter: &'a FilterStep, values: Vec<&'a Value>, budget: &mut Row
     let mut found = Vec::new();
     for value in values {
         for item in value.as_array().ok_or(NoCell)? {
-            // Also ends a filter whose own paths have used up the budget: to a filter without a comparison, a path that
-            // fails is one that holds.
+            // Also ends a filter whose own paths have used up the budget: a filter without a comparison would take
+            // a path that failed for a match.
             budget.spend(1)?;
             if holds(filter, item, budget)? {
                 found.push(item);

@@ -37,7 +37,7 @@ pub(super) fn check(
     for key in ["allOf", "anyOf", "oneOf"] {
         let list = value.get(key).and_then(Value::as_array).into_iter().flatten();
         for (index, alternative) in list.enumerate() {
-            // Both ways to say "integer or string" are older than the keyword that says it.
+            // Two forms of "integer or string" that are older than `x-kubernetes-int-or-string`.
             let says_it_again = describes
                 && match key {
                     "anyOf" => value.get("anyOf") == Some(&either),
