@@ -82,8 +82,8 @@ pub(super) fn objects<S: MergeSchema>(old: &Value, new: &Value, schema: S) -> Pa
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return PathChanges::default() };
     let mut diff = Diff::default();
     let mut visit = |key: &str, old: Option<&Value>, new: Option<&Value>| {
-        // Mostly whole sections are the same, and telling so needs no schema. Not done further down, where it would
-        // compare what is deep inside once per level.
+        // Mostly whole sections are equal, which is found without a schema. Not done further down, where it would compare
+        // deep values once per level.
         if UNOWNED.contains(&key) || old == new {
             return;
         }
@@ -147,7 +147,7 @@ fn is_same_scalar(old: Option<&Value>, new: Option<&Value>) -> bool {
 ///
 /// Nothing inside of a value that changes its type can be owned any more.
 fn values<S: MergeSchema>(old: Option<&Value>, new: Option<&Value>, schema: Option<S>) -> Diff {
-    // Null goes with either shape, so that `null` and `{}` can be told from each other but not from nothing inside.
+    // Null is of either shape: it differs from `{}`, and neither has fields inside.
     let map = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
     let list = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Array(_) | Value::Null));
     if schema.is_some_and(|schema| [old, new].into_iter().flatten().any(|value| !fits(value, schema.shape())))

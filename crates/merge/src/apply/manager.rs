@@ -106,7 +106,7 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         let new = self.entry(manager, ManagerOperation::Update, changed);
         let own = entries.iter().position(|entry| entry.is(&new));
         for (at, entry) in entries.iter_mut().enumerate() {
-            // Most writers change what they own already: then their set is not touched, and stays that of the stored object.
+            // Most writers change fields that they own already: then their set stays shared with the stored object.
             if own != Some(at) || !entry.fields.contains(&new.fields) {
                 entry.fields.subtract(&new.fields);
             }

@@ -26,7 +26,7 @@ pub(super) fn abandoned<'a, S: MergeSchema>(
     for set in owned {
         gone.subtract(&with_named_parents(set, schema));
     }
-    // The metadata as such is never owned, and never goes.
+    // `metadata` itself is never owned and never removed.
     let mut trie = gone.trie().clone();
     if let Some(Value::Object(metadata)) = trie.get_mut("f:metadata") {
         metadata.remove(SELF);

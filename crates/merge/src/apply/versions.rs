@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn a_version_that_cannot_be_converted_to_leaves_the_stored_record() {
         let stored = json!({"metadata": {"managedFields": [{"manager": "stored", "operation": "Update", "apiVersion": "g/v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:y": {}}}]}});
-        // An entry without a version is no entry, and the stored record goes on.
+        // An entry without a version is ignored, and the stored record is kept.
         let builtin = KindVersions::builtin(vec!["g/v1".to_owned()]);
         assert_eq!(managers(&builtin, "", Some(&stored)), ["stored", "me"]);
         let custom = KindVersions::custom(vec!["g/v1".to_owned(), "g/v2".to_owned()]);

@@ -89,7 +89,7 @@ mod tests {
             (json!({"e":null}), json!({"a":1}), json!({"e":null,"a":1})),
             (json!([1, 2]), json!({"a":"b","c":null}), json!({"a":"b"})),
             (json!({}), json!({"a":{"bb":{"ccc":null}}}), json!({"a":{"bb":{}}})),
-            // Not of the RFC, which keeps lists as they are.
+            // Beyond RFC 7386, which replaces lists without looking inside.
             (
                 json!({}),
                 json!({"a":[{"b":null,"c":[{"d":null}, null]}, null]}),

@@ -110,7 +110,7 @@ fn merge_field<S: MergeSchema>(original: &mut Map, key: Text, patch: Value, sche
         (Some(Value::Array(old)), Value::Array(patch)) => {
             Some(list::merge_field(old.into_vec(), patch.into_vec(), field)?.into())
         }
-        // Replaced by what was sent, nulls included.
+        // Replaced by the value of the patch, nulls included.
         (Some(Value::Object(_)), Value::Object(patch)) => Some(Value::Object(patch)),
         (_, mut patch) => {
             discard_nulls(&mut patch);

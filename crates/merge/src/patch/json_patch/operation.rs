@@ -110,7 +110,7 @@ impl JsonPatchOperation {
         };
         let value = remove(container, step, budget)
             .map_err(|error| error.in_place("error in move for path", step))?;
-        // What does not go down cannot get deeper.
+        // A move to a place that is not deeper adds no depth.
         if path.steps.len() > from.steps.len() {
             let size = ValueSize::of(&value);
             PatchBudget::spend(&mut budget.moved, size.nodes, "moves")?;
