@@ -61,7 +61,7 @@ pub fn canonical(text: &str) -> Result<Cow<'_, str>, InvalidQuantity> {
 pub(crate) fn is_multiple(amount: &str, size: &str) -> bool {
     const WHOLE: i128 = 1_000_000_000;
     let (Ok(amount), Ok(size)) = (Quantity::parse(amount), Quantity::parse(size)) else { return false };
-    // As kube-apiserver reads an amount in whole numbers, a fraction counts as one more.
+    // Rounded up, as kube-apiserver does when it needs a whole number.
     let amount = amount.finest.saturating_add(WHOLE - 1).div_euclid(WHOLE);
     size.finest > 0 && size.finest % WHOLE == 0 && amount % (size.finest / WHOLE) == 0
 }

@@ -164,7 +164,7 @@ impl<'a> PodSummary<'a> {
             self.state = reason;
         }
         if self.state == "Completed" {
-            // One container of several has ended: the others, or the way in which it ended, say more.
+            // One container has completed. Others that run or have failed decide the state that is shown.
             let failed = containers.iter().find(|container| {
                 container.path(&["state", "terminated", "exitCode"]).as_i64().unwrap_or(0) != 0
             });

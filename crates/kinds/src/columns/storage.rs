@@ -193,7 +193,7 @@ fn volume(object: &Value, now: Timestamp) -> Vec<Value> {
 fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
     let (spec, status) = (object.at("spec"), object.at("status"));
     let bound = !spec.text("volumeName").is_empty();
-    // A quantity that is not there is a zero.
+    // An absent quantity is printed as 0.
     let capacity = match status.at("capacity").text("storage") {
         _ if !bound => "",
         "" => "0",

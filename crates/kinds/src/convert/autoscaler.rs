@@ -209,7 +209,7 @@ fn to_v2(object: &mut JsonObject) {
         Some(list) => list.iter().map(|metric| nested(metric, &CURRENT)).collect(),
         None => cpu.map(|cpu| vec![cpu_metric(cpu, &CURRENT)]).unwrap_or_default(),
     };
-    // Always there in `v2`, if only as null.
+    // In `v2` the field is always present, null if there is no value.
     let current = if current.is_empty() { Value::Null } else { current.into() };
     put(object, "status", "currentMetrics", Some(current));
     let behavior = annotation(object, BEHAVIOR).and_then(|value| read_struct(&value, &BEHAVIOR_FIELDS));

@@ -12,7 +12,7 @@ use crate::tree::Tree;
 
 /// Defaults of a Job.
 pub(crate) fn job(object: &mut Map) {
-    // Where the selector is generated, the labels follow once they have been added to the template.
+    // With a generated selector, the labels are copied after they have been added to the template.
     let labels = object.at("spec").path(&["template", "metadata", "labels"]).clone();
     if object.at("spec").flag("manualSelector")
         && labels.is_object()

@@ -42,7 +42,7 @@ pub(crate) fn node(object: &mut Map) {
     let (first, listed) = (spec.text("podCIDR").to_owned(), spec.list("podCIDRs").first().cloned());
     match listed {
         Some(listed) if first.is_empty() => spec.put("podCIDR", listed),
-        // The older field counts.
+        // The older field takes precedence.
         listed if !first.is_empty() && listed != Some(Value::from(first.as_str())) => {
             spec.put("podCIDRs", json!([first]));
         }

@@ -208,7 +208,7 @@ fn structure(out: &mut Vec<u8>, map: &Map) {
             put_bytes(&mut item, 1, &schema(inner));
             put_bytes(out, 21, &item);
         }
-        // Of a choice, false is written, too.
+        // A member of a oneof is written even if it is false.
         Some(Value::Bool(allowed)) => {
             let mut item = Vec::new();
             put_number(&mut item, 2, i64::from(*allowed));

@@ -33,7 +33,7 @@ pub(crate) fn generate_selector(object: &mut Value) {
     if let Some(chosen) = spec.inner("selector").and_then(|selector| selector.inner_or_new("matchLabels")) {
         chosen.fill("batch.kubernetes.io/controller-uid", uid);
     }
-    // Those of a template that had none follow when the Job has been validated.
+    // If the template had no labels, the Job gets them after validation only.
     if had_labels {
         label_job(object);
     }

@@ -261,7 +261,7 @@ mod tests {
             &json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}})
         );
         assert_eq!(job.path(&["spec", "template", "metadata", "labels"]).text("job-name"), "j");
-        // kube-apiserver validates such a Job without labels, and shows the template's ever after.
+        // kube-apiserver validates such a Job without labels, and then stores those of the template.
         assert!(!job.at("metadata").has("labels"));
         for prepare in [update, status_update] {
             let mut bare = job.clone();

@@ -161,7 +161,7 @@ fn entry(item: FieldType, bytes: &[u8], slot: FieldSlot) -> Result<(String, Valu
     }
     let value = match value {
         Some(value) => value,
-        // A value left out is the empty one.
+        // A map entry without a value has the zero value.
         None => map_value(item, &mut WireReader::new(&[0]), if is_varint(item) { 0 } else { 2 }, slot)?
             .unwrap_or(Value::Null),
     };
@@ -200,7 +200,7 @@ fn single(
 ) -> Result<Option<Value>, ProtoError> {
     Ok(Some(match (ty, wire) {
         (FieldType::Bool, 0) => (reader.varint()? != 0).into(),
-        // Negative numbers come as 64 bits; what does not fit is cut off, as every decoder does.
+        // Negative numbers are sent as 64 bits; the upper half is dropped, as by every decoder.
         (FieldType::Int32, 0) => (reader.varint()? as i32).into(),
         (FieldType::Int64, 0) => reader.varint()?.cast_signed().into(),
         (FieldType::Double, 1) => f64::from_bits(reader.fixed64()?).into(),

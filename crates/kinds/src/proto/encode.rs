@@ -44,7 +44,7 @@ impl MessageEncoder<'_> {
                 write_field(field, number, value, out, self.depth)?;
                 continue;
             }
-            // The first of its fields that is there stands for the whole inlined message.
+            // An inlined message is written at the number of the first of its fields that is present.
             if let Some(slot) = inlined.iter_mut().find(|n| **n == 0) {
                 *slot = number;
             }

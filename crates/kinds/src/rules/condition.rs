@@ -205,7 +205,7 @@ impl Test {
             Self::Compare { orders, other } => {
                 let mut met = false;
                 other.each(scene, &mut |right| {
-                    // Times are stored in one form, whose order as text is their own.
+                    // Stored times have one form, in which the order of texts is the order of times.
                     let order = match (value, right) {
                         (Value::String(left), Value::String(right)) => {
                             Some(left.as_str().cmp(right.as_str()))

@@ -82,7 +82,7 @@ impl RuleSets {
     fn keep(&self, compiled: impl IntoIterator<Item = (SetId, Vec<RuleStop>)>) {
         for (set, stops) in compiled {
             if let Some(set) = self.sets.get(set) {
-                // Sets are compiled under a lock: none is there already.
+                // Sets are compiled under a lock, so the cell is still empty.
                 let _ = set.stops.set(stops);
             }
         }

@@ -129,7 +129,7 @@ impl RuleWalk<'_> {
         }
         let skipped = skipped || (stop.once && old.is_some());
         let Some((shape, set)) = stop.below.filter(|_| !skipped) else { return };
-        // Where a line of the field can keep what is below it from being looked at, it may not have been.
+        // A line that can end the walk may have ended it in the valid object: then its nested fields were not checked.
         let valid = valid.filter(|_| !stop.lines.iter().any(|line| line.skip));
         match shape {
             FieldShape::One => self.visit(set, (new, old), valid, &path, errors),
@@ -164,7 +164,7 @@ fn alternatives<'a>(
     for step in lines.iter().flat_map(|line| &line.steps) {
         let FieldRule::FirstOf(fields) = &step.rule else { continue };
         let what = step.detail.as_ref().map(Message::plain).unwrap_or_default();
-        // `field~shown` has another name in errors, `field+` is never one too many.
+        // `field~shown` has another name in errors; `field+` does not count towards the limit of one.
         let name = |entry: &'a str| entry.split(['~', '+']).next().unwrap_or(entry);
         let mut given = fields.iter().copied().filter(|entry| value.has(name(entry)));
         if given.next().is_none() {

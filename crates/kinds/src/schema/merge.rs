@@ -19,7 +19,7 @@ impl MergeSchema for Node {
             FieldType::SchemaOrArray | FieldType::SchemaOrBool | FieldType::SchemaOrStrings => {
                 Self { ty: FieldType::Struct(schema().schema_props()), field: None }.field(name)
             }
-            // Objects without a schema are owned key by key, all the way down.
+            // Objects without a schema are owned key by key at every depth.
             FieldType::Raw | FieldType::FieldsV1 => Some(Self { ty: FieldType::Raw, field: None }),
             _ => None,
         }

@@ -18,7 +18,7 @@ pub(super) fn strict_decoding_errors(unknown: &[String], duplicates: &[String], 
     let mut finder = OrderFinder { wanted: HashMap::new(), path: String::new(), next: 0 };
     finder.wanted.extend(unknown.iter().chain(known.iter().copied()).map(|path| (path.clone(), Vec::new())));
     if finder.wanted.len() > 1 {
-        // A body that cannot be read to its end still has the order of what came before.
+        // Up to an error in the body, the order of its fields is known.
         let mut json = serde_json::Deserializer::from_slice(body);
         let _ = finder.deserialize_in(&mut json);
     }

@@ -72,7 +72,7 @@ fn check(pem: &[u8]) -> Result<(), String> {
         return Err("asn1: syntax error: trailing data".to_owned());
     }
     match request.verify_signature() {
-        // An algorithm that is not known here is for the signer to judge.
+        // A signature with an unknown algorithm is left to the signer.
         Ok(()) | Err(X509Error::SignatureUnsupportedAlgorithm) => Ok(()),
         Err(_) if has_short_key(&request) => Ok(()),
         Err(_) => Err("x509: the signature of the request is not that of its key".to_owned()),

@@ -27,7 +27,7 @@ fn config_map_fits(at: &At<'_>, errors: &mut Errors) {
         size += decoded_len(value.as_str().unwrap_or_default());
     }
     if size > MAX_SIZE {
-        // kube-apiserver reports it at the index of nothing.
+        // kube-apiserver reports the error at an empty index.
         errors.too_long(&Path::root("[]"), MAX_SIZE);
     }
 }

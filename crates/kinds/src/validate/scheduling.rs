@@ -32,7 +32,7 @@ fn label_keys_are_not_selected(at: &At<'_>, errors: &mut Errors) {
 fn constraints_are_unique(at: &At<'_>, errors: &mut Errors) {
     let list = at.value.as_array().map(Vec::as_slice).unwrap_or_default();
     let mut seen = HashSet::new();
-    // The later one is right and the earlier one is repeated.
+    // kube-apiserver reports the earlier of two equal elements as the duplicate.
     for (index, constraint) in list.iter().enumerate().rev() {
         let (key, action) = (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"));
         if !seen.insert((key, action)) {

@@ -36,7 +36,7 @@ pub(crate) fn before_allocation(service: &Value, errors: &mut Errors) {
         rules::run_variant("core.v1.Service@policy", service, errors);
         second_family(spec, &path, errors);
     }
-    // Only a Service without addresses and without Pods of its choosing may claim families that the cluster has not.
+    // Only a headless Service without a selector may have families that the cluster does not have.
     if errors.is_empty() && !(is_headless(spec) && spec.count("selector") == 0) {
         rules::run_variant("core.v1.Service@families", service, errors);
     }

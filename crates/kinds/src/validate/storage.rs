@@ -35,7 +35,7 @@ fn claim_changes_little(at: &At<'_>, errors: &mut Errors) {
     if before.text("volumeName").is_empty() {
         free.push("volumeName");
     }
-    // A class may still be found for a claim that was made before there was one.
+    // A claim that was created before there was a default class may get one later.
     if !before.has("storageClassName") && now.has("storageClassName") {
         free.push("storageClassName");
     }

@@ -90,7 +90,7 @@ pub(crate) fn stateful_set(new: &Value, old: Option<&Value>, found: &mut Vec<Str
     let spec = Path::root("spec");
     let claims = spec.child("volumeClaimTemplates");
     for (index, claim) in new.at("spec").list("volumeClaimTemplates").iter().enumerate() {
-        // kube-apiserver has another path for updates.
+        // For updates kube-apiserver reports the warning at another path.
         let path = claims.index(index);
         let path = if old.is_some() { &path.child("Spec") } else { &path };
         objects::claim_amounts(claim.at("spec"), path, found);
