@@ -84,7 +84,7 @@ pub struct DefinitionVersion {
     pub schema: Arc<Schema>,
     /// The schema as declared, for publishing.
     ///
-    /// OpenAPI documents are made of it, and the rules derive their types from it.
+    /// The source of OpenAPI documents and of the types in rules.
     pub schema_json: Arc<Value>,
     /// The compiled expression rules.
     ///

@@ -25,7 +25,7 @@ use crate::admission::AdmissionOptions;
 use crate::auth::{AuthorizationMode, OidcIssuer, TokenWebhookOptions};
 
 /// The configuration of a server. `Options::default()` is a server on a free loopback port with TLS and a CA that
-/// lives in memory; it still needs an engine, which [`crate::Server::start`] takes beside the options.
+/// is kept in memory; it still needs an engine, which [`crate::Server::start`] takes beside the options.
 ///
 /// Options are checked at the start, and a server never changes them.
 ///

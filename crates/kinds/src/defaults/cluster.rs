@@ -25,7 +25,7 @@ pub(crate) fn role_binding(object: &mut Map) {
     }
 }
 
-/// A limit on containers also says what a container asks for that says nothing.
+/// Completes the limits on containers: `default` from `max`, and `defaultRequest` from `default` or else `min`.
 pub(crate) fn limit_range(object: &mut Map) {
     let Some(spec) = object.inner("spec") else { return };
     for limit in spec.each("limits").filter(|limit| limit.text("type") == "Container") {

@@ -18,11 +18,11 @@ use crate::tree::Tree;
 pub struct Needs {
     /// An address of the service range.
     pub address: bool,
-    /// The address it asks for by itself.
+    /// The address that its spec names.
     pub wanted: Option<String>,
     /// Positions of ports without a node port.
     pub ports: Vec<usize>,
-    /// Node ports it asks for by itself.
+    /// The node ports that its spec names.
     pub wanted_ports: Vec<i64>,
     /// The health check node port: zero to allocate any, `None` if the Service has none.
     pub health: Option<i64>,

@@ -78,7 +78,7 @@ pub enum ProtoError {
         /// The error of the JSON parser.
         reason: String,
     },
-    /// A value cannot be what its type wants: a quantity, a time, a number in range.
+    /// A value is not of its type: no quantity, no time, or a number out of range.
     #[error("field {field}: {reason}")]
     Value {
         /// Name of the field in JSON.

@@ -181,7 +181,7 @@ impl RuleCondition {
 }
 
 impl Test {
-    /// Asked per value; a route to several values asks several times.
+    /// Evaluated per value: a route to several values leads to several evaluations.
     fn is_met(&self, value: &Value, scene: Scene<'_>, subject: &Operand) -> bool {
         match self {
             Self::Given => match value {

@@ -82,7 +82,7 @@ pub(crate) fn volume(new: &Value, _old: Option<&Value>, found: &mut Vec<String>)
     }
 }
 
-/// The deprecated annotations of volumes and claims; a claim knows the first only.
+/// The deprecated annotations of volumes and claims; a claim has the first only.
 const ANNOTATIONS: [(&str, &str); 2] = [
     (
         "volume.beta.kubernetes.io/storage-class",

@@ -62,7 +62,7 @@ impl Reinvocation {
         self.needed = true;
     }
 
-    /// Notes a call of one that wants to be called again.
+    /// Notes the call of a webhook or policy with reinvocation.
     pub(crate) fn called(&mut self, uid: &str) {
         self.called.insert(uid.to_owned());
     }

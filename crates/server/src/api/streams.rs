@@ -87,7 +87,7 @@ impl StreamInbox {
         self.waiting.lock().len() < self.room
     }
 
-    /// Waits for the next message. One task asks. Dropping the future loses nothing.
+    /// Waits for the next message, for one task at a time. Dropping the future loses nothing.
     pub(crate) async fn next(&self) -> ClientMessage {
         loop {
             if let Some(message) = self.waiting.lock().pop_front() {

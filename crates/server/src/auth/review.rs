@@ -23,7 +23,7 @@ const AUTHENTICATION: &str = "authentication.k8s.io";
 /// says: one question could make an answer of 46 MB.
 const MAX_LISTED: usize = 50_000;
 
-/// Decides if the user may do what an access review asks about: the user that asks, or the one that it names.
+/// Answers an access review: whether its user may do it, who is the requester or the user that the review names.
 ///
 /// `denied` is never set, since no authorizer denies.
 pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &User, spec: &Value) -> Value {
@@ -79,14 +79,14 @@ pub(crate) fn is_review(group: &str, plural: &str) -> bool {
     matches!(group, AUTHORIZATION | AUTHENTICATION) && plural.ends_with("reviews")
 }
 
-/// The user that asks, and the authorizer that answers.
+/// The requester, and the authorizer that answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Reviewer<'a> {
     /// Answers access and rules reviews.
     pub authorizer: &'a dyn Authorizer,
     /// Answers token reviews.
     pub authenticator: &'a Authenticator,
-    /// The user that asks.
+    /// The requester.
     pub user: &'a User,
 }
 

@@ -36,7 +36,7 @@ pub(super) fn check(plural: &str, namespace: Option<&str>, review: &Value) -> Re
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(AUTHORIZATION, "", "", &errors)) }
 }
 
-/// A question asks about one thing.
+/// A review is about a resource or about a path, never both.
 fn one_thing(spec: &Value) -> Vec<FieldError> {
     let path = spec.at("nonResourceAttributes");
     let (resource, paths) = (spec.has("resourceAttributes"), spec.has("nonResourceAttributes"));

@@ -7,7 +7,7 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use listwatch_wire::selector::{FieldSelector, FieldTerm, LabelSelector};
 
-/// The selectors that a review asks about, as far as they were understood.
+/// The selectors of a review, as far as they could be parsed.
 #[derive(Debug, Default)]
 pub(super) struct ReviewSelectors {
     /// The field selector; `None` if nothing of it was understood. Label selectors narrow no permission here.

@@ -65,7 +65,7 @@ impl FilteredEvent {
 
 /// The recent events of a collection as one filter sees them.
 ///
-/// A watcher holds nothing but its position: it asks for what comes after it, and waits for [`View::changed`] when that
+/// A watcher holds nothing but its position: it reads the events after it, and waits for [`View::changed`] when that
 /// is nothing. However many watchers there are, a change is matched once and waited for in one place.
 #[derive(Debug)]
 pub struct View {

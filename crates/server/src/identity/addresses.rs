@@ -60,7 +60,7 @@ fn ipv4(table: &str) -> impl Iterator<Item = IpAddr> {
     lines.windows(2).filter_map(local).collect::<Vec<IpAddr>>().into_iter()
 }
 
-/// 32 hexadecimal digits at the beginning of each line. Addresses of a link alone are no use in a certificate.
+/// 32 hexadecimal digits at the beginning of each line. Link-local addresses are left out: no client connects by them.
 fn ipv6(table: &str) -> impl Iterator<Item = IpAddr> + '_ {
     let number = |line: &str| u128::from_str_radix(line.split(' ').next()?, 16).ok();
     let addresses = table.lines().filter_map(number).map(std::net::Ipv6Addr::from);

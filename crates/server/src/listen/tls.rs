@@ -217,7 +217,7 @@ mod tests {
         Tls::new(source, WebPkiClientVerifier::no_client_auth()).unwrap()
     }
 
-    /// Lets so much time pass, and the task that renews look at what came of it.
+    /// Advances the paused clock, and lets the renewing task run.
     async fn pass(time: Duration) {
         tokio::time::advance(time).await;
         for _ in 0..10 {

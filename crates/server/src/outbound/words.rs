@@ -20,7 +20,7 @@ const REPEATED: usize = 2048;
 pub(crate) enum CallError {
     /// No answer came.
     Transport(String),
-    /// An answer came and is of no use.
+    /// A response that cannot be parsed.
     Answer(String),
     /// An answer with a code that another attempt would bring again, such as 401.
     Refused(String),

@@ -32,7 +32,7 @@ pub struct Registry {
     served: ArcSwap<Served>,
     /// Groups and versions that extension API servers serve.
     pub(crate) remotes: ExtensionServers,
-    /// Group and version of everything that definitions serve. The controller of definitions tells that of APIServices.
+    /// Group and version of everything that definitions serve. The controller of APIServices receives them from that of definitions.
     pub(crate) custom_versions: tokio::sync::watch::Sender<BTreeSet<(String, String)>>,
     /// Serialises writers, so that none publishes over another.
     change: Mutex<()>,

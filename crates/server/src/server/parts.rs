@@ -95,7 +95,7 @@ pub(super) fn oidc_issuers(options: &Options) -> Result<Vec<Arc<Oidc>>, Error> {
     options.identity.oidc.iter().cloned().map(Oidc::new).collect::<Result<_, _>>().map_err(Error::Identity)
 }
 
-/// The webhook that authenticates tokens which nobody else knows, if there is one.
+/// The webhook that authenticates tokens of no other authenticator, if there is one.
 ///
 /// # Errors
 ///

@@ -189,7 +189,7 @@ fn writer(value: &Bytes, before: Option<&Bytes>) -> Option<Value> {
     now.as_array()?.iter().max_by_key(rank).cloned()
 }
 
-/// The part of an entry that tells who wrote, how and when.
+/// The part of an entry that identifies a write.
 fn stamp(entry: &Value) -> [Option<&str>; 4] {
     ["manager", "operation", "subresource", "time"].map(|key| entry.get(key).and_then(Value::as_str))
 }

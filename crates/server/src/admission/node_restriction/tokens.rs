@@ -29,7 +29,7 @@ const MIGRATED: [(&str, &str); 7] = [
 /// The signers of certificates that identify a node. Requests for other signers are not limited here.
 const SIGNERS: [&str; 2] = ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
 
-/// A token is bound to a Pod on the node, and for an audience that the Pod asks for.
+/// A token must be bound to a Pod on the node, and be for an audience of a volume of the Pod.
 pub(super) fn admit(by: &ByNode<'_>) -> Result<(), Status> {
     if by.request.operation != Operation::Create {
         return Ok(());
@@ -105,7 +105,7 @@ fn asks_for(by: &ByNode<'_>, pod: &Value, audience: &str) -> Result<bool, String
     if errors.is_empty() { Ok(false) } else { Err(listwatch_wire::status::aggregate(errors)) }
 }
 
-/// Returns true if the CSI driver wants tokens for the audience.
+/// Returns true if the CSI driver requests tokens for the audience.
 ///
 /// # Errors
 ///
@@ -145,7 +145,7 @@ fn source_driver(source: &Value) -> Option<String> {
     driver.map(str::to_owned)
 }
 
-/// A kubelet asks for certificates in its own name.
+/// A kubelet may request certificates in its own name only.
 pub(super) fn admit_node_certificate(by: &ByNode<'_>) -> Result<(), Status> {
     let spec = by.object.at("spec");
     if by.request.operation != Operation::Create || !SIGNERS.contains(&spec.text("signerName")) {

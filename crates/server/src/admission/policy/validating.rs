@@ -97,7 +97,7 @@ impl Denial {
 
 /// Evaluates a policy with all its bindings.
 ///
-/// Nothing is returned early: each binding may have another action, and audit wants all of them. Audit annotations of
+/// Nothing is returned early: each binding may have another action, and the audit event has all of them. Audit annotations of
 /// several bindings are joined, equal values once.
 async fn judge(
     request: &Attributes<'_>,

@@ -133,7 +133,7 @@ impl Webhook {
         }
     }
 
-    /// Returns the form in which the webhook wants to see the request, if it does.
+    /// Returns the resource and version in which the webhook receives the request; none if it is not called.
     ///
     /// Conversion and conditions cost a copy of both objects; webhooks without conditions are decided by rules and
     /// selectors alone.

@@ -261,7 +261,7 @@ fn is_whole(request: &Attributes<'_>) -> bool {
             .is_some_and(|subresource| subresource.kind == request.resource.kind)
 }
 
-/// Returns the new and the old object in the form that a webhook wants.
+/// Returns the new and the old object in the version that a webhook receives.
 ///
 /// # Errors
 /// If a conversion webhook fails.

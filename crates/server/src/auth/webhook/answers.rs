@@ -20,7 +20,7 @@ type Digest = [u8; 32];
 #[doc(alias = "cachedTokenAuthenticator")]
 #[derive(Debug)]
 pub(super) struct Answers {
-    /// A random key of this process, so that digests are of no use elsewhere.
+    /// A random key of this process, so that digests in a memory dump match no token elsewhere.
     key: hmac::Key,
     /// The most verdicts in each table.
     bound: usize,

@@ -18,7 +18,7 @@ const PIECE_BYTES: usize = 16 << 10;
 pub(crate) enum TunnelInput {
     /// Bytes of a message; `begins` if they are its first.
     Piece { data: Bytes, begins: bool },
-    /// A ping, which wants its payload back.
+    /// A ping, whose payload must be sent back.
     Ping(Vec<u8>),
     /// The client closes.
     Close,

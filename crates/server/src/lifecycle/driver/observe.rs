@@ -189,7 +189,7 @@ impl Driver {
 
 /// Returns the age of an event, by its creation time.
 ///
-/// Zero for an event without a readable time, so that it lives for its whole time from now on.
+/// Zero for an event without a readable time, so that its time to live begins now.
 fn age(value: &[u8]) -> Duration {
     let created = listwatch_wire::json::raw::lookup(value, &["metadata", "creationTimestamp"]);
     let text = created.and_then(|raw| std::str::from_utf8(raw).ok()).unwrap_or_default().trim_matches('"');

@@ -87,7 +87,7 @@ pub(crate) struct ServedWatch {
     timer: Pin<Box<Sleep>>,
     /// The end of the watch by `timeoutSeconds`, or a random default.
     deadline: Instant,
-    /// The time of the next bookmark; `None` if the watcher wants none.
+    /// The time of the next bookmark; `None` without `allowWatchBookmarks`.
     next_bookmark: Option<Instant>,
     /// The newest revision that the watcher has received. Bookmarks are sent only beyond it.
     told: Revision,

@@ -78,7 +78,7 @@ impl WantedStreams {
         all.into_iter().filter(|(_, _, wanted)| *wanted).map(|(channel, name, _)| (channel, name))
     }
 
-    /// The channel in which an empty message tells the client that it is connected.
+    /// The channel in which an empty message is sent first, which clients take for the sign that they are connected.
     fn greeting(self) -> u8 {
         match self {
             Self { stdout: true, .. } => STDOUT,

@@ -102,7 +102,7 @@ pub(super) enum SpdyEvent {
     Data { stream: u32, data: Vec<u8>, last: bool },
     /// The stream was given up.
     Reset(u32),
-    /// A ping that wants an answer.
+    /// A ping, which must be answered.
     Ping(u32),
     /// The connection has ended.
     End,

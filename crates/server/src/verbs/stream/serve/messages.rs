@@ -10,7 +10,7 @@ use crate::request::selectors::parse_version;
 use crate::verbs::stream::admit::{check_id, watches};
 
 impl ServedStream {
-    /// Takes note of what the client wants.
+    /// Applies a message of the client.
     pub(super) fn take_message(&mut self, message: ClientMessage) {
         for id in message.unsubscribe {
             match self.remove(&id) {
