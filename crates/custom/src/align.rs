@@ -19,7 +19,7 @@ pub fn aligned(schema: &Schema, old: &Value, new: &Value) -> Value {
     if old == new { old.clone() } else { aligned_change(schema, old, new) }
 }
 
-/// The same for values that differ, so that each level compares its fields once.
+/// [`aligned`] for values that differ, so that each level compares its fields once.
 fn aligned_change(schema: &Schema, old: &Value, new: &Value) -> Value {
     match (old, new) {
         (Value::Object(before), Value::Object(after)) => {

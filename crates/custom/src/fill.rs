@@ -37,8 +37,8 @@ pub fn fill(schema: &Schema, value: &mut Value) {
     Filler { room: MOST_ADDED, nulls: Nulls::Dropped }.fill(schema, value);
 }
 
-/// The same for an object that was applied: there a `null` is a value, which validation refuses where it may not be, and only a
-/// default takes its place.
+/// Fills in the defaults of an applied object. A `null` in it is a value: only a default takes its place, and validation refuses it
+/// where it may not be.
 pub fn fill_applied(schema: &Schema, value: &mut Value) {
     Filler { room: MOST_ADDED, nulls: Nulls::Kept }.fill(schema, value);
 }

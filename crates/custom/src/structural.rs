@@ -59,8 +59,10 @@ pub(crate) fn exceeded_bound(schema: &Value) -> Option<String> {
 /// The most keys of a keyed list, and the most bytes of the default of one. kube-apiserver has no such bounds, but every key
 /// is looked up in every element of the list, whether the element has it or not.
 const MAX_LIST_KEYS: usize = 64;
+/// The most bytes of the default of a list key.
 const MAX_KEY_DEFAULT: usize = 1024;
 
+/// The types of OpenAPI v3.
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
 /// Returns the errors in the schema of one version, given parsed and as JSON, at paths under `path`. It has no

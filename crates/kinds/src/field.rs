@@ -203,7 +203,7 @@ impl Errors {
         self.push(FieldErrorKind::Invalid, path, value.into(), detail);
     }
 
-    /// The same without the value, where it would only repeat the detail.
+    /// Adds an `Invalid` error without its value, which would only repeat the detail.
     pub(crate) fn invalid_without_value(&mut self, path: &Path<'_>, detail: impl Into<String>) {
         let error = FieldError::new(FieldErrorKind::Invalid, path.to_string(), Value::Null, detail);
         self.0.push(error.without_value());

@@ -117,7 +117,7 @@ impl KindStrategy {
         row_condition: |_| None,
     };
 
-    /// The same for a kind whose metadata cannot be written together with the status.
+    /// The plain strategy of a kind whose metadata cannot be written together with the status.
     pub(crate) const STATUS_ONLY: Self = Self {
         kept_by_status: &["labels", "annotations", "finalizers", "ownerReferences"],
         resets: RESETS_OF_STATUS_ONLY,

@@ -20,6 +20,7 @@ const MAX_SELECTABLE: usize = 8;
 ///
 /// kube-apiserver has the same bound, since warnings travel in a header.
 const MAX_WARNING: usize = 256;
+/// Types and formats of printer columns, in the order of kube-apiserver's messages.
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];

@@ -76,7 +76,7 @@ struct RuleScope<'a> {
 }
 
 impl<'a> RuleScope<'a> {
-    /// The same values with an old one that is optional, also if there is none.
+    /// Returns the values with the old one as an optional, which is empty if there is none.
     fn with_optional_old(self) -> Self {
         let old = self.old.map_or(Ok(Cel::Optional(None)), |old| old.map(Cel::some));
         Self { old: Some(old), ..self }

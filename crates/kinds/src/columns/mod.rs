@@ -83,8 +83,8 @@ pub fn definitions(kind: &Kind) -> &'static [Column] {
 
 /// The cells of one object.
 ///
-/// As many cells as [`definitions`] has columns, except for an IPAddress, whose age has no heading in kube-apiserver. It reads the decoded object and never fails: a field of another type
-/// counts as absent.
+/// As many cells as [`definitions`] has columns, except for an IPAddress, whose age has no heading in kube-apiserver. It reads
+/// the decoded object and never fails: a field of another type counts as absent.
 #[must_use]
 pub fn row(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     // An autoscaler of the old version is shown as the stored one, whose metrics the columns are about.

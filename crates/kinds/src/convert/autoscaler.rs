@@ -147,7 +147,7 @@ static INTERNAL_POLICY: [GoField; 3] = [
     field("Value", GoType::Number, Zero),
     field("PeriodSeconds", GoType::Number, Zero),
 ];
-/// The same with the names of the API, to read it by.
+/// The fields of the behavior with the names of the API, for reading.
 static BEHAVIOR_FIELDS: [GoField; 2] = [
     field("scaleUp", GoType::Struct(&RULES_FIELDS), Absent),
     field("scaleDown", GoType::Struct(&RULES_FIELDS), Absent),

@@ -97,7 +97,7 @@ fn port_protocols(owner: &mut Map) {
     }
 }
 
-/// The same where a protocol can be given and empty, which is an error.
+/// Defaults the protocol of ports where it is absent. An empty one stays, because it is an error.
 fn given_port_protocols(owner: &mut Map) {
     for port in owner.each("ports") {
         port.fill("protocol", "TCP");

@@ -186,7 +186,7 @@ impl Subresource {
         Self { name, group: "", version: "", kind, verbs }
     }
 
-    /// The same with the group and version of its type, where they are not those of the resource.
+    /// Sets the group and version of the subresource's type, where they are not those of the resource.
     pub(crate) const fn of(mut self, group: &'static str, version: &'static str) -> Self {
         self.group = group;
         self.version = version;
@@ -200,7 +200,7 @@ impl SelectableField {
         Self { label: path, path, fallback: None, absent: "" }
     }
 
-    /// The same under another name.
+    /// Sets the name of the selectable field, where it is not its path.
     pub(crate) const fn label(mut self, label: &'static str) -> Self {
         self.label = label;
         self

@@ -58,12 +58,12 @@ impl Components {
         }
     }
 
-    /// The same for a document of custom resources.
+    /// The components of a document of custom resources.
     pub(super) fn of_custom() -> Self {
         Self { is_custom: true, ..Self::new() }
     }
 
-    /// The same for the document of a group and version.
+    /// The components of the document of a group and version.
     pub(super) fn of_version(group: &str, version: &str) -> Self {
         Self { version: Some((group.to_owned(), version.to_owned())), ..Self::new() }
     }

@@ -172,7 +172,7 @@ impl<'a> PathSubject<'a> {
         }
     }
 
-    /// The same with parameters.
+    /// Adds query parameters to an operation, by their keys.
     fn with(&self, mut operation: OpenApiOperation, keys: &[&str]) -> OpenApiOperation {
         operation.parameters.extend(Parameter::list(keys));
         if !keys.contains(&"pretty") {

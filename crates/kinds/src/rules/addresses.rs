@@ -47,7 +47,7 @@ pub(super) fn reachable_ip(text: &str) -> Vec<String> {
     }
 }
 
-/// The same for endpoints, whose form and reach kube-apiserver checks one by one.
+/// The errors of an address of an endpoint, for which kube-apiserver checks form and reach one after the other.
 pub(super) fn endpoint_ip(text: &str) -> Vec<String> {
     match text.parse::<IpAddr>() {
         Err(_) if has_leading_zeros(text) => ip(text),

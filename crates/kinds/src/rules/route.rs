@@ -1,9 +1,9 @@
 //! Routes: paths from one struct to fields below it, such as `spec.containers[].image` and
 //! `metadata.annotations[example.com/a]`.
 //!
-//! `[]` stands for every element of a list or every entry of a map, `[KEY]` for one entry, `[0]` for one element, `[FIELD=a|b]` for
-//! the elements of a list whose field has one of the values. A leading dot makes a route of the name of one field. Rows, conditions and lists of known names
-//! use the same notation.
+//! `[]` stands for every element of a list or every entry of a map, `[KEY]` for one entry, `[0]` for one element, `[FIELD=a|b]`
+//! for the elements of a list whose field has one of the values. A leading dot makes a route of the name of one field. Rows,
+//! conditions and lists of known names use the same notation.
 
 use listwatch_wire::json::Value;
 

@@ -43,7 +43,7 @@ pub(super) enum FieldRule {
     Invalid,
     /// Exactly one of the fields of a struct.
     OneOf(Vec<&'static str>),
-    /// The same, with the words of declared unions and without counting empty values.
+    /// Exactly one of these fields, with the messages of declared unions and without counting empty values.
     Union(Vec<&'static str>),
     /// The first of the fields of a struct that is there, and none of the others.
     FirstOf(Vec<&'static str>),
@@ -55,7 +55,7 @@ pub(super) enum FieldRule {
     Inside(Route),
     /// An error wherever the conditions of the line hold.
     Error(FieldErrorKind),
-    /// The same, with the words that are supported.
+    /// Always an error, which lists the supported values.
     Unsupported(Vec<&'static str>),
     /// A function.
     Check(Check),

@@ -17,6 +17,7 @@ use crate::patch::MergeSchema;
 
 /// Only this manager is known to have applied in the old way under another name.
 const KUBECTL: &str = "kubectl";
+/// The annotation in which kubectl keeps the configuration that it applied last.
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 impl<S: MergeSchema> FieldManager<'_, S> {

@@ -21,6 +21,7 @@ use super::versions::KindVersions;
 use crate::patch::MergeSchema;
 use listwatch_wire::gvk::GroupVersion;
 
+/// The manager of fields that an object had before it was first applied, as in kube-apiserver.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// One write by one manager: everything about it but the objects.

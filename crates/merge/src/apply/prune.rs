@@ -1,8 +1,9 @@
 //! Removal of fields that a manager applied last time and no longer applies.
 //!
-//! A field goes only if no manager owns it, the applying one included. A struct goes when all that was owned inside it
-//! goes, and a map or list that lost its last entry goes too; one that was empty before stays. kube-apiserver leaves `null` where such a
-//! container was, so that those who own the container itself keep it. Pruning runs before the merge, so that an empty list in the configuration is still there afterwards.
+//! A field goes only if no manager owns it, the applying one included. A struct goes when all that was owned inside it goes,
+//! and a map or list that lost its last entry goes too; one that was empty before stays. kube-apiserver leaves `null` where
+//! such a container was, so that those who own the container itself keep it. Pruning runs before the merge, so that an empty
+//! list in the configuration is still there afterwards.
 
 use listwatch_json::{Map, Value};
 

@@ -23,6 +23,7 @@ pub const DEFAULT_MANAGER_MAX: usize = 128;
 ///
 /// kube-apiserver's number.
 const UPDATERS_MAX: usize = 10;
+/// The manager that the oldest entries of updates are merged into beyond the bound on entries, as in kube-apiserver.
 const ANCIENT: &str = "ancient-changes";
 
 /// The name of a writer that gives none: its user agent up to the first slash.

@@ -21,7 +21,7 @@ use crate::patch::MergeSchema;
 pub struct KindVersions {
     /// `group/version` of each; empty if any version will do.
     known: Arc<[String]>,
-    /// The same for lookups: there may be thousands of versions and of entries.
+    /// The names of the versions, for lookups: there may be thousands of versions and of entries.
     names: Arc<HashSet<String>>,
     /// The schemas of the versions, in their order; empty if objects of all versions have the same fields.
     schemas: Arc<[Arc<dyn VersionSchema>]>,
@@ -64,7 +64,7 @@ impl KindVersions {
         Self { is_custom: true, ..Self::builtin(known) }
     }
 
-    /// The same with the schemas of the versions, in their order, if these are converted by name only.
+    /// Sets the schemas of the versions, in their order, if these are converted by name only.
     #[must_use]
     pub fn with_schemas(self, schemas: Vec<Arc<dyn VersionSchema>>) -> Self {
         Self { schemas: schemas.into(), ..self }

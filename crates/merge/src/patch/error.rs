@@ -37,7 +37,7 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    /// The same failure with the place that it is about: `TEXT: 'PLACE': FAILURE`.
+    /// Adds the place that the failure is about: `TEXT: 'PLACE': FAILURE`.
     pub(super) fn in_place(self, text: &str, place: &str) -> Self {
         match self {
             Self::Failed(why) => Self::Failed(format!("{text}: '{place}': {why}")),

@@ -21,6 +21,7 @@ use listwatch_json::{Map, Text, Value};
 use super::{MergeSchema, PatchError};
 use listwatch_json::go;
 
+/// The keys that direct a strategic merge patch, beside the fields of the object.
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";

@@ -12,6 +12,7 @@ use listwatch_wire::json::Value;
 use super::{Attributes, Operation, Plugin};
 use crate::registry::Resource;
 
+/// The only topology key that the plugin allows.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// Validating. Only the first term outside of the limit is reported.

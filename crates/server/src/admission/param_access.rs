@@ -32,6 +32,7 @@ enum ParamHolder {
 }
 
 impl ParamHolder {
+    /// The part of a policy that a resource is; none for other resources.
     fn of(resource: &Resource) -> Option<Self> {
         match &*resource.plural {
             _ if &*resource.group != GROUP => None,
@@ -150,6 +151,7 @@ impl Default for ParamResource {
 }
 
 impl ParamResource {
+    /// Resolves the parameter kind of a policy. An unknown kind needs the permission for all resources of its group.
     fn of(registry: &Registry, kind: &Value) -> Self {
         let Ok(version) = kind.text("apiVersion").parse::<GroupVersion>() else {
             return Self { unknown: Some(UnknownParams::Version), ..Self::default() };
@@ -160,6 +162,7 @@ impl ParamResource {
         Self { group: version.group.to_string(), version: version.version.to_string(), plural, unknown }
     }
 
+    /// Returns true if the user may read the parameters.
     fn allows(&self, request: &Attributes<'_>, verb: &str, namespace: &str, name: &str) -> bool {
         let wanted = auth::AuthorizerAttributes {
             verb,

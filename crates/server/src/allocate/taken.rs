@@ -61,7 +61,7 @@ impl<'a> TakenByServices<'a> {
     }
 }
 
-/// The same as [`node_ports`], from stored bytes. A key is found by its text: within strings, quotes are escaped.
+/// [`node_ports`] from stored bytes. A key is found by its text: within strings, quotes are escaped.
 fn stored_ports(service: &[u8]) -> Vec<i64> {
     // The metadata comes first, with annotations of any name.
     let spec = memmem::find(service, br#","spec":{"#).unwrap_or_default();

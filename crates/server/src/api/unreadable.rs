@@ -50,6 +50,7 @@ fn key(resource: &Resource, object: &CachedObject, root: &str) -> String {
     format!("{root}/{}/{}{namespace}/{}", resource.group, resource.plural, object.name())
 }
 
+/// The message of kube-apiserver for an object that its store cannot decode.
 fn corrupt(key: &str, object: &CachedObject, why: &Status) -> String {
     let revision = object.revision();
     format!(

@@ -91,6 +91,7 @@ const MAX_ROLE_TEXTS: usize = 200_000;
 
 /// Refuses a Role that grows beyond what all Roles of its namespace may have together.
 fn check_size(authorizer: &dyn Authorizer, grant: &Grant<'_>) -> Result<(), Status> {
+    /// The lists of a rule, whose lengths are added up.
     const LISTS: [&str; 4] = ["verbs", "apiGroups", "resources", "resourceNames"];
     if grant.resource != "roles" {
         return Ok(());
@@ -180,6 +181,7 @@ impl Grant<'_> {
 /// write would keep its owner from being deleted. Both objects are copied, which is bearable because roles change
 /// rarely.
 pub(crate) fn only_releases(new: &Value, old: &Value) -> bool {
+    /// Metadata that a write may change without granting anything.
     const OWN: [&str; 4] = ["ownerReferences", "finalizers", "managedFields", "resourceVersion"];
     let without = |object: &Value| {
         let mut object = object.clone();

@@ -52,6 +52,8 @@ impl Ignored {
     }
 }
 
+/// Parses a field selector: its raw text if there is one, else its requirements. Those that cannot be parsed are ignored,
+/// which widens the question and never the permission.
 fn field_selector(asked: &Value) -> (Option<FieldSelector>, Ignored) {
     let raw = asked.text("rawSelector");
     if !raw.is_empty() {
@@ -76,6 +78,7 @@ fn field_term(requirement: &Value) -> Option<FieldTerm> {
     Some(FieldTerm { field: requirement.text("key").to_owned(), value: value.as_str()?.to_owned(), negated })
 }
 
+/// The part of a label selector that is ignored, because its raw text or an operator is unknown.
 fn label_problem(asked: &Value) -> Ignored {
     let raw = asked.text("rawSelector");
     if !raw.is_empty() {

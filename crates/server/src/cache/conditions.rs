@@ -88,7 +88,7 @@ impl LabelConditions {
         met == self.required
     }
 
-    /// The same for labels that are sorted by key. The shorter side is walked and the longer one searched from where the last search
+    /// Returns true if labels match that are sorted by key. The shorter side is walked and the longer one searched from where the last search
     /// ended, so that neither thousands of labels nor thousands of conditions cost more than there are of the other.
     pub(super) fn matches_sorted(&self, labels: &[(&str, &str)]) -> bool {
         match () {

@@ -42,6 +42,7 @@ use crate::respond;
 
 /// Response headers with the FlowSchema and the priority level of a request.
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+/// Response header with the uid of the priority level, as kube-apiserver sends it.
 const PRIORITY_LEVEL: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
 /// Facts about a request for its response, metrics and audit event. They become known one after the other, so that a

@@ -23,6 +23,7 @@ use crate::registry::extension::ExtensionServer;
 use crate::registry::{Resource, SubresourceInfo};
 use crate::respond;
 
+/// The content type of aggregated discovery.
 const CONTENT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The document. Field names and order are those of `k8s.io/api/apidiscovery/v2`.
@@ -134,6 +135,7 @@ struct VersionIndex<'a> {
 }
 
 impl<'a> VersionIndex<'a> {
+    /// Groups the served resources by group and version, once per document.
     fn of(known: Known<'a>) -> Self {
         let mut served: HashMap<_, Vec<&Resource>> = HashMap::new();
         for resource in known.served.resources() {

@@ -18,6 +18,7 @@ use crate::respond;
 /// The task that keeps the watch cache up to date.
 pub(crate) const FEEDER: &str = "task/feeder";
 
+/// `/healthz` is the oldest, and deprecated in favour of the other two.
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
 /// Work that kube-apiserver does in hooks after its start, under the names that clients look for. Here it is done before the

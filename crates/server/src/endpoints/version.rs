@@ -25,6 +25,7 @@ const MIN_COMPATIBILITY_MINOR: &str = "36";
 const TREE_STATE: &str = "";
 
 const COMPILER: &str = "rustc";
+/// `/version` has a field for it, which clients print.
 pub(super) const GO_VERSION: &str = "none (rust)";
 
 /// The fields of Kubernetes' `version.Info`, in its order.

@@ -120,6 +120,7 @@ pub(crate) fn status(api: &Api, request: &Request) -> Result<Response, Status> {
 }
 
 impl ProcessStatus {
+    /// The page as plain text, in the layout of kube-apiserver.
     fn text(&self, started: Timestamp) -> String {
         let up = self.uptime_seconds;
         let up = format!("{} hr {:02} min {:02} sec", up / 3600, (up / 60) % 60, up % 60);
@@ -163,6 +164,7 @@ fn page_form(request: &Request, kind: &str) -> Result<PageForm, Status> {
     offered.ok_or_else(|| Status::not_acceptable(&MEDIA_TYPES))
 }
 
+/// The form that a clause of `Accept` selects; none if the page cannot be sent so.
 fn clause_form(clause: &AcceptClause<'_>, kind: &str) -> Option<PageForm> {
     if !clause.is_plain() {
         return None;

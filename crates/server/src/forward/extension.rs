@@ -44,8 +44,9 @@ pub(crate) fn is_long_running(request: &RequestInfo) -> bool {
         || matches!(request.target, RequestTarget::Resource(_)) && headers::is_upgrade(&request.http)
 }
 
-/// Forwards a request to an extension API server and returns its response. Its body is read whole first, so that a retry
-/// on a new connection is possible and the bounds on bodies hold. An unreachable server is a 503 in plain text, as in kube-apiserver, not an error of this function.
+/// Forwards a request to an extension API server and returns its response. Its body is read whole first, so that a retry on a
+/// new connection is possible and the bounds on bodies hold. An unreachable server is a 503 in plain text, as in
+/// kube-apiserver, not an error of this function.
 ///
 /// # Errors
 /// 413, 400 or 408 for a body that cannot be read, 429 without seats.

@@ -38,6 +38,7 @@ const LENGTH_BYTES: usize = 4;
 const READ_BYTES: usize = 256;
 /// Opcodes of RFC 6455, section 5.2. Continuation frames (0) are data.
 const TEXT: u8 = 1;
+/// Opcodes of frames (RFC 6455, section 5.2) and codes of a close (section 7.4.1).
 pub(crate) const BINARY: u8 = 2;
 pub(crate) const CLOSE: u8 = 8;
 const PING: u8 = 9;
@@ -134,6 +135,7 @@ impl Upgrade {
         self.with(Body::Tunnel(tunnel))
     }
 
+    /// The response that accepts the upgrade, with the protocol that was agreed.
     fn with(self, body: Body) -> Response {
         let mut response = Response::new(body);
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;

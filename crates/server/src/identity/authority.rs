@@ -17,6 +17,7 @@ use rcgen::{
 use crate::Error;
 use crate::identity::secrets::SecretStore;
 
+/// Unit of the periods of validity.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The validity of the CA. It is renewed by hand, because every client that trusts it needs the new one.
 const CA_VALIDITY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

@@ -24,6 +24,7 @@ use crate::lifecycle::first_objects::Authorities;
 use crate::lifecycle::{bootstrap_policy, first_objects, flow_control};
 use crate::pipeline::internal::{amend, ensure};
 
+/// The namespaces that kube-apiserver creates at its start.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 const RBAC: &str = "rbac.authorization.k8s.io";
 

@@ -11,7 +11,9 @@ use crate::auth::rbac::{PolicyRule, uncovered};
 
 /// The bootstrap policy as kube-apiserver 1.37 returns it, without the label and the annotation that mark it.
 const POLICY: &str = include_str!("bootstrap_policy.json");
+/// Marks objects of the default policy, as in kube-apiserver.
 const LABEL: &str = "kubernetes.io/bootstrapping";
+/// An administrator sets it to `false` to keep changes of a default role over restarts.
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
 /// The plural of a kind and one of its objects.

@@ -26,6 +26,7 @@ const KEPT: &str = "true";
 
 /// Priorities of custom groups: after all built-in ones.
 const GROUP_PRIORITY: i64 = 1000;
+/// The priority of all versions of a custom group, as in kube-apiserver: their names decide the order.
 const VERSION_PRIORITY: i64 = 100;
 
 /// Group and version.

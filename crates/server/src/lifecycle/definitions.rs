@@ -33,6 +33,7 @@ const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// The interval at which a definition in deletion is checked: its objects may be held by finalizers of their own. It doubles up to
 /// [`LONGEST_RETRY`] while nothing happens, since they may be held for days.
 const TERMINATING_RETRY: Duration = Duration::from_millis(200);
+/// The longest interval of these checks.
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// The number of changes taken at a time; any number of them leads to one look at everything.
 const BATCH: Portion = Portion { events: 1000, bytes: usize::MAX };

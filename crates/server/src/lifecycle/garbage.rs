@@ -24,6 +24,7 @@ use crate::lifecycle::words;
 use crate::pipeline::internal::{amend, remove};
 use crate::registry::Resource;
 
+/// Finalizers that the collector itself removes.
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
@@ -151,6 +152,7 @@ fn metadata(value: &[u8], wanted: &[&str]) -> Value {
 ///
 /// An engine may answer at once, so others have their turn first: the collector reads in loops.
 async fn read(api: &Api, key: &str) -> Result<Option<(Value, Revision)>, Status> {
+    /// The metadata that decisions read, taken from the stored bytes without parsing the rest.
     const WANTED: [&str; 4] = ["deletionTimestamp", "finalizers", "ownerReferences", "uid"];
     tokio::task::yield_now().await;
     let found = api.engine.get(key, None).await.map_err(Status::internal)?;

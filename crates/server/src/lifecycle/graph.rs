@@ -94,6 +94,7 @@ impl OwnerGraph {
         self.take(key).map(DependentNode::uids).unwrap_or_default()
     }
 
+    /// Adds a dependent, and counts it at each of its owners.
     fn put(&mut self, key: &StorageKey, node: DependentNode) {
         for OwnerLink { uid, blocks } in &node.references {
             let owner = self.owners.entry(Arc::clone(uid)).or_default();
@@ -104,6 +105,7 @@ impl OwnerGraph {
         self.dependents.insert(Arc::clone(key), node);
     }
 
+    /// Removes a dependent, and an owner with its last one.
     fn take(&mut self, key: &StorageKey) -> Option<DependentNode> {
         let node = self.dependents.remove(key)?;
         for OwnerLink { uid, blocks } in &node.references {

@@ -19,6 +19,7 @@ use crate::lifecycle::place::keeps_form;
 use crate::pipeline::internal::{amend, remove};
 use crate::registry::Resource;
 
+/// The finalizer in `spec` that is removed when a namespace is empty.
 const FINALIZER: &str = "kubernetes";
 
 /// Returns true if the bytes are those of a namespace in deletion.

@@ -79,6 +79,7 @@ impl ClientTasks {
         }
     }
 
+    /// Removes a connection of a user, and the user with its last one, so that the table does not grow with former users.
     fn remove_of(&mut self, user: &str, number: u64) {
         if let Some(tasks) = self.by_user.get_mut(user) {
             tasks.remove(&number);

@@ -157,6 +157,7 @@ async fn is_plaintext_request(stream: &TcpStream, patience: Duration) -> bool {
 /// Answers a request without TLS with the 400 that Go's server sends, and closes. Bounded to a second: nothing is
 /// known of this client.
 async fn refuse_plain(mut stream: TcpStream) {
+    /// The answer of Go's server to a plain HTTP request on a TLS port.
     const ANSWER: &[u8] =
         b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
     let told = async {

@@ -94,8 +94,8 @@ pub struct RequestLimits {
     /// Bytes of a protobuf list that are kept while its length, which precedes it, is computed. Default 4 MiB, above
     /// the lists of most clusters: longer lists are encoded twice.
     pub protobuf_bytes: usize,
-    /// The same for all lists together, so that hundreds of clients that do not read hold no more than this. Default 64
-    /// MiB. A list beyond the bound is encoded twice.
+    /// The bytes that all protobuf lists together may keep, so that hundreds of clients that do not read hold no more than this.
+    /// Default 64 MiB. A list beyond the bound is encoded twice.
     pub protobuf_lists_bytes: usize,
     /// The size of one piece of a streamed answer. Default 64 KiB: big enough to fill TLS records, small enough to
     /// stay in the CPU's second-level cache.

@@ -54,6 +54,7 @@ impl KubeletTls {
     }
 }
 
+/// The address of a kubelet. The certificate is verified against the host that is connected to.
 fn address(
     host: String,
     port: u16,

@@ -16,6 +16,7 @@ use crate::pipeline::change::is_done;
 use crate::pipeline::seconds;
 use crate::pipeline::transaction::Verdict;
 
+/// Finalizers that make the garbage collector orphan the dependents of an object, or delete them before it.
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 /// The default grace period of a Pod, in seconds.

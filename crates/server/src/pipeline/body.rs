@@ -18,6 +18,7 @@ use listwatch_wire::{Status, json};
 use crate::pipeline::type_meta::name_kind;
 use crate::pipeline::yaml;
 
+/// Media types of bodies.
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const YAML: &str = "application/yaml";
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";

@@ -162,6 +162,7 @@ impl ClaimRights<'_> {
         errors.collect()
     }
 
+    /// Requires a permission on a claim, for the user of the request.
     fn require(&self, verb: &str, subresource: &str, namespace: &str, name: &str) -> Result<(), Status> {
         let attributes = AuthorizerAttributes {
             verb,

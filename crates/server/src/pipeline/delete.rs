@@ -1,6 +1,7 @@
 //! Deletion of one object: it is removed at once, or marked and removed once finalizers and grace period allow it.
 //!
-//! [`super::before_delete`] decides the effect on the object; here are preconditions, admission and the attempts to commit. Dry runs and preconditions are checked on each attempt.
+//! [`super::before_delete`] decides the effect on the object; here are preconditions, admission and the attempts to commit. Dry
+//! runs and preconditions are checked on each attempt.
 //!
 //! `verbs/delete.rs` reads the request; the commit is `transaction.rs`.
 

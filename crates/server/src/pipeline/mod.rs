@@ -11,8 +11,9 @@
 //!    is still the one that was read; on a conflict, step 3 is repeated with the newer object. The [`origin`] of the change is
 //!    stored with it.
 //!
-//! [`mod@create`] has all steps of a POST, [`mod@delete`] those of a deletion ([`before_delete`] decides it, [`unreadable`] if the object is damaged), [`internal`]
-//! those of the server's own writes. The watch cache receives a write through the log of the engine.
+//! [`mod@create`] has all steps of a POST, [`mod@delete`] those of a deletion ([`before_delete`] decides it, [`unreadable`] if
+//! the object is damaged), [`internal`] those of the server's own writes. The watch cache receives a write through the log of
+//! the engine.
 //!
 //! Large objects are processed on blocking threads (`api/blocking.rs`).
 //!

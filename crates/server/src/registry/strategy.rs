@@ -42,7 +42,7 @@ pub(crate) trait Strategy: TreeMaker {
     /// Fills in defaults, except in parts that are shared with `stored`.
     fn complete(&self, object: &mut Value, stored: Option<&Value>);
 
-    /// The same for an object that was applied, in which a null is a value where the kind says so.
+    /// [`complete`](Self::complete) for an applied object, in which a null is a value where the kind has it so.
     fn complete_applied(&self, object: &mut Value, stored: Option<&Value>) {
         self.complete(object, stored);
     }

@@ -37,7 +37,7 @@ impl<'a> Target<'a> {
         Self { resource, namespace, name, key: resource.key(namespace, name), user: OWN_USER }
     }
 
-    /// The same object, changed by a user and not by the server itself.
+    /// Sets the user that changes the object, where it is not the server itself.
     pub(crate) fn by(self, user: &'a str) -> Self {
         Self { user, ..self }
     }

@@ -80,6 +80,8 @@ impl<'a> AcceptClause<'a> {
         Some(clause)
     }
 
+    /// Reads a parameter of a media type. Unknown ones are ignored, and a quality that is no number is zero, as in
+    /// kube-apiserver.
     fn set(&mut self, key: &str, value: &'a str) {
         let text = value.trim_matches(' ');
         match key {

@@ -36,6 +36,7 @@ impl Encoding {
     /// All, in the order in which a wildcard chooses.
     const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
+    /// The value of the `Content-Type` header, without parameters.
     fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",

@@ -42,7 +42,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 
 /// A stored object of a built-in kind in the version of the resource, from the tree of its stored bytes.
 ///
-/// The same as [`document`] of what [`Object::write_at`](crate::cache::CachedObject::write_at) writes, without the JSON between.
+/// Encodes a stored object as [`document`] does, from its tree and without writing JSON in between.
 ///
 /// # Errors
 /// As for [`document`].

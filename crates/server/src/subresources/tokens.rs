@@ -129,7 +129,7 @@ fn check_name(asked: &Value, name: &str) -> Result<(), Status> {
     Err(Status::invalid(GROUP, KIND, name, &[FieldError::invalid("metadata.name", given, detail)]))
 }
 
-/// The same for the namespace.
+/// Refuses a namespace that is not that of the path.
 fn check_namespace(asked: &Value, name: &str, namespace: &str) -> Result<(), Status> {
     let given = asked.at("metadata").text("namespace");
     if given.is_empty() || given == namespace {

@@ -1,9 +1,10 @@
 //! The history of one object: its versions within retention, and the difference of two.
 //!
-//! An extension of this server. Versions come from the engine, newest first and in pages bounded in number and bytes;
-//! each is shown as a GET at that time would have shown it, with the field manager that wrote it as far as
-//! `managedFields` say, and the user and time that the embedded engine keeps with each version. A list as of an older revision is an ordinary list (`resourceVersionMatch=Exact`); a version
-//! is restored by writing it like any object. The request is read in [`crate::request::history`].
+//! An extension of this server. Versions come from the engine, newest first and in pages bounded in number and bytes; each is
+//! shown as a GET at that time would have shown it, with the field manager that wrote it as far as `managedFields` say, and the
+//! user and time that the embedded engine keeps with each version. A list as of an older revision is an ordinary list
+//! (`resourceVersionMatch=Exact`); a version is restored by writing it like any object. The request is read in
+//! [`crate::request::history`].
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -79,6 +80,7 @@ struct AskedHistory {
 }
 
 impl AskedHistory {
+    /// The JSON of the response: the versions, or the difference between two of them.
     async fn body(&self, api: &Api) -> Result<Bytes, Status> {
         let Some(name) = self.info.name.as_deref() else {
             return Err(Status::bad_request("the history of an object needs its name"));

@@ -340,6 +340,7 @@ impl PatchWork<'_> {
 
 /// kube-apiserver fills in the namespace after the configuration was merged: errors about one without it do not name it.
 fn as_sent(mut status: Status, sent: &Value, namespace: Option<&str>) -> Status {
+    /// The beginning of the errors of an apply configuration that does not fit its schema, as in kube-apiserver.
     const PREFIX: &str = "failed to create typed patch object (";
     if let Some(namespace) = namespace
         && sent.at("metadata").text("namespace").is_empty()

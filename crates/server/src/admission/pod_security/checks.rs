@@ -57,13 +57,14 @@ struct PodCheckRow {
 }
 
 impl PodCheckRow {
-    /// The same for Pods that are not exempt.
+    /// Limits a check to Pods that are not exempt.
     const fn unless(mut self, exempt: fn(&Pod<'_>) -> bool) -> Self {
         self.exempt = exempt;
         self
     }
 }
 
+/// For checks that no later one replaces.
 const NEVER: u32 = u32::MAX;
 /// The newest version in which a check changed: what `latest` means.
 const NEWEST: u32 = 37;
@@ -78,7 +79,7 @@ const fn replaced(since: u32, before: u32, replaced: u32, check: PodCheck) -> Po
     PodCheckRow { level: StandardLevel::Baseline, since, before, check, replaced, exempt: |_| false }
 }
 
-/// The same for the restricted level.
+/// A check of the restricted level.
 const fn restricted(since: u32, before: u32, check: PodCheck) -> PodCheckRow {
     PodCheckRow { level: StandardLevel::Restricted, since, before, check, replaced: NEVER, exempt: |_| false }
 }

@@ -144,6 +144,8 @@ impl ReviewAnswer {
         self.operations.map_err(WebhookFailure::Call)
     }
 
+    /// Decodes the patch of a webhook. Its values are counted before it is parsed, since an answer of a few megabytes could
+    /// become a tree of hundreds.
     fn read_patch(&self, most: usize) -> Result<Option<JsonPatch>, String> {
         if self.patch.is_empty() {
             return Ok(None);

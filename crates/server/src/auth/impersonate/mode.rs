@@ -29,6 +29,7 @@ pub(super) enum Mode {
 }
 
 impl Mode {
+    /// In the order in which they are tried: the narrowest permission first.
     pub(super) const ALL: [Self; 5] =
         [Self::AssociatedNode, Self::ArbitraryNode, Self::ServiceAccount, Self::UserInfo, Self::Legacy];
 

@@ -234,7 +234,7 @@ fn check(holds: bool, why: &str) -> Result<(), String> {
     if holds { Ok(()) } else { refuse(why) }
 }
 
-/// The same message for an object that does not exist.
+/// The refusal of an object that the node does not need. It is also that of an object which does not exist.
 fn unrelated(node: &str) -> Result<(), String> {
     Err(format!("no relationship found between node '{node}' and this object"))
 }

@@ -45,6 +45,7 @@ impl GrantedRoles {
         }
     }
 
+    /// Turns the short list into a map: beyond a few roles, a search per binding would be quadratic.
     fn many(few: Vec<(Arc<RoleRef>, Arc<str>)>) -> Self {
         let mut many = OrdMap::<Arc<RoleRef>, OrdSet<Arc<str>>>::new();
         for (role, binding) in few {

@@ -96,8 +96,9 @@ const ANSWER_BYTES: usize = 1 << 20;
 const REASON_BYTES: usize = 1 << 10;
 /// Connections that are kept.
 const CONNECTIONS: usize = 8;
-/// The attempts for a question that is not answered, and the first pause between; each is half as long again.
+/// The attempts for a review that is not answered, as in kube-apiserver.
 const TRIES: u32 = 5;
+/// The pause before the second attempt; each later one is half as long again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The user of a token and its audiences, or the reason why it is rejected.

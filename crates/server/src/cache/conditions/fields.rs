@@ -74,7 +74,7 @@ impl FieldConditions {
         self.conditions.iter().all(|condition| condition.allows(object, &field))
     }
 
-    /// The same for an object that many filters look at.
+    /// Returns true if the object matches, with fields that were read for other filters.
     pub(in crate::cache) fn matches_subject(&self, subject: &MatchSubject<'_>) -> bool {
         let field = |path: &str| subject.field(path);
         self.conditions.iter().all(|condition| condition.allows(subject.object, &field))
@@ -96,6 +96,8 @@ impl FieldConditions {
 }
 
 impl FieldCondition {
+    /// Prepares a search of the bytes if the condition only excludes a few values: most objects then match without being
+    /// parsed.
     fn new(field: Box<str>, place: FieldPlace, values: ValueCondition) -> Self {
         let excluded = match (&place, &values) {
             (FieldPlace::Lookup(lookup), ValueCondition { one_of: None, none_of })

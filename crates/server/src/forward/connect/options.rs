@@ -114,6 +114,7 @@ fn number(query: &Query<'_>, key: &str) -> Result<Option<i64>, Status> {
 
 /// A time of RFC 3339. Nothing is the beginning of Go's time.
 fn time(query: &Query<'_>, key: &str) -> Result<Option<Timestamp>, Status> {
+    /// The zero time of Go, which counts as absent.
     const ZERO: &str = "0001-01-01T00:00:00Z";
     let Some(text) = query.first(key) else { return Ok(None) };
     let wrong = |_| {

@@ -22,6 +22,7 @@ pub(crate) async fn write_pieces<S: AsyncWrite + Unpin>(io: &mut S, pieces: &[&[
     write_slices(io, &mut slices).await
 }
 
+/// Writes all slices with as few system calls as the peer allows.
 async fn write_slices<S: AsyncWrite + Unpin>(io: &mut S, mut rest: &mut [IoSlice<'_>]) -> io::Result<()> {
     IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {

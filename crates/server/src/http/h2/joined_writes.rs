@@ -84,6 +84,7 @@ impl<S: AsyncWrite + Unpin> Collected<S> {
         Poll::Ready(())
     }
 
+    /// Writes and flushes all collected bytes, and frees their buffer.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.bytes.is_empty() {
             match ready!(Pin::new(&mut self.io).poll_write(cx, &self.bytes)) {

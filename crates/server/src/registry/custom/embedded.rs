@@ -32,6 +32,7 @@ pub(super) fn type_error(schema: &Schema, object: &Value) -> Option<String> {
     error
 }
 
+/// The first field of an embedded resource that has the wrong type, with the message of kube-apiserver.
 fn resource_type_error(path: &str, resource: &Value) -> Option<String> {
     let text = |key: &str| {
         let value = resource.get(key).filter(|value| value.as_str().is_none())?;
@@ -57,6 +58,7 @@ pub(super) fn errors(schema: &Schema, object: &Value) -> Vec<FieldError> {
     errors.into_vec()
 }
 
+/// Checks `apiVersion` and `kind` of an embedded resource: both are required, and must be well-formed.
 fn type_errors(path: &str, resource: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut refuse = |key: &str, value: &str, why: String| {

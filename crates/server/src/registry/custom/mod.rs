@@ -34,6 +34,7 @@ pub(crate) const PATCH_TYPES: &[&str] =
 /// The finalizer that holds a definition until its objects are deleted.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
+/// The verbs of every custom resource, in the order of discovery.
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 /// The resources of a definition, one per served version.

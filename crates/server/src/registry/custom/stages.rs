@@ -93,7 +93,7 @@ impl Stages {
     }
 }
 
-/// The same object under another version: conversion without a webhook changes nothing else.
+/// Sets another version: conversion without a webhook changes nothing else.
 fn rename(object: &mut Value, api_version: &str) {
     if let Some(fields) = object.as_object_mut() {
         fields.insert("apiVersion".to_owned(), api_version.into());

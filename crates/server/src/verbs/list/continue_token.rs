@@ -15,6 +15,7 @@ use listwatch_wire::json;
 /// A base64 decoder that ignores trailing bits, as Go does.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
+/// The version in tokens, which is the one of kube-apiserver: clients pass tokens between servers behind one address.
 const VERSION: &str = "meta.k8s.io/v1";
 
 /// A position in a list: the version the list shows, and the first key of the next page.
@@ -89,7 +90,7 @@ impl ContinueToken {
         &self.start
     }
 
-    /// The same position at the latest version.
+    /// Returns a token with this position and the latest version.
     #[must_use]
     pub(crate) fn at_latest(&self) -> Self {
         Self { version: TokenVersion::Latest, start: self.start.clone() }

@@ -225,7 +225,7 @@ impl ListObjects {
         self
     }
 
-    /// The same objects with others before them that were taken already.
+    /// Returns all objects that are left, after those that the caller has taken out already.
     pub(crate) fn after(&self, mut taken: Vec<Arc<CachedObject>>) -> Self {
         taken.extend(self.ready.clone());
         let (walker, converted) = (self.walker.clone(), self.converted.clone());

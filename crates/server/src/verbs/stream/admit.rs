@@ -71,7 +71,7 @@ impl StreamAdmission {
         Ok(admitted)
     }
 
-    /// The same for one namespace.
+    /// Admits the watch of a subscription in one namespace, and audits the decision.
     async fn watch(&self, asked: &Subscription, namespace: Option<&str>) -> Result<AdmittedWatch, Status> {
         let request = Arc::new(watch_of(&self.stream, asked, namespace, &self.api.registry));
         let admitted = self.admit_watch(Arc::clone(&request), asked).await;

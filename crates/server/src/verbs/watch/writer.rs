@@ -181,7 +181,7 @@ impl EventWriter {
         out
     }
 
-    /// The same where a webhook converts the objects.
+    /// Writes a portion of the initial state whose objects a webhook converts.
     async fn initial_converted(&mut self, api: &Api, state: &mut InitialState) -> Result<BytesMut, Status> {
         let (mut looked, limit) = (0, api.options.watch.batch_events);
         let mut objects = Vec::new();
