@@ -73,10 +73,9 @@ impl<'c> Statements<'c> {
     }
 }
 
-/// The changes of a transaction that is not committed yet.
+/// The changes of a transaction, for readers once it is durable.
 ///
-/// Empty batches exist: all writes may have been refused. Those commit without a sync that matters and publish
-/// nothing.
+/// Empty ones exist: all writes may have been refused. Those commit without a sync that matters and publish nothing.
 #[derive(Debug, Default)]
 pub(super) struct Staged {
     pub(super) changes: Vec<Change>,
@@ -86,85 +85,136 @@ pub(super) struct Staged {
     pub(super) bytes: u64,
 }
 
-impl Staged {
+/// A transaction that is being put together: the changes so far, and all that its decisions read.
+///
+/// It holds the index for reading, which readers do as well; only the writer changes it, after the commit.
+pub(super) struct Transaction<'a, 'c> {
+    index: &'a StoreIndex,
+    shared: &'a PublishedState,
+    statements: &'a mut Statements<'c>,
+    staged: Staged,
+    /// The first statement that failed. Later writes are not tried, because all of them are rolled back.
+    failed: Option<rusqlite::Error>,
+}
+
+impl<'a, 'c> Transaction<'a, 'c> {
+    /// Begins one. If that fails, so does [`Self::finish`].
+    pub(super) fn begin(
+        index: &'a StoreIndex,
+        shared: &'a PublishedState,
+        statements: &'a mut Statements<'c>,
+    ) -> Self {
+        let failed = statements.begin.execute([]).err();
+        Self { index, shared, statements, staged: Staged::default(), failed }
+    }
+
+    /// Decides a write. After a failure the answer is a refusal, which the caller replaces by the error of the batch.
+    pub(super) fn write(&mut self, write: Write) -> Written {
+        self.attempt(|this| this.stage(write)).unwrap_or(Written::Refused { current: None })
+    }
+
+    /// Decides several writes of different keys together. A failure is answered as in [`Self::write`].
+    pub(super) fn transact(&mut self, writes: Vec<Write>) -> Transacted {
+        self.attempt(|this| this.stage_all(writes)).unwrap_or(Transacted::Refused { current: Vec::new() })
+    }
+
+    /// Returns the changes, which are to be committed, or the failure.
+    pub(super) fn finish(self) -> Result<Staged> {
+        self.failed.map_or(Ok(self.staged), Err)
+    }
+
+    fn attempt<T>(&mut self, stage: impl FnOnce(&mut Self) -> Result<T>) -> Option<T> {
+        if self.failed.is_some() {
+            return None;
+        }
+        stage(self).map_err(|error| self.failed = Some(error)).ok()
+    }
+
     /// Decides a write on top of the index and of what was staged before it.
     ///
     /// Reads the current value in either case, as the previous value of a change or as the answer of a refusal.
-    pub(super) fn stage(
-        &mut self,
-        write: Write,
-        index: &StoreIndex,
-        shared: &PublishedState,
-        statements: &mut Statements<'_>,
-    ) -> Result<Written> {
-        let head = self.head(&write.key, index, statements)?;
+    fn stage(&mut self, write: Write) -> Result<Written> {
+        let head = self.head(&write.key)?;
         let current = head.filter(|head| head.live).map(|head| head.revision);
         let applies = write.applies(current);
         let previous = match current {
-            Some(at) => Some((at, self.value_or_damaged(at, index, shared, statements)?)),
+            Some(at) => Some((at, self.value_or_damaged(at)?)),
             None => None,
         };
         if !applies {
             let current = previous.map(|(revision, value)| KeyValue { key: write.key, value, revision });
             return Ok(Written::Refused { current });
         }
-        let at = self.changes.last().map_or(index.upto, |change| change.revision).next();
-        statements.append(at, head, &write)?;
-        Ok(self.note(at, head, write, previous))
+        let at = self.staged.changes.last().map_or(self.index.upto, |change| change.revision).next();
+        self.statements.append(at, head, &write)?;
+        Ok(self.staged.note(at, head, write, previous))
     }
 
-    /// Decides several writes of different keys together.
-    ///
     /// All conditions are checked before the first write is staged, so nothing has to be taken back. Keys are
     /// different (`Write::check_all`), so the writes cannot change each other's conditions.
-    pub(super) fn stage_all(
-        &mut self,
-        writes: Vec<Write>,
-        index: &StoreIndex,
-        shared: &PublishedState,
-        statements: &mut Statements<'_>,
-    ) -> Result<Transacted> {
+    fn stage_all(&mut self, writes: Vec<Write>) -> Result<Transacted> {
         let mut heads = Vec::with_capacity(writes.len());
         for write in &writes {
-            heads.push(self.head(&write.key, index, statements)?.filter(|head| head.live));
+            heads.push(self.head(&write.key)?.filter(|head| head.live));
         }
         let applies =
             |(write, head): (&Write, &Option<KeyHead>)| write.applies(head.map(|head| head.revision));
         if !writes.iter().zip(&heads).all(applies) {
-            let mut current = Vec::with_capacity(writes.len());
-            for (write, head) in writes.into_iter().zip(heads) {
-                current.push(match head {
-                    Some(KeyHead { revision, .. }) => {
-                        let value = self.value_or_damaged(revision, index, shared, statements)?;
-                        Some(KeyValue { key: write.key, value, revision })
-                    }
-                    None => None,
-                });
-            }
-            return Ok(Transacted::Refused { current });
+            return self.refused(writes, &heads);
         }
         let mut revisions = Vec::with_capacity(writes.len());
         for write in writes {
-            if let Written::Done { revision } = self.stage(write, index, shared, statements)? {
+            if let Written::Done { revision } = self.stage(write)? {
                 revisions.push(revision);
             }
         }
         Ok(Transacted::Done { revisions })
     }
 
+    /// The refusal of several writes, with the present value of each.
+    fn refused(&mut self, writes: Vec<Write>, heads: &[Option<KeyHead>]) -> Result<Transacted> {
+        let mut current = Vec::with_capacity(writes.len());
+        for (write, head) in writes.into_iter().zip(heads) {
+            current.push(match head {
+                Some(KeyHead { revision, .. }) => {
+                    let value = self.value_or_damaged(*revision)?;
+                    Some(KeyValue { key: write.key, value, revision: *revision })
+                }
+                None => None,
+            });
+        }
+        Ok(Transacted::Refused { current })
+    }
+
     /// Newest first: this batch, then the index in memory, then the table of keys.
-    fn head(
-        &self,
-        key: &Arc<str>,
-        index: &StoreIndex,
-        statements: &mut Statements<'_>,
-    ) -> Result<Option<KeyHead>> {
-        match self.heads.get(key).copied().or_else(|| index.get(key).map(|(_, head)| head)) {
+    fn head(&mut self, key: &Arc<str>) -> Result<Option<KeyHead>> {
+        let known = self.staged.heads.get(key).copied();
+        match known.or_else(|| self.index.get(key).map(|(_, head)| head)) {
             Some(head) => Ok(Some(head)),
-            None => statements.head(key),
+            None => self.statements.head(key),
         }
     }
 
+    /// A value from this batch, from memory, or from the log. A damaged one is empty: it can be deleted and
+    /// written again, and others in its batch have nothing to do with it.
+    fn value_or_damaged(&mut self, at: Revision) -> Result<Bytes> {
+        let value = if at > self.index.upto {
+            self.staged.value(at)
+        } else {
+            self.shared.tail.value_at(at).map_or_else(|| self.statements.value(at), Ok)
+        };
+        match value {
+            // It is the current value; only that is read here.
+            Err(error) => match self.shared.failed_read(&error, |_| None) {
+                Error::Corrupt(_) => Ok(Bytes::new()),
+                _ => Err(error),
+            },
+            value => value,
+        }
+    }
+}
+
+impl Staged {
     /// Records a write that will be part of the commit, so that later writes of the same batch see it.
     fn note(
         &mut self,
@@ -182,32 +232,8 @@ impl Staged {
         Written::Done { revision: at }
     }
 
-    /// A value from this batch, from memory, or from the log. A damaged one is empty: it can be deleted and
-    /// written again, and others in its batch have nothing to do with it.
-    fn value_or_damaged(
-        &self,
-        at: Revision,
-        index: &StoreIndex,
-        shared: &PublishedState,
-        statements: &mut Statements<'_>,
-    ) -> Result<Bytes> {
-        let value = if at > index.upto {
-            self.staged(at)
-        } else {
-            shared.tail.value_at(at).map_or_else(|| statements.value(at), Ok)
-        };
-        match value {
-            // It is the current value; only that is read here.
-            Err(error) => match shared.failed_read(&error, |_| None) {
-                Error::Corrupt(_) => Ok(Bytes::new()),
-                _ => Err(error),
-            },
-            value => value,
-        }
-    }
-
     /// The value of a change of this batch.
-    fn staged(&self, at: Revision) -> Result<Bytes> {
+    fn value(&self, at: Revision) -> Result<Bytes> {
         let change = self.changes.iter().rev().find(|change| change.revision == at);
         change.and_then(|change| change.value.clone()).ok_or(rusqlite::Error::QueryReturnedNoRows)
     }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use super::failure::file;
 use crate::Error;
 
+/// The files of a store, beside those that SQLite adds.
 const DATABASE: &str = "store.db";
 const LOCK: &str = "store.lock";
 

@@ -6,6 +6,7 @@
 use listwatch_wire::Revision;
 use tokio::sync::oneshot;
 
+use super::batch::Transaction;
 use crate::{Error, Transacted, Write, Written};
 
 /// The waiting caller. If it was dropped, only the answer is lost.
@@ -26,6 +27,17 @@ pub(super) enum WriterRequest {
     Close(WriterReply<()>),
 }
 
+impl WriterRequest {
+    /// Returns a write, to be decided with others, or the request itself if it is something else.
+    pub(super) fn into_write(self) -> Result<PendingWrite, Self> {
+        match self {
+            Self::Write(write, answer) => Ok(PendingWrite::One(write, answer)),
+            Self::Transact(writes, answer) => Ok(PendingWrite::All(writes, answer)),
+            other => Err(other),
+        }
+    }
+}
+
 /// A request that waits to be decided in the next transaction.
 pub(super) enum PendingWrite {
     One(Write, WriterReply<Written>),
@@ -33,24 +45,11 @@ pub(super) enum PendingWrite {
 }
 
 impl PendingWrite {
-    /// Decides, or fails together with the batch.
-    ///
-    /// Once a statement of the batch has failed, later writes are not tried: the whole transaction is rolled back,
-    /// and the answer made here is replaced by the error.
-    pub(super) fn decide(
-        self,
-        stage: &mut dyn FnMut(Write) -> rusqlite::Result<Written>,
-        stage_all: &mut dyn FnMut(Vec<Write>) -> rusqlite::Result<Transacted>,
-    ) -> (Decided, rusqlite::Result<()>) {
+    /// Decides it in a transaction. If that fails, the answer made here is replaced by its error.
+    pub(super) fn decide(self, transaction: &mut Transaction<'_, '_>) -> Decided {
         match self {
-            Self::One(write, answer) => match stage(write) {
-                Ok(written) => (Decided::One(answer, written), Ok(())),
-                Err(error) => (Decided::One(answer, Written::Refused { current: None }), Err(error)),
-            },
-            Self::All(writes, answer) => match stage_all(writes) {
-                Ok(done) => (Decided::All(answer, done), Ok(())),
-                Err(error) => (Decided::All(answer, Transacted::Refused { current: Vec::new() }), Err(error)),
-            },
+            Self::One(write, answer) => Decided::One(answer, transaction.write(write)),
+            Self::All(writes, answer) => Decided::All(answer, transaction.transact(writes)),
         }
     }
 

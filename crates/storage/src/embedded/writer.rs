@@ -16,7 +16,7 @@ use std::time::Instant;
 use rusqlite::Connection;
 use tokio::sync::mpsc;
 
-use super::batch::{Staged, Statements};
+use super::batch::{Staged, Statements, Transaction};
 use super::failure::writing;
 use super::pending::{Decided, PendingWrite, WriterRequest};
 use super::probe::probe;
@@ -26,7 +26,7 @@ use super::shared::PublishedState;
 use super::upkeep::Upkeep;
 use super::wave::Wave;
 use super::{EmbeddedOptions, checkpoint};
-use crate::{Batch, Error, Health, Transacted, Write, Written};
+use crate::{Batch, Error, Health, Write};
 
 /// The state of the writer. Owned by its thread, so it needs no lock.
 ///
@@ -150,20 +150,7 @@ impl<'c> EngineWriter<'c> {
         inbox: &mut mpsc::Receiver<WriterRequest>,
         requests: &mut Vec<WriterRequest>,
     ) -> usize {
-        if writes.is_empty() {
-            return 0;
-        }
-        let writes = match self.broken.clone() {
-            None => writes,
-            Some(reason) => {
-                let error = Error::ReadOnly(reason);
-                let (taken, refused): (Vec<_>, Vec<_>) = writes
-                    .into_iter()
-                    .partition(|pending| self.full && self.takes_when_full(pending.writes()));
-                refused.into_iter().for_each(|pending| pending.fail(error.clone()));
-                taken
-            }
-        };
+        let writes = self.accepted(writes);
         if writes.is_empty() {
             return 0;
         }
@@ -182,6 +169,16 @@ impl<'c> EngineWriter<'c> {
             }
         }
         count
+    }
+
+    /// The writes that can be taken at present. Others are answered with the reason.
+    fn accepted(&mut self, writes: Vec<PendingWrite>) -> Vec<PendingWrite> {
+        let Some(reason) = self.broken.clone() else { return writes };
+        let error = Error::ReadOnly(reason);
+        let (accepted, refused): (Vec<_>, Vec<_>) =
+            writes.into_iter().partition(|pending| self.full && self.takes_when_full(pending.writes()));
+        refused.into_iter().for_each(|pending| pending.fail(error.clone()));
+        accepted
     }
 
     /// Returns true for writes that are taken on a full disk: deletions are its way out, others must be essential and few.
@@ -215,43 +212,25 @@ impl<'c> EngineWriter<'c> {
         inbox: &mut mpsc::Receiver<WriterRequest>,
         requests: &mut Vec<WriterRequest>,
     ) -> rusqlite::Result<Staged> {
-        let mut staged = Staged::default();
-        let mut outcome = self.statements.begin.execute([]).map(drop);
-        // Only this thread changes the index, so the lock can be held while the transaction is built.
+        // Only this thread changes the index, so the lock can be held while the transaction is put together.
         let index = self.shared.index.read();
-        let (shared, statements) = (&self.shared, std::cell::RefCell::new(&mut self.statements));
-        let staging = std::cell::RefCell::new(&mut staged);
-        let mut stage = |pending: PendingWrite, answers: &mut Vec<Decided>| {
-            let broken = outcome.is_err();
-            let (decided, result) = pending.decide(
-                &mut |write| match broken {
-                    true => Ok(Written::Refused { current: None }),
-                    false => staging.borrow_mut().stage(write, &index, shared, &mut statements.borrow_mut()),
-                },
-                &mut |writes| match broken {
-                    true => Ok(Transacted::Refused { current: Vec::new() }),
-                    false => {
-                        staging.borrow_mut().stage_all(writes, &index, shared, &mut statements.borrow_mut())
-                    }
-                },
-            );
-            if let Err(error) = result {
-                outcome = Err(error);
-            }
-            answers.push(decided);
-        };
-        writes.into_iter().for_each(|pending| stage(pending, answers));
+        let mut transaction = Transaction::begin(&index, &self.shared, &mut self.statements);
+        answers.extend(writes.into_iter().map(|pending| pending.decide(&mut transaction)));
         while answers.len() < self.options.batch && requests.is_empty() && self.broken.is_none() {
-            match inbox.try_recv() {
-                Ok(WriterRequest::Write(write, answer)) => stage(PendingWrite::One(write, answer), answers),
-                Ok(WriterRequest::Transact(all, answer)) => stage(PendingWrite::All(all, answer), answers),
-                Ok(other) => requests.push(other),
+            match inbox.try_recv().map(WriterRequest::into_write) {
+                Ok(Ok(pending)) => answers.push(pending.decide(&mut transaction)),
+                Ok(Err(other)) => requests.push(other),
                 Err(_) if self.wave.wait(answers.len()) => {}
                 Err(_) => break,
             }
         }
+        let staged = transaction.finish();
         drop(index);
-        outcome?;
+        self.sync(staged?)
+    }
+
+    /// Commits, which syncs, and measures the sync.
+    fn sync(&mut self, staged: Staged) -> rusqlite::Result<Staged> {
         let began = Instant::now();
         self.statements.commit.execute([])?;
         if !staged.changes.is_empty() {

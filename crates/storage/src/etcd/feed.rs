@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{WatchOptions, WatchStream};
+use etcd_client::{WatchOptions, WatchResponse, WatchStream};
 use listwatch_wire::Revision;
 use parking_lot::RwLock;
 use tokio::sync::watch;
@@ -205,34 +205,38 @@ async fn receive(shared: &EtcdShared, mut stream: WatchStream, ordered: bool) ->
         };
         let Some(response) = response else { return Ok(()) };
         if response.canceled() {
-            let compacted = response.compact_revision() > 0;
-            let reason = response.cancel_reason().to_owned();
-            return Err(if compacted {
-                WatchEnd::Compacted
-            } else {
-                WatchEnd::Broken(format!("etcd: watch refused: {reason}"))
-            });
+            return Err(cancelled(&response));
         }
         if response.created() {
             *shared.health.write() = Health::Ready;
             continue;
         }
-        let batch = match shared
-            .keys
-            .batch(response.events())
-            .map_err(|error| WatchEnd::Broken(error.to_string()))?
-        {
-            Some(batch) => batch,
-            None if response.watch_id() == WHOLE_STREAM && !ordered => continue,
-            None => {
-                let upto = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
-                Batch { changes: Arc::new([]), upto }
-            }
-        };
-        if batch.upto > shared.tail.upto() {
+        let batch = batch(shared, &response, ordered).map_err(|error| WatchEnd::Broken(error.to_string()))?;
+        if let Some(batch) = batch.filter(|batch| batch.upto > shared.tail.upto()) {
             shared.tail.publish(batch);
         }
     }
+}
+
+/// The end of a watch that etcd cancelled.
+fn cancelled(response: &WatchResponse) -> WatchEnd {
+    if response.compact_revision() > 0 {
+        return WatchEnd::Compacted;
+    }
+    WatchEnd::Broken(format!("etcd: watch refused: {}", response.cancel_reason()))
+}
+
+/// The changes of a response. One without events is progress, which is an empty batch, unless it is about all watches of
+/// an etcd that does not order such answers after the events.
+fn batch(shared: &EtcdShared, response: &WatchResponse, ordered: bool) -> Result<Option<Batch>, Error> {
+    if let Some(batch) = shared.keys.batch(response.events())? {
+        return Ok(Some(batch));
+    }
+    if response.watch_id() == WHOLE_STREAM && !ordered {
+        return Ok(None);
+    }
+    let upto = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
+    Ok(Some(Batch { changes: Arc::new([]), upto }))
 }
 
 /// Writes to the marker whenever the log does not reach a wanted revision by itself. Where requests for progress work,
