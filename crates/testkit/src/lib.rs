@@ -11,6 +11,48 @@
 //! 3. [`Proxy`]: cuts, stalls, delays and corrupts the traffic, by script or by seed.
 //! 4. [`history`]: records of what happened, and the validators that name each broken promise.
 //! 5. [`Workload`]: writers, watchers and listers that produce such records.
+//!
+//! Tests of an operator need the first and perhaps the third; the others are for tests of a server or of a client library.
+//!
+//! # A test of a controller
+//!
+//! [`TestServer`] and the controller run in the test. The cache of the controller's informer is the point to wait at: when it has
+//! the resource version that a write returned, and the controller is idle, everything that follows from the write has been done.
+//! The proxy stands for a bad network.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kube::api::{Api, PostParams};
+//! use listwatch::controller::{Controller, Outcome, Reconcile};
+//! use listwatch::{Revision, SharedInformer};
+//! use listwatch_testkit::proxy::{Plan, Proxy};
+//! use listwatch_testkit::TestServer;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = TestServer::start().await?;
+//! let proxy = Proxy::start(server.config(), Plan::none()).await?;
+//! let maps = SharedInformer::<ConfigMap>::new(Api::<ConfigMap>::all(proxy.config().try_into()?));
+//! let controller = Controller::new(maps.clone())
+//!     .start(|_: Reconcile<ConfigMap>| async { Ok::<_, kube::Error>(Outcome::Done) })?;
+//!
+//! let direct: Api<ConfigMap> = Api::default_namespaced(server.client()?);
+//! let written = direct.create(&PostParams::default(), &serde_json::from_str(r#"{"metadata": {"name": "a"}}"#)?).await?;
+//! let revision: Revision = written.metadata.resource_version.as_deref().unwrap_or_default().parse()?;
+//! maps.store().wait_for(revision).await?;
+//! controller.monitor().idle().await;
+//! assert!(controller.monitor().status().reconciles > 0);
+//!
+//! proxy.cut_all(); // the informer resumes its watch
+//! controller.stop().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Types of other crates
+//!
+//! Public signatures use types of the server ([`server`]), of storage engines ([`storage`]) and of both ends ([`wire`]), which are
+//! re-exported in the version that this crate uses, and of the crates `kube`, `http` and `serde_json`.
 
 mod collection;
 #[cfg(feature = "etcd")]
@@ -19,16 +61,19 @@ mod held;
 pub mod history;
 pub mod proxy;
 pub mod raw;
-mod server;
+mod test_server;
 pub mod workload;
 
 pub use collection::TestCollection;
 #[cfg(feature = "etcd")]
 pub use etcd::Etcd;
 pub use held::DeltaBases;
+pub use listwatch_server as server;
+pub use listwatch_storage as storage;
+pub use listwatch_wire as wire;
 pub use proxy::Proxy;
 pub use raw::RawClient;
-pub use server::{StartError, TestServer, TestStore};
+pub use test_server::{StartError, TestServer, TestStore};
 pub use workload::Workload;
 
 /// True if tests with real parts are enabled: `LISTWATCH_REAL=1`.

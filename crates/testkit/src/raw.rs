@@ -104,7 +104,7 @@ impl RawClient {
         Ok((status, value))
     }
 
-    /// The same, where anything but success is an error.
+    /// Sends one request as [`call`](Self::call) does. Anything but success is an error.
     ///
     /// # Errors
     /// As [`RawClient::call`], and [`RawError::Refused`].

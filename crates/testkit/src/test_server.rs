@@ -79,7 +79,7 @@ pub enum StartError {
 }
 
 impl TestServer {
-    /// Starts one on memory.
+    /// Starts one in memory: the one for most tests.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -87,7 +87,7 @@ impl TestServer {
         Self::on(TestStore::Memory).await
     }
 
-    /// Starts one on a store.
+    /// Starts one on another store, for tests of restarts or of several servers on one etcd.
     ///
     /// # Errors
     /// See [`StartError`].
@@ -95,7 +95,21 @@ impl TestServer {
         Self::with(store, Options::default()).await
     }
 
-    /// Starts one on a store with other options than the usual ones.
+    /// Starts one on a store with other options than the usual ones: admission plugins, limits, authorization modes.
+    ///
+    /// ```
+    /// use listwatch_testkit::server::{AdmissionOptions, Options};
+    /// use listwatch_testkit::{TestServer, TestStore};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let enable = vec!["AlwaysPullImages".into()];
+    /// let admission = AdmissionOptions { enable, ..AdmissionOptions::default() };
+    /// let server = TestServer::with(TestStore::Memory, Options { admission, ..Options::default() }).await?;
+    /// assert!(server.url().starts_with("https://127.0.0.1:"));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// The bind address of the default options is a free loopback port. Certificates of a server with a data
     /// directory are kept there, so that a restart has the same CA.
@@ -108,6 +122,7 @@ impl TestServer {
         Box::pin(Self::open(store, options, data)).await
     }
 
+    /// Opens the store, starts the server, and makes a client configuration from its kubeconfig.
     async fn open(store: TestStore, mut options: Options, data: Option<TempDir>) -> Result<Self, StartError> {
         let engine: Arc<dyn Engine> = match (&store, &data) {
             #[cfg(feature = "etcd")]
@@ -131,7 +146,7 @@ impl TestServer {
         Ok(Self { handle, engine, config, store, options, data })
     }
 
-    /// Its URL.
+    /// Its URL, with the port that the system chose.
     #[must_use]
     pub fn url(&self) -> String {
         self.handle.url()
@@ -149,7 +164,25 @@ impl TestServer {
         self.config.clone()
     }
 
-    /// A client for the administrator.
+    /// A client for the administrator, who may do everything. To test the permissions of an operator, impersonate its
+    /// service account in a [`config`](Self::config):
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Secret;
+    /// use kube::api::{Api, ListParams};
+    /// use listwatch_testkit::TestServer;
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let server = TestServer::start().await?;
+    /// let mut config = server.config();
+    /// config.auth_info.impersonate = Some("system:serviceaccount:default:greeter".to_owned());
+    /// let secrets: Api<Secret> = Api::default_namespaced(config.try_into()?);
+    /// let refused = secrets.list(&ListParams::default()).await.unwrap_err();
+    /// assert!(refused.to_string().contains("is forbidden"), "{refused}");
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// If TLS cannot be set up.
@@ -157,7 +190,7 @@ impl TestServer {
         kube::Client::try_from(self.config())
     }
 
-    /// Plain requests as the administrator.
+    /// Returns a client for requests by method and path, as the administrator, with each response as it was sent.
     ///
     /// # Errors
     /// If TLS cannot be set up.

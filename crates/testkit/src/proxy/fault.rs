@@ -17,6 +17,22 @@ use super::Faulty;
 ///
 /// One per request. Faults of a stream happen once, at their place; the plan decides separately about the client's next
 /// request.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use listwatch_testkit::proxy::{Fault, Place, Plan, Rule, Then};
+///
+/// // The next watch breaks off inside its third event. The one after that stalls for a minute at its beginning.
+/// let plan = Plan::script([
+///     Rule { requests_with: "watch=true", fault: Fault::Break { place: Place::InsideLine(2), then: Then::Cut } },
+///     Rule {
+///         requests_with: "watch=true",
+///         fault: Fault::Break { place: Place::Bytes(0), then: Then::Stall(Duration::from_secs(60)) },
+///     },
+/// ]);
+/// # let _: Plan = plan;
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -89,7 +105,7 @@ impl FaultAnswer {
         Self { code: status.code, content_type: "application/json", retry_after: status.retry_after(), body }
     }
 
-    /// The same `Status` as the only event of a watch that seemed to start well.
+    /// A `Status` as the only event of a watch that was answered with 200.
     #[must_use]
     pub fn error_event(status: &Status) -> Self {
         let mut line = Vec::new();

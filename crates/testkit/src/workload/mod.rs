@@ -7,6 +7,7 @@
 
 mod actors;
 mod names;
+mod watcher;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,20 @@ use crate::raw::{RawClient, RawError};
 /// The size of a run: actors, writes and the seed.
 ///
 /// The same seed gives the same operations per actor; how they interleave depends on the machine.
+///
+/// ```
+/// use listwatch_testkit::{TestServer, Workload};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let server = TestServer::start().await?;
+/// let workload = Workload { writers: 2, writes: 20, watchers: 2, ..Workload::default() };
+/// let record = workload.run(server.raw()?, server.raw()?, server.engine().as_ref()).await?;
+/// assert_eq!(record.acknowledged.len(), 40);
+/// assert!(record.check().is_empty(), "seed {}: {:?}", workload.seed, record.check());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
     /// Everything random comes from here.
@@ -143,7 +158,7 @@ impl Workload {
         });
         let mut record = Record::default();
         let (mut writers, mut watchers, mut listers) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
-        (0..self.watchers).for_each(|n| drop(watchers.spawn(actors::watcher(stage.clone(), n))));
+        (0..self.watchers).for_each(|n| drop(watchers.spawn(watcher::watcher(stage.clone(), n))));
         (0..self.listers).for_each(|n| drop(listers.spawn(actors::lister(stage.clone(), n))));
         (0..self.writers).for_each(|n| drop(writers.spawn(actors::writer(stage.clone(), n))));
         while let Some(acknowledged) = writers.join_next().await {
