@@ -12,6 +12,7 @@ use std::time::SystemTime;
 
 use crate::informer::InformerStatus;
 use crate::monitor::{LastProblem, SourceStatus};
+use crate::processor::HandlerStatus;
 use crate::warm::Freshness;
 
 /// One block per informer: its state, its place, its last problem, its handlers with their lag.
@@ -36,6 +37,19 @@ pub fn page(informers: &[InformerStatus]) -> String {
 
 /// Writes the block of one informer.
 fn informer(text: &mut String, status: &InformerStatus) -> std::fmt::Result {
+    state(text, status)?;
+    for (reason, count) in &status.problems {
+        writeln!(text, "  problem {reason}: {count}")?;
+    }
+    last_problem(text, "  ", status.last_problem.as_ref())?;
+    if status.sources.len() > 1 {
+        status.sources.iter().try_for_each(|one| source(text, one))?;
+    }
+    status.handlers.iter().try_for_each(|one| handler(text, one))
+}
+
+/// The phase, the position and the requests of an informer, as sums over its sources.
+fn state(text: &mut String, status: &InformerStatus) -> std::fmt::Result {
     let synced = match status.freshness {
         Freshness::Empty => "not synced",
         Freshness::Stale => "stale, from a saved cache",
@@ -50,29 +64,18 @@ fn informer(text: &mut String, status: &InformerStatus) -> std::fmt::Result {
     writeln!(
         text,
         "  {lists} lists ({listed_objects} objects), {streaming_lists} streaming lists, {watches} watches"
-    )?;
-    for (reason, count) in &status.problems {
-        writeln!(text, "  problem {reason}: {count}")?;
-    }
-    last_problem(text, "  ", status.last_problem.as_ref())?;
-    if status.sources.len() > 1 {
-        status.sources.iter().try_for_each(|one| source(text, one))?;
-    }
-    for handler in &status.handlers {
-        let synced = if handler.synced { "synced" } else { "not synced" };
-        writeln!(
-            text,
-            "  handler {}: {synced}, {} told, {} unread, at revision {}, {} panics, folded {} times, busy {:.1?}",
-            handler.name,
-            handler.delivered,
-            handler.backlog,
-            handler.revision,
-            handler.panics,
-            handler.folds,
-            handler.busy,
-        )?;
-    }
-    Ok(())
+    )
+}
+
+/// The position, the backlog and the cost of one handler.
+fn handler(text: &mut String, handler: &HandlerStatus) -> std::fmt::Result {
+    let synced = if handler.synced { "synced" } else { "not synced" };
+    let HandlerStatus { name, delivered, backlog, revision, panics, folds, busy, .. } = handler;
+    writeln!(
+        text,
+        "  handler {name}: {synced}, {delivered} delivered, {backlog} unread, at revision {revision}, {panics} panics, \
+         folded {folds} times, busy {busy:.1?}",
+    )
 }
 
 fn last_problem(text: &mut String, indent: &str, last: Option<&LastProblem>) -> std::fmt::Result {

@@ -48,6 +48,7 @@ use crate::store::Store;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "GenericLister")]
 pub struct Lister<K = Raw> {
     store: Store<K>,
     resource: GroupVersionResource,
@@ -124,6 +125,7 @@ impl<K> Lister<K> {
 
 /// Reads one namespace of a cache. Its cost is that of the namespace, not of the whole cache.
 #[derive(Debug)]
+#[doc(alias = "GenericNamespaceLister")]
 pub struct NamespaceLister<'a, K = Raw> {
     lister: &'a Lister<K>,
     namespace: &'a str,

@@ -40,6 +40,30 @@ pub struct Sample<'a> {
 ///
 /// Implement it to pass figures on to another metrics library; [`Prometheus`] is the implementation for the text
 /// format.
+///
+/// ```
+/// use listwatch::metrics::{Metrics, Sample, collect};
+/// use listwatch::{SharedInformer, lister_watcher::InMemory};
+/// use serde_json::Value;
+///
+/// /// Keeps one figure, by informer.
+/// #[derive(Default)]
+/// struct Objects(Vec<(String, f64)>);
+///
+/// impl Metrics for Objects {
+///     fn sample(&mut self, sample: &Sample<'_>) {
+///         if sample.name == "listwatch_informer_objects" {
+///             let informer = sample.labels.first().map(|(_, value)| *value).unwrap_or_default();
+///             self.0.push((informer.to_owned(), sample.value));
+///         }
+///     }
+/// }
+///
+/// let pods = SharedInformer::<Value>::builder(InMemory::new(10)).name("pods").build();
+/// let mut objects = Objects::default();
+/// collect(&[pods.status()], &mut objects);
+/// assert_eq!(objects.0, [("pods".to_owned(), 0.0)]);
+/// ```
 pub trait Metrics {
     /// One figure.
     fn sample(&mut self, sample: &Sample<'_>);
@@ -160,7 +184,9 @@ const HANDLER: &[Figure<HandlerStatus>] = &[
     Figure::counter("listwatch_handler_folds_total", "Times a backlog was folded by key.", |h| {
         h.folds as f64
     }),
-    Figure::counter("listwatch_handler_events_total", "Events delivered to the handler.", |h| h.delivered as f64),
+    Figure::counter("listwatch_handler_events_total", "Events delivered to the handler.", |h| {
+        h.delivered as f64
+    }),
     Figure::counter("listwatch_handler_panics_total", "Calls that panicked.", |h| h.panics as f64),
     Figure::counter("listwatch_handler_busy_seconds_total", "Time spent in the handler.", |h| {
         h.busy.as_secs_f64()

@@ -208,6 +208,7 @@ impl Pager {
         }
     }
 
+    /// The token of the error with which to continue an expired list, if the options allow that.
     fn replacement(&self, asked: &ListRequest, error: &SourceError) -> Option<String> {
         let wanted = self.options.on_expired == OnExpired::Continue;
         asked.continue_token.as_ref().filter(|_| wanted && error.is_expired())?;

@@ -103,6 +103,7 @@ enum RetryDecision {
     End,
 }
 
+/// The reaction to an error: refusals and expiry end the watch, all others are retried.
 fn judge(error: &SourceError) -> RetryDecision {
     // 401 and 403 do not heal by asking again; 410 at any point means that events are missing for good.
     let hopeless =
@@ -216,7 +217,7 @@ impl RetryWatcher {
         Self::with_options(source, revision, RetryWatcherOptions::default())
     }
 
-    /// The same with other delays and deadlines.
+    /// Watches from after `revision`, with other delays and deadlines than the default.
     ///
     /// # Errors
     /// [`NoStart`] for revision 0.

@@ -67,7 +67,10 @@ async fn metrics_and_the_debug_page_tell_lists_watches_problems_and_lag() {
     let page = listwatch::debug::page(&[informer.status()]);
     assert!(page.starts_with("pods: opening, synced, 1 objects at revision 20\n"), "{page}");
     assert!(page.contains("too old; start over in"), "{page}");
-    assert!(page.contains("handler queue: synced, 3 told, 0 unread, at revision 11, 0 panics"), "{page}");
+    assert!(
+        page.contains("handler queue: synced, 3 delivered, 0 unread, at revision 11, 0 panics"),
+        "{page}"
+    );
 }
 
 /// Two namespaces, of which one may not be listed: the page says which, and that the other is well.

@@ -99,6 +99,7 @@ struct Setup {
 /// # }
 /// ```
 #[must_use = "a controller does nothing until it is run"]
+#[doc(alias = "Reconciler")]
 pub struct Controller<K, J = K> {
     setup: Setup,
     informer: SharedInformer<K>,
@@ -153,6 +154,18 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
     }
 
     /// Also reconciles an object when one that it owns changes: one whose owner references name it as the controller.
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+    /// use kube::Api;
+    /// use listwatch::Controller;
+    ///
+    /// # fn example(client: kube::Client) {
+    /// // A Deployment is reconciled when it changes, and when one of its ReplicaSets does.
+    /// let controller = Controller::new(Api::<Deployment>::all(client.clone())).owns(Api::<ReplicaSet>::all(client));
+    /// # }
+    /// ```
+    #[doc(alias = "EnqueueRequestForOwner")]
     pub fn owns<I>(self, source: impl IntoInformer<I>) -> Controller<K, I>
     where
         K: kube::Resource<DynamicType = ()>,
@@ -164,6 +177,36 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
 
     /// Also reconciles the objects that `map` names when an object of another source changes. It is called with the old
     /// and the new state.
+    ///
+    /// ```
+    /// use listwatch::controller::{Controller, Outcome, Reconcile};
+    /// use listwatch::lister_watcher::InMemory;
+    /// use listwatch::{Object, ObjectKey};
+    /// use serde_json::{Value, json};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (apps, secrets) = (InMemory::new(100), InMemory::new(100));
+    /// apps.put(&json!({"metadata": {"namespace": "x", "name": "web"}}))?;
+    /// // Which app uses a Secret is in the label of the Secret. With an index over the apps it could be any of their fields.
+    /// let users = |secret: &Object<Value>| {
+    ///     let app = secret.label("app").map(|app| app.into_owned());
+    ///     app.map(|app| ObjectKey::namespaced(secret.namespace(), &app))
+    /// };
+    /// let controller = Controller::<Value>::new(apps)
+    ///     .watches(secrets.clone(), users)
+    ///     .start(|_: Reconcile<Value>| async { Ok::<_, std::io::Error>(Outcome::Done) })?;
+    /// while controller.monitor().status().reconciles < 1 {
+    ///     tokio::task::yield_now().await;
+    /// }
+    /// secrets.put(&json!({"metadata": {"namespace": "x", "name": "s", "labels": {"app": "web"}}}))?;
+    /// while controller.monitor().status().reconciles < 2 {
+    ///     tokio::task::yield_now().await;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "EnqueueRequestsFromMapFunc")]
     pub fn watches<I, M>(
         self,
         source: impl IntoInformer<I>,
@@ -178,6 +221,19 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
 
     /// Ignores the events of the source that was added last which do not pass; see [`predicate`]. Of several filters, an
     /// event must pass all.
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use kube::Api;
+    /// use listwatch::Controller;
+    /// use listwatch::controller::predicate;
+    ///
+    /// # fn example(client: kube::Client) {
+    /// // Not for changes of the status, which the controller itself writes.
+    /// let controller = Controller::new(Api::<Deployment>::all(client)).filter(predicate::generation);
+    /// # }
+    /// ```
+    #[doc(alias = "WithEventFilter")]
     pub fn filter(mut self, passes: impl Fn(&Event<J>) -> bool + Send + Sync + 'static) -> Self {
         self.last.predicates.push(Arc::new(passes));
         self
@@ -185,6 +241,28 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
 
     /// Runs `cleanup` before an object is removed: the object gets this finalizer before it is first reconciled, and
     /// loses it when it is being deleted and `cleanup` returned [`Outcome::Done`].
+    ///
+    /// It is for resources outside of the cluster: objects in it are deleted by the garbage collector if they have an owner
+    /// reference. The clean-up may run more than once, so it must succeed for what is gone already.
+    ///
+    /// ```no_run
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::Api;
+    /// use listwatch::Controller;
+    /// use listwatch::controller::{KubeFinalizers, Outcome, Reconcile};
+    ///
+    /// # fn example(client: kube::Client) {
+    /// let controller = Controller::new(Api::<ConfigMap>::all(client.clone())).finalizer(
+    ///     "example.com/bucket",
+    ///     KubeFinalizers::of::<ConfigMap>(client),
+    ///     |map: Reconcile<ConfigMap>| async move {
+    ///         println!("deleting the bucket of {}", map.key());
+    ///         Ok::<_, std::io::Error>(Outcome::Done)
+    ///     },
+    /// );
+    /// # }
+    /// ```
+    #[doc(alias = "controllerutil.AddFinalizer")]
     pub fn finalizer<F, E>(
         mut self,
         name: impl Into<String>,
@@ -219,6 +297,7 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
 
     /// The number of objects that are reconciled at a time; never one twice. Default 8: enough that one slow object does not hold up
     /// the others, few enough to spare the server.
+    #[doc(alias = "MaxConcurrentReconciles")]
     pub fn concurrency(mut self, objects: usize) -> Self {
         self.setup.bounds.concurrency = objects;
         self
@@ -260,6 +339,7 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
 
     /// The time an object waits after an error. Default: 5 ms, doubled with each error, up to 1000 s, and no more than ten
     /// retries per second on average.
+    #[doc(alias = "RateLimiter")]
     pub fn backoff(mut self, limiter: impl RateLimiter<ObjectKey> + 'static) -> Self {
         self.setup.queue = self.setup.queue.limiter(limiter);
         self

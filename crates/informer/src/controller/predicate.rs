@@ -32,6 +32,7 @@ pub fn field<K>(path: impl Into<String>) -> impl Fn(&Event<K>) -> bool + Send + 
     move |event| event.is_resync() || event.changed(&path)
 }
 
+/// Applies a comparison to an update. Other events, and resyncs, pass.
 fn differs<K>(event: &Event<K>, differ: impl Fn(&Object<K>, &Object<K>) -> bool) -> bool {
     match event {
         Event::Updated { old, new } => event.is_resync() || differ(old, new),

@@ -55,6 +55,41 @@ pub enum ControllerError {
 ///
 /// Errors that time will heal are retried with a growing delay; an error that only a change of the object can heal is
 /// not worth a retry, and the object's next event brings it back.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use listwatch::controller::{Controller, OnError, Outcome, Reconcile};
+/// use listwatch::lister_watcher::InMemory;
+/// use serde_json::{Value, json};
+///
+/// #[derive(Debug, thiserror::Error)]
+/// enum Failed {
+///     #[error("the spec makes no sense")]
+///     Invalid,
+///     #[error("the service is down")]
+///     Down,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let apps = InMemory::new(100);
+/// apps.put(&json!({"metadata": {"name": "web"}}))?;
+/// let controller = Controller::<Value>::new(apps).start_with(
+///     |_: Reconcile<Value>| async { Err::<Outcome, _>(Failed::Invalid) },
+///     |error: &Failed, retries| match error {
+///         Failed::Invalid => OnError::GiveUp,
+///         Failed::Down if retries > 10 => OnError::After(Duration::from_secs(300)),
+///         Failed::Down => OnError::Backoff,
+///     },
+/// )?;
+/// while controller.monitor().status().errors == 0 {
+///     tokio::task::yield_now().await;
+/// }
+/// controller.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "error_policy")]
 pub enum OnError {

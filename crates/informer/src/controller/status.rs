@@ -129,7 +129,29 @@ impl ControllerMonitor {
     }
 
     /// Waits until every event has become a key and every key that is due has been reconciled. For tests: with a paused
-    /// clock and an in-memory source it is exact, with a server it only covers events that have been received.
+    /// clock and an in-memory source it is exact. With a server it only covers events that have been received, so first
+    /// wait for the resource version of the last write:
+    ///
+    /// ```
+    /// use listwatch::SharedInformer;
+    /// use listwatch::controller::{Controller, Outcome, Reconcile};
+    /// use listwatch::lister_watcher::InMemory;
+    /// use serde_json::{Value, json};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let source = InMemory::new(100);
+    /// let informer = SharedInformer::<Value>::new(source.clone());
+    /// let controller = Controller::new(informer.clone())
+    ///     .start(|_: Reconcile<Value>| async { Ok::<_, std::io::Error>(Outcome::Done) })?;
+    ///
+    /// let revision = source.put(&json!({"metadata": {"name": "a"}}))?; // from a server: the text in its metadata, parsed
+    /// informer.store().wait_for(revision).await?;
+    /// controller.monitor().idle().await;
+    /// assert_eq!(controller.monitor().status().reconciles, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn idle(&self) {
         let mut quiet = 0;
         while quiet < 3 {

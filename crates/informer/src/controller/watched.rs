@@ -24,6 +24,26 @@ use crate::processor::{Event, HandlerOptions, Registration};
 /// A source that a controller can watch: a [`SharedInformer`] or an informer of a factory, which others may use too, or the
 /// source of a new one: a `kube::Api`, a [`KubeSource`](crate::kube::KubeSource), an
 /// [`InMemory`](crate::lister_watcher::InMemory) collection.
+///
+/// An informer that several controllers share has one cache, and one watch at the server:
+///
+/// ```
+/// use listwatch::controller::{Controller, Outcome, Reconcile};
+/// use listwatch::{SharedInformer, lister_watcher::InMemory};
+/// use serde_json::Value;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pods = SharedInformer::<Value>::new(InMemory::new(100));
+/// let done = |_: Reconcile<Value>| async { Ok::<_, std::io::Error>(Outcome::Done) };
+/// let first = Controller::new(pods.clone()).name("first").start(done)?;
+/// let second = Controller::new(pods.clone()).name("second").start(done)?;
+/// first.monitor().idle().await;
+/// assert_eq!(pods.status().handlers.len(), 2);
+/// # second.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "Source")]
 pub trait IntoInformer<K> {
     /// Returns the informer. One that is shared is returned as it is, with its handlers and whether or not it was

@@ -30,6 +30,18 @@ pub enum Form {
 
 /// The bounds of a delta queue. It is full when the consumer is slower than the server; the reflectors then stop
 /// reading, and TCP passes the pressure on.
+///
+/// ```
+/// use listwatch::delta::Form;
+/// use listwatch::{InformerOptions, SharedInformer, lister_watcher::InMemory};
+/// use serde_json::Value;
+///
+/// // Leases change every few seconds, and only the latest state is of interest: it replaces a change that still waits.
+/// let mut options = InformerOptions::default();
+/// options.queue = options.queue.form(Form::Coalescing).capacity(1000);
+/// let leases = SharedInformer::<Value>::builder(InMemory::new(10)).options(options).build();
+/// assert_eq!(leases.status().queued, 0);
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct QueueOptions {

@@ -17,9 +17,10 @@ use super::{InformerCore, apply};
 use crate::delta::{Delta, DeltaBatch, last_revision};
 use crate::object::Object;
 use crate::processor::backlog::Replay;
+use crate::processor::registry::Processor;
 use crate::reflector::{Problem, ProblemResponse};
-use crate::store::{IndexError, StoreWriter};
-use crate::warm::Restored;
+use crate::store::{IndexError, Snapshot, StoreWriter};
+use crate::warm::{HandlerMark, Restored};
 
 /// The only writer of an informer's store.
 pub(super) struct Applier<K> {
@@ -167,18 +168,8 @@ impl<K: Send + Sync + 'static> Applier<K> {
         }
         let usable = positions.all_have_state();
         drop(positions);
-        let snapshot = self.core.store.snapshot();
         marks.iter_mut().for_each(|mark| mark.forget(&dropped));
-        for listener in processor.listeners() {
-            let mark = listener.mark_name().and_then(|name| marks.iter().find(|mark| mark.name == name));
-            match mark.and_then(|mark| mark.events(&snapshot)) {
-                Some(events) => listener.backlog.publish(&events.into()),
-                None => {
-                    let (snapshot, count) = (snapshot.clone(), snapshot.len());
-                    listener.replay(Replay { snapshot, namespace: None, count });
-                }
-            }
-        }
+        resume(&processor, &self.core.store.snapshot(), &marks);
         self.core.usable.send_replace(usable);
         drop(processor);
         self.report(0, problems);
@@ -188,6 +179,24 @@ impl<K: Send + Sync + 'static> Applier<K> {
     fn report(&self, source: usize, problems: Vec<IndexError>) {
         for problem in problems {
             self.core.monitor.problem(source, &Problem::Index(problem), ProblemResponse::Continues);
+        }
+    }
+}
+
+/// Delivers to each handler what it has not received: by its mark, or everything if it has none that can be used.
+fn resume<K: Send + Sync + 'static>(
+    processor: &Processor<K>,
+    snapshot: &Snapshot<K>,
+    marks: &[HandlerMark<K>],
+) {
+    for listener in processor.listeners() {
+        let mark = listener.mark_name().and_then(|name| marks.iter().find(|mark| mark.name == name));
+        match mark.and_then(|mark| mark.events(snapshot)) {
+            Some(events) => listener.backlog.publish(&events.into()),
+            None => {
+                let (snapshot, count) = (snapshot.clone(), snapshot.len());
+                listener.replay(Replay { snapshot, namespace: None, count });
+            }
         }
     }
 }

@@ -99,6 +99,7 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
 
     /// Changes every object before it is cached, exactly once. An object for which it fails is reported and is not
     /// in the cache; the others are not affected.
+    #[doc(alias = "SetTransform")]
     pub fn transform(
         mut self,
         transform: impl Fn(Object<K>) -> Result<Object<K>, String> + Send + Sync + 'static,
@@ -109,6 +110,7 @@ impl<K: Send + Sync + 'static> InformerBuilder<K> {
 
     /// Calls a function for every problem: failed lists and watches and unusable objects, each with the reaction.
     /// client-go has `SetWatchErrorHandler`.
+    #[doc(alias = "SetWatchErrorHandler")]
     pub fn on_problem(mut self, hook: impl Fn(&Problem, ProblemResponse) + Send + Sync + 'static) -> Self {
         self.hook = Some(Arc::new(hook));
         self

@@ -117,6 +117,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     /// [`InformerError::AlreadyStarted`] the second time, [`InformerError::NoSources`] for an empty set of
     /// namespaces, [`InformerError::Source`] for a source that can never succeed, [`InformerError::NoRuntime`]
     /// outside a runtime.
+    #[doc(alias = "Run")]
     pub fn start(&self) -> Result<(), InformerError> {
         let runtime = Handle::try_current()?;
         let unstarted = {
@@ -145,6 +146,8 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     ///
     /// # Errors
     /// [`InformerError::Stopped`], [`InformerError::NoRuntime`], or [`InformerError::Thread`].
+    #[doc(alias = "AddEventHandlerWithResyncPeriod")]
+    #[doc(alias = "AddEventHandlerWithOptions")]
     pub fn add_event_handler_with(
         &self,
         handler: impl EventHandler<K>,
@@ -168,6 +171,7 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
         self.spawn(Callee::Async(Box::new(handler)), options)
     }
 
+    /// Adds a listener and starts the task or thread that calls the handler.
     fn spawn(&self, callee: Callee<K>, options: HandlerOptions) -> Result<Registration<K>, InformerError> {
         let runtime = Handle::try_current()?;
         let listener = self.core.join(options, false)?;
@@ -233,6 +237,7 @@ impl<K> SharedInformer<K> {
     /// Returns the cache. It can be read before the informer has synced, and is then incomplete; see
     /// [`wait_synced`](Self::wait_synced). It stays readable after the informer has stopped.
     #[must_use]
+    #[doc(alias = "GetIndexer")]
     pub fn store(&self) -> &Store<K> {
         &self.core.store
     }
@@ -248,6 +253,7 @@ impl<K> SharedInformer<K> {
     ///
     /// # Errors
     /// As there.
+    #[doc(alias = "AddIndexers")]
     pub fn add_index<V, F>(&self, name: &str, extract: F) -> Result<Index<K, V>, IndexError>
     where
         K: 'static,

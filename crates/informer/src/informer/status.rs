@@ -14,6 +14,31 @@ use crate::processor::HandlerStatus;
 use crate::warm::Freshness;
 
 /// The status of an informer: for the debug page, metrics and tests.
+///
+/// A readiness probe needs `synced`; an alert on a cache that lags needs `last_event_age`, because a watch that hangs keeps
+/// its phase `watching` until it is reopened.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use listwatch::{SharedInformer, lister_watcher::InMemory};
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pods = InMemory::new(100);
+/// pods.put(&json!({"metadata": {"name": "a"}}))?;
+/// let informer = SharedInformer::<Value>::new(pods);
+/// informer.start()?;
+/// informer.wait_synced().await;
+///
+/// let status = informer.status();
+/// let lags = status.last_event_age.is_some_and(|age| age > Duration::from_secs(120));
+/// assert!(status.synced && !lags);
+/// assert_eq!((status.objects, status.problems.len()), (1, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct InformerStatus {

@@ -1,9 +1,9 @@
 //! Response bodies read piece by piece, plain or gzip.
 //!
-//! A watch must be decoded as it arrives, so the decompressor is fed each frame and flushed; servers end a gzip member
-//! or flush after every event. A frame may expand a thousandfold: it is decompressed in pieces of bounded size. The `Content-Type` of the response says whether events are deltas, which the server
-//! decides. Frames are not events: splitting into events is `listwatch_wire::event::Decoder`, into list items
-//! `list_decoder`.
+//! A watch must be decoded as it arrives, so the decompressor is fed each frame and flushed; servers end a gzip member or flush
+//! after every event. A frame may expand a thousandfold: it is decompressed in pieces of bounded size. The `Content-Type` of
+//! the response says whether events are deltas, which the server decides. Frames are not events: splitting into events is
+//! `listwatch_wire::event::Decoder`, into list items `list_decoder`.
 //!
 //! Connection errors become [`SourceError`] here. `ConnectionRefused` is kept apart from other failures because the
 //! reflector then retries the same watch instead of relisting, like client-go's `IsConnectionRefused`.

@@ -150,6 +150,7 @@ impl ListDecoder {
         }
     }
 
+    /// Keeps the beginning of an item whose end has not been received, up to the bound of an item.
     fn hold(&mut self, bytes: &[u8]) -> Result<(), ListError> {
         if self.partial.len() + bytes.len() > MAX_ITEM {
             return Err(ListError::TooLarge(MAX_ITEM));
@@ -254,6 +255,7 @@ impl ListDecoder {
     }
 }
 
+/// Reads a field beside the items.
 fn note(head: &mut ListHead, name: &[u8], value: &[u8]) {
     match name {
         b"kind" => head.kind = text(Some(value)),

@@ -76,6 +76,7 @@ pub(super) struct RequestForm {
     pub(super) deltas: bool,
 }
 
+/// A GET of a list or watch, with the form of the response in its `Accept` header.
 pub(super) fn http_request(
     uri: String,
     resource: &ResourceKind,
@@ -100,6 +101,7 @@ pub(super) async fn send(client: &kube::Client, request: http::Request<Body>) ->
     Err(failure(response).await)
 }
 
+/// The error of a response with a code other than 200: its Status, with `Retry-After` of the header if the Status has none.
 async fn failure(response: http::Response<Body>) -> SourceError {
     let code = response.status().as_u16();
     let header = response.headers().get(RETRY_AFTER);

@@ -55,6 +55,7 @@ impl ResourceKind {
         Self { cluster_scoped: true, ..Self::named("", "v1", "namespaces", "Namespace") }
     }
 
+    /// A namespaced resource with all of its fields.
     fn named(group: &str, version: &str, plural: &str, kind: &str) -> Self {
         let group_version =
             GroupVersion { group: group.to_owned().into(), version: version.to_owned().into() };

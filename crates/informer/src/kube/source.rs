@@ -257,7 +257,7 @@ impl KubeSource {
         self.send_for(options, deltas).await
     }
 
-    /// The same watch as a subscription of a shared connection.
+    /// The watch as a subscription of a shared stream.
     fn subscription(&self, options: &ListOptions, deltas: bool) -> Subscription {
         let resource = &self.resource.resource;
         let form = RequestForm { watch: true, compressed: false, deltas };

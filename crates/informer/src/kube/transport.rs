@@ -55,6 +55,18 @@ const PROBES: u32 = 3;
 
 /// Returns a client with the default [`TransportOptions`].
 ///
+/// ```no_run
+/// use k8s_openapi::api::core::v1::Pod;
+/// use listwatch::SharedInformer;
+/// use listwatch::kube::KubeSource;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = kube::Config::infer().await?; // the kubeconfig, or the service account of the Pod
+/// let informer = SharedInformer::<Pod>::new(KubeSource::of::<Pod>(listwatch::kube::client(config)?));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// As [`client_with`].
 pub fn client(config: Config) -> Result<Client, Error> {

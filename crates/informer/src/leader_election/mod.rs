@@ -269,17 +269,7 @@ impl<L: LeaseLock> LeaderElection<L> {
             if grace.is_some_and(|grace| Instant::now() >= grace) {
                 return LostReason::OutOfGrace;
             }
-            let action = machine.step(Now::read());
-            let step = async {
-                match action {
-                    ElectionAction::Lost(term) => return Some(term),
-                    ElectionAction::Wait(until) => {
-                        sleep_until(grace.map_or(until, |grace| until.min(grace))).await
-                    }
-                    request => self.perform(machine, request).await,
-                }
-                None
-            };
+            let step = self.renew(machine, grace);
             tokio::select! {
                 biased;
                 Some(result) = tasks.join_next() => return LostReason::Ended(result),
@@ -294,6 +284,19 @@ impl<L: LeaseLock> LeaderElection<L> {
                 valid.send_replace(term.valid_until);
             }
         }
+    }
+
+    /// Takes one step of a leader: waits, or renews the lease. Returns the term if it is lost. Waits no longer than to
+    /// the end of the grace.
+    async fn renew(&self, machine: &mut ElectionMachine, grace: Option<Instant>) -> Option<Term> {
+        match machine.step(Now::read()) {
+            ElectionAction::Lost(term) => return Some(term),
+            ElectionAction::Wait(until) => {
+                sleep_until(grace.map_or(until, |grace| until.min(grace))).await;
+            }
+            request => self.perform(machine, request).await,
+        }
+        None
     }
 
     /// Performs an action of the machine.
@@ -343,6 +346,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         }
     }
 
+    /// Calls the hook of the user, if there is one.
     fn notify(&self, event: &ElectionEvent<'_>) {
         self.monitor.hear(event);
         if let Some(hook) = &self.hook {

@@ -260,10 +260,22 @@ pub enum WatchEvent<K = Raw> {
     Unusable(String),
 }
 
+impl<K> WatchEvent<K> {
+    /// The resource version that the watch has reached with this event; none for an error and for an unusable event.
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        match self {
+            Self::Added(object) | Self::Modified(object) | Self::Deleted(object) => Some(object.revision()),
+            Self::Bookmark { revision, .. } | Self::Rejected { revision, .. } => Some(*revision),
+            Self::Error(_) | Self::Unusable(_) => None,
+        }
+    }
+}
+
 /// An open watch: batches of events, as they arrive.
 ///
 /// It ends when the server closes it, and after an error. Dropping it closes the connection.
 #[must_use = "a watch is read by polling it"]
+#[doc(alias = "watch.Interface")]
 pub struct WatchStream(BoxStream<'static, Result<Vec<WatchEvent>, SourceError>>);
 
 impl WatchStream {
@@ -291,6 +303,27 @@ impl Stream for WatchStream {
 ///
 /// A `ListerWatcher` converts into one by itself, so [`SharedInformer::new`](crate::SharedInformer::new) takes either.
 /// Several sources share one cache and one sequence of events; each has its own reflector, position and backoff.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use listwatch::lister_watcher::{InMemory, ListerWatcher, Sources};
+/// use listwatch::SharedInformer;
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (a, b) = (InMemory::new(10), InMemory::new(10));
+/// a.put(&json!({"metadata": {"namespace": "a", "name": "x"}}))?;
+/// b.put(&json!({"metadata": {"namespace": "b", "name": "x"}}))?;
+/// let both: [(String, Arc<dyn ListerWatcher>); 2] = [("a".into(), Arc::new(a)), ("b".into(), Arc::new(b))];
+/// let informer = SharedInformer::<Value>::new(Sources::per_namespace(both));
+/// informer.start()?;
+/// assert!(informer.wait_synced().await);
+/// assert_eq!(informer.store().len(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Sources {
     pub(crate) partitions: Vec<Partition>,

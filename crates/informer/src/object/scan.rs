@@ -162,7 +162,7 @@ pub(super) fn header(json: &[u8]) -> Result<ObjectHeader, ObjectError> {
     })
 }
 
-/// The same for the same uid, also in another process, which reads it from a saved cache; zero for none.
+/// A hash of the uid, zero without one. Stable across processes, because saved caches contain it.
 pub(super) fn identity(uid: &[u8]) -> u64 {
     if uid.is_empty() {
         return 0;

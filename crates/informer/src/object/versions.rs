@@ -20,7 +20,7 @@ pub(super) struct ChangedPaths {
 }
 
 impl<K> Object<K> {
-    /// The same content at another resource version, as a deletion has it. The encoded form keeps its own.
+    /// Returns the content at another resource version, as a deletion has it. The encoded form keeps its own.
     pub(crate) fn with_revision(&self, revision: Revision) -> Self {
         let from = &*self.inner;
         let inner = ObjectInner {
@@ -67,8 +67,8 @@ impl<K> Object<K> {
         if !moved && (at == 0 || (before(self.json()) && before(json))) { at } else { scan::labels_at(json) }
     }
 
-    /// The same object with other content, for transformations: key, resource version and identity stay what the
-    /// server said, whatever is left of the metadata.
+    /// Returns the object with other content, for transformations. Key, resource version and identity stay those that the
+    /// server sent, whatever is left of the metadata.
     ///
     /// # Errors
     /// When the value does not encode.

@@ -73,6 +73,33 @@ impl<K, F: FnMut(&Event<K>) + Send + 'static> EventHandler<K> for F {
 }
 
 /// An [`EventHandler`] that awaits. The next event is not delivered before the future is done.
+///
+/// A closure that returns a future is one. Its time is the handler's own: other handlers and the cache do not wait for it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use listwatch::lister_watcher::InMemory;
+/// use listwatch::{Event, HandlerOptions, SharedInformer};
+/// use serde_json::{Value, json};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let nodes = InMemory::new(100);
+/// nodes.put(&json!({"metadata": {"name": "node-1"}}))?;
+/// let informer = SharedInformer::<Value>::new(nodes);
+/// let handler = informer.add_async_event_handler(
+///     |event: Event<Value>| async move {
+///         tokio::time::sleep(Duration::from_millis(1)).await; // a request to another service
+///         println!("reported {event}");
+///     },
+///     HandlerOptions::named("reporter"),
+/// )?;
+/// informer.start()?;
+/// assert!(handler.wait_synced().await);
+/// # Ok(())
+/// # }
+/// ```
 pub trait AsyncEventHandler<K>: Send + 'static {
     /// Called for each event.
     fn on_event(&mut self, event: Event<K>) -> impl Future<Output = ()> + Send;

@@ -250,6 +250,7 @@ impl<K> Registration<K> {
 
     /// Removes the handler now: the call in progress ends, unread events are dropped. May be called from the handler
     /// itself, and twice.
+    #[doc(alias = "RemoveEventHandler")]
     pub fn remove(&self) {
         self.listener.close(RemovalEnd::Discard);
     }

@@ -73,14 +73,8 @@ impl<K> Machine<K> {
         out.actions.push(Action::HangUp);
         self.failures += 1;
         self.interrupted = true;
-        let connection =
-            matches!(error, SourceError::Refused(_) | SourceError::Transport(_) | SourceError::TimedOut(_));
-        let stuck = self.failures >= self.options.failures_before_relist
-            && !connection
-            && !error.is_too_many_requests();
-        let expired_again = error.is_expired()
-            && std::mem::replace(&mut self.expired_at, self.seen).is_some_and(|at| Some(at) == self.seen);
-        if expired_again || (stuck && error.is_too_large_resource_version()) {
+        let stuck = self.is_stuck(&error);
+        if self.expired_again(&error) || (stuck && error.is_too_large_resource_version()) {
             self.unavailable = true;
         }
         if error.is_expired() && self.catch_up != CatchUp::Done {
@@ -96,6 +90,21 @@ impl<K> Machine<K> {
             problem(error),
             if relist { ProblemResponse::Relists(delay) } else { ProblemResponse::Rewatches(delay) },
         );
+    }
+
+    /// True if the watch has failed so often that it will not resume from this revision. Failures of the connection do not
+    /// count, nor does an overloaded server: both heal without a list.
+    fn is_stuck(&self, error: &SourceError) -> bool {
+        let connection =
+            matches!(error, SourceError::Refused(_) | SourceError::Transport(_) | SourceError::TimedOut(_));
+        self.failures >= self.options.failures_before_relist && !connection && !error.is_too_many_requests()
+    }
+
+    /// True if the revision has expired, and the last one that expired was the same: the relist in between was answered
+    /// from a cache that is too old.
+    fn expired_again(&mut self, error: &SourceError) -> bool {
+        error.is_expired()
+            && std::mem::replace(&mut self.expired_at, self.seen).is_some_and(|at| Some(at) == self.seen)
     }
 
     /// Starts over: what the panic interrupted is unknown, and only the state itself can make up for it.

@@ -12,6 +12,21 @@ use tokio::sync::Semaphore;
 use super::backoff::BackoffOptions;
 
 /// Options of a reflector. The defaults suit a cluster with some thousand nodes; tests shorten the delays.
+///
+/// They are part of the options of an informer:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use listwatch::{InformerOptions, SharedInformer, lister_watcher::InMemory};
+/// use serde_json::Value;
+///
+/// let mut options = InformerOptions::default();
+/// options.reflector.page_size = Some(100); // objects of megabytes each
+/// options.reflector.list_timeout = Duration::from_secs(20 * 60); // over a slow link
+/// let informer = SharedInformer::<Value>::builder(InMemory::new(10)).options(options).build();
+/// assert!(!informer.has_synced());
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReflectorOptions {

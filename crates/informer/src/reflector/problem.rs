@@ -18,6 +18,34 @@ use crate::warm::WarmError;
 ///
 /// The variants are stable names for metrics and alerts: most of them are ordinary in a cluster that is upgraded or
 /// scaled, and only their rate is of interest.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+///
+/// use listwatch::lister_watcher::{Scripted, ScriptedAnswer, SourceError};
+/// use listwatch::{Problem, SharedInformer};
+/// use serde_json::Value;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let source = Scripted::default();
+/// source.on_watch(ScriptedAnswer::Error(SourceError::Transport("no route to host".to_owned())));
+/// let seen = Arc::new(Mutex::new(Vec::new()));
+/// let hook = Arc::clone(&seen);
+/// let informer = SharedInformer::<Value>::builder(source)
+///     .on_problem(move |problem, response| match problem {
+///         Problem::HistoryRestarted { .. } => eprintln!("restored from a backup: {problem}"), // worth an alert
+///         _ => hook.lock().unwrap().push(format!("{problem}; {response}")), // worth a log line
+///     })
+///     .build();
+/// informer.start()?;
+/// while seen.lock().unwrap().is_empty() {
+///     tokio::task::yield_now().await;
+/// }
+/// assert!(seen.lock().unwrap()[0].contains("no route to host"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[doc(alias = "WatchErrorHandler")]

@@ -102,36 +102,16 @@ impl<K> Machine<K> {
 
     /// Returns whether the stream goes on.
     fn live_event(&mut self, event: WatchEvent<K>, now: ReflectorTime, out: &mut Output<K>) -> bool {
+        self.bookmarks |= matches!(event, WatchEvent::Bookmark { .. });
+        if event.revision().is_some_and(|revision| !self.advances(revision, now, out)) {
+            return false;
+        }
         match event {
-            WatchEvent::Added(object) => {
-                if !self.advances(object.revision(), now, out) {
-                    return false;
-                }
-                out.deltas.push(Delta::Added(object));
-            }
-            WatchEvent::Modified(object) => {
-                if !self.advances(object.revision(), now, out) {
-                    return false;
-                }
-                out.deltas.push(Delta::Updated(object));
-            }
-            WatchEvent::Deleted(object) => {
-                if !self.advances(object.revision(), now, out) {
-                    return false;
-                }
-                out.deltas.push(Delta::Deleted(object));
-            }
-            WatchEvent::Bookmark { revision, .. } => {
-                self.bookmarks = true;
-                if !self.advances(revision, now, out) {
-                    return false;
-                }
-                out.deltas.push(Delta::Bookmark(revision));
-            }
+            WatchEvent::Added(object) => out.deltas.push(Delta::Added(object)),
+            WatchEvent::Modified(object) => out.deltas.push(Delta::Updated(object)),
+            WatchEvent::Deleted(object) => out.deltas.push(Delta::Deleted(object)),
+            WatchEvent::Bookmark { revision, .. } => out.deltas.push(Delta::Bookmark(revision)),
             WatchEvent::Rejected { key, revision, reason } => {
-                if !self.advances(revision, now, out) {
-                    return false;
-                }
                 out.deltas.push(Delta::Rejected { key: key.clone(), revision });
                 out.report(Problem::Transform { key, reason }, ProblemResponse::Continues);
             }
@@ -163,6 +143,7 @@ impl<K> Machine<K> {
         true
     }
 
+    /// Gives the stream up after a revision that went back, and reads the latest state from the store.
     #[cold]
     fn out_of_order(&mut self, got: Revision, seen: Revision, now: ReflectorTime, out: &mut Output<K>) {
         self.note_health(now);

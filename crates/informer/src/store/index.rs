@@ -24,6 +24,7 @@ impl<V: Clone + Eq + Hash + Send + Sync + 'static> IndexValue for V {}
 
 /// The values under which an object is found; nearly always one, which then needs no allocation. Anything that
 /// collects makes one.
+#[doc(alias = "IndexFunc")]
 pub type IndexValues<V> = SmallVec<[V; 1]>;
 
 /// The user's function from an object to the values under which it is found: client-go's `IndexFunc`.

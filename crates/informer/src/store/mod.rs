@@ -107,6 +107,7 @@ impl<K> Store<K> {
     /// Returns the object under this key, as of now. Two calls may see two states; take a
     /// [`snapshot`](Self::snapshot) to read several objects of one state.
     #[must_use]
+    #[doc(alias = "GetByKey")]
     pub fn get(&self, key: &ObjectKey) -> Option<Object<K>> {
         self.shared.state.lock().get(key).cloned()
     }
@@ -139,6 +140,7 @@ impl<K> Store<K> {
     /// Returns the resource version up to which every change of the collection is in the store. With several sources
     /// it is that of the slowest.
     #[must_use]
+    #[doc(alias = "LastSyncResourceVersion")]
     pub fn revision(&self) -> Revision {
         self.shared.state.lock().revision
     }
@@ -172,6 +174,8 @@ impl<K> Store<K> {
     ///
     /// # Errors
     /// [`IndexError::NameTaken`] when there is an index of that name.
+    #[doc(alias = "AddIndexers")]
+    #[doc(alias = "IndexFunc")]
     pub fn add_index<V, F>(&self, name: &str, extract: F) -> Result<Index<K, V>, IndexError>
     where
         K: 'static,

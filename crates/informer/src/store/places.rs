@@ -87,6 +87,7 @@ impl Places {
         self.values.get_mut(place).map(SmallVec::as_mut_slice).unwrap_or_default()
     }
 
+    /// Replaces the index values of an object.
     fn set_values(&mut self, place: usize, values: AllValues) {
         if self.values.len() <= place && !values.is_empty() {
             self.values.resize_with(self.entries.len(), AllValues::new);

@@ -121,6 +121,7 @@ impl<K> Snapshot<K> {
     ///
     /// # Errors
     /// [`IndexError::Unknown`] when the snapshot is older than the index, or the index is another store's.
+    #[doc(alias = "ByIndex")]
     pub fn by_index<'a, V, Q>(
         &'a self,
         index: &Index<K, V>,
@@ -163,6 +164,7 @@ impl<K> Snapshot<K> {
         Ok(self.index_map(index)?.all_values())
     }
 
+    /// The index behind a handle. Fails for a handle of another store, and for one that is newer than the snapshot.
     fn index_map<V>(&self, index: &Index<K, V>) -> Result<&IndexMap<K, V>, IndexError>
     where
         K: 'static,

@@ -131,7 +131,7 @@ impl<K> StoreWriter<K> {
         self.replace_unless(namespace, objects, Object::same_version)
     }
 
-    /// The same; an object that is the `same` as the one in the store leaves it where it is.
+    /// [`replace`](Self::replace) that keeps the stored object wherever the new one is the `same`.
     pub(crate) fn replace_unless(
         &mut self,
         namespace: Option<&str>,

@@ -178,32 +178,8 @@ impl Files {
     ) -> Result<Vec<ObjectBlock>, WarmError> {
         fs::create_dir_all(&self.directory).map_err(|error| io_error(&self.directory, &error))?;
         let path = self.objects(generation);
-        let mut file = create(&path)?;
-        let failed = |error: io::Error| io_error(&path, &error);
-        let (mut blocks, mut at) = (Vec::new(), 0);
-        let (mut buffer, mut objects) = (Vec::with_capacity(BLOCK + BLOCK / 8), 0);
-        let mut flush = |buffer: &mut Vec<u8>, objects: &mut usize| {
-            file.write_all(buffer)?;
-            let block =
-                ObjectBlock { at, len: buffer.len(), objects: *objects, crc: crc32fast::hash(buffer) };
-            at += block.len as u64;
-            blocks.push(block);
-            buffer.clear();
-            *objects = 0;
-            Ok(())
-        };
-        for object in snapshot.iter() {
-            object.write_record(&mut buffer);
-            objects += 1;
-            if buffer.len() >= BLOCK {
-                flush(&mut buffer, &mut objects).map_err(failed)?;
-            }
-        }
-        if objects > 0 {
-            flush(&mut buffer, &mut objects).map_err(failed)?;
-        }
-        file.sync_all().map_err(failed)?;
-        Ok(blocks)
+        let file = create(&path)?;
+        BlockWriter::new(file).write(snapshot).map_err(|error| io_error(&path, &error))
     }
 
     /// Removes files of objects that no head names: older ones, and what an interrupted save left behind.
@@ -248,6 +224,52 @@ impl Files {
         let mut objects = Vec::with_capacity(head.blocks.iter().map(|block| block.objects).sum());
         parts.into_iter().for_each(|part| objects.append(&mut part.lock()));
         Ok(objects)
+    }
+}
+
+/// Writes objects in blocks, each with its checksum.
+struct BlockWriter {
+    file: File,
+    /// The blocks written so far.
+    blocks: Vec<ObjectBlock>,
+    /// Their length in bytes.
+    written: u64,
+    /// The block that is being filled, and the number of objects in it.
+    buffer: Vec<u8>,
+    objects: usize,
+}
+
+impl BlockWriter {
+    fn new(file: File) -> Self {
+        let buffer = Vec::with_capacity(BLOCK + BLOCK / 8);
+        Self { file, blocks: Vec::new(), written: 0, buffer, objects: 0 }
+    }
+
+    /// Writes all objects and syncs the file.
+    fn write<K>(mut self, snapshot: &Snapshot<K>) -> io::Result<Vec<ObjectBlock>> {
+        for object in snapshot.iter() {
+            object.write_record(&mut self.buffer);
+            self.objects += 1;
+            if self.buffer.len() >= BLOCK {
+                self.flush()?;
+            }
+        }
+        if self.objects > 0 {
+            self.flush()?;
+        }
+        self.file.sync_all()?;
+        Ok(self.blocks)
+    }
+
+    /// Ends a block.
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all(&self.buffer)?;
+        let (len, crc) = (self.buffer.len(), crc32fast::hash(&self.buffer));
+        self.blocks.push(ObjectBlock { at: self.written, len, objects: self.objects, crc });
+        self.written += len as u64;
+        self.buffer.clear();
+        self.objects = 0;
+        Ok(())
     }
 }
 

@@ -104,6 +104,7 @@ pub(super) async fn change(
     }
 }
 
+/// A message to a stream that is open, as a request of its own.
 fn post(path: &str, message: &ClientMessage) -> Result<http::Request<Body>, NoStream> {
     let body = serde_json::to_vec(message).map_err(|_| NoStream::Failed)?;
     http::Request::post(path)
