@@ -5,6 +5,17 @@
 //! closed one is not. Retries of known keys are never refused for lack of room.
 
 /// The reason that a key was not accepted. The key comes back, so that nothing is lost by accident.
+///
+/// ```
+/// use listwatch_workqueue::{AddError, Options, Queue};
+///
+/// let queue = Queue::<&str>::new(Options::new().capacity(1));
+/// assert!(queue.add("a").is_ok());
+/// assert!(queue.add("a").is_ok(), "a known key takes no room");
+/// assert_eq!(queue.add("b"), Err(AddError::Full("b")));
+/// queue.shut_down();
+/// assert_eq!(queue.add("a"), Err(AddError::ShutDown("a")));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError<K> {

@@ -39,6 +39,7 @@ impl<'q, K: Key, R: Reason> Get<'q, K, R> {
         Self { ticket: WakeTicket::new(shared), sleep: None }
     }
 
+    /// The timer of the consumer that watches the clock, set to a time. It is allocated once and reset after that.
     fn wake_up_at(&mut self, at: Instant) -> Pin<&mut Sleep> {
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
         if sleep.deadline() != at {
@@ -89,6 +90,7 @@ impl Wake for Unpark {
 }
 
 impl<K: Key, R: Reason> SharedQueue<K, R> {
+    /// Takes the next key, and parks the thread while there is none. `None` when the queue is shut down and empty.
     #[cold]
     pub(crate) fn wait_blocking(&self) -> Option<TakenKey<K, R>> {
         let mut ticket = WakeTicket::new(self);

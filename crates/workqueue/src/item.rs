@@ -83,7 +83,7 @@ impl<'q, K: Key, R: Reason> Item<'q, K, R> {
         Self { queue: Home::Borrowed(shared), key, reason, slot, priority, at_least_once: false, over: false }
     }
 
-    /// The same item without the borrow, for a task that outlives this scope.
+    /// Returns the item without the borrow, for a task that outlives this scope.
     pub(crate) fn into_owned(mut self, home: &Arc<SharedQueue<K, R>>) -> Item<'static, K, R> {
         let owned = Item {
             queue: Home::Owned(Arc::clone(home)),

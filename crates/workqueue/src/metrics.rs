@@ -31,6 +31,7 @@ use std::time::Duration;
 /// assert_eq!(depths, [("pods", 1), ("nodes", 0)]);
 /// # Ok::<(), listwatch_workqueue::AddError<u32>>(())
 /// ```
+#[doc(alias = "MetricsProvider")]
 pub trait Source: Send + Sync {
     /// The value of the label `name`.
     fn name(&self) -> &str;
@@ -86,6 +87,7 @@ impl Histogram {
         Duration::from_secs(10),
     ];
 
+    /// Counts an observation `times` times, for the keys that were not timed.
     #[inline]
     pub(crate) fn observe(&mut self, nanos: u64, times: u64) {
         // The bucket is the number of decimal digits: bounds are inclusive, hence the minus one.

@@ -43,7 +43,7 @@ impl Stamp {
         self.0 >> 1
     }
 
-    /// The same time for a key that it was not read for.
+    /// The time as that of a key for which the clock was not read.
     #[inline]
     pub(crate) fn not_exact(self) -> Self {
         Self(self.0 & !1)
@@ -102,6 +102,7 @@ impl Pace {
         self.seen
     }
 
+    /// Takes a reading of the clock, and judges how quick the keys since the last one were.
     #[inline]
     fn note(&mut self, now: u64) {
         let spent = now.saturating_sub(self.seen);

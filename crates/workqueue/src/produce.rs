@@ -132,6 +132,7 @@ impl<K: Key, R: Reason> Queue<K, R> {
 
     /// The number of times the key was added rate-limited since it was last forgotten.
     #[must_use]
+    #[doc(alias = "NumRequeues")]
     pub fn retries(&self, key: &K) -> u32 {
         self.shared().retries(key)
     }

@@ -120,6 +120,7 @@ fn scalar(text: &mut String, family: MetricFamily, stats: &[(String, Stats)], va
     })
 }
 
+/// Writes a histogram of every queue: cumulative buckets, sum and count.
 fn histogram(
     text: &mut String,
     family: MetricFamily,

@@ -38,6 +38,8 @@ use crate::{Item, Key, Options};
 /// ```
 #[doc(alias = "RateLimitingInterface")]
 #[doc(alias = "DelayingInterface")]
+#[doc(alias = "TypedRateLimitingInterface")]
+#[doc(alias = "workqueue.Interface")]
 pub struct Queue<K, R = ()>(Arc<SharedQueue<K, R>>);
 
 impl<K: Key, R: Reason> Queue<K, R> {

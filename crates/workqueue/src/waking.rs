@@ -22,6 +22,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         }
     }
 
+    /// Releases the state, and then wakes those for whom it has changed: waking under the lock would make them wait for it.
     #[cold]
     fn release_and_wake(&self, mut state: MutexGuard<'_, QueueState<K, R>>) {
         let mut wakers = Vec::new();
@@ -38,6 +39,8 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Chooses the consumers to wake: all at the end, one for a key that can be taken, or the owner of the timer if a key is
+    /// due earlier than it is set.
     fn wake_consumers(&self, core: &QueueCore<K, R>, wakers: &mut Vec<Waker>) {
         let mut inbox = lock(&self.inbox.0);
         if core.is_closed() && core.depth() == 0 {

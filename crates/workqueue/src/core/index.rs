@@ -152,7 +152,7 @@ impl IndexLine {
         &self.0[(hash & 1) as usize]
     }
 
-    /// The same for writing.
+    /// The half of a hash, for writing.
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "one bit, two halves")]
     fn half_mut(&mut self, hash: u32) -> &mut Half {

@@ -14,6 +14,7 @@
 
 use super::slab::Slot;
 
+/// Eight levels of 64 buckets cover 2⁴⁸ milliseconds, more than any delay.
 const LEVELS: u32 = 8;
 const LEVEL_BITS: u32 = 6;
 const BUCKETS: u32 = 1 << LEVEL_BITS;

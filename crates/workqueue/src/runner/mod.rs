@@ -23,6 +23,26 @@ use crate::{Drained, Item, Key, KeyState, Queue};
 
 /// One run of the function: the key, and the number of earlier attempts. The object is not part of it: read its latest
 /// state from the cache.
+///
+/// ```
+/// use listwatch_workqueue::{Job, Options, Outcome, Queue, Runner};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = Queue::<u32>::new(Options::new());
+/// let running = Runner::new(|job: Job<u32>| async move {
+///     // The third attempt succeeds; a real function would read the object of the key and try its work.
+///     if job.retries < 2 { Err(format!("attempt {} failed", job.retries + 1)) } else { Ok(Outcome::Done) }
+/// })
+/// .start(&queue);
+/// queue.add(7)?;
+/// while queue.retries(&7) < 2 {
+///     tokio::task::yield_now().await;
+/// }
+/// running.shut_down().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Job<K, R = ()> {
@@ -37,6 +57,8 @@ pub struct Job<K, R = ()> {
 /// The outcome of a run that did not fail; controller-runtime's `Result`. Each variant also resets the failure count of
 /// the key, except the rate-limited retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[doc(alias = "reconcile.Result")]
+#[doc(alias = "requeue")]
 pub enum Outcome {
     /// Nothing more to do until the key is added again.
     Done,
@@ -170,6 +192,28 @@ fn conclude<K: Key + fmt::Debug, R: Reason>(item: Item<'_, K, R>, verdict: Attem
 ///
 /// For an orderly end use [`shut_down`](Self::shut_down), or [`shut_down_within`](Self::shut_down_within) where the
 /// time is limited, as that of a pod is.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use listwatch_workqueue::{Job, Options, Outcome, Queue, Runner};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = Queue::<&str>::new(Options::new());
+/// let running = Runner::new(|_: Job<&str>| async {
+///     std::future::pending::<()>().await; // a request without a timeout
+///     Ok::<_, std::io::Error>(Outcome::Done)
+/// })
+/// .start(&queue);
+/// queue.add("stuck")?;
+/// tokio::task::yield_now().await;
+///
+/// let unfinished = running.shut_down_within(Duration::from_millis(20)).await.unwrap_err();
+/// assert_eq!(unfinished.keys, ["stuck"]);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropping it stops the workers"]
 pub struct Running<K, R = ()> {
     queue: Queue<K, R>,

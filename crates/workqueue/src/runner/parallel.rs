@@ -143,6 +143,7 @@ where
         taken.ok()
     }
 
+    /// Runs a piece. A panic is its result and ends no other piece.
     async fn run_piece(&self, piece: usize, part: &mut Pieces) {
         match catching(|| (self.function)(piece)).await {
             Ok(()) => part.done += 1,
