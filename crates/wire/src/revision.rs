@@ -1,7 +1,7 @@
 //! [`Revision`]: a position in the one order of all writes; the number behind `resourceVersion`.
 //!
-//! Clients treat a resourceVersion as opaque, apart from comparing two of one resource. Here it is a number, because the server makes it and the informer
-//! compares it.
+//! Clients treat a resourceVersion as opaque, apart from comparing two of one resource. Here it is a number, because the server
+//! makes it and the informer compares it.
 
 use std::fmt;
 use std::str::FromStr;

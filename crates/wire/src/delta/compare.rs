@@ -364,6 +364,7 @@ fn begins_value(byte: u8) -> bool {
 
 /// Returns the number of equal bytes at the begin.
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    /// Bytes that are compared at a time: one cache line.
     const STRIDE: usize = 64;
     let equal_strides =
         a.chunks_exact(STRIDE).zip(b.chunks_exact(STRIDE)).take_while(|(a, b)| a == b).count();

@@ -107,6 +107,7 @@ impl DeltaFrame<'_> {
         out.extend_from_slice(b"}}\n");
     }
 
+    /// Writes the beginning of a delta event up to the patch. Names need no escaping: they are DNS names and decimal numbers.
     fn head(&self, kind: EventType, out: &mut BytesMut) {
         let _ = write!(out, "{{\"type\":\"{kind}\",\"delta\":{{");
         if !self.namespace.is_empty() {

@@ -23,6 +23,15 @@ pub(super) struct ComparedPlace<'p> {
     pub(super) fixed: bool,
 }
 
+impl ComparedPlace<'_> {
+    /// The path of a member.
+    fn member(&self, key: &[u8]) -> Vec<u8> {
+        let mut path = self.path.to_vec();
+        push_key(&mut path, key);
+        path
+    }
+}
+
 /// Compares values member by member.
 pub(super) struct MemberComparison<'a, 'b, 'e> {
     pub(super) a: &'b [u8],
@@ -79,24 +88,19 @@ impl<'a> MemberComparison<'a, '_, '_> {
             match (x, y) {
                 (None, None) => return Some(true),
                 (Some(x), Some(y)) if old_key == new_key => {
-                    let mut path = place.path.to_vec();
-                    push_key(&mut path, old_key?);
+                    let path = place.member(old_key?);
                     let inner =
                         ComparedPlace { path: &path, depth: place.depth + 1, fixed: is_metadata(&path) };
                     self.value(inner, x.value.clone(), y.value.clone())?;
                     (i, j, end) = (i + 1, j + 1, x.value.end);
                 }
                 (Some(x), _) if !after.iter().skip(j).any(|y| key(self.b, y) == old_key) => {
-                    let mut path = place.path.to_vec();
-                    push_key(&mut path, old_key?);
-                    end = self.remove(path, x.key.start - 1..x.value.end);
+                    end = self.remove(place.member(old_key?), x.key.start - 1..x.value.end);
                     i += 1;
                 }
                 (_, Some(y)) if !before.iter().skip(i).any(|x| key(self.a, x) == new_key) => {
-                    let mut path = place.path.to_vec();
-                    push_key(&mut path, new_key?);
                     let op = EditOp::AddMember(self.b.get(y.value.clone())?);
-                    self.edits.push(Edit { path, op, at: end..end });
+                    self.edits.push(Edit { path: place.member(new_key?), op, at: end..end });
                     j += 1;
                 }
                 _ => return Some(false),

@@ -1,7 +1,7 @@
 //! [`Decoder`]: splits the body of a watch into events, as bytes arrive.
 //!
-//! An event may be cut anywhere, and several may come at once. The object of an event stays bytes; the caller decodes it, or does not. A line is bounded,
-//! so that a server cannot fill the memory of a client.
+//! An event may be cut anywhere, and several may come at once. The object of an event stays bytes; the caller decodes it, or
+//! does not. A line is bounded, so that a server cannot fill the memory of a client.
 
 use bytes::Bytes;
 

@@ -9,6 +9,7 @@ use super::query::{Query, QueryWriter};
 use crate::go;
 use crate::status::{FieldError, Result, Status};
 
+/// The most characters of a field manager, as in kube-apiserver.
 const MANAGER_MAX: usize = 128;
 
 /// The treatment of unknown and duplicate fields in a body.

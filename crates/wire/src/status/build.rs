@@ -317,18 +317,6 @@ impl Status {
         Self::failure(500, StatusReason::Unknown, message)
     }
 
-    /// 500: the store did not answer in time; trying again is fine.
-    #[must_use]
-    pub fn server_timeout(group: &str, resource: &str, verb: &str, retry_after_seconds: u32) -> Self {
-        let target = qualified(group, resource);
-        let message = format!(
-            "The {verb} operation against {target} could not be completed at this time, please try again."
-        );
-        Self::failure(500, StatusReason::ServerTimeout, message)
-            .with_details(StatusDetails { name: verb.to_owned(), ..about(group, resource, "") })
-            .with_retry_after(retry_after_seconds)
-    }
-
     /// 503: the server is starting, stopping, or cannot reach its store.
     ///
     /// For the time in which the server starts or ends, and for extension API servers that do not answer.
