@@ -74,38 +74,39 @@ fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
 
 /// Writes one flag as a row of a table, with its default and possible values.
 fn row(argument: &Arg, text: &mut String) {
+    let (name, default, values) = (name(argument), default(argument), possible_values(argument));
+    let help = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|");
+    let _ = writeln!(text, "| {name} | {default} | {help}{values} |");
+}
+
+/// The forms of a flag with the name of its value, or that name alone for a positional argument.
+fn name(argument: &Arg) -> String {
     let value = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
     let value = value.filter(|_| argument.get_action().takes_values()).unwrap_or_default();
-    let name = match (argument.get_long(), argument.get_short()) {
+    let forms = match (argument.get_long(), argument.get_short()) {
         (Some(long), Some(short)) => format!("`-{short}`, `--{long}`"),
         (Some(long), None) => format!("`--{long}`"),
-        _ => String::new(),
+        _ => return format!("`{value}`"),
     };
-    let name = match (name.is_empty(), value.is_empty()) {
-        (true, _) => format!("`{value}`"),
-        (false, true) => name,
-        (false, false) => format!("{} {value}`", name.trim_end_matches('`')),
-    };
-    let defaults: Vec<_> =
-        argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-    let default = match defaults.join(",") {
-        none if none.is_empty()
-            || argument.is_hide_default_value_set()
-            || !argument.get_action().takes_values() =>
-        {
-            String::new()
-        }
-        some => format!("`{some}`"),
-    };
+    if value.is_empty() { forms } else { format!("{} {value}`", forms.trim_end_matches('`')) }
+}
+
+/// The default of a flag that takes a value, unless the help leaves it out.
+fn default(argument: &Arg) -> String {
+    let values: Vec<_> = argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let default = values.join(",");
+    let hidden = argument.is_hide_default_value_set() || !argument.get_action().takes_values();
+    if default.is_empty() || hidden { String::new() } else { format!("`{default}`") }
+}
+
+/// The values that a flag accepts, if they are listed.
+fn possible_values(argument: &Arg) -> String {
     let values: Vec<_> =
         argument.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
-    let help = argument.get_help().map(ToString::to_string).unwrap_or_default().replace('|', "\\|");
-    let values = if values.is_empty() || !argument.get_action().takes_values() {
-        String::new()
-    } else {
-        format!(": {}", values.join(", "))
-    };
-    let _ = writeln!(text, "| {name} | {default} | {help}{values} |");
+    if values.is_empty() || !argument.get_action().takes_values() {
+        return String::new();
+    }
+    format!(": {}", values.join(", "))
 }
 
 /// The examples and notes after the flags.

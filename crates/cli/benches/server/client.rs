@@ -29,7 +29,7 @@ impl Connection {
         Self::with_window(server, None).await
     }
 
-    /// The same with the token of another user.
+    /// Opens a connection with the token of another user.
     pub(crate) async fn open_as(server: &Server, token: &str) -> Self {
         Self { token: token.into(), ..Self::open(server).await }
     }

@@ -98,7 +98,7 @@ impl Drop for Server {
     }
 }
 
-/// The same of this process.
+/// The CPU time of this process in microseconds.
 pub(crate) fn own_cpu_micros() -> f64 {
     cpu_micros("/proc/self/stat")
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::StreamExt;
-use listwatch::{Event, InformerStatus, Raw, SharedInformer};
+use listwatch::{Event, EventStream, InformerStatus, Raw, SharedInformer};
 
 use super::{Selection, interrupted};
 use crate::terminal::{counted, note, visible};
@@ -77,30 +77,9 @@ pub(crate) async fn run(arguments: InformArguments) -> anyhow::Result<ExitCode> 
     let (source, _) = arguments.selection.source().await?;
     let hook = |problem: &listwatch::Problem, response| note(format_args!("{problem}; next: {response}"));
     let informer = SharedInformer::<Raw>::builder(source).on_problem(hook).build();
-    let mut events = informer.events()?;
+    let events = informer.events()?;
     informer.start()?;
-    let mut counts = InformCounts::default();
-    let mut tick = tokio::time::interval(SUMMARY_INTERVAL);
-    let end = interrupted();
-    tokio::pin!(end);
-    loop {
-        let event = tokio::select! {
-            event = events.next() => event,
-            _ = tick.tick(), if arguments.summary => {
-                summary(&informer, &counts)?;
-                continue;
-            }
-            () = &mut end => None,
-        };
-        let Some(event) = event else { break };
-        counts.add(&event);
-        if !arguments.summary {
-            print(&event)?;
-        }
-        if matches!(event, Event::Synced) && arguments.until_synced {
-            break;
-        }
-    }
+    follow(&arguments, &informer, events).await?;
     let status = informer.status();
     end_summary(arguments.summary)?;
     note(format_args!(
@@ -113,6 +92,36 @@ pub(crate) async fn run(arguments: InformArguments) -> anyhow::Result<ExitCode> 
     ));
     informer.stop().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints events or summaries, until it is interrupted or, with `--until-synced`, until the cache is complete.
+async fn follow(
+    arguments: &InformArguments,
+    informer: &SharedInformer<Raw>,
+    mut events: EventStream,
+) -> std::io::Result<()> {
+    let mut counts = InformCounts::default();
+    let mut tick = tokio::time::interval(SUMMARY_INTERVAL);
+    let end = interrupted();
+    tokio::pin!(end);
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            _ = tick.tick(), if arguments.summary => {
+                summary(informer, &counts)?;
+                continue;
+            }
+            () = &mut end => None,
+        };
+        let Some(event) = event else { return Ok(()) };
+        counts.add(&event);
+        if !arguments.summary {
+            print(&event)?;
+        }
+        if matches!(event, Event::Synced) && arguments.until_synced {
+            return Ok(());
+        }
+    }
 }
 
 /// Flushed per event, for interactive use and for scripts that wait for a line.

@@ -18,7 +18,7 @@ use super::counters::DemoHandler;
 use super::screen::grouped;
 
 /// The outcome of a demo.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DemoVerdict {
     /// The claims that were checked, each with what it rests on.
     facts: Vec<(&'static str, String)>,
@@ -26,10 +26,6 @@ pub(crate) struct DemoVerdict {
     broken: Vec<String>,
     /// Median and 99th percentile from sending a write to its handler.
     latency: (Duration, Duration),
-}
-
-fn fact(claim: &'static str, ground: String) -> (&'static str, String) {
-    (claim, ground)
 }
 
 /// Holds everything that was recorded against the store's own log.
@@ -49,46 +45,17 @@ pub(crate) async fn reach(
     let truth = demo.collection.truth(demo.server.engine().as_ref(), first).await?;
     let mut server = demo.collection.state(&demo.raw).await?;
     server.retain(|_, seen| watch.filter.matches(&seen.key, &seen.content));
-    let mut broken = texts(truth.check_acknowledged(&values.acknowledged));
-    broken.extend(texts(watch.check(&truth)));
-    broken.extend(differing(demo, &server));
-    let mut facts = vec![
-        fact(
-            "nothing was lost",
-            format!(
-                "{} writes were acknowledged, and the store's log has every one",
-                grouped(values.acknowledged.len() as u64)
-            ),
-        ),
-        fact(
-            "nothing was repeated or out of order",
-            format!(
-                "one watch delivered {} events, and each was compared with the store's log",
-                grouped(events(&watch) as u64)
-            ),
-        ),
-        fact("the cache equals the server", format!("{} objects, field by field", server.len())),
-    ];
-    for (who, name, about) in [
-        (DemoHandler::Quick, "quick", "handlers hear a consistent story"),
-        (DemoHandler::Slow, "slow", "a slow handler delays itself only"),
-    ] {
-        let history = demo.counters.take_history(who);
-        broken.extend(handler::check(&history, &server).iter().map(|rule| format!("{name} handler: {rule}")));
-        facts.push(fact(about, format!("the {name} one was called {} times", grouped(history.len() as u64))));
-    }
-    broken.extend(unreconciled(demo, values).into_iter().map(|key| format!("{key} was not reconciled")));
-    if !settled {
-        broken.push("the controller did not come to rest in time".into());
-    }
-    let reconciled = demo.counters.reconciled.load(Ordering::Relaxed);
-    let retried = demo.counters.retried.load(Ordering::Relaxed);
-    facts.push(fact("the work got done", format!(
-        "the controller reconciled the last value of each object, with {} writes and {} conflicts with newer values",
-        grouped(reconciled),
-        grouped(retried)
-    )));
-    Ok(DemoVerdict { facts, broken, latency: (demo.counters.latency(0.5), demo.counters.latency(0.99)) })
+    let mut verdict = DemoVerdict {
+        latency: (demo.counters.latency(0.5), demo.counters.latency(0.99)),
+        ..DemoVerdict::default()
+    };
+    verdict.broken.extend(texts(truth.check_acknowledged(&values.acknowledged)));
+    verdict.broken.extend(texts(watch.check(&truth)));
+    verdict.broken.extend(differing(demo, &server));
+    verdict.claim_log(values.acknowledged.len(), events(&watch), server.len());
+    verdict.check_handlers(demo, &server);
+    verdict.check_controller(demo, values, settled);
+    Ok(verdict)
 }
 
 fn texts(violations: Vec<Violation>) -> Vec<String> {
@@ -119,6 +86,51 @@ pub(crate) fn unreconciled(demo: &Demo, values: &WrittenValues) -> Vec<ObjectKey
 }
 
 impl DemoVerdict {
+    fn claim(&mut self, claim: &'static str, ground: String) {
+        self.facts.push((claim, ground));
+    }
+
+    /// The claims about what was compared with the store's log and with the server.
+    fn claim_log(&mut self, acknowledged: usize, events: usize, objects: usize) {
+        let (acknowledged, events) = (grouped(acknowledged as u64), grouped(events as u64));
+        self.claim(
+            "nothing was lost",
+            format!("{acknowledged} writes were acknowledged, and the store's log has every one"),
+        );
+        self.claim(
+            "nothing was repeated or out of order",
+            format!("one watch delivered {events} events, and each was compared with the store's log"),
+        );
+        self.claim("the cache equals the server", format!("{objects} objects, field by field"));
+    }
+
+    /// Checks the history of both handlers.
+    fn check_handlers(&mut self, demo: &Demo, server: &BTreeMap<ObjectKey, Seen>) {
+        for (who, name, claim) in [
+            (DemoHandler::Quick, "quick", "handlers hear a consistent story"),
+            (DemoHandler::Slow, "slow", "a slow handler delays itself only"),
+        ] {
+            let history = demo.counters.take_history(who);
+            let violations = handler::check(&history, server);
+            self.broken.extend(violations.iter().map(|rule| format!("{name} handler: {rule}")));
+            self.claim(claim, format!("the {name} one was called {} times", grouped(history.len() as u64)));
+        }
+    }
+
+    /// Checks that the controller reconciled the last value of each object.
+    fn check_controller(&mut self, demo: &Demo, values: &WrittenValues, settled: bool) {
+        let late = unreconciled(demo, values);
+        self.broken.extend(late.into_iter().map(|key| format!("{key} was not reconciled")));
+        if !settled {
+            self.broken.push("the controller did not come to rest in time".into());
+        }
+        let reconciled = grouped(demo.counters.reconciled.load(Ordering::Relaxed));
+        let retried = grouped(demo.counters.retried.load(Ordering::Relaxed));
+        self.claim("the work got done", format!(
+            "the controller reconciled the last value of each object, with {reconciled} writes and {retried} conflicts with newer values"
+        ));
+    }
+
     /// True if no promise was broken; the exit code follows.
     pub(crate) fn is_clean(&self) -> bool {
         self.broken.is_empty()

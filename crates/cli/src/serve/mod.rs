@@ -182,13 +182,18 @@ pub(crate) async fn run(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
     note(format_args!("try: kubectl --kubeconfig {} get namespaces", kubeconfig.path.display()));
     arguments.describe(&handle);
     tracing::info!(version = build::VERSION, commit = build::COMMIT, address = %handle.url(), "started");
+    Ok(serve(handle, &mut signals).await)
+}
+
+/// Serves until a signal arrives, or a task ends that the server needs.
+async fn serve(handle: Handle, signals: &mut Signals) -> ExitCode {
     tokio::select! {
         () = signals.wait() => {}
         task = handle.failed() => {
             note(format_args!("error: {task} has ended, which the server cannot go on without; the log says why"));
             // The remaining tasks may hang; only the store is waited for.
             let _ = tokio::time::timeout(LAST_WORDS, handle.shutdown()).await;
-            return Ok(ExitCode::FAILURE);
+            return ExitCode::FAILURE;
         }
     }
     let stopping = Instant::now();
@@ -198,7 +203,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> anyhow::Result<ExitCode> {
         () = handle.shutdown() => tracing::info!(took_ms = stopping.elapsed().as_millis() as u64, "stopped"),
         () = signals.wait() => tracing::warn!("stopped at once after a second signal"),
     }
-    Ok(ExitCode::SUCCESS)
+    ExitCode::SUCCESS
 }
 
 /// Opens the store. On a terminal the wait is shown.
