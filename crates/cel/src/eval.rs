@@ -44,7 +44,7 @@ type EvalResult<'a> = Result<Value<'a>, EvalError>;
 ///
 /// # Errors
 ///
-/// The error of the expression, or an exceeded limit, which [`EvalError::is_over_limit`] tells apart.
+/// The error of the expression, or an exceeded limit, which [`EvalError::is_over_limit`] distinguishes.
 pub(crate) fn run<'a>(plan: &EvalPlan, variables: &dyn Activation<'a>, meter: &mut Meter) -> EvalResult<'a> {
     let slots = vec![Ok(Value::Null); plan.slots];
     Evaluator { plan, variables, meter, slots }.eval(plan.root)
@@ -197,7 +197,7 @@ impl<'a> Evaluator<'_, 'a> {
         let equal = settle!(compare::equal(&left?, &right?, self.meter));
         match equal {
             Ok(equal) => Ok(Value::Bool(equal != negated)),
-            // What cannot be compared is not equal.
+            // Values that cannot be compared are unequal.
             Err(_) if negated => Ok(Value::Bool(true)),
             Err(error) => Err(error),
         }

@@ -35,7 +35,7 @@ pub use text::Str;
 /// Shared with expressions by reference, so it needs interior mutability to cache computed values. The server's
 /// policies use it for `variables`, which may refer to each other.
 pub trait HostObject: fmt::Debug + Send + Sync {
-    /// The name of its type, as `type()` tells it.
+    /// The name of its type, as `type()` returns it.
     fn type_name(&self) -> &str;
 
     /// The value of a field, or `None` if there is none. Its evaluation is charged to the meter of the expression that reads it.
@@ -141,7 +141,7 @@ impl<'a> Value<'a> {
         if let Self::String(text) = self { Some(text) } else { None }
     }
 
-    /// The name of its type, as `type()` tells it.
+    /// The name of its type, as `type()` returns it.
     #[must_use]
     pub fn type_name(&self) -> &str {
         match self {

@@ -129,36 +129,9 @@ impl Value<'_> {
 /// `check` calls the host.
 pub(super) fn native(name: &str) -> Option<Native> {
     Some(match name {
-        "path" => |_, args| {
-            step(args, "path", |check, path| match check.stage {
-                CheckStage::Authorizer if path.trim().is_empty() => {
-                    Some(Err(EvalError::new("path must not be empty")))
-                }
-                CheckStage::Authorizer => {
-                    Some(Ok(check.to(CheckStage::Path, |request| request.path = Some(path.to_owned()))))
-                }
-                _ => None,
-            })
-        },
-        "group" => |_, args| {
-            step(args, "group", |check, group| match check.stage {
-                CheckStage::Authorizer => {
-                    Some(Ok(check.to(CheckStage::Group, |request| request.group = group.to_owned())))
-                }
-                _ => None,
-            })
-        },
-        "resource" => |_, args| {
-            step(args, "resource", |check, name| match check.stage {
-                CheckStage::Group if name.trim().is_empty() => {
-                    Some(Err(EvalError::new("resource must not be empty")))
-                }
-                CheckStage::Group => {
-                    Some(Ok(check.to(CheckStage::Resource, |request| request.resource = name.to_owned())))
-                }
-                _ => None,
-            })
-        },
+        "path" => |_, args| step(args, "path", to_path),
+        "group" => |_, args| step(args, "group", to_group),
+        "resource" => |_, args| step(args, "resource", to_resource),
         "subresource" => |_, args| part(args, "subresource", |request, value| request.subresource = value),
         "namespace" => |_, args| part(args, "namespace", |request, value| request.namespace = value),
         "name" => |_, args| part(args, "name", |request, value| request.name = value),
@@ -169,16 +142,7 @@ pub(super) fn native(name: &str) -> Option<Native> {
             |_, args| part(args, "labelSelector", |request, value| request.label_selector = value)
         }
         "serviceAccount" => |_, args| service_account(args),
-        "check" => |_, args| {
-            step(args, "check", |check, verb| match check.stage {
-                CheckStage::Path | CheckStage::Resource => {
-                    let request = AccessRequest { verb: verb.to_owned(), ..check.request.clone() };
-                    let decision = check.authorizer.authorize(&request);
-                    Some(Ok(check.to(CheckStage::Decision(decision), |_| {})))
-                }
-                _ => None,
-            })
-        },
+        "check" => |_, args| step(args, "check", decide),
         "errored" => |_, args| decision(args, "errored", |decision| Value::Bool(decision.error.is_some())),
         "error" => |_, args| {
             decision(args, "error", |decision| {
@@ -193,7 +157,48 @@ pub(super) fn native(name: &str) -> Option<Native> {
     })
 }
 
-/// `None` from the closure means that the stage has no such step.
+/// `authorizer.path("/healthz")`: a check of a path outside of resources.
+fn to_path<'a>(check: &AccessCheck, path: &str) -> Option<Evaluated<'a>> {
+    match check.stage {
+        CheckStage::Authorizer if path.trim().is_empty() => {
+            Some(Err(EvalError::new("path must not be empty")))
+        }
+        CheckStage::Authorizer => {
+            Some(Ok(check.to(CheckStage::Path, |request| request.path = Some(path.to_owned()))))
+        }
+        _ => None,
+    }
+}
+
+/// `authorizer.group("apps")`: the beginning of a check of a resource.
+fn to_group<'a>(check: &AccessCheck, group: &str) -> Option<Evaluated<'a>> {
+    matches!(check.stage, CheckStage::Authorizer)
+        .then(|| Ok(check.to(CheckStage::Group, |request| request.group = group.to_owned())))
+}
+
+/// `….resource("deployments")`.
+fn to_resource<'a>(check: &AccessCheck, name: &str) -> Option<Evaluated<'a>> {
+    match check.stage {
+        CheckStage::Group if name.trim().is_empty() => {
+            Some(Err(EvalError::new("resource must not be empty")))
+        }
+        CheckStage::Group => {
+            Some(Ok(check.to(CheckStage::Resource, |request| request.resource = name.to_owned())))
+        }
+        _ => None,
+    }
+}
+
+/// `….check("get")`: the host decides.
+fn decide<'a>(check: &AccessCheck, verb: &str) -> Option<Evaluated<'a>> {
+    matches!(check.stage, CheckStage::Path | CheckStage::Resource).then(|| {
+        let request = AccessRequest { verb: verb.to_owned(), ..check.request.clone() };
+        let decision = check.authorizer.authorize(&request);
+        Ok(check.to(CheckStage::Decision(decision), |_| {}))
+    })
+}
+
+/// Applies a step to a check. `None` from it means that the stage of the check has no such step.
 fn step<'a>(
     args: &[Value<'a>],
     name: &str,

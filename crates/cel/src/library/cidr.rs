@@ -98,7 +98,7 @@ fn contains<'a>(cidr: Cidr, other: Cidr) -> Value<'a> {
 fn parse(text: &str) -> Result<Cidr, EvalError> {
     const WHAT: &str = "network address parse error during conversion from string";
     let is_address = |text: &str| ip::parse(text).is_ok();
-    // Two functions of kube-apiserver say it, one around the other.
+    // The prefix occurs twice because kube-apiserver wraps the error twice.
     let wrong = || EvalError::new(format!("{WHAT}: {WHAT}: {}", netip::prefix_error(text, is_address)));
     let (address, bits) = text.rsplit_once('/').ok_or_else(wrong)?;
     let address = ip::parse(address).map_err(|_| wrong())?;

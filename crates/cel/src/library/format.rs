@@ -109,7 +109,7 @@ fn masked(text: &str) -> String {
     }
 }
 
-/// Adds the error of a text that is too long. It counts bytes; the message names them characters, as cel-go's does.
+/// Adds the error of a text that is too long. It counts bytes; the message names them characters, as apimachinery does.
 fn too_long(text: &str, most: usize, errors: &mut Vec<String>) {
     if text.len() > most {
         errors.push(format!("must be no more than {most} characters"));

@@ -160,7 +160,7 @@ fn parse(text: &str) -> Result<QuantityValue, EvalError> {
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     let (number, suffix) = rest.split_at_checked(end).ok_or_else(wrong)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // No digits at all are a zero if there is anything else.
+    // A text without digits, such as `.Ki`, is zero.
     let is_suffix = |c: char| "eEinumkKMGTP".contains(c) || c.is_ascii_digit() || matches!(c, '+' | '-');
     if text.is_empty() || fraction.contains('.') || !suffix.chars().all(is_suffix) {
         return Err(wrong());

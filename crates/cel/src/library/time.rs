@@ -127,7 +127,7 @@ fn part<'a>(args: &[Value<'a>], name: &str, part: fn(&DateTime) -> i64) -> Evalu
         [Value::Timestamp(at)] => at.at,
         [Value::Timestamp(at), Value::String(zone)] => {
             let zone = time_zone(zone)?;
-            // The last days of year 9999 are beyond what zones are known for.
+            // The last days of year 9999 are out of range for the conversion between zones.
             let instant = Offset::UTC.to_timestamp(at.at).unwrap_or(jiff::Timestamp::MAX);
             let offset = SignedDuration::from_secs(zone.to_offset(instant).seconds().into());
             at.at.saturating_add(offset)

@@ -36,7 +36,7 @@ pub(crate) fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Resu
         (Value::Type(a), Value::Type(b)) => a == b,
         (Value::List(a), Value::List(b)) => lists(a, b, meter)?,
         (Value::Map(a), Value::Map(b)) => maps(a, b, meter)?,
-        // What a schema describes answers a comparison with another kind of value with an error.
+        // A value with a schema cannot be compared with another kind of value: that is an error.
         (Value::List(ListValue::Json(_, Some(_))) | Value::Map(MapValue::Json(_, Some(_))), _) => {
             return Err(EvalError::no_such_overload());
         }

@@ -9,6 +9,48 @@ use super::{CostRange, Coster, EstimateStep, SizeRange, UNKNOWN};
 use crate::ast::{AstKind, Literal};
 use crate::types::Type;
 
+/// The functions that cost one, whatever they are called with: they read a value that is parsed already.
+const CONSTANT: [&str; 38] = [
+    "serviceAccount",
+    "path",
+    "group",
+    "resource",
+    "subresource",
+    "namespace",
+    "name",
+    "allowed",
+    "reason",
+    "error",
+    "errored",
+    "masked",
+    "prefixLength",
+    "family",
+    "isUnspecified",
+    "isLoopback",
+    "isLinkLocalMulticast",
+    "isLinkLocalUnicast",
+    "isGlobalUnicast",
+    "format.named",
+    "sign",
+    "asInteger",
+    "isInteger",
+    "asApproximateFloat",
+    "isGreaterThan",
+    "isLessThan",
+    "compareTo",
+    "add",
+    "sub",
+    "major",
+    "minor",
+    "patch",
+    "getScheme",
+    "getHostname",
+    "getHost",
+    "getPort",
+    "getEscapedPath",
+    "getQuery",
+];
+
 impl Coster<'_> {
     /// The rules of Kubernetes' estimator.
     ///
@@ -25,47 +67,7 @@ impl Coster<'_> {
         let scan = |size: SizeRange, times: f64| size.scaled(times * STRING_FACTOR);
         Some(match (function, target, args) {
             ("check", ..) => Call::of(CostRange::fixed(350_000)),
-            (
-                "serviceAccount"
-                | "path"
-                | "group"
-                | "resource"
-                | "subresource"
-                | "namespace"
-                | "name"
-                | "allowed"
-                | "reason"
-                | "error"
-                | "errored"
-                | "masked"
-                | "prefixLength"
-                | "family"
-                | "isUnspecified"
-                | "isLoopback"
-                | "isLinkLocalMulticast"
-                | "isLinkLocalUnicast"
-                | "isGlobalUnicast"
-                | "format.named"
-                | "sign"
-                | "asInteger"
-                | "isInteger"
-                | "asApproximateFloat"
-                | "isGreaterThan"
-                | "isLessThan"
-                | "compareTo"
-                | "add"
-                | "sub"
-                | "major"
-                | "minor"
-                | "patch"
-                | "getScheme"
-                | "getHostname"
-                | "getHost"
-                | "getPort"
-                | "getEscapedPath"
-                | "getQuery",
-                ..,
-            ) => Call::of(ONE),
+            _ if CONSTANT.contains(&function) => Call::of(ONE),
             ("fieldSelector" | "labelSelector", _, [selector]) => {
                 let requirements = selector.size.scaled(0.5).times(CostRange::fixed(LIST_COST + STRUCT_COST));
                 Call::of(CostRange::fixed(LIST_COST).plus(scan(selector.size, 1.0)).plus(requirements))
