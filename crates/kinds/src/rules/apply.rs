@@ -1,11 +1,12 @@
 //! One rule applied to one value: the checks, and their errors in the words of kube-apiserver.
 //!
-//! The subtle part is emptiness: a field that is no pointer in Go cannot be told from its zero value, so `0`, `""` and
-//! `false` count as absent there and as values elsewhere. The schema table knows which. Uniqueness uses sets, since
+//! The subtle part is emptiness: a field that is no pointer in Go is indistinguishable from its zero value, so `0`, `""` and
+//! `false` count as absent there and as values elsewhere. The schema table says which is which. Uniqueness uses sets, since
 //! lists come from users and can be long. The walk that finds the places is `walk`; the language of the tables is
 //! `parse`.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::FieldErrorKind;
@@ -43,10 +44,7 @@ pub(super) fn whole(
             }
         }
         FieldRule::Range { min, max, skip_zero } => {
-            // A number that is no pointer in Go is zero where it is absent.
-            let absent = field.filter(|field| !field.pointer).map(|_| 0);
-            let number = at.value.as_i64().or(absent).filter(|number| *number != 0 || !*skip_zero);
-            if let Some(number) = number.filter(|number| !(*min..=*max).contains(number)) {
+            if let Some(number) = outside(at.value, field, *min..=*max, *skip_zero) {
                 errors.invalid(at.path, number, detail().unwrap_or_else(|| bounds(*min, *max)));
             }
         }
@@ -88,13 +86,11 @@ pub(super) fn whole(
             }
         }
         FieldRule::Inside(route) => {
-            let outer = route.value(at.top).as_str().unwrap_or_default();
-            let is_outside = |inner| names::is_cidr(inner) && !names::is_strict_subset(inner, outer);
-            if at.value.as_str().is_some_and(is_outside) {
+            if !is_inside(at.value, route.value(at.top)) {
                 errors.invalid(at.path, at.value.clone(), detail().unwrap_or_default());
             }
         }
-        // The walk has seen to it, because it must not enter the others.
+        // Checked by the walk, which must not enter the other fields.
         FieldRule::FirstOf(_) => {}
         FieldRule::Known { routes, wanted, empty } => {
             let asked = !at.value.is_null() && (*empty || at.value != "");
@@ -118,6 +114,26 @@ pub(super) fn whole(
         FieldRule::Check(check) => check(at, errors),
     }
     true
+}
+
+/// The number, if it is outside of a range.
+fn outside(
+    value: &Value,
+    field: Option<&'static Field>,
+    range: RangeInclusive<i64>,
+    skip_zero: bool,
+) -> Option<i64> {
+    // A number that is no pointer in Go is zero where it is absent.
+    let absent = field.filter(|field| !field.pointer).map(|_| 0);
+    let number = value.as_i64().or(absent)?;
+    (!(number == 0 && skip_zero) && !range.contains(&number)).then_some(number)
+}
+
+/// False for a range of addresses that is no strict subset of the other one. Text that is no range is another rule's.
+fn is_inside(inner: &Value, outer: &Value) -> bool {
+    let outer = outer.as_str().unwrap_or_default();
+    let is_outside = |inner| names::is_cidr(inner) && !names::is_strict_subset(inner, outer);
+    !inner.as_str().is_some_and(is_outside)
 }
 
 /// Adds an error unless the text is one of the words. The supported values are listed in the order of the table, as kube-apiserver does,
@@ -194,7 +210,7 @@ fn is_passed_over(empty: Empty, value: &Value, field: Option<&'static Field>) ->
     match empty {
         Empty::Checked => false,
         Empty::Absent => value.is_null() || value == "",
-        // An element of a list and a key of a map are there, even if they are empty.
+        // Elements of lists and keys of maps are never absent, even if they are empty.
         Empty::AsTyped => value.is_null() || (value == "" && field.is_some_and(|field| !field.pointer)),
     }
 }
