@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use listwatch_cel::Version;
+use listwatch_cel::{Env, Version};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Value, encode};
 
@@ -55,6 +55,19 @@ pub(super) struct Validation {
     pub(super) reason: String,
 }
 
+impl Validation {
+    /// Reads an element of `spec.validations`. The message may use everything but the authorizer.
+    fn read(validation: &Value, full: &Env, without_authorizer: &Env) -> Self {
+        let message = Some(validation.text("messageExpression")).filter(|source| !source.is_empty());
+        Self {
+            expression: CompiledExpression::new(full, validation.text("expression")),
+            message: validation.text("message").to_owned(),
+            message_expression: message.map(|source| CompiledExpression::new(without_authorizer, source)),
+            reason: validation.text("reason").to_owned(),
+        }
+    }
+}
+
 /// A mutation: an expression that returns a change.
 #[derive(Debug)]
 pub(super) enum Mutation {
@@ -62,6 +75,17 @@ pub(super) enum Mutation {
     Apply(CompiledExpression),
     /// Returns a list of JSON patch operations.
     Patch(CompiledExpression),
+}
+
+impl Mutation {
+    /// Reads an element of `spec.mutations`.
+    fn read(mutation: &Value, env: &Env) -> Self {
+        let compiled = |part| CompiledExpression::new(env, mutation.at(part).text("expression"));
+        match mutation.text("patchType") {
+            "JSONPatch" => Self::Patch(compiled("jsonPatch")),
+            _ => Self::Apply(compiled("applyConfiguration")),
+        }
+    }
 }
 
 /// A policy with its compiled expressions.
@@ -94,51 +118,26 @@ impl PolicyDefinition {
         let spec = policy.at("spec");
         let environments = Environments::new(Version::Stored, family, spec);
         let texts = |value: &Value, key: &str| value.text(key).to_owned();
-        let plain = &environments.without_authorizer;
-        let full = &environments.full;
+        let (plain, full) = (&environments.without_authorizer, &environments.full);
+        let condition =
+            |one: &Value| CompiledExpression::new(&environments.conditions, one.text("expression"));
         Self {
             name: texts(policy.at("metadata"), "name"),
             matcher: Matcher::of_policy(spec.at("matchConstraints")),
             fail_closed: spec.text("failurePolicy") != "Ignore",
             param_kind: ParamKind::read(spec.at("paramKind")),
-            conditions: spec
-                .list("matchConditions")
-                .iter()
-                .map(|condition| {
-                    CompiledExpression::new(&environments.conditions, condition.text("expression"))
-                })
-                .collect(),
+            conditions: spec.list("matchConditions").iter().map(condition).collect(),
             validations: spec
                 .list("validations")
                 .iter()
-                .map(|validation| Validation {
-                    expression: CompiledExpression::new(full, validation.text("expression")),
-                    message: texts(validation, "message"),
-                    message_expression: Some(validation.text("messageExpression"))
-                        .filter(|source| !source.is_empty())
-                        .map(|source| CompiledExpression::new(plain, source)),
-                    reason: texts(validation, "reason"),
-                })
+                .map(|validation| Validation::read(validation, full, plain))
                 .collect(),
             annotations: spec
                 .list("auditAnnotations")
                 .iter()
                 .map(|one| (texts(one, "key"), CompiledExpression::new(plain, one.text("valueExpression"))))
                 .collect(),
-            mutations: spec
-                .list("mutations")
-                .iter()
-                .map(|mutation| match mutation.text("patchType") {
-                    "JSONPatch" => Mutation::Patch(CompiledExpression::new(
-                        full,
-                        mutation.at("jsonPatch").text("expression"),
-                    )),
-                    _ => {
-                        let source = mutation.at("applyConfiguration").text("expression");
-                        Mutation::Apply(CompiledExpression::new(full, source))
-                    }
-                })
-                .collect(),
+            mutations: spec.list("mutations").iter().map(|mutation| Mutation::read(mutation, full)).collect(),
             reinvoke: spec.text("reinvocationPolicy") == "IfNeeded",
             reads_version: encode(spec).windows(15).any(|part| part == b"resourceVersion"),
             variables: environments.variables,

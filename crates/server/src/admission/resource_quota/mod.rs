@@ -161,21 +161,14 @@ impl Quota {
             return refuse(format!("failed quota: {}: must specify {missing}", self.name()));
         }
         let used = amounts(self.value.at("status").at("used"));
-        let unknown: Vec<&str> =
-            restricted.iter().filter(|name| !used.contains_key(**name)).map(|name| name.as_str()).collect();
-        if !unknown.is_empty() {
-            let names: Vec<&str> = restricted.iter().map(|name| name.as_str()).collect();
-            return refuse(format!(
-                "status unknown for quota: {}, resources: {}",
-                self.name(),
-                names.join(",")
-            ));
+        if restricted.iter().any(|name| !used.contains_key(*name)) {
+            let names = joined(restricted.iter().copied());
+            return refuse(format!("status unknown for quota: {}, resources: {names}", self.name()));
         }
         let mut cost = usage.measure(object);
-        let negative: Vec<&str> =
-            cost.iter().filter(|(_, amount)| amount.is_negative()).map(|(name, _)| name.as_str()).collect();
+        let negative = joined(cost.iter().filter(|(_, amount)| amount.is_negative()).map(|(name, _)| name));
         if !negative.is_empty() {
-            return refuse(format!("quota usage is negative for resource(s): {}", negative.join(",")));
+            return refuse(format!("quota usage is negative for resource(s): {negative}"));
         }
         if let Some(old) = request.old
             && is_in_scope(self.value.at("spec"), request.resource, old)
@@ -187,17 +180,14 @@ impl Quota {
             return Ok(None);
         }
         let after = sum(&used, &cost);
-        let exceeded: Vec<&String> = cost
-            .keys()
-            .filter(|name| after.get(*name).zip(hard.get(*name)).is_some_and(|(after, hard)| after > hard))
-            .collect();
+        let is_exceeded =
+            |name: &&String| after.get(*name).zip(hard.get(*name)).is_some_and(|(after, hard)| after > hard);
+        let exceeded: Vec<&String> = cost.keys().filter(is_exceeded).collect();
         if !exceeded.is_empty() && request.subresource != "status" {
+            let [requested, used, limited] = [&cost, &used, &hard].map(|amounts| pretty(amounts, &exceeded));
+            let name = self.name();
             return refuse(format!(
-                "exceeded quota: {}, requested: {}, used: {}, limited: {}",
-                self.name(),
-                pretty(&cost, &exceeded),
-                pretty(&used, &exceeded),
-                pretty(&hard, &exceeded)
+                "exceeded quota: {name}, requested: {requested}, used: {used}, limited: {limited}"
             ));
         }
         Ok(Some(self.with_used(&after)))
@@ -230,8 +220,12 @@ fn sum(used: &Amounts, cost: &Amounts) -> Amounts {
     after
 }
 
-/// The amounts by which the first exceeds the second.
-/// Never negative: usage goes down by recalculation only.
+/// The names, separated by commas.
+fn joined<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    names.map(String::as_str).collect::<Vec<_>>().join(",")
+}
+
+/// The amounts by which the first exceeds the second. Never negative: usage goes down by recalculation only.
 fn subtract(cost: &mut Amounts, before: &Amounts) {
     for (name, amount) in cost.iter_mut() {
         if let Some(before) = before.get(name) {
