@@ -211,8 +211,9 @@ where
         let span = tracing::info_span!("reconcile", key = %job.key, revision = %object.revision(), retries = job.retries);
         let run = async move {
             let mut timed = Timed { monitor: &self.monitor, began: Instant::now(), failed: true };
-            let result = self.step(Reconcile { object, retries: job.retries }).await;
-            timed.failed = result.is_err();
+            let mut error_handled = false;
+            let result = self.step(Reconcile { object, retries: job.retries }, &mut error_handled).await;
+            timed.failed = error_handled || result.is_err();
             result
         };
         Box::pin(run.instrument(span))
@@ -229,10 +230,10 @@ where
 {
     /// Handles the finalizer first, if the controller has one: an object is reconciled only once the finalizer is on it, and is
     /// cleaned up instead when it is being deleted.
-    async fn step(&self, reconcile: Reconcile<K>) -> Result<Outcome, BoxError> {
-        let Some(finalize) = &self.finalize else { return self.reconcile(reconcile).await };
+    async fn step(&self, reconcile: Reconcile<K>, error_handled: &mut bool) -> Result<Outcome, BoxError> {
+        let Some(finalize) = &self.finalize else { return self.reconcile(reconcile, error_handled).await };
         match finalize.step(&reconcile.object) {
-            ReconcileStep::Reconcile => self.reconcile(reconcile).await,
+            ReconcileStep::Reconcile => self.reconcile(reconcile, error_handled).await,
             ReconcileStep::Nothing => Ok(Outcome::Done),
             ReconcileStep::AddFinalizer => finalize.add(&reconcile.object).await,
             ReconcileStep::CleanUp => finalize.clean_up(reconcile).await,
@@ -240,13 +241,18 @@ where
     }
 
     /// Runs the user's function and, after an error, the error policy. Only `Backoff` reaches the queue as an error, which counts a
-    /// failure of the key; the others are outcomes.
-    async fn reconcile(&self, reconcile: Reconcile<K>) -> Result<Outcome, BoxError> {
+    /// failure of the key; the others are outcomes, and set `error_handled` for the counters of the controller.
+    async fn reconcile(
+        &self,
+        reconcile: Reconcile<K>,
+        error_handled: &mut bool,
+    ) -> Result<Outcome, BoxError> {
         let retries = reconcile.retries;
         let error = match (self.reconcile)(reconcile).await {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         };
+        *error_handled = true;
         match (self.on_error)(&error, retries) {
             OnError::Backoff => Err(error.into()),
             OnError::After(delay) => {
