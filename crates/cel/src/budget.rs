@@ -5,6 +5,9 @@
 //! expression may overdraw it, which is an error of that expression; after that nothing is evaluated. Cost is counted
 //! by [`Meter`](crate::Meter).
 
+use crate::meter::{FREE_WORK, WORK_PER_COST};
+use crate::program::EvalOutcome;
+
 /// The budget of all rules of one object, and of all expressions of one policy binding.
 pub const OBJECT_BUDGET: u64 = 10_000_000;
 
@@ -26,13 +29,17 @@ pub const MATCH_CONDITIONS_BUDGET: u64 = 2_500_000;
 /// assert!(budget.is_exhausted() && !budget.spend(0));
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Budget(Option<u64>);
+pub struct Budget {
+    cost: Option<u64>,
+    /// The work that is left. Each evaluation has some for free, of which thousands would be too much.
+    work: u64,
+}
 
 impl Budget {
     /// A budget of this cost; see [`OBJECT_BUDGET`] and [`MATCH_CONDITIONS_BUDGET`].
     #[must_use]
     pub fn new(total: u64) -> Self {
-        Self(Some(total))
+        Self { cost: Some(total), work: total.saturating_mul(WORK_PER_COST).saturating_add(FREE_WORK) }
     }
 
     /// Takes a cost out and returns true if there was enough. Once there was not, nothing is left.
@@ -40,24 +47,34 @@ impl Budget {
     /// Called after an evaluation with what it cost: the budget decides about the next expression,
     /// [`Meter`](crate::Meter) about the one that runs.
     pub fn spend(&mut self, cost: u64) -> bool {
-        self.0 = self.0.and_then(|left| left.checked_sub(cost));
-        self.0.is_some()
+        self.cost = self.cost.and_then(|left| left.checked_sub(cost));
+        self.cost.is_some()
+    }
+
+    /// Takes out the cost and the work of an evaluation, and returns true if there was enough of both.
+    #[must_use]
+    pub fn pay(&mut self, outcome: &EvalOutcome<'_>) -> bool {
+        match self.work.checked_sub(outcome.work) {
+            Some(left) => self.work = left,
+            None => self.exhaust(),
+        }
+        self.spend(outcome.cost)
     }
 
     /// Takes out everything: no further expression is evaluated.
     pub fn exhaust(&mut self) {
-        self.0 = None;
+        self.cost = None;
     }
 
     /// Returns true if it was overspent: the expressions that follow fail without being evaluated.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
-        self.0.is_none()
+        self.cost.is_none()
     }
 
     /// The cost that is left, or `None` if it was overspent.
     #[must_use]
     pub fn left(&self) -> Option<u64> {
-        self.0
+        self.cost
     }
 }

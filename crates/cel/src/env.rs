@@ -12,6 +12,7 @@ use listwatch_wire::json::Text;
 
 use crate::declarations::{Functions, Overload, read};
 use crate::library;
+use crate::library::regexes::PatternAllowance;
 use crate::parser::ParserLimits;
 use crate::types::{ObjectType, Type};
 
@@ -56,6 +57,8 @@ pub struct Env {
     types: BTreeMap<Text, Type>,
     /// Names of objects that can be constructed with any fields, with all types below them.
     dynamic: Vec<Text>,
+    /// The patterns that literals of all its expressions may have; unlimited for what was checked when it was written.
+    patterns: Option<PatternAllowance>,
     /// Always the default; not a setting, because kube-apiserver's limits are part of the language.
     pub(crate) limits: ParserLimits,
 }
@@ -75,6 +78,7 @@ impl Env {
             variables: BTreeMap::new(),
             types: BTreeMap::new(),
             dynamic: Vec::new(),
+            patterns: None,
             limits,
         }
     }
@@ -114,6 +118,18 @@ impl Env {
     pub fn with_dynamic_type(mut self, name: &str) -> Self {
         self.dynamic.push(name.into());
         self
+    }
+
+    /// Bounds the patterns in literals of all expressions that are compiled with it.
+    #[must_use]
+    pub fn with_patterns(mut self, allowance: PatternAllowance) -> Self {
+        self.patterns = Some(allowance);
+        self
+    }
+
+    /// Returns false if there are too many patterns with this one.
+    pub(crate) fn admits_pattern(&self, pattern: &str) -> bool {
+        self.patterns.as_ref().is_none_or(|allowance| allowance.admits(pattern))
     }
 
     /// The declared type of a variable; `None` if expressions may not use it.

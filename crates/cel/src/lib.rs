@@ -82,7 +82,7 @@ pub use library::authz::{AccessCheck, AccessDecision, AccessRequest, ExpressionA
 pub use library::cidr::Cidr;
 pub use library::format::Format;
 pub use library::quantity::QuantityValue;
-pub use library::regexes::pattern;
+pub use library::regexes::{CompiledPattern, PatternAllowance, pattern};
 pub use library::semver::Semver;
 pub use library::time::Timestamp;
 pub use library::url::Url;

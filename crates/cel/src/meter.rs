@@ -9,10 +9,10 @@ use crate::error::EvalError;
 
 /// Units of work that one unit of cost pays for at most. Costs are estimates: some functions do far more than they are
 /// charged for, such as replacing nothing by a long text. Work is what is really done: elements compared, bytes copied.
-const WORK_PER_COST: u64 = 16;
+pub(crate) const WORK_PER_COST: u64 = 16;
 
 /// Work that is free, so that small limits do not refuse ordinary sizes.
-const FREE_WORK: u64 = 4 << 20;
+pub(crate) const FREE_WORK: u64 = 4 << 20;
 
 /// Counts the cost of an evaluation and ends it at its limit.
 ///
@@ -37,6 +37,12 @@ impl Meter {
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
+    }
+
+    /// The work so far.
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        self.work
     }
 
     /// Adds cost.

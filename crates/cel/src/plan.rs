@@ -230,7 +230,7 @@ impl Planner<'_> {
         if let ("find" | "findAll", [_, pattern, ..]) = (name, args.as_slice())
             && let Some(Value::String(pattern)) = self.constant(*pattern)
         {
-            library::regexes::compile(pattern)?;
+            library::regexes::pattern(pattern)?;
         }
         let cost = CallCost::of(name, overload);
         Ok(self.add(Op::Call { native, args: args.into(), cost }))

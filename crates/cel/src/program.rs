@@ -45,7 +45,7 @@ impl Env {
     pub fn compile(&self, source: &str) -> Result<Expression, Issues> {
         let ast = parser::parse(source, &self.limits)?;
         let checked = checker::check(ast, self, source)?;
-        validators::validate(&checked, source)?;
+        validators::validate(&checked, self, source)?;
         Ok(Expression { checked })
     }
 }
@@ -102,6 +102,8 @@ pub struct EvalOutcome<'a> {
     pub result: Result<Value<'a>, EvalError>,
     /// The cost, also of an evaluation that failed.
     pub cost: u64,
+    /// The work that was done for it; see [`Meter::work`].
+    pub work: u64,
 }
 
 impl Program {
@@ -110,7 +112,7 @@ impl Program {
     pub fn evaluate<'a>(&self, variables: &dyn Activation<'a>) -> EvalOutcome<'a> {
         let mut meter = Meter::new(PER_CALL_LIMIT);
         let result = self.evaluate_on(variables, &mut meter);
-        EvalOutcome { result, cost: meter.cost() }
+        EvalOutcome { result, cost: meter.cost(), work: meter.done() }
     }
 
     /// Evaluates on a meter that others count on, too: the fields of a [`HostObject`](crate::HostObject) do.

@@ -7,6 +7,7 @@
 
 use crate::ast::{Ast, AstKind, Id, Literal, each_part};
 use crate::checker::Checked;
+use crate::env::Env;
 use crate::issues::Issues;
 use crate::library::formatting::{FormatClause, FormatPiece, pieces};
 use crate::library::{regexes, time};
@@ -17,19 +18,20 @@ use crate::types::Type;
 /// # Errors
 ///
 /// The errors of all literals.
-pub(crate) fn validate(checked: &Checked, source: &str) -> Result<(), Issues> {
+pub(crate) fn validate(checked: &Checked, env: &Env, source: &str) -> Result<(), Issues> {
     let mut issues = Issues::new(source);
-    walk(checked, checked.ast.root, false, &mut issues);
+    walk(checked, env, checked.ast.root, false, &mut issues);
     if issues.is_empty() { Ok(()) } else { Err(issues) }
 }
 
 /// Checks a node and everything below it. Arguments of `format` may be of mixed types, so the check of literals is off
 /// inside them.
-fn walk(checked: &Checked, id: Id, in_format: bool, issues: &mut Issues) {
+fn walk(checked: &Checked, env: &Env, id: Id, in_format: bool, issues: &mut Issues) {
     let kind = checked.ast.kind(id);
     let mut in_format = in_format;
     match kind {
         AstKind::Call { function, target, args } => {
+            literal_pattern(&checked.ast, env, function, args, issues);
             literal_argument(&checked.ast, function, args, issues);
             if function == "format" {
                 in_format = true;
@@ -46,11 +48,23 @@ fn walk(checked: &Checked, id: Id, in_format: bool, issues: &mut Issues) {
         }
         _ => {}
     }
-    each_part(kind, |part| walk(checked, part, in_format, issues));
+    each_part(kind, |part| walk(checked, env, part, in_format, issues));
 }
 
 fn text(ast: &Ast, id: Id) -> Option<&str> {
     if let AstKind::Literal(Literal::String(text)) = ast.kind(id) { Some(text) } else { None }
+}
+
+/// Counts a literal that is a pattern.
+fn literal_pattern(ast: &Ast, env: &Env, function: &str, args: &[Id], issues: &mut Issues) {
+    let argument = match (function, args) {
+        ("matches", [.., pattern]) => pattern,
+        ("find" | "findAll", [pattern] | [pattern, _]) => pattern,
+        _ => return,
+    };
+    if text(ast, *argument).is_some_and(|text| !env.admits_pattern(text)) {
+        issues.push(Some(ast.node(*argument).at), "too many regular expressions");
+    }
 }
 
 /// Refuses literals that would fail at run time: durations, timestamps and regular expressions.
@@ -58,7 +72,7 @@ fn literal_argument(ast: &Ast, function: &str, args: &[Id], issues: &mut Issues)
     let (argument, valid): (_, fn(&str) -> bool) = match function {
         "duration" => (args.first(), |text| time::parse_duration(text).is_some()),
         "timestamp" => (args.first(), |text| time::parse_timestamp(text).is_some()),
-        "matches" => (args.last(), |text| regexes::compile(text).is_ok()),
+        "matches" => (args.last(), |text| regexes::pattern(text).is_ok()),
         _ => return,
     };
     if let Some(argument) = argument

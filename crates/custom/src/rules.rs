@@ -14,7 +14,7 @@ pub(crate) mod field_path;
 
 use std::sync::Arc;
 
-use listwatch_cel::{Decl, Env, Program, Version};
+use listwatch_cel::{Decl, Env, PatternAllowance, Program, Version};
 use listwatch_wire::json::{Text, Value};
 use listwatch_wire::status::{FieldError, FieldErrorKind};
 
@@ -116,8 +116,8 @@ impl Rules {
     ///
     /// Keeps a cluster that is rolled back from having definitions it cannot evaluate, as kube-apiserver does it.
     #[must_use]
-    pub(crate) fn compile_new(schema: &Value) -> Self {
-        Self { root: compile::root(schema, &Env::new(Version::New)) }
+    pub(crate) fn compile_new(schema: &Value, patterns: PatternAllowance) -> Self {
+        Self { root: compile::root(schema, &Env::new(Version::New).with_patterns(patterns)) }
     }
 
     /// Returns true if there are no rules, so that a write need not build variables for them.

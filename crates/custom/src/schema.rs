@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::ops::Deref;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use listwatch_cel::CompiledPattern;
 use listwatch_wire::json::Value;
-use regex::Regex;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -240,17 +240,16 @@ impl Allowed {
 
 /// A regular expression, compiled when first used: most objects of most kinds never reach most patterns.
 ///
-/// Compilation is bounded in size by `listwatch_cel::pattern`, matching is linear in the text.
+/// `listwatch_cel` keeps what is compiled, within a bound for all definitions together; matching is linear in the text.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(from = "String")]
 pub struct Pattern {
     text: String,
-    compiled: OnceLock<Result<Regex, String>>,
 }
 
 impl From<String> for Pattern {
     fn from(text: String) -> Self {
-        Self { text, compiled: OnceLock::new() }
+        Self { text }
     }
 }
 
@@ -261,21 +260,20 @@ impl Pattern {
         &self.text
     }
 
-    /// Returns true if the value matches. A pattern that does not compile was refused with its definition.
+    /// The compiled pattern. Values may have any form if there is none, and if it is no expression, which is an error of
+    /// its definition.
     #[must_use]
-    pub fn matches(&self, value: &str) -> bool {
-        self.text.is_empty() || self.regex().map_or(true, |regex| regex.is_match(value))
+    pub(crate) fn compiled(&self) -> Option<Arc<CompiledPattern>> {
+        if self.text.is_empty() { None } else { listwatch_cel::pattern(&self.text).ok() }
     }
 
     /// The reason for which the pattern is no valid expression, in Go's words.
     #[must_use]
-    pub fn error(&self) -> Option<&str> {
-        if self.text.is_empty() { None } else { self.regex().err() }
-    }
-
-    fn regex(&self) -> Result<&Regex, &str> {
-        let compile = || listwatch_cel::pattern(&self.text).map_err(|error| error.to_string());
-        self.compiled.get_or_init(compile).as_ref().map_err(String::as_str)
+    pub fn error(&self) -> Option<String> {
+        if self.text.is_empty() {
+            return None;
+        }
+        listwatch_cel::pattern(&self.text).err().map(|error| error.to_string())
     }
 }
 

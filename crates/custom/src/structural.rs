@@ -8,6 +8,7 @@
 
 pub(crate) mod keywords;
 
+use listwatch_cel::PatternAllowance;
 use listwatch_wire::json::Value;
 use listwatch_wire::status::{FieldError, FieldErrorKind, FieldErrors};
 
@@ -54,6 +55,24 @@ pub(crate) fn exceeded_bound(schema: &Value) -> Option<String> {
         }
     }
     None
+}
+
+/// Compiles all patterns of a schema that is within [the bounds](exceeded_bound), and returns false if they take too much
+/// together.
+pub(crate) fn admits_patterns(schema: &Value, allowance: &PatternAllowance) -> bool {
+    let mut open = vec![schema];
+    while let Some(schema) = open.pop() {
+        let pattern = schema.get("pattern").and_then(Value::as_str).filter(|pattern| !pattern.is_empty());
+        if pattern.is_some_and(|pattern| !allowance.admits(pattern)) {
+            return false;
+        }
+        let named = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        open.extend(named.map(|(_, schema)| schema));
+        for nested in NESTED.iter().filter_map(|keyword| schema.get(keyword)) {
+            open.extend(nested.as_array().map_or(std::slice::from_ref(nested), Vec::as_slice));
+        }
+    }
+    true
 }
 
 /// The most keys of a keyed list, and the most bytes of the default of one. kube-apiserver has no such bounds, but every key

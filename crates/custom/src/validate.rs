@@ -69,7 +69,7 @@ impl ValidateWalk {
             None => self.errors.into_vec(),
             // Other errors are dropped: they may be of alternatives that were not checked completely.
             Some(place) => {
-                let detail = "validation failed due to running out of steps: the schema has too many alternatives for an \
+                let detail = "validation failed due to running out of steps: the schema has too many alternatives or patterns for an \
                               object of this size";
                 vec![FieldError::forbidden(place, detail)]
             }
@@ -86,6 +86,11 @@ impl ValidateWalk {
             None => self.exhausted_at = Some(self.field()),
         }
         self.exhausted_at.is_none()
+    }
+
+    /// Counts the work of reading a text; see [`BYTES_PER_STEP`].
+    fn spend_work(&mut self, work: u64) -> bool {
+        self.spend(usize::try_from(work).unwrap_or(usize::MAX) / BYTES_PER_STEP)
     }
 
     /// Validates a value and everything below it. A value equal to the old one is skipped, so that a tightened schema
@@ -166,7 +171,10 @@ impl ValidateWalk {
             self.errors.push(FieldError::too_long(self.field(), max));
         } else if let Some(min) = schema.min_length.filter(|&min| length < min) {
             self.refuse(text, &format!("should be at least {min} chars long"));
-        } else if !schema.pattern.matches(text) {
+        } else if let Some(pattern) = schema.pattern.compiled()
+            && self.spend_work(pattern.search_work(text.len()))
+            && !pattern.is_match(text)
+        {
             self.refuse(text, &format!("should match '{}'", schema.pattern.text()));
         }
     }

@@ -31,7 +31,7 @@ use crate::allocate::claims::ServiceClaims;
 use crate::allocate::ranges::AddedRanges;
 use crate::allocate::reservation::Allocator;
 use crate::api::streams::OpenStreams;
-use crate::api::{Api, OpenApiDocuments, RecentTemplates, UserMemory};
+use crate::api::{Api, OpenApiDocuments, RecentTemplates, SlowWrites, UserMemory};
 use crate::auth::{Authenticator, Impersonator, Modes, ServiceAccounts};
 use crate::cache::Cache;
 use crate::chain::service::Service;
@@ -114,6 +114,7 @@ impl Server {
             kept_lists: Arc::new(Semaphore::new(requests.protobuf_lists_bytes)),
             compressors: Arc::new(Semaphore::new(requests.gzip_bytes / gzip::COMPRESSOR)),
             blocking: blocking_pool(&options),
+            slow_writes: SlowWrites::default(),
             streams: OpenStreams::default(),
             front_proxy: Some(credentials.front_proxy),
             nodes: credentials.nodes,

@@ -272,7 +272,7 @@ impl EvaluateWalk {
             true => program.evaluate(&scope.clone().with_optional_old()),
             false => program.evaluate(scope),
         };
-        if !self.budget.spend(outcome.cost) {
+        if !self.budget.pay(&outcome) {
             return self.exhausted(node);
         }
         let text = rule_text(rule);
@@ -348,7 +348,7 @@ impl EvaluateWalk {
     /// If it cost too much.
     fn message<'a>(&mut self, program: &Program, scope: &RuleScope<'a>) -> Result<Option<String>, String> {
         let outcome = program.evaluate(scope);
-        if !self.budget.spend(outcome.cost) {
+        if !self.budget.pay(&outcome) {
             let why = "messageExpression evaluation failed due to running out of cost budget, no further validation rules \
                        will be run";
             return Err(why.to_owned());

@@ -134,6 +134,16 @@ fn a_rule_that_costs_too_much_is_cut_off() {
     );
 }
 
+/// Each evaluation has some work for free, and a definition may have thousands of rules.
+#[test]
+fn all_rules_of_an_object_share_their_work() {
+    let rule = json!({"rule": "self.findAll('x.*y|.*[^A-Z]|[A-Z]').size() >= 0"});
+    let schema = json!({"type": "object", "properties": {"f": {"type": "string", "maxLength": 2000,
+        "x-kubernetes-validations": vec![rule; 300]}}});
+    let found = Rules::compile(&schema).evaluate(&json!({"f": "A".repeat(2_000)}), None);
+    assert!(found.len() == 1 && found[0].detail.contains("cost budget"), "{found:?}");
+}
+
 /// Many evaluations that are cheap one by one share the budget of their object.
 #[test]
 fn all_rules_of_an_object_share_a_budget() {

@@ -91,6 +91,21 @@ fn combinations_hold() {
     assert_eq!(errors(all, json!(1)), ["f Invalid", "f Invalid", "<nil> Invalid"]);
 }
 
+/// 15 KB of text and 60 such patterns took 40 s.
+#[test]
+fn searches_that_may_visit_many_states_count_as_steps() {
+    let explosive: Vec<_> =
+        (0..100).map(|n| json!({"pattern": format!("a[ab]{{{}}}[^ab]x", 600 + n)})).collect();
+    let wide = schema(json!({"type": "string", "allOf": explosive}));
+    let text = Value::from("ab".repeat(10_000));
+    let found = ValidateWalk::new(1_000_000).judge(&wide, &text, None);
+    assert!(found.len() == 1 && found[0].detail.contains("alternatives or patterns"), "{found:?}");
+    let names = schema(
+        json!({"type": "array", "items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}}),
+    );
+    assert!(validate(&names, &vec![Value::from("a".repeat(63)); 20_000].into(), None).is_empty());
+}
+
 /// 100,000 items of an enum of 50,000 values took a minute, because each was compared with all of them.
 #[test]
 fn the_length_of_an_enumeration_costs_nothing() {

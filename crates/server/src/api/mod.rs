@@ -17,6 +17,7 @@ mod record;
 mod reinvocation;
 mod services;
 mod shares;
+mod slow_writes;
 pub(crate) mod stored;
 pub(crate) mod streams;
 mod templates;
@@ -51,6 +52,7 @@ pub(crate) use nodes::{NodeConnections, OpenConnection};
 pub(crate) use plugin::Plugin;
 pub(crate) use record::AdmissionRecord;
 pub(crate) use shares::UserShares;
+pub(crate) use slow_writes::SlowWrites;
 use streams::OpenStreams;
 pub(crate) use templates::{RecentTemplates, TemplateKey, TemplateObject};
 pub(crate) use user_memory::{MemoryReservation, UserMemory, reserved};
@@ -107,6 +109,8 @@ pub struct Api {
     pub(crate) compressors: Arc<Semaphore>,
     /// The threads that work on large objects.
     pub(crate) blocking: BlockingPool,
+    /// The collections whose writes are done there, too.
+    pub(crate) slow_writes: SlowWrites,
     /// The counters of the server.
     pub metrics: ServerMetrics,
 }

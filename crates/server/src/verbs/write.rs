@@ -77,13 +77,22 @@ pub(crate) async fn write(
         record: Arc::default(),
     };
     let record = Arc::clone(&writing.record);
-    let answer = if api.blocking.takes(weight(&writing)) {
+    let is_slow = api.slow_writes.contains(resource.collection.name());
+    let answer = if is_slow || api.blocking.takes(weight(&writing)) {
         let (beside, resource, request) =
             (Arc::clone(api), Arc::clone(resource), Arc::clone(&target.request));
-        let work = async move { perform(&beside, verb, writing, &resource, form, &request.http).await };
+        let work = async move {
+            let write = perform(&beside, verb, writing, &resource, form, &request.http);
+            // A slow one of a small object makes the next one come here again.
+            match is_slow {
+                true => beside.slow_writes.timed(resource.collection.name(), write).await,
+                false => write.await,
+            }
+        };
         api.blocking_for(&target.user.name).run(work).await
     } else {
-        perform(api, verb, writing, resource, form, request).await
+        let write = perform(api, verb, writing, resource, form, request);
+        api.slow_writes.timed(resource.collection.name(), write).await
     };
     target.request.audit.iter().for_each(|audit| audit.annotate(record.annotations()));
     answer

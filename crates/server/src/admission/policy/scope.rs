@@ -213,7 +213,7 @@ impl<'a> PolicyScope<'a> {
         }
         let program = compiled.program.as_ref().map_err(Clone::clone)?;
         let outcome = program.evaluate(self);
-        if !budget.spend(outcome.cost) {
+        if !budget.pay(&outcome) {
             return Err(OUT_OF_BUDGET.to_owned());
         }
         let source = &compiled.source;

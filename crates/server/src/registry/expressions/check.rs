@@ -6,7 +6,7 @@
 //! against the schemas of matched kinds are warnings in `typed.rs`. The caller is the strategy
 //! ([`crate::registry::strategy`]).
 
-use listwatch_cel::{Env, Type, Version};
+use listwatch_cel::{Env, PatternAllowance, Type, Version};
 use listwatch_kinds::field::Errors;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
@@ -46,7 +46,8 @@ pub(crate) fn errors(group: &str, kind: &str, object: &Value, old: Option<&Value
 
 /// One environment for all webhooks: conditions see the request and the authorizer, and no parameters.
 fn webhook_errors(version: Version, configuration: &Value) -> Vec<FieldError> {
-    let env = environment(version, Declared { authorizer: true, ..Declared::default() });
+    let env = environment(version, Declared { authorizer: true, ..Declared::default() })
+        .with_patterns(PatternAllowance::default());
     let mut errors = Vec::new();
     for (index, hook) in configuration.list("webhooks").iter().enumerate() {
         conditions(&env, hook, &format!("webhooks[{index}]"), &mut errors);

@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use listwatch_cel::{Env, Type, Version};
+use listwatch_cel::{Env, PatternAllowance, Type, Version};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
@@ -34,7 +34,8 @@ static DEVICE: LazyLock<Type> = LazyLock::new(|| {
 /// Returns the errors of the selectors of a new claim, template or class, or of a changed class. The others never change.
 pub(super) fn errors(kind: &str, object: &Value, changed: bool) -> Vec<FieldError> {
     let version = if changed { Version::Stored } else { Version::New };
-    let env = Env::new(version).with_variable("device", DEVICE.clone());
+    let env =
+        Env::new(version).with_variable("device", DEVICE.clone()).with_patterns(PatternAllowance::default());
     let spec = object.at("spec");
     let mut errors = Vec::new();
     match kind {

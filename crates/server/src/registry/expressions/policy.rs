@@ -5,11 +5,15 @@
 //! recursive. A program that could not be made is kept as its error, because a stored policy must be evaluated (and
 //! fail) even if it does not compile any more. Evaluation and cost budgets are `admission/policy/scope.rs`.
 
-use listwatch_cel::{Env, Expression, Program, Type, Version};
+use listwatch_cel::{Env, Expression, PatternAllowance, Program, Type, Version};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 
 use super::environment::{Declared, JSON_PATCH, environment};
+
+/// The most variables of a policy. Each expression sees the types of all before it, which is quadratic; kube-apiserver has no
+/// such bound.
+pub(super) const MAX_VARIABLES: usize = 1000;
 
 /// ValidatingAdmissionPolicy or MutatingAdmissionPolicy: they share everything but their effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,14 +85,16 @@ impl Environments {
     pub(crate) fn new(version: Version, family: PolicyFamily, spec: &Value) -> Self {
         let params = spec.has("paramKind");
         let declared = Declared { params, authorizer: true };
-        let conditions = environment(version, declared);
-        let mut full = environment(version, declared);
+        let patterns = PatternAllowance::default();
+        let conditions = environment(version, declared).with_patterns(patterns.clone());
+        let mut full = environment(version, declared).with_patterns(patterns.clone());
         if family == PolicyFamily::Mutating {
             full = full.with_mutation().with_type(JSON_PATCH.clone()).with_dynamic_type("Object");
         }
-        let mut plain = environment(version, Declared { authorizer: false, ..declared });
+        let mut plain =
+            environment(version, Declared { authorizer: false, ..declared }).with_patterns(patterns);
         let (mut variables, mut fields, mut problems) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, variable) in spec.list("variables").iter().enumerate() {
+        for (index, variable) in spec.list("variables").iter().take(MAX_VARIABLES).enumerate() {
             let (name, source) = (variable.text("name"), variable.text("expression"));
             // A variable without an expression is not declared, so that its uses are errors as well.
             if source.trim().is_empty() {

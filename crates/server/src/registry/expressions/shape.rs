@@ -13,7 +13,7 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use listwatch_wire::names::{label_key_errors, subdomain_errors};
 
-use super::policy::PolicyFamily;
+use super::policy::{MAX_VARIABLES, PolicyFamily};
 
 /// The operations of rules that change objects: without `DELETE`, since there is no object to change then.
 const MUTABLE_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
@@ -105,6 +105,9 @@ fn match_conditions(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
 /// expressions write `variables.name`.
 fn variables(spec: &Value, path: &Path<'_>, errors: &mut Errors) {
     let path = path.child("variables");
+    if spec.count("variables") > MAX_VARIABLES {
+        return errors.too_many(&path, spec.count("variables"), MAX_VARIABLES);
+    }
     for (index, variable) in spec.list("variables").iter().enumerate() {
         let (path, name) = (path.index(index), variable.text("name"));
         if name.trim().is_empty() {

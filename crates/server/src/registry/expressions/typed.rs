@@ -13,10 +13,18 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 
 use super::environment::{Declared, environment};
+use super::policy::MAX_VARIABLES;
 use crate::registry::{Registry, Resource};
 
 /// Kinds that are checked per rule at most, as in kube-apiserver.
 const KINDS_PER_RULE: usize = 10;
+
+/// The most kinds that are looked for. A rule names groups, versions and resources, and thousands of each make billions;
+/// kube-apiserver looks for all of them.
+const MAX_LOOKUPS: usize = 100_000;
+
+/// The most bytes of expressions that are compiled, each counted for every kind.
+const MAX_COMPILED_BYTES: usize = 2 << 20;
 
 /// A warning about an expression: its place in the policy, and the text.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,12 +35,13 @@ pub(crate) struct Warning {
 
 /// Checks the expressions of a policy.
 ///
-/// Costs a compilation per expression and kind: bounded by ten kinds per rule, and run by a controller, not by a
-/// request.
+/// Costs a compilation per expression and kind: bounded by [`MAX_LOOKUPS`] and [`MAX_COMPILED_BYTES`], because the
+/// controller that runs it has other tasks.
 pub(crate) fn check(registry: &Registry, policy: &Value) -> Vec<Warning> {
     let spec = policy.at("spec");
     let environments: Vec<(String, Env)> = kinds(registry, spec)
         .iter()
+        .take(MAX_COMPILED_BYTES / expression_bytes(spec).max(1))
         .filter_map(|resource| {
             let object = type_of(resource)?;
             let name = format!("{}, Kind={}", resource.api_version(), resource.kind);
@@ -56,6 +65,15 @@ pub(crate) fn check(registry: &Registry, policy: &Value) -> Vec<Warning> {
     warnings
 }
 
+/// The bytes of all expressions that are compiled for a kind.
+fn expression_bytes(spec: &Value) -> usize {
+    let bytes =
+        |list: &str, key: &str| spec.list(list).iter().map(|item| item.text(key).len()).sum::<usize>();
+    bytes("variables", "expression")
+        + bytes("validations", "expression")
+        + bytes("validations", "messageExpression")
+}
+
 /// The environment of the expressions with typed objects.
 fn typed(registry: &Registry, spec: &Value, object: Type) -> Env {
     let declared = Declared { params: spec.has("paramKind"), authorizer: true };
@@ -66,7 +84,7 @@ fn typed(registry: &Registry, spec: &Value, object: Type) -> Env {
         env = env.with_variable("params", params);
     }
     let mut fields = Vec::new();
-    for variable in spec.list("variables") {
+    for variable in spec.list("variables").iter().take(MAX_VARIABLES) {
         let compiled = env.compile(variable.text("expression").trim());
         let ty = compiled.map_or(Type::Dyn, |expression| expression.output_type().clone());
         fields.push((variable.text("name").into(), ty));
@@ -84,6 +102,7 @@ fn param_kind(registry: &Registry, kind: &Value) -> Option<Arc<Resource>> {
 /// The kinds that the rules of a policy name one by one, sorted. Wildcards and subresources are not checked.
 fn kinds(registry: &Registry, spec: &Value) -> Vec<Arc<Resource>> {
     let mut found: Vec<Arc<Resource>> = Vec::new();
+    let mut lookups = MAX_LOOKUPS;
     for rule in spec.at("matchConstraints").list("resourceRules") {
         let texts = |key: &str| -> Vec<&str> {
             let mut texts: Vec<&str> = rule.list(key).iter().filter_map(Value::as_str).collect();
@@ -99,7 +118,12 @@ fn kinds(registry: &Registry, spec: &Value) -> Vec<Arc<Resource>> {
         let places = groups.iter().flat_map(|group| versions.iter().map(move |version| (group, version)));
         let places =
             places.flat_map(|(group, version)| plurals.iter().map(move |plural| (group, version, plural)));
-        let named = places.filter_map(|(group, version, plural)| registry.find(group, version, plural));
+        let counted = places.take_while(|_| {
+            let more = lookups > 0;
+            lookups = lookups.saturating_sub(1);
+            more
+        });
+        let named = counted.filter_map(|(group, version, plural)| registry.find(group, version, plural));
         found.extend(named.take(KINDS_PER_RULE));
     }
     let key = |resource: &Resource| [&resource.group, &resource.version, &resource.kind].map(Arc::clone);
@@ -180,6 +204,28 @@ mod tests {
         );
         assert!(found[0].text.starts_with("apps/v1, Kind=Deployment: ERROR: <input>:1:22: found no matching overload for '_>_' applied to '(int, string)'"), "{}", found[0].text);
         assert!(found[1].text.contains("undefined field 'repliicas'"), "{}", found[1].text);
+    }
+
+    /// 78 KB of names kept the controller busy for minutes, in which no namespace was deleted.
+    #[test]
+    fn rules_that_name_billions_of_kinds_are_checked_in_part() {
+        let names = |prefix: &str| (0..2000).map(|n| Value::from(format!("{prefix}{n}"))).collect::<Vec<_>>();
+        let cube = json!({"apiGroups": names("g"), "apiVersions": names("v"), "operations": ["*"], "resources": names("r")});
+        let apps = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["deployments"]});
+        let wrong = json!([{"expression": "object.nothing == 1"}]);
+        assert_eq!(warnings(json!([apps, cube]), wrong.clone()).len(), 1);
+        assert_eq!(warnings(json!([cube, apps]), wrong), []);
+    }
+
+    /// Ten kinds for each of thousands of rules were all of them, for each of thousands of expressions.
+    #[test]
+    fn large_policies_are_checked_for_few_kinds() {
+        let rules = json!([{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["daemonsets", "deployments"]}]);
+        let text = format!("object.nothing == '{}'", "x".repeat(900_000));
+        let found = warnings(rules.clone(), json!([{"expression": text}]));
+        assert_eq!(found[0].text.matches("Kind=").count(), 2);
+        let more = format!("object.nothing == '{}'", "x".repeat(1_100_000));
+        assert_eq!(warnings(rules, json!([{"expression": more}]))[0].text.matches("Kind=").count(), 1);
     }
 
     #[test]
