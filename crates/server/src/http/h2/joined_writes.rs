@@ -263,6 +263,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_connection_is_asked_again_only_if_something_woke_it() {
+        let (io, writes) = socket(usize::MAX);
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let asked = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&asked);
+        let served = tokio::spawn(joined(io, |mut io| {
+            let mut connection = Box::pin(async move {
+                io.write_all(&[0; 4]).await.unwrap();
+                stopped.await
+            });
+            poll_fn(move |cx| {
+                *count.lock() += 1;
+                connection.as_mut().poll(cx)
+            })
+        }));
+        while writes.lock().is_empty() {
+            yield_now().await;
+        }
+        assert_eq!(*asked.lock(), 1, "not to send what it has written");
+        stop.send(()).unwrap();
+        served.await.unwrap().unwrap();
+        assert_eq!(*asked.lock(), 2);
+    }
+
+    #[tokio::test]
     async fn no_more_than_a_record_is_collected_and_longer_frames_are_not_copied() {
         let (io, writes) = socket(usize::MAX);
         joined(io, |io| async move {
