@@ -7,10 +7,11 @@
 //! too, does its watch end with 410. Nothing here waits for a watcher, and no watcher can delay another.
 //!
 //! The files in reading order: `object`, `snapshot`, `event`, `delta`, `conditions`, `filter`, `subject`, `view`, `collection`, `feeder`, `cursor`,
-//! `merge`, `trees`.
+//! `merge`, `trees`, `created`.
 
 mod collection;
 mod conditions;
+mod created;
 mod cursor;
 pub(crate) mod damage;
 mod delta;
@@ -42,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use collection::Collection;
 pub(crate) use collection::Follower;
+use created::LastCreated;
 pub use cursor::{Cursor, Lost};
 use damage::Damage;
 pub(crate) use event::frame;
@@ -103,6 +105,8 @@ pub struct Cache {
     pub(crate) frames: LateFrames,
     /// Parsed trees of recently used objects.
     pub(crate) trees: Arc<RecentTrees>,
+    /// The encodings that the next objects of their templates are encoded with.
+    pub(crate) created: LastCreated,
     /// The keys whose values cannot be read.
     pub(crate) damage: Damage,
     /// Cancelled at shutdown: watches that are opened later end at once.
@@ -124,6 +128,7 @@ impl Cache {
             pins: Pins::new(limits.pinned_snapshots),
             frames: LateFrames::default(),
             trees: Arc::new(RecentTrees::new(limits.recent_bytes)),
+            created: LastCreated::default(),
             damage: Damage::default(),
             closed: CancellationToken::new(),
         }

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use listwatch_wire::Revision;
-use listwatch_wire::json::{Spans, Value};
+use listwatch_wire::json::{EarlierEncoding, Spans, Value};
 use parking_lot::Mutex;
 
 use crate::cache::object::CachedObject;
@@ -65,6 +65,11 @@ impl WrittenTree {
     /// The tree of stored bytes.
     pub(crate) fn new(value: Value, bytes: Bytes, spans: Arc<Spans>) -> Self {
         Self { value, bytes, spans, protobuf: Arc::default() }
+    }
+
+    /// The bytes that an encoding of a tree with the same containers can copy from.
+    pub(crate) fn encoding(&self) -> EarlierEncoding<'_> {
+        EarlierEncoding { bytes: &self.bytes, spans: &self.spans }
     }
 }
 

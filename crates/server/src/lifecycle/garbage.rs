@@ -20,7 +20,7 @@ use listwatch_wire::options::{DeleteOptions, Preconditions};
 use crate::api::Api;
 use crate::lifecycle::graph::{self, OwnerGraph, StorageKey, Uid};
 use crate::lifecycle::place::ObjectPlace;
-use crate::lifecycle::words;
+use crate::lifecycle::words::{self, ChangedObject};
 use crate::pipeline::internal::{amend, remove};
 use crate::registry::Resource;
 
@@ -71,11 +71,11 @@ pub(super) fn waits_for_dependents(value: &[u8]) -> bool {
     held && raw::lookup(value, &["metadata", "deletionTimestamp"]).is_some()
 }
 
-/// Returns true if an object waits for the collector, by its bytes. A text search and no parse, because every change of
-/// every object passes here. A false match costs a task that finds nothing to do.
-pub(super) fn waits(value: &[u8]) -> bool {
-    words::DELETION_TIMESTAMP.is_in(value)
-        && (words::ORPHAN.is_in(value) || words::FOREGROUND_DELETION.is_in(value))
+/// Returns true if an object waits for the collector. No parse, because every change of every object passes here. A false match costs a
+/// task that finds nothing to do.
+pub(super) fn waits(object: ChangedObject<'_>) -> bool {
+    object.is_being_deleted()
+        && (words::ORPHAN.is_in(object.bytes) || words::FOREGROUND_DELETION.is_in(object.bytes))
 }
 
 /// Decides about an object that names owners.

@@ -1,6 +1,6 @@
 //! [`OwnerGraph`]: dependents by the uid of their owners.
 //!
-//! Only objects with owner references are in it; for all others a change costs one search for a word in their bytes,
+//! Only objects with owner references are in it; for all others a change costs one look or one search for a word in their bytes,
 //! because the graph sees every change of every kind. It is rebuilt from the cache when the log is lost.
 //! [`super::garbage`] decides on it, and checks everything in the store before it acts.
 
@@ -12,7 +12,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::json::raw;
 
 use crate::lifecycle::garbage::waits_for_dependents;
-use crate::lifecycle::words;
+use crate::lifecycle::words::{self, ChangedObject};
 
 /// Owners are known by uid: an object of the same name is another one.
 pub(super) type Uid = Arc<str>;
@@ -67,14 +67,9 @@ impl OwnerGraph {
     /// Records the owners of an object.
     ///
     /// The test for a change comes first: most updates of a dependent leave its owners alone and allocate nothing but
-    /// the list of uids. `tree` returns the tree of the value, if it is known.
-    pub(super) fn set(
-        &mut self,
-        key: &StorageKey,
-        value: &[u8],
-        tree: impl FnOnce() -> Option<Value>,
-    ) -> OwnerChange {
-        let new = DependentNode::read(value, tree);
+    /// the list of uids.
+    pub(super) fn set(&mut self, key: &StorageKey, object: ChangedObject<'_>) -> OwnerChange {
+        let new = DependentNode::read(object);
         if self.dependents.get(key) == new.as_ref() {
             return OwnerChange::default();
         }
@@ -139,12 +134,11 @@ impl OwnerGraph {
 impl DependentNode {
     /// Reads the owners of an object. `None` for an object without owners. One whose references cannot be read has none
     /// here, so it is never collected by mistake.
-    fn read(value: &[u8], tree: impl FnOnce() -> Option<Value>) -> Option<Self> {
-        if !words::OWNER_REFERENCES.is_in(value) {
-            return None;
-        }
-        let owners = match tree() {
+    fn read(object: ChangedObject<'_>) -> Option<Self> {
+        let value = object.bytes;
+        let owners = match object.tree {
             Some(tree) => tree.at("metadata").at("ownerReferences").clone(),
+            None if !words::OWNER_REFERENCES.is_in(value) => return None,
             None => Value::read(raw::lookup(value, &["metadata", "ownerReferences"])?).ok()?,
         };
         let link = |owner: &Value| {
@@ -152,7 +146,7 @@ impl DependentNode {
             Some(OwnerLink { uid, blocks: owner.flag("blockOwnerDeletion") })
         };
         let references: Vec<_> = owners.as_array()?.iter().filter_map(link).collect();
-        let waits = !references.is_empty() && waits_for_dependents(value);
+        let waits = !references.is_empty() && object.is_being_deleted() && waits_for_dependents(value);
         (!references.is_empty()).then_some(Self { references, waits })
     }
 
@@ -179,6 +173,10 @@ mod tests {
             .unwrap()
     }
 
+    fn at(bytes: &[u8]) -> ChangedObject<'_> {
+        ChangedObject { bytes, tree: None }
+    }
+
     /// An object that blocks its owners, and perhaps waits itself.
     fn blocking(owners: &[&str], waits: bool) -> Vec<u8> {
         let owners: Vec<_> =
@@ -195,12 +193,15 @@ mod tests {
     fn dependents_follow_changes_of_their_owners() {
         let mut graph = OwnerGraph::default();
         let key: StorageKey = "/registry/pods/n/a".into();
-        assert!(graph.set(&key, &object(&["r"]), || None).has_new_owners);
-        assert_eq!(graph.set(&key, &object(&["r"]), || None), OwnerChange::default());
-        let known = graph.set(&key, &object(&["r"]), || Value::read(&object(&["r"])).ok());
+        assert!(graph.set(&key, at(&object(&["r"]))).has_new_owners);
+        assert_eq!(graph.set(&key, at(&object(&["r"]))), OwnerChange::default());
+        let known = graph.set(
+            &key,
+            ChangedObject { tree: Value::read(&object(&["r"])).ok().as_ref(), ..at(&object(&["r"])) },
+        );
         assert_eq!(known, OwnerChange::default(), "the same by its tree");
         assert_eq!(graph.dependents("r"), [Arc::clone(&key)]);
-        let changed = graph.set(&key, &object(&["s"]), || None);
+        let changed = graph.set(&key, at(&object(&["s"])));
         assert_eq!(changed, OwnerChange { has_new_owners: true, former: vec!["r".into()] });
         assert_eq!(graph.dependents("r"), [] as [StorageKey; 0]);
         assert_eq!(graph.remove(&key), ["s".into()]);
@@ -211,15 +212,15 @@ mod tests {
     fn it_knows_who_blocks_and_who_waits() {
         let mut graph = OwnerGraph::default();
         let key: StorageKey = "/registry/pods/n/a".into();
-        graph.set(&key, &blocking(&["r", "r"], false), || None);
+        graph.set(&key, at(&blocking(&["r", "r"], false)));
         assert!(graph.is_blocked("r") && !graph.has_waiting_dependents("r"));
         assert_eq!(
-            graph.set(&key, &blocking(&["r", "r"], true), || None),
+            graph.set(&key, at(&blocking(&["r", "r"], true))),
             OwnerChange::default(),
             "the same owners"
         );
         assert!(graph.is_blocked("r") && graph.has_waiting_dependents("r"));
-        assert_eq!(graph.set(&key, &object(&["r"]), || None).former, ["r".into(), "r".into()]);
+        assert_eq!(graph.set(&key, at(&object(&["r"]))).former, ["r".into(), "r".into()]);
         assert!(!graph.is_blocked("r") && !graph.has_waiting_dependents("r"));
         graph.remove(&key);
         assert!(graph.dependents.is_empty() && graph.owners.is_empty());
@@ -229,7 +230,7 @@ mod tests {
     fn an_object_without_owners_is_not_kept() {
         let mut graph = OwnerGraph::default();
         let alone = br#"{"metadata":{"name":"a","uid":"u"}}"#;
-        assert!(!graph.set(&"/registry/pods/n/a".into(), alone, || unreachable!()).has_new_owners);
+        assert!(!graph.set(&"/registry/pods/n/a".into(), at(alone)).has_new_owners);
         assert!(graph.owners.is_empty());
         assert_eq!(uid(br#"{"metadata":{"name":"a","uid":"u"}}"#).as_deref(), Some("u"));
     }

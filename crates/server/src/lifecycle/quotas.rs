@@ -16,7 +16,7 @@ use crate::admission::resource_quota::{QUOTAS, document, is_in_scope};
 use crate::api::Api;
 use crate::api::stored::Stored;
 use crate::cache::{CachedObject, Filter};
-use crate::lifecycle::words;
+use crate::lifecycle::words::{self, ChangedObject};
 use crate::pipeline::target::Target;
 use crate::pipeline::transaction::{Verdict, change};
 use crate::registry::Resource;
@@ -34,14 +34,19 @@ pub(super) fn limits(api: &Api, namespace: &str) -> bool {
 
 /// Returns true if a Pod no longer counts: it has ended or is being deleted.
 ///
-/// Called for each change of a Pod, so it searches the bytes and parses nothing.
-pub(super) fn gives_back(pod: &[u8]) -> bool {
-    let field = |path: &[&str]| raw::lookup(pod, path);
-    let has_ended =
-        || matches!(field(&["status", "phase"]).and_then(raw::scalar), Some("Succeeded" | "Failed"));
-    // A search for the words is far cheaper than a walk to the fields, which come after the spec.
-    ((words::SUCCEEDED.is_in(pod) || words::FAILED.is_in(pod)) && has_ended())
-        || (words::DELETION_TIMESTAMP.is_in(pod) && field(&["metadata", "deletionTimestamp"]).is_some())
+/// Called for each change of a Pod, so it parses nothing.
+pub(super) fn gives_back(pod: ChangedObject<'_>) -> bool {
+    has_ended(pod) || pod.is_being_deleted()
+}
+
+fn has_ended(pod: ChangedObject<'_>) -> bool {
+    let is_last = |phase: &str| matches!(phase, "Succeeded" | "Failed");
+    if let Some(tree) = pod.tree {
+        return is_last(tree.at("status").text("phase"));
+    }
+    // Searching for the words costs far less than finding the field behind the spec.
+    (words::SUCCEEDED.is_in(pod.bytes) || words::FAILED.is_in(pod.bytes))
+        && raw::lookup(pod.bytes, &["status", "phase"]).and_then(raw::scalar).is_some_and(is_last)
 }
 
 /// Returns true if the status of a quota does not repeat its spec, or lacks the usage of something that the spec limits: other
@@ -146,12 +151,16 @@ mod tests {
     fn a_pod_gives_back_when_it_has_ended_or_is_being_deleted() {
         let pod = |meta: Value, phase: &str| {
             let pod = json!({"metadata": meta, "spec": {"phase": "Failed"}, "status": {"phase": phase}});
-            gives_back(&listwatch_wire::json::encode_stored(&pod))
+            let bytes = listwatch_wire::json::encode_stored(&pod);
+            let found = gives_back(ChangedObject { bytes: &bytes, tree: None });
+            assert_eq!(gives_back(ChangedObject { bytes: &bytes, tree: Some(&pod) }), found, "{pod}");
+            found
         };
         assert!(pod(json!({"name": "a"}), "Succeeded") && pod(json!({"name": "a"}), "Failed"));
         assert!(pod(json!({"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}), "Running"));
         assert!(!pod(json!({"name": "a"}), "Running"));
         assert!(!pod(json!({"name": "a", "labels": {"deletionTimestamp": "x"}}), "Pending"));
-        assert!(!gives_back(b"") && !gives_back(b"{\"status\":"));
+        let damaged = |bytes| gives_back(ChangedObject { bytes, tree: None });
+        assert!(!damaged(b"") && !damaged(b"{\"status\":"));
     }
 }

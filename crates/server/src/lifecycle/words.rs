@@ -5,6 +5,8 @@
 
 use std::sync::OnceLock;
 
+use listwatch_kinds::tree::Tree;
+use listwatch_wire::json::{Value, raw};
 use memchr::memmem::Finder;
 
 pub(super) static DELETION_TIMESTAMP: StoredWord = StoredWord::new("\"deletionTimestamp\"");
@@ -29,5 +31,26 @@ impl StoredWord {
     /// Returns true if the bytes of an object contain the word as a key or value.
     pub(super) fn is_in(&self, value: &[u8]) -> bool {
         self.finder.get_or_init(|| Finder::new(self.text)).find(value).is_some()
+    }
+}
+
+/// A stored object that has changed, with its tree if that is known. A look at a field of the tree costs a tenth of the search for a
+/// word.
+#[derive(Clone, Copy)]
+pub(super) struct ChangedObject<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) tree: Option<&'a Value>,
+}
+
+impl ChangedObject<'_> {
+    /// Returns true if its deletion has begun.
+    pub(super) fn is_being_deleted(self) -> bool {
+        match self.tree {
+            Some(tree) => tree.at("metadata").has("deletionTimestamp"),
+            None => {
+                DELETION_TIMESTAMP.is_in(self.bytes)
+                    && raw::lookup(self.bytes, &["metadata", "deletionTimestamp"]).is_some()
+            }
+        }
     }
 }

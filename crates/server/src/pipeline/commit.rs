@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use listwatch_kinds::tree::Tree;
 use listwatch_storage::{self as storage, Expect, KeyValue, Write};
-use listwatch_wire::json::{Encoded, Value};
+use listwatch_wire::json::{EarlierEncoding, Encoded, Value};
 use listwatch_wire::{Revision, Status, json};
 
 use crate::api::stored::Stored;
@@ -138,7 +138,9 @@ pub(super) async fn store(
     charges.extend(claims(api, target, before.map(|stored| &stored.value), Some(&object)).await?);
     let mut stored = object.clone();
     convert::to_stored(api, target.resource, &mut stored).await?;
-    let Encoded { bytes, spans, exact, .. } = encode_within(room, &mut stored, before)?;
+    let example = if before.is_none() { api.cache.created.like(&stored) } else { None };
+    let earlier = before.map_or_else(|| example.as_ref().map(WrittenTree::encoding), Stored::written);
+    let Encoded { bytes, spans, exact, .. } = encode_within(room, &mut stored, earlier)?;
     let bytes = Bytes::from(bytes);
     // A converted tree need not be equal to the tree of its bytes.
     let maker = stored.is_same(&object).then(|| Arc::clone(rules) as Arc<dyn TreeMaker>);
@@ -148,6 +150,7 @@ pub(super) async fn store(
     tree.iter().for_each(|tree| trees.offer(&target.key, tree.clone()));
     match put(api, target, Some(bytes.clone()), expect, charges).await? {
         Ok(revision) => {
+            tree.iter().filter(|_| before.is_none()).for_each(|tree| api.cache.created.note(tree));
             tree.into_iter().for_each(|tree| trees.put(&target.key, revision, maker.clone(), tree));
             shown(target, bytes, revision).map(Ok)
         }
@@ -171,14 +174,18 @@ async fn claims(
 /// and are nested deeper than the fields.
 ///
 /// The limit is etcd's default request size in kube-apiserver, hence the message of its error.
-fn encode_within(room: usize, object: &mut Value, before: Option<&Stored>) -> Result<Encoded, Status> {
+fn encode_within(
+    room: usize,
+    object: &mut Value,
+    earlier: Option<EarlierEncoding<'_>>,
+) -> Result<Encoded, Status> {
     let fits = |encoded: &Encoded| encoded.bytes.len() <= room && encoded.depth <= json::MAX_DEPTH;
-    let mut encoded = json::encode_after(object, before.and_then(Stored::written));
+    let mut encoded = json::encode_after(object, earlier);
     if !fits(&encoded)
         && let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut)
     {
         meta.remove("managedFields");
-        encoded = json::encode_after(object, before.and_then(Stored::written));
+        encoded = json::encode_after(object, earlier);
     }
     match encoded {
         encoded if fits(&encoded) => Ok(encoded),

@@ -153,7 +153,9 @@ pub(crate) fn status(status: &Status, form: ResponseForm) -> Response {
 /// do.
 ///
 /// Called last, for every response, errors of the chain included.
-pub(crate) fn finish(mut response: Response, audit_id: HeaderValue) -> Response {
+pub(crate) fn finish(mut response: Response, mut audit_id: HeaderValue) -> Response {
+    // HTTP/2 remembers the headers of a connection that are not sensitive, and this one never comes again.
+    audit_id.set_sensitive(true);
     let headers = response.headers_mut();
     headers.insert(AUDIT_ID, audit_id);
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));

@@ -3,15 +3,17 @@
 //! hyper writes each DATA frame by itself: one TLS record, one system call and one wake-up of the client per response. Writes
 //! that are committed together are answered together, and the events of a batch follow at once. So frames are collected, the
 //! tasks that are ready run once, and then everything is one write. A connection without other work is delayed by one
-//! turn of the scheduler.
+//! turn of the scheduler, in which hyper is only asked again if something has woken it ([`Woken`]).
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 use bytes::{Buf, BytesMut};
+use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -55,9 +57,11 @@ where
 {
     let writes = JoinedWrites::new(io);
     let mut connection = std::pin::pin!(serve(writes.handle()));
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
     let mut collecting = false;
     poll_fn(|cx| {
-        let polled = connection.as_mut().poll(cx);
+        let polled = woken.poll(cx, &waker, connection.as_mut());
         if polled.is_ready() || writes.is_empty() {
             collecting = false;
             return polled;
@@ -68,10 +72,51 @@ where
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        collecting = writes.0.lock().poll_collected(cx).is_pending();
+        // With hyper's waker, since it may wait for the same socket.
+        collecting = writes.0.lock().poll_collected(&mut Context::from_waker(&waker)).is_pending();
         Poll::Pending
     })
     .await
+}
+
+/// The waker of hyper's part of a connection's task, which remembers that it was used.
+///
+/// The task is woken to send what was collected, too. hyper looks at all of its streams whenever it is asked, so it is not
+/// asked then.
+#[derive(Debug)]
+struct Woken {
+    /// True before the first poll.
+    is_woken: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Default for Woken {
+    fn default() -> Self {
+        Self { is_woken: AtomicBool::new(true), task: AtomicWaker::new() }
+    }
+}
+
+impl Woken {
+    /// Polls a future if it was woken since it was last polled.
+    fn poll<F: Future>(&self, cx: &Context<'_>, waker: &Waker, future: Pin<&mut F>) -> Poll<F::Output> {
+        // Registered before looking, so that a wake-up in between is not missed.
+        self.task.register(cx.waker());
+        if !self.is_woken.swap(false, Ordering::AcqRel) {
+            return Poll::Pending;
+        }
+        future.poll(&mut Context::from_waker(waker))
+    }
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        self.task.wake();
+    }
 }
 
 impl<S: AsyncWrite + Unpin> Collected<S> {
@@ -216,6 +261,31 @@ mod tests {
         })
         .await;
         assert_eq!(*writes.lock(), [60]);
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_asked_again_only_if_something_woke_it() {
+        let (io, writes) = socket(usize::MAX);
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let asked = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&asked);
+        let served = tokio::spawn(joined(io, |mut io| {
+            let mut connection = Box::pin(async move {
+                io.write_all(&[0; 4]).await.unwrap();
+                stopped.await
+            });
+            poll_fn(move |cx| {
+                *count.lock() += 1;
+                connection.as_mut().poll(cx)
+            })
+        }));
+        while writes.lock().is_empty() {
+            yield_now().await;
+        }
+        assert_eq!(*asked.lock(), 1, "not to send what it has written");
+        stop.send(()).unwrap();
+        served.await.unwrap().unwrap();
+        assert_eq!(*asked.lock(), 2);
     }
 
     #[tokio::test]

@@ -14,6 +14,7 @@ use crate::NamespaceObjects;
 use crate::lifecycle::graph;
 use crate::lifecycle::place::split;
 use crate::lifecycle::task::LifecycleTask;
+use crate::lifecycle::words::ChangedObject;
 use crate::lifecycle::{addresses, garbage, namespaces, policies, protection, quotas};
 
 /// The delay before a namespace is looked at again after an object in it is gone: many may go one after the other.
@@ -68,42 +69,43 @@ impl Driver {
             }
             _ => {}
         }
-        if collection == "pods" && quotas::gives_back(value) {
+        let tree = self.api.cache.trees.peek_bytes(key, value);
+        let object = ChangedObject { bytes: value, tree: tree.as_ref() };
+        if collection == "pods" && quotas::gives_back(object) {
             self.release_claims(path, Some(value));
         }
         if options.storage_protection && protection::waits(collection, value) {
             self.queue.add(LifecycleTask::Release(collection.into(), path.into()), soon);
         }
         if options.quota_status {
-            self.note_quotas(collection, path, value);
+            self.note_quotas(collection, path, object);
         }
         if options.policy_status && collection == policies::COLLECTION && policies::is_outdated(value) {
             self.queue.add(LifecycleTask::Policy(path.into()), Instant::now());
         }
         if options.collect_garbage {
-            let trees = &self.api.cache.trees;
-            let change = self.graph.set(key, value, || trees.peek_bytes(key, value));
+            let change = self.graph.set(key, object);
             if change.has_new_owners {
                 self.queue.add(LifecycleTask::Dependent(Arc::clone(key)), soon);
             }
             self.wake_owners(&change.former);
-            if garbage::waits(value) {
+            if garbage::waits(object) {
                 self.queue.add(LifecycleTask::Owner(Arc::clone(key)), soon);
             }
         }
     }
 
     /// Usage is counted again when a quota changes its limits or a Pod gives something back.
-    fn note_quotas(&mut self, collection: &str, path: &str, value: &[u8]) {
+    fn note_quotas(&mut self, collection: &str, path: &str, object: ChangedObject<'_>) {
         match collection {
             // The cache may not have the quota yet.
-            "resourcequotas" if quotas::is_outdated(value) => {
+            "resourcequotas" if quotas::is_outdated(object.bytes) => {
                 let soon = self.settle_time();
                 if let Some((namespace, _)) = path.split_once('/') {
                     self.queue.add(LifecycleTask::Quotas(namespace.into()), soon);
                 }
             }
-            "pods" if quotas::gives_back(value) => self.recount(path),
+            "pods" if quotas::gives_back(object) => self.recount(path),
             _ => {}
         }
     }
