@@ -48,16 +48,23 @@ pub(super) async fn write(
 ) -> Result<(), Status> {
     let namespace = |name| put(api, "", "namespaces", json!({"metadata": {"name": name}}));
     try_join_all(NAMESPACES.map(namespace)).await?;
-    let policy = stream::iter(bootstrap_policy::objects().into_iter().map(Ok))
-        .try_for_each_concurrent(AT_ONCE, |(plural, object)| grant(api, plural, object));
+    let policy = bootstrap_policy::objects().into_iter().map(|(plural, object)| grant(api, plural, object));
+    let policy = some_at_once(policy.collect());
     let service = put(api, "", "services", kubernetes(port));
     let contents = NAMESPACES.map(|name| bootstrap_namespace(api, name, ca_pem));
     let fairness = flow_control::maintain(api);
-    let others = stream::iter(first_objects::objects().into_iter().map(Ok))
-        .try_for_each_concurrent(AT_ONCE, |object| first(api, object));
+    let others =
+        some_at_once(first_objects::objects().into_iter().map(|object| first(api, object)).collect());
     let authentication = publish(api, trusted);
     try_join!(fairness, policy, service, try_join_all(contents), others, authentication)?;
     Ok(())
+}
+
+/// Runs the writes, [`AT_ONCE`] of them at one time.
+///
+/// They are collected first: for a stream of futures that borrow their arguments the compiler cannot see that it is `Send`.
+async fn some_at_once(writes: Vec<impl Future<Output = Result<(), Status>>>) -> Result<(), Status> {
+    stream::iter(writes.into_iter().map(Ok)).try_for_each_concurrent(AT_ONCE, |write| write).await
 }
 
 /// Writes one of the other first objects, and its condition if it has none.

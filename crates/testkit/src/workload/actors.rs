@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::Method;
 use listwatch_wire::{ObjectKey, Revision};
-use rand::Rng;
+use rand::RngExt;
 use serde_json::Value;
 
 use super::{WorkloadStage, names};

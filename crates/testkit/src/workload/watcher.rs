@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 use listwatch_wire::Revision;
-use rand::Rng;
+use rand::RngExt;
 use rand::rngs::StdRng;
 use tokio::time::{Instant, timeout_at};
 
