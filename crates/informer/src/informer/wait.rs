@@ -47,9 +47,6 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     /// on other changes of the collection, so it is sooner than [`Store::wait_for`](crate::Store::wait_for) where
     /// many sources feed one cache. It waits without end for a version that never comes: combine it with a timeout.
     ///
-    /// # Errors
-    /// [`UntilError`] if the informer stops before.
-    ///
     /// ```
     /// use std::time::Duration;
     ///
@@ -72,6 +69,9 @@ impl<K: Send + Sync + 'static> SharedInformer<K> {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    /// [`UntilError`] if the informer stops before.
     pub async fn wait_for(
         &self,
         key: &ObjectKey,

@@ -70,9 +70,6 @@ impl<K> Object<K> {
     /// Returns the object with other content, for transformations. Key, resource version and identity stay those that the
     /// server sent, whatever is left of the metadata.
     ///
-    /// # Errors
-    /// When the value does not encode.
-    ///
     /// ```
     /// use listwatch::{Object, Raw};
     /// use serde_json::json;
@@ -84,6 +81,9 @@ impl<K> Object<K> {
     /// assert!(kept.changed_since(&secret, "data"));
     /// # Ok::<(), listwatch::object::ObjectError>(())
     /// ```
+    ///
+    /// # Errors
+    /// When the value does not encode.
     pub fn with_value(&self, value: &impl serde::Serialize) -> Result<Self, ObjectError> {
         let json = serde_json::to_vec(value).map_err(|_| ObjectError::NotAnObject("it does not encode"))?;
         let from = &*self.inner;

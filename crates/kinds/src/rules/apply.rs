@@ -126,7 +126,8 @@ fn outside(
     // A number that is no pointer in Go is zero where it is absent.
     let absent = field.filter(|field| !field.pointer).map(|_| 0);
     let number = value.as_i64().or(absent)?;
-    (!(number == 0 && skip_zero) && !range.contains(&number)).then_some(number)
+    let exempt = number == 0 && skip_zero;
+    (!exempt && !range.contains(&number)).then_some(number)
 }
 
 /// False for a range of addresses that is no strict subset of the other one. Text that is no range is another rule's.

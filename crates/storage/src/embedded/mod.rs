@@ -93,10 +93,6 @@ pub struct EmbeddedEngine {
 impl EmbeddedEngine {
     /// Opens the store in `directory`, making one if there is none.
     ///
-    /// # Errors
-    /// [`Error::Unavailable`] if the directory cannot be used or another process has it, [`Error::Corrupt`] if what is in
-    /// it cannot be a store that a crash left behind.
-    ///
     /// ```
     /// use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, Expect, Write, Written};
     ///
@@ -115,6 +111,10 @@ impl EmbeddedEngine {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the directory cannot be used or another process has it, [`Error::Corrupt`] if what is in
+    /// it cannot be a store that a crash left behind.
     pub async fn open(directory: impl Into<PathBuf>, options: EmbeddedOptions) -> Result<Self, Error> {
         let directory = directory.into();
         let opened = tokio::task::spawn_blocking(move || Self::open_blocking(&directory, options)).await;
