@@ -143,7 +143,7 @@ fn field_errors_of_new_objects() {
             "networking.k8s.io",
             "Ingress",
             json!({"spec": {}}),
-            vec!["spec: Invalid value: {}: either `defaultBackend` or `rules` must be specified"],
+            vec!["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"],
         ),
         (
             "",
