@@ -128,9 +128,9 @@ fn duration(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Lists of ranges with steps.
+/// Lists of ranges with steps. Empty parts of a list are passed over, as the parser does.
 fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Result<(), ScheduleError> {
-    text.split(',').try_for_each(|range| {
+    text.split(',').filter(|range| !range.is_empty()).try_for_each(|range| {
         let (span, step) = range.split_once('/').map_or((range, None), |(span, step)| (span, Some(step)));
         if let Some(step) = step
             && number(step, &[], 0)? == 0
@@ -171,9 +171,15 @@ mod tests {
 
     #[test]
     fn schedules() {
-        for good in
-            ["* * * * *", "*/5 0-3 1,15 jan-mar MON", "@daily", "@every 5m", "TZ=UTC 0 0 * * *", "0 12 ? * 6"]
-        {
+        for good in [
+            "* * * * *",
+            "*/5 0-3 1,15 jan-mar MON",
+            "1,2, , * * *",
+            "@daily",
+            "@every 5m",
+            "TZ=UTC 0 0 * * *",
+            "0 12 ? * 6",
+        ] {
             assert_eq!(check(good), Ok(()), "{good}");
         }
         for bad in [

@@ -146,15 +146,35 @@ pub(crate) const VALIDATING_ADMISSION_POLICY_BINDING: KindColumns = KindColumns 
     columns: &[NAME, text("PolicyName"), text("ParamRef"), AGE],
     cells: |object, now| {
         let spec = object.at("spec");
-        let parameter = spec.at("paramRef");
-        let text = if parameter.is_null() {
-            UNSET.to_owned()
-        } else {
-            format!("{}/{}", or_star(parameter.text("namespace")), or_star(parameter.text("name")))
-        };
-        vec![name(object), spec.text("policyName").into(), text.into(), age_of(object, now)]
+        let parameter = parameter_of(spec.at("paramRef"));
+        vec![name(object), spec.text("policyName").into(), parameter.into(), age_of(object, now)]
     },
 };
+
+/// The parameters of a binding: one by its name, or a selector as Go prints it.
+fn parameter_of(reference: &Value) -> String {
+    if !reference.text("name").is_empty() {
+        return format!("{}/{}", or_star(reference.text("namespace")), reference.text("name"));
+    }
+    let selector = reference.at("selector");
+    if selector.is_null() {
+        return UNSET.to_owned();
+    }
+    let labels = selector.entries("matchLabels").map(|(key, value)| {
+        let value = value.as_str().unwrap_or_default();
+        format!("{key}: {value},")
+    });
+    let requirements = selector.list("matchExpressions").iter().map(|requirement| {
+        let values: Vec<_> = requirement.list("values").iter().filter_map(Value::as_str).collect();
+        let (key, operator) = (requirement.text("key"), requirement.text("operator"));
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{}],}},", values.join(" "))
+    });
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{}}},MatchExpressions:[]LabelSelectorRequirement{{{}}},}}",
+        labels.collect::<String>(),
+        requirements.collect::<String>()
+    )
+}
 
 pub(crate) const FLOW_SCHEMA: KindColumns = KindColumns {
     columns: &[

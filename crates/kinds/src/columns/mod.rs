@@ -206,6 +206,22 @@ mod tests {
     }
 
     #[test]
+    fn parameters_of_a_binding_are_a_name_or_a_selector() {
+        let shown = |reference: Value| {
+            let binding =
+                json!({"metadata": {"name": "b"}, "spec": {"policyName": "p", "paramRef": reference}});
+            shown("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding", &binding).swap_remove(2)
+        };
+        assert_eq!(shown(json!(null)), "<unset>");
+        assert_eq!(shown(json!({"name": "c"})), "*/c");
+        assert_eq!(
+            shown(json!({"namespace": "n", "selector": {"matchLabels": {"a": "b"}, "matchExpressions": [
+                {"key": "k", "operator": "In", "values": ["x", "y"]}]}})),
+            "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}"
+        );
+    }
+
+    #[test]
     fn a_pending_pod() {
         let pod = json!({"metadata": {"name": "p", "creationTimestamp": "1970-01-01T00:00:00Z"}, "spec": {"containers": [{}]}, "status": {"phase": "Pending"}});
         let expected = json!(["p", "0/1", "Pending", "0", "0s", "<none>", "<none>", "<none>", "<none>"]);

@@ -243,7 +243,7 @@ fn csi_driver(object: &Value, now: Timestamp) -> Vec<Value> {
         spec.flag("attachRequired").into(),
         spec.flag("podInfoOnMount").into(),
         spec.flag("storageCapacity").into(),
-        or_unset(&audiences.join(",")),
+        if audiences.is_empty() { UNSET.into() } else { audiences.join(",").into() },
         spec.flag("requiresRepublish").into(),
         super::or_none(&lifecycle.join(",")),
         age_of(object, now),

@@ -258,7 +258,7 @@ fn annotation(object: &JsonObject, key: &str) -> Option<Value> {
 }
 
 /// Removes the annotations of the conversion, those that could not be read too.
-fn drop_annotations(object: &mut JsonObject) {
+pub(crate) fn drop_annotations(object: &mut JsonObject) {
     let Some(Value::Object(meta)) = object.get_mut("metadata") else { return };
     let Some(Value::Object(annotations)) = meta.get_mut("annotations") else { return };
     let keys = [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR].into_iter().chain(FORMER);

@@ -7,7 +7,7 @@
 mod autoscaler;
 mod go_text;
 
-pub(crate) use autoscaler::autoscaler_v1;
+pub(crate) use autoscaler::{autoscaler_v1, drop_annotations as drop_autoscaler_annotations};
 
 use listwatch_wire::json::{Map, Value};
 

@@ -143,6 +143,24 @@ mod tests {
     }
 
     #[test]
+    fn an_unused_rolling_update_has_the_zero_values() {
+        let set =
+            |strategy: Value| applied("apps", "DaemonSet", json!({"spec": {"updateStrategy": strategy}}));
+        let unused = set(json!({"type": "OnDelete", "rollingUpdate": {}}));
+        let rolling = unused.at("spec").at("updateStrategy").at("rollingUpdate");
+        assert_eq!(rolling, &json!({"maxUnavailable": 0, "maxSurge": 0}));
+        assert!(!set(json!({"type": "OnDelete"})).at("spec").at("updateStrategy").has("rollingUpdate"));
+    }
+
+    #[test]
+    fn annotations_of_the_older_autoscaler_are_none_of_the_newer_one() {
+        let kind = by_kind("autoscaling", "v2", "HorizontalPodAutoscaler").unwrap();
+        let mut scaler = json!({"metadata": {"name": "h", "annotations": {"autoscaling.alpha.kubernetes.io/metrics": "[]", "a": "b"}}, "spec": {}});
+        apply(kind, &mut scaler);
+        assert_eq!(scaler.at("metadata").at("annotations"), &json!({"a": "b"}));
+    }
+
+    #[test]
     fn a_namespace_carries_its_name_as_a_label() {
         let namespace = applied("", "Namespace", json!({"metadata": {"name": "n"}}));
         assert_eq!(

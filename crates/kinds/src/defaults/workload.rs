@@ -7,6 +7,7 @@
 use listwatch_wire::json::{Map, Value, json};
 
 use super::{empty, pod};
+use crate::convert;
 use crate::tree::Tree;
 
 /// The annotation that counts the templates of a DaemonSet.
@@ -91,6 +92,11 @@ pub(crate) fn daemon_set(object: &mut Map) {
     if let Some(strategy) = spec.inner_or_new("updateStrategy") {
         strategy.fill_text("type", "RollingUpdate");
         rolling(strategy, &[("maxUnavailable", json!(1)), ("maxSurge", json!(0))]);
+        // With another type kube-apiserver fills in the zero values of the block.
+        if let Some(unused) = strategy.inner("rollingUpdate") {
+            unused.fill("maxUnavailable", 0);
+            unused.fill("maxSurge", 0);
+        }
     }
 }
 
@@ -123,6 +129,8 @@ pub(crate) fn autoscaler_v1(object: &mut Map) {
 
 /// Defaults of an autoscaler in the form that is stored.
 pub(crate) fn autoscaler_v2(object: &mut Map) {
+    // They would be read as fields by clients of `v1`.
+    convert::drop_autoscaler_annotations(object);
     autoscaler(object, "v2");
 }
 

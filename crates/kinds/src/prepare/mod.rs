@@ -69,6 +69,16 @@ pub(crate) fn name_secrets(object: &mut Value) {
     }
 }
 
+/// The status of a new APIService: one that this server answers itself is available from the start.
+pub(crate) fn api_service_status(object: &Value) -> Value {
+    if object.at("spec").has("service") {
+        return json!({});
+    }
+    let born = object.at("metadata").at("creationTimestamp");
+    json!({"conditions": [{"type": "Available", "status": "True", "lastTransitionTime": born,
+        "reason": "Local", "message": "Local APIServices are always available"}]})
+}
+
 /// The status of a new object that traffic from outside may reach.
 pub(crate) fn balanced_status(_: &Value) -> Value {
     json!({"loadBalancer": {}})
@@ -110,6 +120,15 @@ pub fn update(kind: &Kind, new: &mut Value, old: &Value) {
         (kind.strategy.count_generation)(&mut sent, old);
         let generation = sent.at("metadata").at("generation").clone();
         new.inner("metadata").into_iter().for_each(|meta| meta.put("generation", generation.clone()));
+    }
+}
+
+/// Kubelets are no longer configured through their Nodes: what a status says about it is kept, and never begun.
+pub(crate) fn update_node_status(new: &mut Value, old: &Value) {
+    if !old.at("status").has("config")
+        && let Some(status) = new.inner("status")
+    {
+        status.remove("config");
     }
 }
 
@@ -209,6 +228,43 @@ mod tests {
             assert_eq!(new.at("metadata").int("generation"), Some(expected), "{change}");
             assert_eq!(new.at("status"), old.at("status"));
         }
+    }
+
+    #[test]
+    fn a_status_of_some_kinds_is_written_without_metadata() {
+        for (group, name) in
+            [("storage.k8s.io", "CSINode"), ("storagemigration.k8s.io", "StorageVersionMigration")]
+        {
+            let kind = by_kind(group, "v1", name).unwrap();
+            let old = json!({"metadata": {"name": "a"}, "spec": {}});
+            let mut new = json!({"metadata": {"name": "a", "labels": {"l": "1"}}, "spec": {}, "status": {}});
+            status_update(kind, &mut new, &old);
+            assert!(!new.at("metadata").has("labels"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_status_says_nothing_new_about_the_configuration_of_a_kubelet() {
+        let kind = by_kind("", "v1", "Node").unwrap();
+        for (before, kept) in [(json!({}), false), (json!({"config": {}}), true)] {
+            let old = json!({"metadata": {"name": "n"}, "spec": {}, "status": before});
+            let mut new =
+                json!({"metadata": {"name": "n"}, "spec": {}, "status": {"config": {"error": "e"}}});
+            status_update(kind, &mut new, &old);
+            assert_eq!(new.at("status").has("config"), kept);
+        }
+    }
+
+    #[test]
+    fn an_api_service_of_this_server_is_available_at_once() {
+        let kind = by_kind("apiregistration.k8s.io", "v1", "APIService").unwrap();
+        let conditions = |spec: Value| {
+            let mut service =
+                json!({"metadata": {"creationTimestamp": "2024-01-01T00:00:00Z"}, "spec": spec});
+            create(kind, &mut service);
+            service.at("status").count("conditions")
+        };
+        assert_eq!((conditions(json!({})), conditions(json!({"service": {"name": "s"}}))), (1, 0));
     }
 
     #[test]

@@ -104,6 +104,20 @@ fn assign_families(spec: &mut Value, [own, other]: [&str; 2]) {
     }
 }
 
+/// Drops what a new Service has no use for.
+pub(crate) fn create(service: &mut Value) {
+    if let Some(spec) = service.inner("spec") {
+        drop_traffic_policy(spec);
+    }
+}
+
+/// An ExternalName Service has no traffic inside of the cluster. kube-apiserver leaves the policy out when it reads one.
+fn drop_traffic_policy(spec: &mut Map) {
+    if !has_address(spec) {
+        spec.remove("internalTrafficPolicy");
+    }
+}
+
 /// Makes the spec of a changed Service complete: what an update leaves out it means to keep, and what its new type has no use
 /// for goes, unless the update changes that too, which is for validation to refuse.
 pub(crate) fn update(new: &mut Value, old: &Value) {
@@ -112,6 +126,7 @@ pub(crate) fn update(new: &mut Value, old: &Value) {
     keep_allocated(spec, before);
     match_addresses(spec, before);
     drop_unused(spec, before);
+    drop_traffic_policy(spec);
     if spec.text("type") != "LoadBalancer"
         && let Some(status) = new.inner("status")
     {
@@ -192,8 +207,6 @@ fn drop_unused(spec: &mut Map, before: &Value) {
         let same = ["clusterIP", "clusterIPs"].iter().all(|key| spec.at(key) == before.at(key));
         dropped.extend(["clusterIP", "clusterIPs"].iter().filter(|_| same));
         dropped.extend(["ipFamilies", "ipFamilyPolicy"].iter().filter(|key| spec.at(key) == before.at(key)));
-        // An ExternalName Service has no traffic; an unchanged value is dropped.
-        dropped.extend(["internalTrafficPolicy"].iter().filter(|key| spec.at(key) == before.at(key)));
     }
     if may_have_node_ports(before) && !may_have_node_ports(spec) {
         let known: HashSet<i64> = node_ports(before).collect();
@@ -297,6 +310,16 @@ mod tests {
                 (policy, &families),
                 "{spec}"
             );
+        }
+    }
+
+    #[test]
+    fn an_external_name_has_no_traffic_policy() {
+        for kind in ["ExternalName", "ClusterIP"] {
+            let mut service = json!({"spec": {"type": kind, "internalTrafficPolicy": "Local"}});
+            let kept = kind == "ClusterIP";
+            create(&mut service);
+            assert_eq!(service.at("spec").has("internalTrafficPolicy"), kept, "{kind}");
         }
     }
 

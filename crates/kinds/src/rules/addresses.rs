@@ -10,7 +10,7 @@ use super::forms::told;
 use crate::names::{self, IP_ADDRESS};
 
 /// An address in any of its spellings but one: an IPv4 address written as IPv6 is another address for some of its readers.
-pub(super) fn ip(text: &str) -> Vec<String> {
+pub(crate) fn ip(text: &str) -> Vec<String> {
     match text.parse::<IpAddr>() {
         Err(_) if has_leading_zeros(text) => told(true, "must not have leading 0s"),
         Err(_) => told(true, IP_ADDRESS),
@@ -85,8 +85,9 @@ pub(crate) fn unreachable(address: IpAddr, text: &str) -> Vec<String> {
 
 /// A range as the server itself would write it.
 pub(crate) fn canonical_cidr(text: &str) -> Vec<String> {
-    if !names::is_cidr(text) {
-        return told(true, names::CIDR);
+    let found = cidr(text);
+    if !found.is_empty() {
+        return found;
     }
     let canonical = names::canonical_cidr(text);
     told(canonical != text, &format!("must be in canonical form (\"{canonical}\")"))
@@ -100,17 +101,33 @@ pub(super) fn interface(text: &str) -> Vec<String> {
 
 /// A range without bits beyond its length.
 pub(super) fn cidr(text: &str) -> Vec<String> {
+    let address = |text: &str| text.split_once('/').and_then(|(address, _)| address.parse::<IpAddr>().ok());
     if !names::is_cidr(text) {
-        return told(true, names::CIDR);
+        let padded = text.split_once('/').is_some_and(|(address, _)| has_leading_zeros(address));
+        return told(
+            true,
+            if padded { "must not have leading 0s in IP or prefix length" } else { names::CIDR },
+        );
+    }
+    if address(text).is_some_and(is_mapped) {
+        return told(true, "must not have an IPv4-mapped IPv6 address");
     }
     let canonical = names::canonical_cidr(text);
-    let address = |text: &str| text.split_once('/').and_then(|(address, _)| address.parse::<IpAddr>().ok());
     told(address(&canonical) != address(text), "must not have bits set beyond the prefix length")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_are_written_one_way() {
+        assert_eq!(cidr("10.1.0.0/24"), [""; 0]);
+        assert_eq!(cidr("010.1.0.0/24"), ["must not have leading 0s in IP or prefix length"]);
+        assert_eq!(cidr("::ffff:10.1.0.0/120"), ["must not have an IPv4-mapped IPv6 address"]);
+        assert_eq!(canonical_cidr("10.1.0.5/24"), ["must not have bits set beyond the prefix length"]);
+        assert_eq!(canonical_cidr("FD00::/64"), ["must be in canonical form (\"fd00::/64\")"]);
+    }
 
     /// `::ffff:127.0.0.1` was taken for an address of another machine.
     #[test]

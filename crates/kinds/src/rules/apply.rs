@@ -268,7 +268,7 @@ fn repeated(unique: &Unique, at: &At<'_>, step: &PathStep, errors: &mut Errors) 
         let blank = |value: &Value| value.is_null() || value == "";
         let identity = match unique.keys.as_slice() {
             [] => item.clone(),
-            [key] => item.at(key).clone(),
+            [key] => text_of(item.at(key).clone()),
             keys => Value::Object(keys.iter().map(|key| ((*key).to_owned(), item.at(key).clone())).collect()),
         };
         let named = match (unique.report, unique.keys.as_slice()) {

@@ -41,7 +41,7 @@ use listwatch_wire::json::Value;
 use crate::field::{Errors, Path};
 use crate::{Kind, schema};
 
-pub(crate) use addresses::{canonical_cidr as canonical_range, canonical_ip, unreachable};
+pub(crate) use addresses::{canonical_cidr as canonical_range, canonical_ip, ip, unreachable};
 pub(crate) use rows::Check;
 pub(crate) use walk::At;
 

@@ -190,7 +190,7 @@ impl RuleReader<'_> {
             }
             "max-bytes" => FieldRule::MaxBytes(value.parse().ok()?),
             "max-items" => FieldRule::MaxItems(value.parse().ok()?),
-            "unique" => FieldRule::Unique(self.unique(value, empty == Empty::Checked)),
+            "unique" => FieldRule::Unique(self.unique(value, self.declared || empty == Empty::Checked)),
             "immutable" => FieldRule::Immutable { shown: !self.declared },
             "forbidden" => FieldRule::Forbidden,
             "invalid" => FieldRule::Invalid,

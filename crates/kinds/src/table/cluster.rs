@@ -37,7 +37,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             create: |object| object.fill("status", json!({})),
             columns: columns::storage::CSI_NODE,
-            ..KindStrategy::PLAIN
+            ..KindStrategy::STATUS_ONLY
         }),
     Kind::namespaced(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity")
         .rechecks_prefix()
@@ -138,7 +138,10 @@ pub(super) const KINDS: &[Kind] = &[
     .rechecks_prefix()
     .conditional_update()
     .sub(&[Sub::status("StorageVersionMigration")])
-    .strategy(KindStrategy { columns: columns::extension::STORAGE_VERSION_MIGRATION, ..KindStrategy::PLAIN }),
+    .strategy(KindStrategy {
+        columns: columns::extension::STORAGE_VERSION_MIGRATION,
+        ..KindStrategy::STATUS_ONLY
+    }),
     Kind::cluster(
         "apiextensions.k8s.io",
         "CustomResourceDefinition",
@@ -165,6 +168,7 @@ pub(super) const KINDS: &[Kind] = &[
         .sub(&[Sub::status("APIService")])
         .strategy(KindStrategy {
             defaults: defaults::cluster::api_service,
+            initial_status: Some(prepare::api_service_status),
             kept_by_status: METADATA,
             resets: RESETS_OF_STATUS_ONLY,
             qualified_finalizers: false,

@@ -117,7 +117,8 @@ pub(super) const KINDS: &[Kind] = &[
             defaults: defaults::cluster::node,
             status_defaults: defaults::cluster::node_status,
             initial_status: None,
-            disabled: &["spec.configSource"],
+            disabled: &["spec.configSource", "status.config"],
+            status_update: prepare::update_node_status,
             warnings: warnings::objects::node,
             columns: columns::node::NODE,
             ..KindStrategy::PLAIN
@@ -261,6 +262,7 @@ pub(super) const KINDS: &[Kind] = &[
         .strategy(KindStrategy {
             defaults: defaults::service::service,
             initial_status: Some(prepare::balanced_status),
+            create: prepare::service::create,
             update: prepare::service::update,
             status_update: prepare::service::status_update,
             validate_first: validate::service_address::before_allocation,

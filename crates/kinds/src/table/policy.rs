@@ -127,6 +127,7 @@ pub(super) const KINDS: &[Kind] = &[
     .strategy(KindStrategy {
         defaults: defaults::cluster::admission_policy,
         kept_by_status: METADATA,
+        resets: RESETS_OF_STATUS_ONLY,
         columns: columns::cluster::VALIDATING_ADMISSION_POLICY,
         qualified_finalizers: false,
         ..KindStrategy::PLAIN

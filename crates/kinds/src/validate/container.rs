@@ -36,8 +36,10 @@ fn container_names_are_unique(at: &At<'_>, errors: &mut Errors) {
     let mut seen = HashSet::new();
     each(at.value, &LISTS, at.path, |list, container, path| {
         let name = container.text("name");
-        let counts = !name.is_empty() || list == "ephemeralContainers";
-        if counts && !seen.insert(name) {
+        // An init container without a name repeats a container without one, but not another init container.
+        let nameless = name.is_empty() && list == "initContainers";
+        let repeated = if nameless { seen.contains(name) } else { !seen.insert(name) };
+        if repeated {
             errors.duplicate(&path.child("name"), name);
         }
     });

@@ -106,7 +106,10 @@ const ORDER: [(&str, &str, &str, &str, &str); 6] = [
 
 /// Every pair is reported, even if the same amount causes two, as in kube-apiserver.
 fn order(limit: &Value, path: &Path<'_>, errors: &mut Errors) {
-    for (less, more, less_name, more_name, blamed) in ORDER {
+    // The defaults of Pods are refused as such.
+    let counted = |list: &str| limit.text("type") != "Pod" || matches!(list, "min" | "max");
+    let pairs = ORDER.iter().filter(|(less, more, ..)| counted(less) && counted(more));
+    for (less, more, less_name, more_name, blamed) in pairs {
         for (name, amount) in limit.entries(less) {
             let (amount, bound) = (amount.as_str().unwrap_or_default(), limit.at(more).text(name));
             if !bound.is_empty() && quantity::compare(amount, bound) == Ok(Ordering::Greater) {

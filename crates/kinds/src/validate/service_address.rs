@@ -10,7 +10,6 @@ use std::net::IpAddr;
 use listwatch_wire::json::Value;
 
 use crate::field::{Errors, Path};
-use crate::names::IP_ADDRESS;
 use crate::rules;
 use crate::tree::Tree;
 
@@ -83,9 +82,10 @@ fn addresses(given: &[Value], path: &Path<'_>, errors: &mut Errors) -> bool {
                 errors.invalid(path, given.to_vec(), "'None' must be the first and only value");
                 valid = false;
             }
-        } else if address.parse::<IpAddr>().is_err() {
-            errors.invalid(&path.index(index), address, IP_ADDRESS);
-            valid = false;
+        } else {
+            let problems = rules::ip(address);
+            valid &= problems.is_empty();
+            errors.invalid_all(&path.index(index), address, problems);
         }
     }
     valid

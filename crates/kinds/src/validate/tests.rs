@@ -143,7 +143,7 @@ fn field_errors_of_new_objects() {
             "networking.k8s.io",
             "Ingress",
             json!({"spec": {}}),
-            vec!["spec: Invalid value: {}: either `defaultBackend` or `rules` must be specified"],
+            vec!["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"],
         ),
         (
             "",
@@ -579,4 +579,87 @@ fn a_long_list_is_compared_with_another_at_the_cost_of_both() {
     let found = create(by_kind("", "v1", "Pod").unwrap(), &pod);
     assert!(!found.is_empty(), "no volume is there");
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+/// The errors of an object that was refused for fewer reasons, or for more, than kube-apiserver gives.
+#[test]
+fn fields_with_errors_are_those_of_kube_apiserver() {
+    let mounted = json!({"name": "i", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]});
+    let queue = json!({"limitResponse": {"type": "Queue"}});
+    let volume =
+        json!({"capacity": {"storage": "1"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}});
+    let with = |key: &str, value: Value| {
+        let mut spec = volume.clone();
+        spec.put(key, value);
+        spec
+    };
+    let options = json!({"volume.beta.kubernetes.io/mount-options": "ro"});
+    for (group, kind, object, expected) in [
+        ("", "LimitRange", json!({"spec": {"limits": [{}, {"type": ""}]}}), "spec.limits[1].type: Duplicate"),
+        (
+            "",
+            "LimitRange",
+            json!({"spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}, "default": {"cpu": "2"}}]}}),
+            "",
+        ),
+        (
+            "storage.k8s.io",
+            "CSINode",
+            json!({"spec": {"drivers": [{"name": "", "nodeID": "a"}, {"nodeID": "b"}]}}),
+            "spec.drivers[1].name: Duplicate",
+        ),
+        (
+            "",
+            "Pod",
+            json!({"spec": {"containers": [], "initContainers": [mounted]}}),
+            "spec.initContainers[0].volumeMounts[0].name: Not found",
+        ),
+        (
+            "",
+            "Pod",
+            json!({"spec": {"containers": [{"image": "i"}, {"image": "i"}]}}),
+            "spec.containers[1].name: Duplicate",
+        ),
+        (
+            "flowcontrol.apiserver.k8s.io",
+            "PriorityLevelConfiguration",
+            json!({"spec": {"type": "Exempt", "limited": queue}}),
+            "spec.limited.limitResponse.queuing: Required",
+        ),
+        (
+            "",
+            "PersistentVolume",
+            json!({"spec": with("volumeAttributesClassName", json!(""))}),
+            "spec.csi: Required",
+        ),
+        (
+            "",
+            "PersistentVolume",
+            json!({"metadata": {"annotations": options}, "spec": volume}),
+            "metadata.annotations.volume.beta.kubernetes.io/mount-options: Forbidden",
+        ),
+    ] {
+        let errors = decided(group, kind, object);
+        let found = errors.iter().filter(|error| !expected.is_empty() && error.starts_with(expected)).count();
+        assert_eq!(found, usize::from(!expected.is_empty()), "{expected}: {errors:?}");
+        assert!(!errors.iter().any(|error| error.contains("default value")), "{errors:?}");
+    }
+}
+
+/// A name that was accepted once is no longer checked, only kept.
+#[test]
+fn the_service_of_a_stateful_set_is_checked_once() {
+    let kind = by_kind("apps", "v1", "StatefulSet").unwrap();
+    let set = |service: &str| {
+        let mut set = workload(json!({"app": "d"}));
+        set.put("metadata", json!({"name": "x", "namespace": "n", "resourceVersion": "1"}));
+        set.inner("spec").unwrap().put("serviceName", service);
+        defaults::apply(kind, &mut set);
+        set
+    };
+    let errors = |new: &str| {
+        let errors = update(kind, &set(new), &set("Odd_name"));
+        errors.into_iter().filter(|error| error.field == "spec.serviceName").count()
+    };
+    assert_eq!((errors("Odd_name"), errors("Other_name")), (0, 1));
 }

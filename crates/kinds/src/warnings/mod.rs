@@ -96,7 +96,8 @@ pub(crate) fn stateful_set(new: &Value, old: Option<&Value>, found: &mut Vec<Str
         objects::claim_amounts(claim.at("spec"), path, found);
     }
     let limit = new.at("spec").int("revisionHistoryLimit");
-    if spec_changes(new, old) && limit.is_some_and(|limit| limit < 0) {
+    // kube-apiserver repeats this one in every update.
+    if limit.is_some_and(|limit| limit < 0) {
         found.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".to_owned());
     }
 }

@@ -46,7 +46,9 @@ fn nth_address(offset: u32) -> ClaimedValue {
 /// True if the server allocates such addresses, and so must claim them.
 fn in_range(address: IpAddr) -> bool {
     let IpAddr::V4(address) = address else { return false };
-    u32::from(address).checked_sub(u32::from(RANGE)).is_some_and(|offset| offset < RANGE_SIZE)
+    u32::from(address)
+        .checked_sub(u32::from(RANGE))
+        .is_some_and(|offset| 0 < offset && offset < RANGE_SIZE - 1)
 }
 
 /// Chooses the cluster IP and node ports of a new Service. What an earlier attempt of the same write reserved is
@@ -257,8 +259,8 @@ fn check_wanted_address(
     target: &Target<'_>,
     wanted: &str,
 ) -> Result<(), Status> {
-    // Validation refuses text that is no address.
-    let Ok(address) = wanted.parse::<IpAddr>() else { return Ok(()) };
+    // Validation refuses text that is no address, and addresses of a family without a range.
+    let Ok(address @ IpAddr::V4(_)) = wanted.parse::<IpAddr>() else { return Ok(()) };
     let added = &reservation.allocator.added;
     if !in_range(address) && !added.has(address) {
         let detail = format!(

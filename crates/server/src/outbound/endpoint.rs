@@ -74,8 +74,11 @@ impl Endpoint {
         body: Bytes,
         timeout: Duration,
     ) -> Result<Bytes, String> {
-        let target = self.target(locate)?;
         let path = format!("{}?timeout={}s", self.path, timeout.as_secs());
+        // A Service that is not found has an address in the error, as if the connection had failed.
+        let located =
+            self.target(locate).map_err(|why| format!("Post {:?}: {why}", self.url_of_service(&path)));
+        let target = located?;
         let url = format!("https://{}{path}", target.authority());
         let deadline = Some(Instant::now() + timeout);
         let call = OutboundCall { method: Method::POST, path: &path, body, authorization: None, deadline };
@@ -83,6 +86,16 @@ impl Endpoint {
             CallError::Transport(why) => format!("Post {url:?}: {why}"),
             CallError::Answer(why) | CallError::Refused(why) => why,
         })
+    }
+
+    /// The address that errors show for a Service; empty for one that is no Service, which needs no resolving.
+    fn url_of_service(&self, path: &str) -> String {
+        match &self.place {
+            EndpointPlace::Url { .. } => String::new(),
+            EndpointPlace::Service { namespace, name, port } => {
+                format!("https://{name}.{namespace}.svc:{port}{path}")
+            }
+        }
     }
 
     /// The Service is resolved at each call: its endpoints change more often than its configuration.

@@ -223,6 +223,9 @@ async fn bound(
             )));
         }
     };
+    if name.is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
+    }
     let resource = api.registry.find("", "v1", plural).ok_or_else(Status::no_such_path)?;
     let target = Target::new(&resource, (bound != Bound::Node).then_some(namespace), name);
     let object = fresh(api, &target).await?.ok_or_else(|| target.not_found())?.value;

@@ -23,6 +23,8 @@ const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const MATCH_CONDITIONS: usize = 64;
 /// The most audit annotations of one policy: each is in every audit event that it matches.
 const AUDIT_ANNOTATIONS: usize = 20;
+/// The longest expression of the value of an audit annotation, in bytes.
+const AUDIT_ANNOTATION_EXPRESSION: usize = 5 * 1024;
 
 /// Validates a policy, apart from its expressions. Errors are in the order of kube-apiserver.
 ///
@@ -145,8 +147,12 @@ fn validations(name: &str, spec: &Value, path: &Path<'_>, errors: &mut Errors) {
         if !seen.insert(key) {
             errors.duplicate(&path.child("key"), key);
         }
-        if item.text("valueExpression").trim().is_empty() {
+        let source = item.text("valueExpression").trim();
+        if source.is_empty() {
             errors.required(&path.child("valueExpression"), "valueExpression is not specified");
+        } else if source.len() > AUDIT_ANNOTATION_EXPRESSION {
+            let detail = format!("must not exceed {AUDIT_ANNOTATION_EXPRESSION} bytes in length");
+            errors.required(&path.child("valueExpression"), detail);
         }
     }
 }
