@@ -17,7 +17,7 @@ const MAX_COMPILED: usize = 1 << 20;
 /// The most bytes that all kept patterns take together. When they are reached, all are dropped: simpler than an order of
 /// use, and rare, since the patterns of a cluster take a few megabytes.
 const MAX_KEPT_BYTES: usize = 64 << 20;
-/// What each kept pattern counts beside its own size. Searches have memory of their own, up to [`MAX_SEARCH_CACHE`].
+/// The bytes that each kept pattern counts beside its own. Searches have memory of their own, up to [`MAX_SEARCH_CACHE`].
 const KEPT_OVERHEAD: usize = 32 << 10;
 /// The memory in which a search remembers states that it has visited, per pattern and thread.
 const MAX_SEARCH_CACHE: usize = 128 << 10;
@@ -42,14 +42,14 @@ pub struct CompiledPattern {
     effort: u64,
 }
 
-type Compiled = Result<Arc<CompiledPattern>, EvalError>;
+type CompileResult = Result<Arc<CompiledPattern>, EvalError>;
 
 impl CompiledPattern {
     /// Compiles a pattern in Go's syntax, unless it is kept.
     ///
     /// # Errors
     /// Go's message if it is none, or too large.
-    pub(super) fn of(pattern: &str) -> Compiled {
+    pub(super) fn of(pattern: &str) -> CompileResult {
         kept(pattern).unwrap_or_else(|| {
             let compiled = compile(pattern).map(Arc::new);
             keep(pattern, &compiled);
@@ -88,17 +88,17 @@ pub(super) fn pattern_effort(pattern: &str) -> u64 {
 /// assert!(!(0..2000).all(|n| allowance.admits(&format!("{n}"))));
 /// ```
 #[derive(Clone, Debug)]
-pub struct PatternAllowance(Arc<Mutex<Allowed>>);
+pub struct PatternAllowance(Arc<Mutex<CountedPatterns>>);
 
 #[derive(Debug)]
-struct Allowed {
+struct CountedPatterns {
     counted: HashSet<Box<str>>,
     left: u64,
 }
 
 impl Default for PatternAllowance {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Allowed { counted: HashSet::new(), left: MAX_DOCUMENT_EFFORT })))
+        Self(Arc::new(Mutex::new(CountedPatterns { counted: HashSet::new(), left: MAX_DOCUMENT_EFFORT })))
     }
 }
 
@@ -119,18 +119,18 @@ impl PatternAllowance {
 /// All patterns that are kept, with the bytes that they count.
 #[derive(Default)]
 struct Kept {
-    patterns: HashMap<Box<str>, Compiled>,
+    patterns: HashMap<Box<str>, CompileResult>,
     bytes: usize,
 }
 
 static KEPT: LazyLock<RwLock<Kept>> = LazyLock::new(RwLock::default);
 
 /// Returns a kept pattern.
-pub(super) fn kept(pattern: &str) -> Option<Compiled> {
+pub(super) fn kept(pattern: &str) -> Option<CompileResult> {
     KEPT.read().unwrap_or_else(PoisonError::into_inner).patterns.get(pattern).cloned()
 }
 
-fn keep(pattern: &str, compiled: &Compiled) {
+fn keep(pattern: &str, compiled: &CompileResult) {
     let bytes = compiled.as_ref().map_or(pattern.len(), |compiled| compiled.bytes);
     let bytes = bytes + KEPT_OVERHEAD + pattern.len();
     let mut kept = KEPT.write().unwrap_or_else(PoisonError::into_inner);
