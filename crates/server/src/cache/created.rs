@@ -48,7 +48,7 @@ impl LastCreated {
 }
 
 /// The beginning of the names of objects of one template; `None` for an object that its sender named.
-fn template(object: &Value) -> Option<&str> {
+pub(crate) fn template(object: &Value) -> Option<&str> {
     Some(object.at("metadata").text("generateName")).filter(|prefix| !prefix.is_empty())
 }
 

@@ -44,6 +44,7 @@ use tokio_util::sync::CancellationToken;
 pub use collection::Collection;
 pub(crate) use collection::Follower;
 use created::LastCreated;
+pub(crate) use created::template;
 pub use cursor::{Cursor, Lost};
 use damage::Damage;
 pub(crate) use event::frame;

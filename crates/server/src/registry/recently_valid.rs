@@ -8,9 +8,10 @@
 
 use std::collections::VecDeque;
 
-use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use parking_lot::Mutex;
+
+use crate::cache::template;
 
 /// The number of objects that are remembered of a kind: of so many templates objects can be made in turns.
 const KEPT: usize = 2;
@@ -57,11 +58,6 @@ impl RecentlyValid {
         drop(valid);
         drop(oldest);
     }
-}
-
-/// The beginning of the names of objects of one template; `None` for an object that its sender named.
-fn template(object: &Value) -> Option<&str> {
-    Some(object.at("metadata").text("generateName")).filter(|prefix| !prefix.is_empty())
 }
 
 /// Returns true if a value has no more names, elements and bytes of text than there is room for.

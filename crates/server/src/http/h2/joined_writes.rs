@@ -3,7 +3,7 @@
 //! hyper writes each DATA frame by itself: one TLS record, one system call and one wake-up of the client per response. Writes
 //! that are committed together are answered together, and the events of a batch follow at once. So frames are collected, the
 //! tasks that are ready run once, and then everything is one write. A connection without other work is delayed by one
-//! turn of the scheduler, in which hyper is only asked again if something has woken it ([`Woken`]).
+//! turn of the scheduler, in which hyper is only asked again if something has woken it ([`HyperWaker`]).
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
@@ -57,7 +57,7 @@ where
 {
     let writes = JoinedWrites::new(io);
     let mut connection = std::pin::pin!(serve(writes.handle()));
-    let woken = Arc::new(Woken::default());
+    let woken = Arc::new(HyperWaker::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut collecting = false;
     poll_fn(|cx| {
@@ -84,19 +84,19 @@ where
 /// The task is woken to send what was collected, too. hyper looks at all of its streams whenever it is asked, so it is not
 /// asked then.
 #[derive(Debug)]
-struct Woken {
+struct HyperWaker {
     /// True before the first poll.
     is_woken: AtomicBool,
     task: AtomicWaker,
 }
 
-impl Default for Woken {
+impl Default for HyperWaker {
     fn default() -> Self {
         Self { is_woken: AtomicBool::new(true), task: AtomicWaker::new() }
     }
 }
 
-impl Woken {
+impl HyperWaker {
     /// Polls a future if it was woken since it was last polled.
     fn poll<F: Future>(&self, cx: &Context<'_>, waker: &Waker, future: Pin<&mut F>) -> Poll<F::Output> {
         // Registered before looking, so that a wake-up in between is not missed.
@@ -108,7 +108,7 @@ impl Woken {
     }
 }
 
-impl Wake for Woken {
+impl Wake for HyperWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
