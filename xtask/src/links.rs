@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn paths_in_backticks_are_found_outside_of_code() {
         let text =
-            "see `crates/cli/src` and `cargo run`\n```\n`docs/no.md`\n```\n`docs/a b` `xtask/src/main.rs`";
-        assert_eq!(paths(text), ["crates/cli/src", "xtask/src/main.rs"]);
+            "see `crates/wire/src` and `cargo run`\n```\n`docs/no.md`\n```\n`docs/a b` `xtask/src/main.rs`";
+        assert_eq!(paths(text), ["crates/wire/src", "xtask/src/main.rs"]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod house;
 mod kinds;
 mod links;
 mod modules;
+mod order;
 mod outside;
 mod parts;
 mod real;
@@ -53,6 +54,8 @@ enum Task {
     Compare(compare::Arguments),
     /// Make the schema table of the built-in kinds again
     Kinds(kinds::Arguments),
+    /// Make the order of functions in the release binary again, from profiles of its start and of requests
+    Order(order::Arguments),
     /// Make the reference pages of flags and metrics again
     Reference,
     /// Print figures about the source: lines, documentation, repeated names, hand-written validation
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Compare(arguments) => compare::run(&arguments),
         Task::Kinds(arguments) => kinds::run(&arguments),
+        Task::Order(arguments) => order::run(&arguments),
         Task::Reference => checks::write_reference(),
         Task::House => house::run(),
         Task::Rules(arguments) => rules::run(&arguments),
