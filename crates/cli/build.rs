@@ -1,48 +1,61 @@
-//! Two facts for the program: the commit it was built from, and how its relocations are stored.
-//!
-//! The commit and its date come from git, so that two builds of one commit are equal. Without git both are `unknown`, unless
-//! `LISTWATCH_COMMIT` and `LISTWATCH_BUILD_DATE` say otherwise, as packagers of source archives do. The script runs again
-//! when HEAD moves, and at no other change.
+//! Options for the linker of a release build.
 //!
 //! Packed relocations spare a megabyte of tables that the loader would read at every start otherwise, and that would stay in
 //! memory. Only in release builds, where it counts: old versions of mold, which developers use for speed, pack them without
 //! the version that the loader insists on, and the program does not start.
+//!
+//! Rust's own linker, lld, also folds functions that are equal, and puts those that run at a start and in ordinary requests next
+//! to each other: the kernel maps code in pieces of 64 KB, so that functions that are spread keep five times as much in memory as
+//! they are long. Other linkers do not know these options. Which one is in use is a matter of the toolchain and its settings, so
+//! the script tries them on an empty program.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    rerun_when_head_moves();
-    fact("LISTWATCH_COMMIT", &["rev-parse", "HEAD"]);
-    fact("LISTWATCH_BUILD_DATE", &["log", "-1", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ"]);
     let target = |name: &str| std::env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
     let release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     if release && target("OS") == "linux" && target("ENV") == "gnu" {
         println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+        arrange();
     }
 }
 
-/// Hands a fact to the program: from the environment, else from git, else `unknown`.
-fn fact(name: &str, arguments: &[&str]) {
-    println!("cargo:rerun-if-env-changed={name}");
-    let given = std::env::var(name).ok().filter(|text| !text.is_empty());
-    let value = given.or_else(|| git(arguments)).unwrap_or_else(|| "unknown".to_owned());
-    println!("cargo:rustc-env={name}={value}");
-}
-
-/// Names the files that change with HEAD. A file that is not there would make cargo run the script every time.
-fn rerun_when_head_moves() {
-    let branch = git(&["symbolic-ref", "--quiet", "HEAD"]);
-    for name in ["HEAD", "packed-refs"].into_iter().chain(branch.as_deref()) {
-        if let Some(path) = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).is_file()) {
-            println!("cargo:rerun-if-changed={path}");
-        }
+/// Folds equal functions and groups those of `order.txt`, if the linker can.
+fn arrange() {
+    println!("cargo:rerun-if-changed=order.txt");
+    let Some(script) = order_script() else { return };
+    let options = ["-Wl,--icf=all".to_owned(), format!("-Wl,-T,{}", script.display())];
+    if links(&options) {
+        options.iter().for_each(|option| println!("cargo:rustc-link-arg-bins={option}"));
     }
 }
 
-fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).env("TZ", "UTC").output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    (output.status.success() && !text.is_empty()).then_some(text)
+/// Writes the linker script that puts the functions of `order.txt` before all others. A name stands there as in the symbol table;
+/// a star takes the place of the hashes, which differ between compilers, except in families of which few functions run.
+fn order_script() -> Option<PathBuf> {
+    let names = std::fs::read_to_string("order.txt").ok()?;
+    let names = names.lines().filter(|line| !line.starts_with('#'));
+    let patterns: String = names.map(|name| format!("    *(.text.{name})\n")).collect();
+    let path = Path::new(&std::env::var_os("OUT_DIR")?).join("order.ld");
+    let script = format!("SECTIONS {{\n  .text.ordinary : {{\n{patterns}  }}\n}}\nINSERT BEFORE .text;\n");
+    std::fs::write(&path, script).ok()?;
+    Some(path)
+}
+
+/// Returns true if the linker of this build takes these options.
+fn links(options: &[String]) -> bool {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let source = Path::new(&variable("OUT_DIR")).join("empty.rs");
+    let mut compiler = Command::new(variable("RUSTC"));
+    compiler.arg(&source).args(["--target", &variable("TARGET"), "--out-dir", &variable("OUT_DIR")]);
+    let linker = variable("RUSTC_LINKER");
+    if !linker.is_empty() {
+        compiler.arg(format!("-Clinker={linker}"));
+    }
+    compiler.args(variable("CARGO_ENCODED_RUSTFLAGS").split('\x1f').filter(|flag| !flag.is_empty()));
+    compiler.args(options.iter().map(|option| format!("-Clink-arg={option}")));
+    std::fs::write(&source, "fn main() {}").is_ok()
+        && compiler.output().is_ok_and(|output| output.status.success())
 }

@@ -80,7 +80,8 @@ async fn every_metric_that_is_shown_anywhere_is_exported() {
         .collect();
     let heads: BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
-    let mut files = vec![root().join("packaging/grafana.json"), root().join("crates/cli/src/top/reading.rs")];
+    let mut files =
+        vec![root().join("packaging/grafana.json"), root().join("crates/commands/src/top/reading.rs")];
     files.extend(
         std::fs::read_dir(root().join("crates/console/assets")).unwrap().map(|entry| entry.unwrap().path()),
     );

@@ -6,7 +6,7 @@
 //! ([`crate::Server::start`]).
 //!
 //! Bounds are in [`limits`], the controllers inside the server in [`lifecycle`], connections to nodes in [`nodes`]. To add a bound: a field with its unit and
-//! reason there, its default in the `Default` implementation beside it, a flag in `crates/cli` if users should set it.
+//! reason there, its default in the `Default` implementation beside it, a flag in `crates/commands` if users should set it.
 
 mod lifecycle;
 mod limits;

@@ -21,7 +21,7 @@ use listwatch_testkit::history::handler::{self, HandlerCall};
 use listwatch_testkit::proxy::{Odds, Plan, Proxy};
 use listwatch_testkit::{RawClient, TestCollection, TestServer, with_real_parts};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 /// The time in which the first fault of a round must occur.

@@ -18,7 +18,7 @@ use listwatch_testkit::proxy::{Fault, FaultAnswer, Odds, Plan, Proxy, Rule};
 use listwatch_testkit::{RawClient, TestCollection, TestServer, with_real_parts};
 use listwatch_wire::Status;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -18,7 +18,7 @@ use listwatch::{Event, HandlerOptions, SharedInformer, Sources};
 use listwatch_testkit::proxy::{Odds, Plan, Proxy};
 use listwatch_testkit::{RawClient, TestCollection, TestServer, with_real_parts};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 /// The time a healed informer may take: longer than any backoff it may sit in.

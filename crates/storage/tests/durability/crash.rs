@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rand::Rng;
+use rand::RngExt;
 
 use crate::verify::{Counts, notes, verify};
 use crate::worker::{DIRECTORY, NOTES};

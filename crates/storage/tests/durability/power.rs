@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 use crate::verify::{Counts, Note, notes, verify};
 use crate::worker::{DIRECTORY, NOTES, WRITES};

@@ -11,7 +11,7 @@ use http::Uri;
 use listwatch_wire::{Status, stream};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 use super::{Fault, FaultAnswer, Place, Then};
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use listwatch_wire::{ObjectKey, Revision};
-use rand::Rng;
+use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};

@@ -2,7 +2,7 @@
 //! change may make an object enter or leave a selector.
 
 use http::Method;
-use rand::Rng;
+use rand::RngExt;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use listwatch_workqueue::{Item, Options, Queue};
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use rand::{RngExt, SeedableRng};
 
 const TENANTS: u32 = 100;
 const WORKERS: usize = 4;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use listwatch_wire::options::ListOptions;
 use listwatch_wire::{Revision, Status};
-use rand::Rng;
+use rand::RngExt;
 
 use crate::api::{Api, MemoryReservation};
 use crate::auth::Recheck;
