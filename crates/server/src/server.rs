@@ -16,6 +16,7 @@ mod parts;
 
 use std::sync::Arc;
 
+use futures::future::LocalBoxFuture;
 use listwatch_storage::Engine;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -61,8 +62,18 @@ impl Server {
     /// # Errors
     /// See [`Error`]; nothing is left running.
     pub async fn start(options: Options, engine: Arc<dyn Engine>) -> Result<Handle, Error> {
-        // Boxed: it holds the options several times, and callers would hold it all.
-        Box::pin(Self::assemble(options, engine)).await
+        Self::assembling(options, engine).await
+    }
+
+    /// Boxes the start: it holds the options several times, and callers would hold it all. The box is made by a function of this
+    /// crate, because async functions are compiled in the crate that polls them, and with the start all that it spawns: the
+    /// handling of requests would be compiled with the settings of the program.
+    #[inline(never)]
+    fn assembling(
+        options: Options,
+        engine: Arc<dyn Engine>,
+    ) -> LocalBoxFuture<'static, Result<Handle, Error>> {
+        Box::pin(Self::assemble(options, engine))
     }
 
     /// Builds the parts in the order in which they need each other: credentials, cache, authentication, the shared [`Api`], the
