@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use listwatch_wire::json::Text;
 
+use crate::parser::RESERVED;
+
 /// The type of an expression, as the checker infers it.
 ///
 /// Cloning copies a pointer at most. Types are built while checking and dropped with the expression, except those of
@@ -78,9 +80,11 @@ pub struct ObjectType {
 }
 
 impl ObjectType {
-    /// The type of a field, if there is such a field.
+    /// The type of a field, if there is such a field. One named after a reserved word can be written with or without the
+    /// underscores.
     pub(crate) fn field(&self, name: &str) -> Option<&Type> {
-        self.fields.get(name).or(if self.open { Some(&Type::Dyn) } else { None })
+        let escaped = || RESERVED.contains(&name).then(|| self.fields.get(&*format!("__{name}__"))).flatten();
+        self.fields.get(name).or_else(escaped).or(if self.open { Some(&Type::Dyn) } else { None })
     }
 }
 

@@ -65,7 +65,7 @@ impl Filler {
             Value::Object(fields) => self.fill_fields(schema, fields),
             Value::Array(items) => {
                 if let Some(schema) = schema.items.as_deref() {
-                    items.iter_mut().for_each(|item| self.fill(schema, item));
+                    items.iter_mut().for_each(|item| self.fill_null_or_below(schema, item));
                 }
             }
             _ => {}
@@ -75,14 +75,28 @@ impl Filler {
     /// Nulls go first, so that a null which is dropped is an absent field when its default is looked for.
     fn fill_fields(&mut self, schema: &Schema, fields: &mut Map) {
         let kept = self.nulls == Nulls::Kept;
-        let stays = |name: &str| keeps_null(schema, name) || (kept && !has_default(schema, name));
+        let valued = |name: &str| !schema.properties.contains_key(name) && has_default(schema, name);
+        let stays =
+            |name: &str| keeps_null(schema, name) || valued(name) || (kept && !has_default(schema, name));
         fields.retain(|name, value| !value.is_null() || stays(name));
         self.add_defaults(schema, fields);
         for (name, value) in fields.iter_mut() {
             if let Some(schema) = schema.field(name) {
-                self.fill(schema, value);
+                self.fill_null_or_below(schema, value);
             }
         }
+    }
+
+    /// Puts the default of elements or of values of a map in the place of a null, which has a place but no name to be missing by.
+    fn fill_null_or_below(&mut self, schema: &Schema, value: &mut Value) {
+        if let Some(default) = &schema.default
+            && value.is_null()
+            && !schema.nullable
+            && self.takes("", default)
+        {
+            *value = default.clone();
+        }
+        self.fill(schema, value);
     }
 
     /// Adds the defaults of absent fields, as they are declared: what they contain is filled in with the other fields.
@@ -200,5 +214,14 @@ mod tests {
             "l": {"type": "array", "items": item}, "m": {"type": "object", "additionalProperties": item}}});
         let value = filled(schema, json!({"l": [{}, {"x": 2}], "m": {"k": {}}}));
         assert_eq!(value, json!({"l": [{"x": 1}, {"x": 2}], "m": {"k": {"x": 1}}}));
+    }
+
+    #[test]
+    fn a_null_among_elements_or_map_values_takes_their_default() {
+        let item = json!({"type": "string", "default": "d"});
+        let schema = json!({"type": "object", "properties": {
+            "l": {"type": "array", "items": item}, "m": {"type": "object", "additionalProperties": item}}});
+        let value = filled(schema, json!({"l": [null, "x"], "m": {"k": null}}));
+        assert_eq!(value, json!({"l": ["d", "x"], "m": {"k": "d"}}));
     }
 }

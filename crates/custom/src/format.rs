@@ -5,22 +5,25 @@
 //! refused here that kube-apiserver accepts. Regular expressions are compiled once, on first use. The named formats of
 //! CEL (`format.dns1123Label()`) are other code with other rules, in `listwatch-cel`.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
 use regex::Regex;
+
+mod network;
+mod web;
 
 /// Returns true if the text has the form; unknown and empty forms always fit.
 ///
 /// Linear in the text. The regular expressions are constants, and the engine does not backtrack.
 pub(crate) fn is_valid(format: &str, text: &str) -> bool {
     match format {
-        "date-time" | "datetime" => DATE_TIME.as_ref().is_some_and(|regex| regex.is_match(text)),
-        "date" => DATE.as_ref().is_some_and(|regex| regex.is_match(text)),
-        "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
+        "date-time" | "datetime" => is_date_time(text),
+        "date" => is_date(text),
+        "ipv4" => network::is_ipv4(text),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
-        "cidr" => is_cidr(text),
-        "mac" => is_mac(text),
+        "cidr" => network::is_cidr(text),
+        "mac" => network::is_mac(text),
         "uuid" => UUID.as_ref().is_some_and(|regex| regex.is_match(text)),
         "uuid3" => is_uuid(text, b'3', b"0123456789abcdef"),
         "uuid4" => is_uuid(text, b'4', b"89ab"),
@@ -33,21 +36,65 @@ pub(crate) fn is_valid(format: &str, text: &str) -> bool {
         "ssn" => SSN.as_ref().is_some_and(|regex| regex.is_match(text)),
         "hexcolor" => is_hex_color(text),
         "rgbcolor" => is_rgb_color(text),
-        "email" => text.split_once('@').is_some_and(|(user, host)| !user.is_empty() && is_hostname(host)),
-        "hostname" => is_hostname(text),
-        "uri" => text.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme)) || text.starts_with('/'),
+        "email" => web::is_email(text),
+        "hostname" => network::is_hostname(text),
+        "uri" => web::is_request_uri(text),
         "byte" => is_base64(text),
         "duration" => is_duration(text),
+        "k8s-short-name" | "k8sshortname" => is_short_name(text),
+        "k8s-long-name" | "k8slongname" => text.len() <= 253 && text.split('.').all(is_label),
         _ => true,
     }
 }
 
-/// Lenient in its separators, as `strfmt` of go-openapi is: a blank for the `T`, a zone without a colon.
-static DATE_TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt ]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d{2}:?\d{2})$").ok()
+/// A date and a time with its zone; seconds of leap do not exist. What comes after a second `T` is not read.
+fn is_date_time(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let mut parts = lower.split('t');
+    let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };
+    is_date(date) && TIME.as_ref().is_some_and(|regex| regex.is_match(time))
+}
+
+/// A day that the calendar has.
+fn is_date(text: &str) -> bool {
+    let shaped = DATE.as_ref().is_some_and(|regex| regex.is_match(text));
+    let mut parts = text.split('-').map(|part| part.parse::<u16>().unwrap_or_default());
+    let (Some(year), Some(month), Some(day)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    shaped && (1..=days_of(year, month)).contains(&day)
+}
+
+/// The days of a month; none for a month that there is not.
+fn days_of(year: u16, month: u16) -> u16 {
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    match month {
+        2 => 28 + u16::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    }
+}
+
+/// The longest DNS label.
+const MAX_LABEL: usize = 63;
+
+fn is_short_name(text: &str) -> bool {
+    text.len() <= MAX_LABEL && is_label(text)
+}
+
+/// Lower-case letters, digits and dashes, with dashes inside only.
+fn is_label(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let ends = [text.bytes().next(), text.bytes().next_back()];
+    ends.iter().all(|end| end.is_some_and(plain)) && text.bytes().all(|b| plain(b) || b == b'-')
+}
+
+/// Any character may stand before the fraction of a second, as in kube-openapi.
+static TIME: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$").ok()
 });
-static DATE: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$").ok());
+static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$").ok());
 /// Any version; dashes may be left out.
 static UUID: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$").ok()
@@ -85,7 +132,7 @@ fn is_duration(text: &str) -> bool {
     })
 }
 
-static SSN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\d{3}[- ]?\d{2}[- ]?\d{4}$").ok());
+static SSN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\d{3}[- ]\d{2}[- ]\d{4}$").ok());
 /// The ranges of the large issuers; the checksum is not computed, as in govalidator.
 static CARD: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"^(?:4\d{12}(?:\d{3})?|5[1-5]\d{14}|(?:222[1-9]|22[3-9]\d|2[3-6]\d{2}|27[01]\d|2720)\d{12}|6(?:011|5\d\d)\d{12}|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}|(?:2131|1800|35\d{3})\d{11}|6[27]\d{14})$").ok()
@@ -154,41 +201,12 @@ fn is_rgb_color(text: &str) -> bool {
     inside.is_some_and(|inside| inside.split(',').count() == 3 && inside.split(',').all(part))
 }
 
-/// Host bits may be set, unlike in fields of built-in kinds.
-fn is_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
-    let bits: u8 = bits.parse().unwrap_or(u8::MAX);
-    address.parse::<Ipv4Addr>().is_ok() && bits <= 32 || address.parse::<Ipv6Addr>().is_ok() && bits <= 128
-}
-
-/// Six octets, separated by colons or dashes.
-fn is_mac(text: &str) -> bool {
-    let octets: Vec<&str> = text.split([':', '-']).collect();
-    octets.len() == 6 && octets.iter().all(|o| o.len() == 2 && o.bytes().all(|b| b.is_ascii_hexdigit()))
-}
-
-/// Underscores are accepted, as go-openapi does it, although DNS has none in host names.
-fn is_hostname(text: &str) -> bool {
-    let label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    text.len() <= 255 && text.trim_end_matches('.').split('.').all(label)
-}
-
-/// The part of a URI before the colon, after RFC 3986.
-fn is_scheme(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
-}
-
 /// Padding is required, and only the standard alphabet is accepted: the values end up in Go's `[]byte` fields of
-/// clients.
+/// clients. An empty text is none.
 fn is_base64(text: &str) -> bool {
     let body = text.trim_end_matches('=');
-    text.len().is_multiple_of(4)
+    !text.is_empty()
+        && text.len().is_multiple_of(4)
         && text.len() - body.len() <= 2
         && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
 }
@@ -201,15 +219,34 @@ mod tests {
     fn forms_tell_good_from_bad() {
         let cases = [
             ("date-time", "2020-01-02T03:04:05Z", "yesterday"),
+            ("date-time", "2020-02-29t03:04:05.5+01:00", "2020-02-30T03:04:05Z"),
+            ("date-time", "2020-01-02T03:04:59z", "2020-01-02 03:04:05Z"),
             ("date", "2020-01-02", "2020-13-02"),
+            ("date", "2000-02-29", "2100-02-29"),
             ("ipv4", "1.2.3.4", "999.1.1.1"),
+            ("ipv4", "01.002.3.4", "1.2.3"),
+            ("ipv4", "::ffff:1.2.3.4", "::1"),
             ("ipv6", "::1", "1.2.3.4"),
             ("cidr", "10.0.0.0/8", "10.0.0.0/33"),
+            ("cidr", "010.0.0.0/08", "10.0.0.0/+8"),
             ("mac", "00:11:22:33:44:55", "00:11"),
+            ("mac", "0011.2233.4455", "00:11:22-33:44:55"),
             ("uuid", "123e4567-e89b-12d3-a456-426614174000", "x"),
             ("email", "a@b.example", "a.b"),
+            ("email", "A B <a.c@b>", "A <a@b"),
+            ("email", "\"a b\"@c", "a..b@c"),
             ("hostname", "a.example", "-a"),
+            ("hostname", "a", "a.b"),
+            ("hostname", "w-1.x-y.example", "a_b"),
+            ("hostname", "é.example", "1.2.3.4"),
+            ("uri", "http://a/b c?d", "http://a b"),
+            ("uri", "/a", "a"),
+            ("uri", "urn:x:y", "%zz"),
+            ("uri", "https://u:p@[::1]:80/%20", "https://a:b/"),
+            ("k8s-short-name", "a-1", "a.b"),
+            ("k8s-long-name", "a.b", "A"),
             ("byte", "YWJj", "YW"),
+            ("byte", "YQ==", ""),
             ("duration", "1h30m", "soon"),
             ("duration", "P1D", "1 fortnight"),
             ("uuid4", "0e37df36-f698-41e6-8dd4-cb9ced3df976", "0e37df36-f698-11e6-8dd4-cb9ced3df976"),
@@ -217,7 +254,7 @@ mod tests {
             ("isbn", "3836221195", "3836221194"),
             ("isbn13", "978-3-8362-2119-1", "978-3-8362-2119-2"),
             ("creditcard", "4111 1111 1111 1111", "4111111111111112"),
-            ("ssn", "111-11-1111", "1"),
+            ("ssn", "111-11-1111", "111111111"),
             ("hexcolor", "#ff00aa", "red!"),
             ("rgbcolor", "rgb(1, 20, 255)", "rgb(1,2,256)"),
         ];

@@ -7,12 +7,13 @@
 //! A schema of many alternatives and an object of many values multiply, so the work is counted ([`MAX_STEPS`]).
 
 mod combinations;
-
-use std::collections::{HashMap, HashSet};
+mod lists;
 
 use listwatch_wire::json::{Number, Value};
 use listwatch_wire::status::{FieldError, FieldErrors};
 
+pub(crate) use self::lists::map_key;
+use self::lists::{OldItems, repetitions};
 use crate::format;
 use crate::schema::Schema;
 
@@ -44,7 +45,20 @@ const SEARCH_WORK_PER_STEP: u64 = 4;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    ValidateWalk::new(MAX_STEPS).judge(schema, value, old)
+    let errors = ValidateWalk::new(MAX_STEPS).judge(schema, value, old);
+    match old {
+        // Once there are repeated elements, there may be more, wherever they are.
+        Some(old) if !errors.is_empty() && repetitions(schema, old) => {
+            let part = Part::KeepRepetitions;
+            ValidateWalk { part, ..ValidateWalk::new(MAX_STEPS) }.judge(schema, value, Some(old))
+        }
+        _ => errors,
+    }
+}
+
+/// Validates a default by the schema that it is declared in.
+pub(crate) fn validate_default(schema: &Schema, default: &Value) -> Vec<FieldError> {
+    ValidateWalk { part: Part::Default, ..ValidateWalk::new(MAX_STEPS) }.judge(schema, default, None)
 }
 
 /// One walk over an object and its schema.
@@ -57,11 +71,30 @@ struct ValidateWalk {
     steps: usize,
     /// The place where they were used up.
     exhausted_at: Option<String>,
+    /// The treatment of elements that must differ and of values that are integers or strings.
+    part: Part,
+}
+
+/// The part of validation that a walk does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// All of it.
+    Object,
+    /// All but repeated elements, which an object may keep.
+    KeepRepetitions,
+    /// A default, whose integers or strings may have any type, and whose elements are compared when there is an object.
+    Default,
 }
 
 impl ValidateWalk {
     fn new(steps: usize) -> Self {
-        Self { errors: FieldErrors::new(), path: String::new(), steps, exhausted_at: None }
+        Self {
+            errors: FieldErrors::new(),
+            path: String::new(),
+            steps,
+            exhausted_at: None,
+            part: Part::Object,
+        }
     }
 
     /// Validates a value and returns the errors. When the steps are used up, that is the only error: what was found
@@ -122,6 +155,9 @@ impl ValidateWalk {
     fn check_type(&mut self, schema: &Schema, value: &Value) {
         let actual = type_of(value);
         if schema.int_or_string {
+            if self.part == Part::Default {
+                return;
+            }
             return self.expect_type(matches!(actual, "integer" | "string"), "integer,string", actual);
         }
         match schema.type_name.as_str() {
@@ -262,38 +298,6 @@ impl ValidateWalk {
         self.duplicates(schema, items);
     }
 
-    /// Elements of sets and keyed lists must differ, the latter in their keys only.
-    ///
-    /// A hash set of the elements or of their keys, so long lists stay linear.
-    fn duplicates(&mut self, schema: &Schema, items: &[Value]) {
-        let key_of: fn(&Schema, &Value) -> Value = match schema.list_type.as_str() {
-            "map" => map_key,
-            "set" => |_, value| value.clone(),
-            _ if schema.unique_items => |_, value| value.clone(),
-            _ => return,
-        };
-        if !self.spend(items.len()) {
-            return;
-        }
-        let is_item = |item: &Value| item.is_object() || item.is_null();
-        if schema.list_type == "map"
-            && let Some((index, item)) = items.iter().enumerate().find(|(_, item)| !is_item(item))
-        {
-            let (field, detail) =
-                (format!("{}[{index}]", self.field()), "must be an object for an array of list-type map");
-            self.errors.push(FieldError::invalid(field, item.clone(), detail));
-            return;
-        }
-        let mut seen = HashSet::new();
-        for (index, value) in items.iter().enumerate() {
-            let key = key_of(schema, value);
-            // The path of an error may be as long as the object.
-            if !seen.insert(key.clone()) && !self.errors.is_full() {
-                self.errors.push(FieldError::duplicate(format!("{}[{index}]", self.field()), key));
-            }
-        }
-    }
-
     /// Checks an object and its fields, then which fields are missing. Unknown fields were pruned before; those that are
     /// preserved are not validated.
     fn object(&mut self, schema: &Schema, value: &Value, old: Option<&Value>) {
@@ -324,6 +328,11 @@ impl ValidateWalk {
     /// Checks `enum` by equality of JSON values.
     fn enumeration(&mut self, schema: &Schema, value: &Value) {
         if schema.allowed.is_empty() || !self.spend(size(value)) || schema.allowed.contains(value) {
+            return;
+        }
+        // 1.0 is 1.
+        let number = value.as_f64().filter(|_| value.as_i64().is_none());
+        if number.is_some() && schema.allowed.iter().any(|allowed| allowed.as_f64() == number) {
             return;
         }
         // All of them are reported.
@@ -366,32 +375,6 @@ impl ValidateWalk {
         self.path.truncate(length);
         result
     }
-}
-
-/// The elements of an old list by identity: their keys in a list of type `map`. Other lists have none, because a
-/// position is no identity.
-///
-/// Made per list and only if there is an old one; a hash per element instead of a search for each.
-#[derive(Default)]
-struct OldItems<'a>(HashMap<Value, &'a Value>);
-
-impl<'a> OldItems<'a> {
-    fn new(schema: &Schema, old: &'a Value) -> Self {
-        let items = old.as_array().filter(|_| schema.is_keyed_list()).into_iter().flatten();
-        // The first of several counts.
-        Self(items.rev().map(|item| (map_key(schema, item), item)).collect())
-    }
-
-    /// The element that `value` replaces.
-    fn find(&self, schema: &Schema, value: &Value) -> Option<&'a Value> {
-        if self.0.is_empty() { None } else { self.0.get(&map_key(schema, value)).copied() }
-    }
-}
-
-/// Keys with defaults have been filled in before, so an absent key is absent in both lists.
-pub(crate) fn map_key(schema: &Schema, value: &Value) -> Value {
-    let names = schema.list_map_keys.iter().map(String::as_str);
-    Value::Object(names.filter_map(|name| Some((name, value.get(name)?.clone()))).collect())
 }
 
 /// The steps that it takes to compare or hash a value.

@@ -237,3 +237,40 @@ async fn the_table_of_a_custom_scale_has_columns_of_its_own() {
     let columns = &table["columnDefinitions"];
     assert_eq!((&columns[0]["format"], &columns[3]["type"]), (&json!("name"), &json!("date")));
 }
+
+/// Without the subresource, `status` is a field like any other.
+#[tokio::test]
+async fn a_status_without_a_subresource_counts_for_the_generation() {
+    let mut plain = version("v1", true, json!({}));
+    plain["schema"]["openAPIV3Schema"]["properties"]["status"] =
+        json!({"type": "object", "properties": {"x": {"type": "integer"}}});
+    let (_server, mut client) = client(json!([plain])).await;
+    assert_eq!(client.call("POST", V1, Some(&thing("v1", json!({})))).await.status, 201);
+    for (body, generation) in [
+        (json!({"status": {"x": 1}}), 2),
+        (json!({"metadata": {"labels": {"a": "b"}}}), 2),
+        (json!({"status": null}), 3),
+    ] {
+        let (_, patched) = patch(&mut client, "merge-patch+json", &format!("{V1}/a"), &body).await;
+        assert_eq!(patched["metadata"]["generation"], generation, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn an_applied_custom_object_may_not_have_an_empty_version() {
+    let (_server, mut client) = two_versions().await;
+    let mut body = thing("v1", json!({}));
+    assert_eq!(apply(&mut client, V1, "a", &body).await.0, 201);
+    body["metadata"]["resourceVersion"] = "".into();
+    let (code, status) = apply(&mut client, V1, "a", &body).await;
+    assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("metadata.resourceVersion")));
+}
+
+#[tokio::test]
+async fn the_resources_of_a_custom_version_are_told_for_any_method() {
+    let (_server, mut client) = two_versions().await;
+    for path in ["/apis/example.com/v1", "/apis/example.com"] {
+        assert_eq!(client.call("POST", path, Some(&json!({}))).await.status, 200, "{path}");
+    }
+    assert_eq!(client.call("POST", "/apis/apps/v1", Some(&json!({}))).await.status, 405);
+}

@@ -236,3 +236,15 @@ fn the_cost_of_two_variables_is_that_of_the_reference() {
     assert_eq!(rule("self.x.labels.all(k, v, k != v)", nested), 3);
     assert_eq!(rule("self.labels.all(k, v, k != 'a')", json!({"labels": labels})), 0);
 }
+
+/// The fields of many kinds are named `namespace`.
+#[test]
+fn a_reserved_word_names_a_field_with_and_without_underscores() {
+    for rule in ["self.namespace == 'a'", "self.__namespace__ == 'a'", "has(self.namespace)"] {
+        let field = json!({"type": "object", "properties": {"namespace": {"type": "string"}},
+            "x-kubernetes-validations": [{"rule": rule}]});
+        assert_eq!(definition_errors(field.clone()), [""; 0], "{rule}");
+        let object = json!({"f": {"namespace": "a"}});
+        assert_eq!(shown(&rules(field).evaluate(&object, None)), [""; 0], "{rule}");
+    }
+}

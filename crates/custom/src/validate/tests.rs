@@ -175,3 +175,27 @@ fn long_paths_count_as_work() {
     }
     assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
 }
+
+#[test]
+fn a_number_is_allowed_however_it_is_written() {
+    let two = json!({"type": "integer", "enum": [1, 2]});
+    assert_eq!(errors(two.clone(), json!(2.0)), [""; 0]);
+    assert_eq!(errors(two, json!(3.0)), ["f NotSupported"]);
+}
+
+#[test]
+fn only_the_first_repetition_of_an_element_is_reported() {
+    let set = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
+    let repeated = json!(["a", "b", "a", "a", "b"]);
+    assert_eq!(errors(set, repeated), ["f[2] Duplicate", "f[4] Duplicate"]);
+}
+
+/// kube-apiserver does not look at the lists of an object that had repeated elements before.
+#[test]
+fn an_object_with_repeated_elements_may_get_more() {
+    let set = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
+    let schema = schema(json!({"type": "object", "properties": {"f": set, "g": set}}));
+    let (twice, other) = (json!({"f": ["a", "a"]}), json!({"f": ["a"], "g": ["b", "b"]}));
+    assert_eq!(validate(&schema, &other, Some(&json!({"f": ["a"]}))).len(), 1);
+    assert_eq!(validate(&schema, &other, Some(&twice)).len(), 0);
+}

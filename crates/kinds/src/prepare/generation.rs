@@ -42,6 +42,18 @@ pub(crate) fn count_specs_and_labels(new: &mut Value, old: &Value) {
 pub fn bump_generation(new: &mut Value, old: &Value, with_annotations: bool) {
     let changed = !same_desired(new, old)
         || (with_annotations && new.at("metadata").at("annotations") != old.at("metadata").at("annotations"));
+    count(new, old, changed);
+}
+
+/// Raises `metadata.generation` if anything but metadata differs: in a custom kind without a status subresource, `status`
+/// is a field like any other.
+pub fn bump_generation_with_status(new: &mut Value, old: &Value) {
+    let changed = !same_desired(new, old) || new.at("status") != old.at("status");
+    count(new, old, changed);
+}
+
+/// Sets the generation that follows that of the old object, or the same if nothing changed.
+fn count(new: &mut Value, old: &Value, changed: bool) {
     let generation = old.at("metadata").int("generation").unwrap_or(0) + i64::from(changed);
     if let Some(meta) = new.inner("metadata")
         && generation > 0

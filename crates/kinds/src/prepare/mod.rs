@@ -22,8 +22,8 @@ use crate::tree::Tree;
 pub use certificate::stamp_conditions;
 pub(crate) use certificate::update_request_status;
 pub(crate) use empty_lists::is_owned_empty;
-pub use generation::bump_generation;
 use generation::same_desired;
+pub use generation::{bump_generation, bump_generation_with_status};
 pub(crate) use generation::{
     count_specs, count_specs_and_annotations, count_specs_and_labels, create_daemon_set, keep_generation,
     update_daemon_set,

@@ -55,7 +55,7 @@ async fn other(service: &Service, request: &Request) -> Result<Response, Status>
         return Ok(health::answer(&service.api, service.is_stopping(), request));
     }
     let answered = endpoint(service, request, path).await;
-    let wrong_method = request.method != Method::GET && !takes_any_method(path);
+    let wrong_method = request.method != Method::GET && !takes_any_method(service, path);
     match answered {
         Ok(None) => Ok(respond::no_such_page()),
         Ok(Some(_)) if wrong_method => Err(Status::method_not_allowed()),
@@ -84,8 +84,12 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
 }
 
 /// Paths that answer to any method. In kube-apiserver these have plain handlers, all others have one handler per method.
-fn takes_any_method(path: &str) -> bool {
-    let discovery = matches!(parts(path).as_slice(), [] | ["index.html"] | ["apis"] | ["apis", _]);
+fn takes_any_method(service: &Service, path: &str) -> bool {
+    let discovery = match parts(path).as_slice() {
+        [] | ["index.html"] | ["apis"] | ["apis", _] => true,
+        ["apis", group, _] => !service.api.registry.served().has_builtin_group(group),
+        _ => false,
+    };
     discovery
         || path.starts_with("/openapi/")
         || ["/metrics", "/metrics/slis", zpages::FLAGS, zpages::STATUS].contains(&path)

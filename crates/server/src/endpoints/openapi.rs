@@ -39,7 +39,11 @@ pub(crate) async fn answer(api: &Arc<Api>, request: &Request, path: &str) -> Opt
     let api = Arc::clone(api);
     let response = match path.strip_prefix("/openapi/")? {
         "v2" => everything(api, request).await?,
-        "v3" => respond::text(StatusCode::OK, blocking(move || index(&api)).await?),
+        // Not the text of an error, so browsers may take it for what it is.
+        "v3" => {
+            let index = blocking(move || index(&api)).await?;
+            respond::full(StatusCode::OK, "text/plain; charset=utf-8", index.into())
+        }
         rest => match group_version(api, request, rest.strip_prefix("v3/")?).await {
             Some(response) => response,
             None => respond::empty(StatusCode::NOT_FOUND),

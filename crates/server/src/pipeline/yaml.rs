@@ -184,6 +184,13 @@ mod tests {
         assert_eq!(read(b"a: 1\na: 0644\n").unwrap().value, json!({"a": 420}));
     }
 
+    /// `on: x` became a member `on`.
+    #[test]
+    fn keys_are_scalars_of_yaml_1_1_too() {
+        let value = read(b"on: a\nn: b\n\"y\": c\n0x10: d\n1.50: e\n").unwrap().value;
+        assert_eq!(value, json!({"true": "a", "false": "b", "y": "c", "16": "d", "1.5": "e"}));
+    }
+
     #[test]
     fn the_last_of_equal_keys_wins_and_each_is_told_with_its_line() {
         let document = read(b"a: 1\nb:\n- c: null\n  d: x\n  c: true\na: 2\na: 3\n").unwrap();

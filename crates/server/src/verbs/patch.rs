@@ -272,7 +272,11 @@ impl PatchWork<'_> {
         let mut new = rules.apply(&self.change.tracking, Some(&stored.value), sent, force)?.object;
         self.identify(&mut new)?;
         refuse_wrong_types(rules.decode(&mut new, Some(&stored.value)).error)?;
-        target.check_version(sent.at("metadata").text("resourceVersion"), stored.revision)?;
+        // An empty version is one that an update of a custom object must not have.
+        match sent.at("metadata").at("resourceVersion").as_str() {
+            Some(version) => check_version(target, version, stored)?,
+            None => target.check_version("", stored.revision)?,
+        }
         rules.complete_applied(&mut new, Some(&stored.value));
         carry_over(&mut new, &stored.value, OwnersChecked::AfterAdmission, told);
         self.change.update_owned(target, &mut new, stored, told).await

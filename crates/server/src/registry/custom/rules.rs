@@ -13,7 +13,7 @@ use listwatch_custom::{
 };
 use listwatch_kinds::field::Errors;
 use listwatch_kinds::kind::NameRule;
-use listwatch_kinds::prepare::{bump_generation, keep};
+use listwatch_kinds::prepare::{bump_generation, bump_generation_with_status, keep};
 use listwatch_kinds::tree::Tree;
 use listwatch_kinds::typecheck::{self, TypeReport};
 use listwatch_kinds::{meta, schema};
@@ -238,12 +238,11 @@ impl Strategy for Custom {
     fn prepare_update(&self, view: ObjectView, new: &mut Value, old: &Value) {
         match view {
             ObjectView::Status => keep_all_but_status(new, old),
-            _ => {
-                if self.version.status {
-                    keep(new, old, "status");
-                }
+            _ if self.version.status => {
+                keep(new, old, "status");
                 bump_generation(new, old, false);
             }
+            _ => bump_generation_with_status(new, old),
         }
     }
 
