@@ -91,7 +91,12 @@ fn lines(sizes: &BTreeMap<String, u64>, start: &BTreeSet<&str>, requests: &BTree
         }
     }
     #[expect(clippy::cast_precision_loss, reason = "sizes of functions")]
-    let is_dense = |name: &str| run[&family(name)] as f64 >= DENSE * whole[&family(name)] as f64;
+    let share = |name: &str| {
+        let family = family(name);
+        let size = |sizes: &BTreeMap<String, u64>| sizes.get(&family).copied().unwrap_or_default() as f64;
+        size(&run) / size(&whole)
+    };
+    let is_dense = |name: &str| share(name) >= DENSE;
     let (dense_start, sparse_start): (Vec<_>, Vec<_>) =
         start.iter().copied().partition(|name| is_dense(name));
     let (dense, sparse): (Vec<_>, Vec<_>) = requests.iter().copied().partition(|name| is_dense(name));
