@@ -49,8 +49,8 @@ pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<Fiel
     match old {
         // Once there are repeated elements, there may be more, wherever they are.
         Some(old) if !errors.is_empty() && repetitions(schema, old) => {
-            let part = Part::KeepRepetitions;
-            ValidateWalk { part, ..ValidateWalk::new(MAX_STEPS) }.judge(schema, value, Some(old))
+            let mode = ValidationMode::KeepRepetitions;
+            ValidateWalk { mode, ..ValidateWalk::new(MAX_STEPS) }.judge(schema, value, Some(old))
         }
         _ => errors,
     }
@@ -58,7 +58,8 @@ pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<Fiel
 
 /// Validates a default by the schema that it is declared in.
 pub(crate) fn validate_default(schema: &Schema, default: &Value) -> Vec<FieldError> {
-    ValidateWalk { part: Part::Default, ..ValidateWalk::new(MAX_STEPS) }.judge(schema, default, None)
+    ValidateWalk { mode: ValidationMode::Default, ..ValidateWalk::new(MAX_STEPS) }
+        .judge(schema, default, None)
 }
 
 /// One walk over an object and its schema.
@@ -72,17 +73,17 @@ struct ValidateWalk {
     /// The place where they were used up.
     exhausted_at: Option<String>,
     /// The treatment of elements that must differ and of values that are integers or strings.
-    part: Part,
+    mode: ValidationMode,
 }
 
-/// The part of validation that a walk does.
+/// The checks that a walk makes, by the value that it validates.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// All of it.
+enum ValidationMode {
+    /// An object: all of them.
     Object,
-    /// All but repeated elements, which an object may keep.
+    /// An object whose stored form has repeated elements, which it may keep: all others.
     KeepRepetitions,
-    /// A default, whose integers or strings may have any type, and whose elements are compared when there is an object.
+    /// A default, whose integers or strings may have any type, and whose elements are compared once it is in an object.
     Default,
 }
 
@@ -93,7 +94,7 @@ impl ValidateWalk {
             path: String::new(),
             steps,
             exhausted_at: None,
-            part: Part::Object,
+            mode: ValidationMode::Object,
         }
     }
 
@@ -155,7 +156,7 @@ impl ValidateWalk {
     fn check_type(&mut self, schema: &Schema, value: &Value) {
         let actual = type_of(value);
         if schema.int_or_string {
-            if self.part == Part::Default {
+            if self.mode == ValidationMode::Default {
                 return;
             }
             return self.expect_type(matches!(actual, "integer" | "string"), "integer,string", actual);

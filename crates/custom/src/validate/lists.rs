@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
-use super::{Part, ValidateWalk};
+use super::{ValidateWalk, ValidationMode};
 use crate::schema::Schema;
 
 impl ValidateWalk {
@@ -13,7 +13,7 @@ impl ValidateWalk {
     ///
     /// A hash set of the elements or of their keys, so long lists stay linear.
     pub(super) fn duplicates(&mut self, schema: &Schema, items: &[Value]) {
-        if self.part != Part::Object || !is_compared(schema) || !self.spend(items.len()) {
+        if self.mode != ValidationMode::Object || !is_compared(schema) || !self.spend(items.len()) {
             return;
         }
         if let Some((index, item)) = misplaced(schema, items) {
@@ -66,7 +66,7 @@ fn is_compared(schema: &Schema) -> bool {
     matches!(schema.list_type.as_str(), "map" | "set") || schema.unique_items
 }
 
-/// What must not be there twice: the keys of an element of a keyed list, any other element itself.
+/// The identity of an element, which no other element of the list may have: its keys in a keyed list, otherwise itself.
 fn identity(schema: &Schema, value: &Value) -> Value {
     if schema.list_type == "map" { map_key(schema, value) } else { value.clone() }
 }

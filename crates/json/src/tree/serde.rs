@@ -148,50 +148,50 @@ impl<'de> Visitor<'de> for TreeVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut out = Map::new();
-        while let Some((key, value)) = fields.next_entry::<Key, Value>()? {
+        while let Some((key, value)) = fields.next_entry::<MemberName, Value>()? {
             out.insert(key.0, value);
         }
         Ok(Value::Object(out))
     }
 }
 
-/// The key of a member. Formats such as YAML have keys that are no texts; these are written as Kubernetes writes them in
+/// The name of a member. Formats such as YAML have keys that are no texts; these are written as Kubernetes writes them in
 /// JSON, `on` as `true` and `0x10` as `16`.
-struct Key(Text);
+struct MemberName(Text);
 
-impl<'de> Deserialize<'de> for Key {
+impl<'de> Deserialize<'de> for MemberName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(KeyVisitor)
+        deserializer.deserialize_any(MemberNameVisitor)
     }
 }
 
-struct KeyVisitor;
+struct MemberNameVisitor;
 
-impl Visitor<'_> for KeyVisitor {
-    type Value = Key;
+impl Visitor<'_> for MemberNameVisitor {
+    type Value = MemberName;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text, a number or a boolean as a key")
     }
 
-    fn visit_bool<E>(self, flag: bool) -> Result<Key, E> {
-        Ok(Key(flag.to_string().into()))
+    fn visit_bool<E>(self, flag: bool) -> Result<MemberName, E> {
+        Ok(MemberName(flag.to_string().into()))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Key, E> {
-        Ok(Key(number.to_string().into()))
+    fn visit_i64<E>(self, number: i64) -> Result<MemberName, E> {
+        Ok(MemberName(number.to_string().into()))
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Key, E> {
-        Ok(Key(number.to_string().into()))
+    fn visit_u64<E>(self, number: u64) -> Result<MemberName, E> {
+        Ok(MemberName(number.to_string().into()))
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<Key, E> {
-        Ok(Key(number.to_string().into()))
+    fn visit_f64<E>(self, number: f64) -> Result<MemberName, E> {
+        Ok(MemberName(number.to_string().into()))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Key, E> {
-        Ok(Key(text.into()))
+    fn visit_str<E>(self, text: &str) -> Result<MemberName, E> {
+        Ok(MemberName(text.into()))
     }
 }
 

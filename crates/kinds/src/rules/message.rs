@@ -12,12 +12,12 @@ use super::walk::At;
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     text: String,
-    parts: Vec<Part>,
+    parts: Vec<MessagePart>,
 }
 
 /// A piece of a message: text, or a value to insert.
 #[derive(Clone, Debug)]
-enum Part {
+enum MessagePart {
     Words(String),
     Own,
     Path,
@@ -30,15 +30,15 @@ impl Message {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some((before, name, after)) = placeholder(rest) {
-            parts.push(Part::Words(unquoted(before)));
+            parts.push(MessagePart::Words(unquoted(before)));
             parts.push(match name {
-                "@" => Part::Path,
-                "=" => Part::Own,
-                route => Part::Of(Route::parse(route.trim_start_matches('='))),
+                "@" => MessagePart::Path,
+                "=" => MessagePart::Own,
+                route => MessagePart::Of(Route::parse(route.trim_start_matches('='))),
             });
             rest = after;
         }
-        parts.push(Part::Words(unquoted(rest)));
+        parts.push(MessagePart::Words(unquoted(rest)));
         Self { text: unquoted(text), parts }
     }
 
@@ -52,10 +52,10 @@ impl Message {
         self.parts
             .iter()
             .map(|part| match part {
-                Part::Words(words) => words.clone(),
-                Part::Own => text(at.value, ""),
-                Part::Path => at.path.to_string(),
-                Part::Of(route) => text(route.value(at.top), "0"),
+                MessagePart::Words(words) => words.clone(),
+                MessagePart::Own => text(at.value, ""),
+                MessagePart::Path => at.path.to_string(),
+                MessagePart::Of(route) => text(route.value(at.top), "0"),
             })
             .collect()
     }
