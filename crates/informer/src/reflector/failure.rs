@@ -115,7 +115,7 @@ impl<K> Machine<K> {
     }
 
     /// Waits for the delay of the backoff, and at least for the server's `Retry-After` up to
-    /// [`ReflectorOptions::retry_after_max`].
+    /// [`ReflectorOptions::retry_after_max`](super::ReflectorOptions::retry_after_max).
     pub(super) fn wait(
         &mut self,
         next: NextStep,
