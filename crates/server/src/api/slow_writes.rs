@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 
-use crate::observe::timed;
+use crate::observe::exceeds;
 
 /// The longest turn of a write on a worker, in processor time. Ordinary writes take a tenth of it at most.
 const MAX_TURN: Duration = Duration::from_millis(5);
@@ -36,8 +36,8 @@ impl SlowWrites {
     pub(crate) async fn timed<T>(&self, collection: &str, write: impl Future<Output = T>) -> T {
         let mut write = pin!(write);
         poll_fn(|cx| {
-            let (polled, took) = timed(|| write.as_mut().poll(cx));
-            if took > MAX_TURN {
+            let (polled, is_slow) = exceeds(MAX_TURN, || write.as_mut().poll(cx));
+            if is_slow {
                 self.remember(collection, Instant::now());
             }
             polled

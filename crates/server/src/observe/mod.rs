@@ -22,7 +22,7 @@ pub use metrics::ServerMetrics;
 pub(crate) use metrics::{NativeHistograms, family, line, native_histograms, prometheus};
 pub(crate) use native_histogram::NativeHistogram;
 pub(crate) use process::{started_at, write as write_process};
-pub(crate) use processor_time::timed;
+pub(crate) use processor_time::{exceeds, timed};
 pub(crate) use recent_errors::{RecentErrors, RequestError};
 pub(crate) use requests::{LastingRequest, RequestSeries};
 pub use tasks::Tasks;
