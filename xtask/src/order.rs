@@ -2,7 +2,7 @@
 //!
 //! The kernel maps the code of a program in pieces of 64 KB around what runs, so that the four megabytes of a start kept fifteen in
 //! memory while they were spread over the whole program. The linker puts the functions that are listed in
-//! `crates/cli/order.txt` next to each other, in the order of that list (`crates/cli/build.rs`). `.cargo/config.toml` asks for names
+//! `crates/cli/order.txt` next to each other, those of a start first (`crates/cli/build.rs`). `.cargo/config.toml` asks for names
 //! that say the types of a generic function, so that a list holds for later versions of compiler and program, but for what is new.
 //!
 //! The list is made from two profiles of one binary, which needs its symbols. A list that is old costs memory, and nothing else:
@@ -23,7 +23,8 @@ use anyhow::Context;
 
 use crate::root;
 
-const HEAD: &str = "# Functions that a start and ordinary requests run, written by `cargo xtask order`: sections of the linker, in their order.\n";
+const HEAD: &str = "# Functions that a start runs, then those that only ordinary requests run, written by `cargo xtask order`: names of sections.";
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The binary that was profiled, with its symbols
@@ -41,10 +42,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let addresses = addresses(&arguments.program)?;
     let start = executed(&read(&arguments.start)?, &addresses);
     let requests = executed(&read(&arguments.requests)?, &addresses);
-    let lines = lines(&start, &requests);
+    let text = list(&start, &requests);
     let path = root().join("crates/cli/order.txt");
-    fs::write(&path, format!("{HEAD}{}\n", lines.join("\n"))).with_context(|| path.display().to_string())?;
-    println!("{}: {} lines", path.display(), lines.len());
+    fs::write(&path, &text).with_context(|| path.display().to_string())?;
+    println!("{}: {} lines", path.display(), text.lines().count());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -80,11 +81,12 @@ fn executed<'a>(profile: &str, addresses: &'a BTreeMap<String, u64>) -> BTreeSet
         .collect()
 }
 
-/// Returns the sections in their order: those of the start, then what only requests run.
-fn lines(start: &BTreeSet<&str>, requests: &BTreeSet<&str>) -> Vec<String> {
+/// Returns the text of the list: the sections of the start, an empty line, then those that only requests run.
+fn list(start: &BTreeSet<&str>, requests: &BTreeSet<&str>) -> String {
     let sections = |names: &BTreeSet<&str>| names.iter().map(|name| section(name)).collect::<BTreeSet<_>>();
     let (start, requests) = (sections(start), sections(requests));
-    start.iter().chain(requests.difference(&start)).cloned().collect()
+    let lines = |names: Vec<&String>| names.iter().map(|name| format!("{name}\n")).collect::<String>();
+    format!("{HEAD}\n{}\n{}", lines(start.iter().collect()), lines(requests.difference(&start).collect()))
 }
 
 /// Returns the name with a star for what differs between compilers and versions: the disambiguators of crates (`Cs0abc_`).
@@ -123,6 +125,6 @@ mod tests {
         let addresses = names.into_iter().map(|(name, address)| (name.to_owned(), address)).collect();
         let start = executed("fn=(1) start\nfn=(2)\n", &addresses);
         let requests = executed("fn=(1) start_again\ncfn=(2) get'2\n", &addresses);
-        assert_eq!(lines(&start, &requests), ["start", "start_again", "get"]);
+        assert_eq!(list(&start, &requests), format!("{HEAD}\nstart\nstart_again\n\nget\n"));
     }
 }
