@@ -24,7 +24,7 @@ tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 
 const TEST: &str = r#"
 #[tokio::test]
-async fn a_server_starts_in_a_test_of_a_stranger() {
+async fn a_server_starts_in_a_test_of_another_workspace() {
     let server = listwatch_testkit::TestServer::start().await.unwrap();
     let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> = kube::Api::all(server.client().unwrap());
     assert!(!namespaces.list(&Default::default()).await.unwrap().items.is_empty());

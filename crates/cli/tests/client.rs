@@ -90,7 +90,7 @@ async fn list_prints_every_object_under_any_of_its_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inform_tells_what_is_there_and_ends_when_asked() {
+async fn inform_prints_the_initial_objects_and_ends_on_a_signal() {
     let scene = Scene::set().await;
     let said = scene.output(&["inform", "pc", "--until-synced"]).await;
     assert!(said.lines().any(|line| line.starts_with("add one ") && line.ends_with(" initial")), "{said}");

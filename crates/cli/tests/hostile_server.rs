@@ -1,4 +1,4 @@
-//! Commands against a server that means harm: lists without an end, and text that controls the terminal.
+//! Commands against a hostile server: lists without an end, and text that controls the terminal.
 
 #![cfg(test)]
 

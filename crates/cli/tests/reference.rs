@@ -29,7 +29,7 @@ fn check(name: &str, page: &str) {
 }
 
 #[test]
-fn the_page_of_flags_is_what_the_program_says() {
+fn the_page_of_flags_matches_the_help_of_the_program() {
     let output = Command::new(env!("CARGO_BIN_EXE_listwatch")).arg("reference").output().unwrap();
     assert!(output.status.success());
     check("flags.md", &String::from_utf8(output.stdout).unwrap());

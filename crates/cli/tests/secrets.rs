@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Every planted value begins so.
 const PLANTED: &str = "pl4nt3d";
 
-/// A server that says all it can; what it said, when it ends.
+/// A server with all logging on, and its output when it ends.
 struct Talkative {
     process: Child,
     address: String,
@@ -89,7 +89,7 @@ fn leaks(text: &str) -> Vec<&str> {
 
 /// Tokens, values of Secrets, passwords in URLs and keys were asked for in logs at every level, errors, metrics and debug pages.
 #[test]
-fn nothing_planted_is_found_anywhere() {
+fn secrets_appear_in_no_log_error_metric_or_debug_page() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         std::fs::write(directory.path().join(name), text).unwrap();
@@ -153,7 +153,7 @@ fn nothing_planted_is_found_anywhere() {
                 "failurePolicy":"Fail","clientConfig":{"url":"https://127.0.0.1:1/hook"},
                 "rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["secrets"]}]}]}"#.to_owned(),
         ),
-        // The webhook cannot be reached, and says so, not what it was to be asked.
+        // The error says that the webhook cannot be reached, and not what the request was.
         (format!("POST {secrets} HTTP/1.1"), &admin, secret.replace("\"s\"", "\"t\"")),
         ("GET /metrics HTTP/1.1".to_owned(), &admin, String::new()),
         ("GET /debug/listwatch HTTP/1.1".to_owned(), &admin, String::new()),

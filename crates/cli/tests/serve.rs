@@ -97,7 +97,7 @@ fn fails(arguments: &[&str], directory: &Path, text: &str) {
 }
 
 #[test]
-fn it_says_when_it_is_ready_and_how_to_use_it() {
+fn the_ready_line_has_the_address_and_a_kubectl_command() {
     let directory = TempDir::new().unwrap();
     let running = Running::start(&["serve", "--bind", "127.0.0.1:0"], directory.path());
     assert!(running.url.starts_with("https://127.0.0.1:"), "{}", running.url);
@@ -109,7 +109,7 @@ fn it_says_when_it_is_ready_and_how_to_use_it() {
 }
 
 #[test]
-fn it_ends_well_on_both_signals() {
+fn the_server_ends_with_success_on_sigint_and_sigterm() {
     for name in ["TERM", "INT"] {
         let directory = TempDir::new().unwrap();
         let running = Running::start(&["serve", "--memory", "--bind", "127.0.0.1:0"], directory.path());
@@ -180,7 +180,7 @@ fn anonymous_requests_can_be_refused() {
 }
 
 #[test]
-fn memory_leaves_nothing_behind() {
+fn an_in_memory_server_leaves_no_files() {
     let directory = TempDir::new().unwrap();
     let running = Running::start(&["serve", "--memory", "--bind", "127.0.0.1:0"], directory.path());
     let file = kubeconfig(&running);
@@ -210,7 +210,7 @@ fn a_second_start_has_the_same_credentials() {
 }
 
 #[test]
-fn the_kubeconfig_goes_where_it_is_wanted() {
+fn the_kubeconfig_is_written_to_the_given_path() {
     let directory = TempDir::new().unwrap();
     let arguments =
         ["serve", "--memory", "--insecure-http", "--bind", "127.0.0.1:0", "--kubeconfig-out", "here.yaml"];
@@ -256,7 +256,7 @@ fn a_data_directory_in_use_names_the_process_that_has_it() {
 }
 
 #[test]
-fn wrong_usage_is_told_apart_from_failure() {
+fn usage_errors_and_failures_have_different_exit_codes() {
     let directory = TempDir::new().unwrap();
     let output =
         listwatch(&["serve", "--memory", "--etcd-endpoints", "http://127.0.0.1:1"], directory.path())
@@ -267,7 +267,7 @@ fn wrong_usage_is_told_apart_from_failure() {
 
 /// A pipe to `head` takes one line and closes: writing to a closed pipe must not end the server.
 #[test]
-fn it_goes_on_when_nobody_reads_what_it_says() {
+fn the_server_survives_a_closed_stderr() {
     let directory = TempDir::new().unwrap();
     let arguments = ["serve", "--memory", "--bind", "127.0.0.1:0", "--kubeconfig-out", "config"];
     let mut process = listwatch(&arguments, directory.path()).stderr(Stdio::piped()).spawn().unwrap();

@@ -105,7 +105,7 @@ impl Either {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_on_one_etcd_believe_each_other_and_cover_for_each_other() {
+async fn servers_on_one_etcd_accept_each_others_tokens_and_fail_over() {
     let Some(etcd) = Etcd::if_wanted().await.unwrap() else { return };
     let directory = tempfile::tempdir().unwrap();
     // Both start on an empty store at the same moment, and must agree on one set of keys.

@@ -2,7 +2,7 @@
 //!
 //! It is thin over [`listwatch_storage::embedded::offline`], which has the rules. `check`, `restore` and `compact` need
 //! the directory for themselves, and the error names the process that has it (`owner`); `backup` works beside a running
-//! server. A backup contains the CA and signing keys unless told otherwise, so it is as secret as the directory.
+//! server. A backup contains the CA and signing keys by default, so it is as secret as the directory.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -216,7 +216,7 @@ mod tests {
     use super::is_valid;
 
     #[test]
-    fn forms_tell_good_from_bad() {
+    fn formats_accept_valid_and_reject_invalid_values() {
         let cases = [
             ("date-time", "2020-01-02T03:04:05Z", "yesterday"),
             ("date-time", "2020-02-29t03:04:05.5+01:00", "2020-02-30T03:04:05Z"),

@@ -170,7 +170,7 @@ mod tests {
     use listwatch_wire::json::json;
 
     #[test]
-    fn unknown_fields_go_and_are_named() {
+    fn unknown_fields_are_pruned_and_reported() {
         let schema = schema(
             json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "known": {"type": "string"},

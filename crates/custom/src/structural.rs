@@ -240,31 +240,32 @@ fn keys(schema: &Schema, path: &str, errors: &mut FieldErrors) {
     }
     // A key that is there twice is checked twice.
     for key in &schema.list_map_keys {
-        if items.properties.get(key).is_some_and(|property| property.nullable) {
-            let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            errors.push(FieldError::forbidden(format!("{path}.items.properties[{key}].nullable"), detail));
+        map_key(schema, items, key, path, errors);
+    }
+}
+
+/// Checks the property of one key.
+fn map_key(schema: &Schema, items: &Schema, key: &str, path: &str, errors: &mut FieldErrors) {
+    if items.properties.get(key).is_some_and(|property| property.nullable) {
+        let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+        errors.push(FieldError::forbidden(format!("{path}.items.properties[{key}].nullable"), detail));
+    }
+    let field = format!("{path}.x-kubernetes-list-map-keys");
+    match items.properties.get(key) {
+        None => {
+            let detail = "entries must all be names of item properties";
+            errors.push(FieldError::invalid(field, schema.list_map_keys.clone(), detail));
         }
-        let field = format!("{path}.x-kubernetes-list-map-keys");
-        match items.properties.get(key) {
-            None => {
-                let detail = "entries must all be names of item properties";
-                errors.push(FieldError::invalid(field, schema.list_map_keys.clone(), detail));
-            }
-            Some(property) if matches!(&*property.type_name, "array" | "object") => {
-                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                let field = format!("{path}.items.properties[{key}].type");
-                errors.push(FieldError::invalid(field, property.type_name.clone(), detail));
-            }
-            Some(property)
-                if property.default.is_none() && !items.required.iter().any(|name| name == key) =>
-            {
-                let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-                errors.push(FieldError::required(format!("{path}.items.properties[{key}].default"), detail));
-            }
-            Some(property) => {
-                key_default(property, || format!("{path}.items.properties[{key}].default"), errors)
-            }
+        Some(property) if matches!(&*property.type_name, "array" | "object") => {
+            let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+            let field = format!("{path}.items.properties[{key}].type");
+            errors.push(FieldError::invalid(field, property.type_name.clone(), detail));
         }
+        Some(property) if property.default.is_none() && !items.required.iter().any(|name| name == key) => {
+            let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            errors.push(FieldError::required(format!("{path}.items.properties[{key}].default"), detail));
+        }
+        Some(property) => key_default(property, || format!("{path}.items.properties[{key}].default"), errors),
     }
 }
 

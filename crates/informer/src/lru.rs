@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replacement_evicts_nobody_and_is_the_latest() {
+    fn a_replacement_evicts_nothing_and_becomes_the_latest() {
         let mut lru = Lru::new(2);
         lru.insert("a", 1);
         lru.insert("b", 2);

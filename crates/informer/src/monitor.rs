@@ -223,7 +223,7 @@ impl SourceMonitor {
     }
 
     /// Something came through the open watch.
-    pub(crate) fn heard(&self, at: Instant) {
+    pub(crate) fn received(&self, at: Instant) {
         let millis = self.monitor.millis(at);
         self.source.last_event.store(millis.saturating_add(1), Ordering::Relaxed);
     }

@@ -15,7 +15,7 @@ use futures::{FutureExt, Stream};
 
 use crate::lister_watcher::{ListRequest, ListerWatcher, SourceError, SourcePage};
 
-/// A list that never ends, by a server that errs or means harm.
+/// A list that never ends, by a faulty or hostile server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndlessList {

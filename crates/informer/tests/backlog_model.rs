@@ -32,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Belief(BTreeMap<String, (String, u64)>);
 
 impl Belief {
-    fn hear(&mut self, event: &Event<Value>) -> Result<(), String> {
+    fn apply(&mut self, event: &Event<Value>) -> Result<(), String> {
         let wrong = || Err(format!("{event} when {:?} was believed", self.0));
         let Some(object) = event.object() else { return Ok(()) };
         let (key, uid) = (object.key().to_string(), object.uid().into_owned());
@@ -84,7 +84,7 @@ async fn play(steps: Vec<Step>, max_backlog: usize) -> Result<(), String> {
                     let Some(event) = futures::FutureExt::now_or_never(stream.next()).flatten() else {
                         break;
                     };
-                    belief.hear(&event)?;
+                    belief.apply(&event)?;
                 }
             }
         }
@@ -92,7 +92,7 @@ async fn play(steps: Vec<Step>, max_backlog: usize) -> Result<(), String> {
     }
     informer.drain().await;
     while let Some(event) = stream.next().await {
-        belief.hear(&event)?;
+        belief.apply(&event)?;
     }
     let store: Vec<_> = informer.snapshot().iter().map(|o| (o.key().to_string(), o.revision().0)).collect();
     let believed: Vec<_> = belief.0.into_iter().map(|(key, (_, revision))| (key, revision)).collect();

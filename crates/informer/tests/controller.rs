@@ -165,7 +165,7 @@ async fn updates_of_objects_without_a_generation_pass_the_filter_by_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_are_retried_with_growing_delays_or_as_the_policy_says() {
+async fn errors_are_retried_with_backoff_or_by_the_error_policy() {
     let began = Instant::now();
     let source = InMemory::new(10);
     for name in ["fails", "waits", "hopeless", "panics"] {
@@ -343,7 +343,7 @@ async fn nothing_is_reconciled_before_every_cache_is_filled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_over_a_stopped_informer_says_so() {
+async fn a_controller_over_a_stopped_informer_fails() {
     let informer = listwatch::SharedInformer::<Greeting>::new(InMemory::new(10));
     informer.start().unwrap();
     informer.stop().await;

@@ -64,7 +64,7 @@ async fn a_stuck_handler_delays_only_itself() {
 /// Objects that were created and deleted in between are not reported. An object that was replaced under its name is
 /// reported as deleted and added.
 #[tokio::test(start_paused = true)]
-async fn a_slow_handler_hears_a_consistent_shorter_history() {
+async fn a_slow_handler_receives_a_consistent_folded_history() {
     let (source, informer) = synced(&["kept", "recreated", "deleted"]).await;
     let mut stream = informer.events_with(HandlerOptions::default().max_backlog(1)).unwrap();
     for _ in 0..4 {
@@ -128,7 +128,7 @@ fn gated(informer: &Informer, permits: usize) -> (Registration<Value>, Log, Arc<
 
 /// The replay is delivered before anything newer, and the handler has synced only when the last call of it has returned.
 #[tokio::test(start_paused = true)]
-async fn a_late_handler_hears_what_is_there_and_syncs_when_it_has() {
+async fn a_late_handler_receives_the_stored_objects_and_then_syncs() {
     let (source, informer) = synced(&["a", "b"]).await;
     let (late, log, gate) = gated(&informer, 0);
     let last = source.put(&pod("a")).unwrap();
@@ -225,7 +225,7 @@ async fn a_stream_is_a_handler_that_is_polled() {
 
 /// Created and deleted before the stream is polled for the first time: nothing to tell, and nothing hangs.
 #[tokio::test(start_paused = true)]
-async fn no_wake_up_is_lost_when_there_is_nothing_left_to_tell() {
+async fn no_wake_up_is_lost_when_a_backlog_runs_empty() {
     let (source, informer) = synced(&[]).await;
     let mut stream = informer.events_with(HandlerOptions::default().max_backlog(1)).unwrap();
     assert_eq!(stream.next().await.unwrap().to_string(), "synced");
@@ -349,7 +349,7 @@ async fn functions_under_their_go_names_make_a_handler() {
 
 /// While a handler received its initial objects, or a batch of changes, its backlog was reported as 0.
 #[tokio::test(start_paused = true)]
-async fn a_backlog_counts_what_is_being_told() {
+async fn a_backlog_counts_events_in_delivery() {
     let names: Vec<_> = (0..100).map(|number| format!("{number:03}")).collect();
     let (source, informer) = synced(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let gate = Arc::new(Semaphore::new(0));

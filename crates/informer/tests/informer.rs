@@ -18,7 +18,7 @@ use support::object;
 use tokio::time::{advance, sleep, timeout};
 
 #[tokio::test(start_paused = true)]
-async fn handlers_hear_the_initial_state_then_changes() {
+async fn handlers_receive_the_initial_state_then_changes() {
     let source = InMemory::new(100);
     source.put(&pod("a")).unwrap();
     let (informer, log) = started(source.clone()).await;
@@ -69,7 +69,7 @@ async fn both_forms_announce_the_revision_of_what_the_store_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_of_an_unknown_object_is_not_told() {
+async fn a_deletion_of_an_unknown_object_is_not_delivered() {
     let source = Scripted::lists_only();
     source.on_list(page(10, &[]));
     source.on_watch(events(vec![WatchEvent::Deleted(object("x/never-seen", 11))]));

@@ -314,7 +314,7 @@ async fn failures_keep_their_code_their_reason_and_their_retry_after() {
 }
 
 #[tokio::test]
-async fn managed_fields_are_cut_out_where_they_are_not_wanted() {
+async fn managed_fields_are_removed_on_request() {
     let keep = Keep::default().managed_fields(ManagedFields::Drop);
     let source = KubeSource::of::<ConfigMap>(Server::answering(list_body()).client()).keep(keep);
     let page = source.list(&first(ListVersion::Any, None)).await.unwrap();
@@ -419,7 +419,7 @@ async fn an_api_is_a_source() {
 const DELTAS: &str = "application/json;stream=watch;delta=json-patch,application/json";
 
 #[tokio::test]
-async fn patches_are_asked_for_by_whoever_holds_whole_objects() {
+async fn deltas_are_requested_only_by_informers_of_whole_objects() {
     let server = Server::answering(watch_body());
     let source = KubeSource::of::<ConfigMap>(server.client());
     let held = HeldObjects::new(|_, _| None);

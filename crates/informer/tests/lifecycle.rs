@@ -33,7 +33,7 @@ async fn stopping_is_immediate_whatever_it_waits_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_asked_after_a_stop_before_the_start() {
+async fn a_stop_before_the_start_sends_no_request() {
     let source = Arc::new(Scripted::default());
     let informer = Informer::new(Arc::clone(&source));
     informer.stop().await;
@@ -98,7 +98,7 @@ async fn dropping_an_informer_that_was_never_started_ends_its_handlers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn draining_the_informer_tells_all_that_was_received() {
+async fn draining_delivers_everything_received() {
     let (source, informer) = synced(&[]).await;
     let log = Log::default();
     let inner = log.clone();

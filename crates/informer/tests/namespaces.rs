@@ -169,7 +169,7 @@ async fn events_add_up_while_namespaces_churn() {
 
 /// A namespace that cannot be read delays neither the sync of the others nor waits for changes.
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_fails_holds_up_nobody() {
+async fn a_failing_namespace_does_not_delay_the_others() {
     let good = InMemory::new(100);
     let source = good.clone();
     let make = move |namespace: &str| -> Arc<dyn ListerWatcher> {

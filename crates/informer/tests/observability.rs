@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 #[tokio::test(start_paused = true)]
-async fn the_problem_hook_hears_failures_within_a_stream() {
+async fn the_problem_hook_receives_failures_within_a_stream() {
     let source = Scripted::lists_only();
     for revision in [10, 20, 30] {
         source.on_list(page(revision, &[]));
@@ -40,7 +40,7 @@ async fn the_problem_hook_hears_failures_within_a_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_and_the_debug_page_tell_lists_watches_problems_and_lag() {
+async fn metrics_and_the_debug_page_show_lists_watches_problems_and_lag() {
     let source = Scripted::lists_only();
     source.on_list(page(10, &[("x/a", 1)]));
     source.on_watch(events(vec![WatchEvent::Modified(object("x/a", 11)), expired()]));
@@ -97,7 +97,7 @@ async fn the_debug_page_shows_each_namespace_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_election_says_how_it_stands_while_it_runs_and_after() {
+async fn an_election_reports_its_state_while_it_runs_and_after() {
     let lock = Arc::new(InMemoryLease::default());
     let election = LeaderElection::new(lock, ElectionOptions::new("me")).unwrap();
     let monitor = election.monitor();

@@ -62,7 +62,7 @@ fn pod(namespace: &str) -> Value {
 
 /// With several namespaces, the one whose source panicked was silently frozen for ever; with one, the informer ended.
 #[tokio::test(start_paused = true)]
-async fn a_source_that_panics_is_reported_and_asked_again() {
+async fn a_panic_of_a_source_is_reported_and_the_source_retried() {
     for (place, times) in [("list", [1, 0, 0]), ("watch", [0, 1, 0]), ("stream", [0, 0, 1])] {
         for namespaces in [vec!["good", "bad"], vec!["bad"]] {
             let (good, bad) = (InMemory::new(10), InMemory::new(10));

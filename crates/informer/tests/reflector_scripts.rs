@@ -1,6 +1,6 @@
 //! The reflector's rules, case by case: inputs and what it does about them, in `scripts/reflector`.
 //!
-//! `+TIME` before a command lets time pass first. Everything that the machine wants is printed: requests, deltas,
+//! `+TIME` before a command lets time pass first. All effects of the machine are printed: requests, deltas,
 //! problems with the response, and the phase it is in with its deadline.
 #![cfg(test)]
 

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 /// A relist finds what a lost watch missed: deletions first, their final state unknown, then the rest in order; the
 /// store is already final when the first of them is delivered.
 #[tokio::test(start_paused = true)]
-async fn a_relist_tells_deletions_first_and_the_store_is_final_before() {
+async fn a_relist_delivers_deletions_first_after_the_store_is_final() {
     for form in [Form::InOrder, Form::Coalescing] {
         let source = Scripted::lists_only();
         source.on_list(page(10, &[("x/a", 1), ("x/b", 2), ("x/c", 3)]));
@@ -79,7 +79,7 @@ async fn content_that_a_restored_history_has_replaced_is_not_kept() {
 
 /// An unchanged object is not delivered, whatever the resync settings of the handlers.
 #[tokio::test(start_paused = true)]
-async fn a_relist_of_unchanged_objects_tells_nobody() {
+async fn a_relist_of_unchanged_objects_delivers_no_events() {
     for resync in [None, Some(Duration::from_secs(3600))] {
         let source = Scripted::lists_only();
         source.on_list(page(10, &[("x/a", 1)]));

@@ -192,7 +192,7 @@ fn pages_resume_after_a_key_and_selectors_read_labels_in_place() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_revision_ends_when_it_is_there_or_nobody_writes_any_more() {
+async fn waiting_for_a_revision_ends_when_it_arrives_or_the_writer_is_dropped() {
     let (store, mut writer) = Store::<Raw>::new();
     let waiting = tokio::spawn({
         let store = store.clone();
@@ -240,7 +240,7 @@ fn all_versions_of_an_object_share_its_key() {
 
 /// An index that was added late swallowed the errors of its function.
 #[test]
-fn an_index_added_late_says_which_objects_it_cannot_place() {
+fn an_index_added_late_reports_objects_it_cannot_place() {
     let (store, mut writer) = Store::<Raw>::new();
     writer.write(
         (1..=3).map(|number| StoreWrite::Put(support::object(&format!("x/{number}"), number))).collect(),

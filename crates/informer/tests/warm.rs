@@ -60,7 +60,7 @@ fn a_runtime_that_ends_saves_too() {
 
 /// A handler without `since_last_run` receives everything: the saved objects, then the missed changes.
 #[tokio::test]
-async fn other_handlers_are_told_everything() {
+async fn handlers_without_a_saved_position_receive_everything() {
     let directory = Directory::new("everything");
     let (source, problems) = (InMemory::new(1000), Problems::default());
     source.put(&pod("a")).unwrap();

@@ -60,7 +60,7 @@ async fn a_retry_watcher_resumes_where_it_broke() {
 
 /// Wherever the server says that history has ended, at the start or later, the watcher ends and says so.
 #[tokio::test(start_paused = true)]
-async fn a_retry_watcher_ends_honestly_when_history_has() {
+async fn a_retry_watcher_ends_with_expired_when_history_is_compacted() {
     let expired = || Status::expired("too old");
     let answers = [
         ScriptedAnswer::Error(expired().into()),
@@ -95,7 +95,7 @@ async fn a_retry_watcher_is_paced_by_a_backoff_and_by_the_server() {
     assert!((324.8..=349.6).contains(&waited), "{waited}");
 }
 
-/// A peer that went away without a word was waited for, for ever; revision 0 was taken for a place in the history.
+/// A peer that disappeared was waited for without limit; revision 0 was taken for a place in the history.
 #[tokio::test(start_paused = true)]
 async fn a_retry_watcher_gives_up_silent_streams_and_does_not_begin_at_zero() {
     let source = Arc::new(Scripted::default());
@@ -165,7 +165,7 @@ async fn waiting_on_a_cache_sees_states_that_do_not_last() {
 
 /// Each call delivered every object of the cache to the waiter.
 #[tokio::test(start_paused = true)]
-async fn waiting_for_one_object_is_not_told_about_the_others() {
+async fn waiting_for_one_object_ignores_the_others() {
     let source = InMemory::new(1000);
     let put = |name: &str| source.put(&json!({"metadata": {"namespace": "x", "name": name}})).unwrap();
     (0..500).map(|number| put(&format!("{number}"))).for_each(|_| ());

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_characters_survive() {
+    fn unusual_characters_survive_encoding() {
         let value = json!({"k\"\\\u{1}": "é\n\t\r😀<>&\u{7f}"});
         assert_eq!(serde_json::from_slice::<Value>(&encode(&value)).unwrap(), value);
     }

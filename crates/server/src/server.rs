@@ -32,7 +32,8 @@ use crate::allocate::claims::ServiceClaims;
 use crate::allocate::ranges::AddedRanges;
 use crate::allocate::reservation::Allocator;
 use crate::api::streams::OpenStreams;
-use crate::api::{Api, OpenApiDocuments, RecentTemplates, SlowWrites, UserMemory};
+use crate::api::{Api, NodeConnections, OpenApiDocuments, RecentTemplates, SlowWrites, UserMemory};
+use crate::audit::AuditLog;
 use crate::auth::{Authenticator, Impersonator, Modes, ServiceAccounts};
 use crate::cache::Cache;
 use crate::chain::service::Service;
@@ -47,6 +48,7 @@ use crate::listen::tls::Tls;
 use crate::observe::ServerMetrics;
 use crate::options::Options;
 use crate::outbound::WebhookClient;
+use crate::outbound::tls::FrontProxyIdentity;
 use crate::registry::Registry;
 use crate::registry::custom::Hashes;
 
@@ -104,35 +106,9 @@ impl Server {
         let modes = options.authorization.iter().map(|mode| mode.authorizer(&cache));
         let authorizer = Arc::new(Modes(modes.collect()));
         let feeder = cache.start().await?;
-        let requests = &options.requests;
-        let api = Arc::new(Api {
-            engine,
-            registry,
-            authenticator,
-            authorizer,
-            impersonator: Impersonator::default(),
-            audit,
-            admission: chain(&options.admission),
-            webhooks: WebhookClient::new(options.admission.webhooks),
-            documents: OpenApiDocuments::default(),
-            bodies: UserMemory::new(requests.bodies_bytes, requests.user_bodies_bytes),
-            templates: RecentTemplates::default(),
-            histories: UserMemory::new(requests.histories_bytes, requests.user_histories_bytes),
-            selectors: UserMemory::new(options.watch.selector_bytes, options.watch.user_selector_bytes),
-            kept_lists: Arc::new(Semaphore::new(requests.protobuf_lists_bytes)),
-            compressors: Arc::new(Semaphore::new(requests.gzip_bytes / gzip::COMPRESSOR)),
-            blocking: blocking_pool(&options),
-            slow_writes: SlowWrites::default(),
-            streams: OpenStreams::default(),
-            front_proxy: Some(credentials.front_proxy),
-            nodes: credentials.nodes,
-            fairness: Fairness::new(&cache, requests),
-            allocator: Allocator::new(ServiceClaims::new(&cache), AddedRanges::new(&cache)),
-            metrics: ServerMetrics::default(),
-            openapi: Hashes::default(),
-            options,
-            cache,
-        });
+        let (front_proxy, nodes) = (credentials.front_proxy, credentials.nodes);
+        let parts = ApiParts { registry, authenticator, authorizer, audit, front_proxy, nodes };
+        let api = Arc::new(parts.assemble(options, engine, cache));
         let definitions = restore_definitions(&api);
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
         let trusted = credentials.trusted;
@@ -151,6 +127,51 @@ impl Server {
                 .chain(oidc.into_iter().map(|issuer| ("task/oidc", tokio::spawn(issuer.run(stop.clone())))));
         let tasks = tasks.map(|(name, task)| api.metrics.tasks.watch(name, task, stop.clone())).collect();
         Ok(Handle { address, ca_pem, admin_token, admin_certificate, api, stop, connections, tasks })
+    }
+}
+
+/// The parts of [`Api`] that are made before the cache is loaded: making them can fail, or registers collections.
+struct ApiParts {
+    registry: Registry,
+    authenticator: Authenticator,
+    authorizer: Arc<Modes>,
+    audit: Option<Arc<AuditLog>>,
+    front_proxy: FrontProxyIdentity,
+    nodes: NodeConnections,
+}
+
+impl ApiParts {
+    /// Adds the parts that follow from the options and the loaded cache.
+    fn assemble(self, options: Options, engine: Arc<dyn Engine>, cache: Arc<Cache>) -> Api {
+        let requests = &options.requests;
+        Api {
+            engine,
+            registry: self.registry,
+            authenticator: self.authenticator,
+            authorizer: self.authorizer,
+            impersonator: Impersonator::default(),
+            audit: self.audit,
+            admission: chain(&options.admission),
+            webhooks: WebhookClient::new(options.admission.webhooks),
+            documents: OpenApiDocuments::default(),
+            bodies: UserMemory::new(requests.bodies_bytes, requests.user_bodies_bytes),
+            templates: RecentTemplates::default(),
+            histories: UserMemory::new(requests.histories_bytes, requests.user_histories_bytes),
+            selectors: UserMemory::new(options.watch.selector_bytes, options.watch.user_selector_bytes),
+            kept_lists: Arc::new(Semaphore::new(requests.protobuf_lists_bytes)),
+            compressors: Arc::new(Semaphore::new(requests.gzip_bytes / gzip::COMPRESSOR)),
+            blocking: blocking_pool(&options),
+            slow_writes: SlowWrites::default(),
+            streams: OpenStreams::default(),
+            front_proxy: Some(self.front_proxy),
+            nodes: self.nodes,
+            fairness: Fairness::new(&cache, requests),
+            allocator: Allocator::new(ServiceClaims::new(&cache), AddedRanges::new(&cache)),
+            metrics: ServerMetrics::default(),
+            openapi: Hashes::default(),
+            options,
+            cache,
+        }
     }
 }
 

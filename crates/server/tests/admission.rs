@@ -79,7 +79,7 @@ fn answer(path: &str, review: &Value) -> String {
         "malformed" => return "this is no review".to_owned(),
         "huge" => response["auditAnnotations"] = json!({"k": "x".repeat(2 * RESPONSE_BYTES)}),
         "stranger" => response["uid"] = "of another review".into(),
-        "tell" => response["warnings"] = json!([told(&review["request"])]),
+        "tell" => response["warnings"] = json!([review_summary(&review["request"])]),
         "wipe" => {
             let patch = json!([{"op": "remove", "path": "/metadata/creationTimestamp"},
                 {"op": "add", "path": "/metadata/generation", "value": 77}, {"op": "remove", "path": "/metadata/namespace"}]);
@@ -107,8 +107,8 @@ fn answer(path: &str, review: &Value) -> String {
     json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}).to_string()
 }
 
-/// A few things about a request, in one line.
-fn told(request: &Value) -> String {
+/// Operation, name, versions and options of a review, in one line.
+fn review_summary(request: &Value) -> String {
     let version = |object: &str| match &request[object]["metadata"]["resourceVersion"] {
         Value::Null => "none".to_owned(),
         _ => "one".to_owned(),

@@ -315,7 +315,7 @@ async fn openapi_v2_has_the_part_of_the_extension() {
 /// The document is untrusted: whatever its content, the extension is available and the server's own document is
 /// complete.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_openapi_document_that_cannot_be_used_harms_nobody() {
+async fn an_invalid_openapi_document_of_an_extension_is_left_out() {
     for v2 in [Swagger::Malformed, Swagger::Huge, Swagger::Never] {
         let sea = Sea::with(v2).await;
         let mut client = Client::new(&sea.server).await;

@@ -102,7 +102,7 @@ async fn yaml_may_repeat_itself() {
 }
 
 #[tokio::test]
-async fn a_pod_that_runs_nowhere_has_no_log_and_takes_no_commands() {
+async fn an_unscheduled_pod_has_no_log_and_no_exec() {
     let (_server, mut client) = client().await;
     let pod = |name: &str, node: Value| json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
     for object in [pod("free", Value::Null), pod("bound", json!("nowhere"))] {
@@ -182,7 +182,7 @@ async fn token_checkers_find_the_public_key() {
 
 /// Component statuses were an empty list, and a watch of them had the 405 of an unknown method.
 #[tokio::test]
-async fn component_statuses_are_made_up_when_they_are_asked_for() {
+async fn component_statuses_are_computed_on_request() {
     let server = start().await;
     let mut client = Client::new(&server).await;
     let path = "/api/v1/componentstatuses";
@@ -218,7 +218,7 @@ async fn a_patched_object_keeps_its_type() {
 
 /// `/version` answered JSON to clients that did not accept it, and discovery was never sent as protobuf.
 #[tokio::test]
-async fn discovery_has_the_form_that_is_asked_for() {
+async fn discovery_has_the_negotiated_form() {
     let server = start().await;
     let mut client = Client::new(&server).await;
     let proto = "application/vnd.kubernetes.protobuf";
@@ -270,7 +270,7 @@ async fn a_table_of_storage_classes_marks_the_default() {
 
 /// The answers of a route and of negotiation were one, wildcards were refused everywhere, and `v=v1` alone was ignored.
 #[tokio::test]
-async fn what_is_not_acceptable_is_said_in_the_words_of_whoever_refuses() {
+async fn a_406_is_worded_by_the_handler_that_refuses() {
     let (_server, mut client) = client().await;
     client.create("a", "1").await;
     let documents = "application/json, application/yaml, application/vnd.kubernetes.protobuf";

@@ -188,7 +188,7 @@ async fn run(steps: &[Step], watchers: &[Watcher], log_bytes: usize) {
             .collect();
         assert_eq!(shown, wanted, "{watcher:?}");
     }
-    assert_eq!(collection.log_state().1, 0, "views are gone with their watchers");
+    assert_eq!(collection.log_state().views, 0, "views are gone with their watchers");
     feeder.abort();
 }
 
@@ -207,7 +207,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_watcher_from_before_history_is_told_so() {
+async fn a_watcher_from_before_history_gets_expired() {
     let engine =
         Arc::new(MemoryEngine::new(MemoryOptions { history_changes: 5, ..MemoryOptions::default() }));
     let limits = CacheLimits { log_bytes: 0, ..CacheLimits::default() };

@@ -141,7 +141,7 @@ async fn a_client_refused_while_sending_receives_the_reason() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_to_go_on_with_what_is_too_large() {
+async fn a_body_that_is_too_large_gets_no_100_continue() {
     let server = start().await;
     let mut client = Client::new(&server).await;
     let expect = "content-length: 4000000000\r\nexpect: 100-continue\r\n";

@@ -83,7 +83,7 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 /// A user with permissions for Namespaces in their own namespace could append the name of another one to the path, and read,
 /// change, create and delete that one.
 #[tokio::test]
-async fn rights_in_one_namespace_are_none_to_other_namespaces() {
+async fn permissions_in_one_namespace_do_not_apply_to_others() {
     let mut stage = Stage::new().await;
     for name in ["hers", "other"] {
         stage.admin("POST", "/api/v1/namespaces", json!({"metadata": {"name": name}})).await;
@@ -120,7 +120,7 @@ async fn rights_in_one_namespace_are_none_to_other_namespaces() {
 /// A user who may update the role they are bound to could add an aggregationRule that selects all default roles, and
 /// became cluster-admin.
 #[tokio::test]
-async fn aggregation_is_for_those_who_have_everything() {
+async fn aggregation_rules_require_all_permissions() {
     let mut stage = Stage::new().await;
     stage.give("eve", json!([rule(GROUP, &["clusterroles"], &["create", "update", "patch", "get"])])).await;
     let path = format!("{RBAC}/clusterroles/eve");
@@ -141,7 +141,7 @@ async fn aggregation_is_for_those_who_have_everything() {
 
 /// A binding to a role that did not exist was not checked; when the role came, the binder had it.
 #[tokio::test]
-async fn a_role_that_is_not_there_cannot_be_bound() {
+async fn binding_a_missing_role_requires_bind() {
     let mut stage = Stage::new().await;
     stage.give("eve", json!([rule(GROUP, &["clusterrolebindings", "rolebindings"], &["create"])])).await;
     let later = stage.binding("eve", "later");
@@ -173,7 +173,7 @@ async fn rules_are_checked_however_they_are_written() {
 
 /// Apply created with `patch` alone, and PUT with `update` alone.
 #[tokio::test]
-async fn whatever_creates_needs_create() {
+async fn every_request_that_creates_requires_create() {
     let mut stage = Stage::new().await;
     stage.give("eve", json!([rule("coordination.k8s.io", &["leases"], &["patch", "update", "get"])])).await;
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}});
@@ -192,7 +192,7 @@ async fn whatever_creates_needs_create() {
 
 /// `Impersonate-User: josé` was ignored, and the request ran as the administrator who sent it.
 #[tokio::test]
-async fn a_name_that_is_not_ascii_is_the_name() {
+async fn impersonated_names_may_be_utf8() {
     let mut stage = Stage::new().await;
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let review = json!({});
@@ -214,7 +214,7 @@ async fn a_name_that_is_not_ascii_is_the_name() {
 
 /// `Authorization: Bearer` with bytes that are no text was served as anonymous.
 #[tokio::test]
-async fn credentials_that_make_no_sense_are_refused() {
+async fn malformed_credentials_are_401() {
     let mut stage = Stage::new().await;
     for (header, status) in [
         (&b"Bearer \xff\xfe"[..], 401),
@@ -233,7 +233,7 @@ async fn credentials_that_make_no_sense_are_refused() {
 
 /// A right to delete one object by its name deleted collections through a field selector.
 #[tokio::test]
-async fn a_right_to_one_name_is_none_to_delete_collections() {
+async fn permission_for_one_name_does_not_allow_deletecollection() {
     let mut stage = Stage::new().await;
     stage
         .give(
@@ -304,7 +304,7 @@ async fn certificates_are_approved_and_signed_by_those_who_may() {
 
 /// What is known of an impersonated user was lost on the way into the request for a certificate.
 #[tokio::test]
-async fn a_request_for_a_certificate_says_everything_about_who_made_it() {
+async fn a_certificate_request_records_the_whole_identity_of_its_requester() {
     let mut stage = Stage::new().await;
     let mut request = certificate_request("c", false);
     request["spec"]["username"] = json!("somebody-else");
@@ -341,7 +341,7 @@ async fn a_role_labelled_for_view_is_part_of_view_and_of_what_view_is_part_of() 
 /// A user with permissions for ConfigMaps of one namespace tries to read a Secret of another: ambiguous paths, methods in
 /// headers, headers of proxies, subprotocols, queries.
 #[tokio::test]
-async fn odd_paths_methods_and_headers_lead_nowhere() {
+async fn odd_paths_methods_and_headers_give_no_access() {
     const PLANTED: &str = "cGxhbnRlZA==";
     let mut stage = Stage::new().await;
     stage.admin("POST", "/api/v1/namespaces", json!({"metadata": {"name": "there"}})).await;
@@ -414,7 +414,7 @@ async fn odd_paths_methods_and_headers_lead_nowhere() {
 
 /// Paths with a star at the end are all below, and no others; verbs are those of the rule.
 #[tokio::test]
-async fn rights_to_paths_end_where_they_say() {
+async fn non_resource_urls_match_exactly_or_by_prefix() {
     let mut stage = Stage::new().await;
     stage.give("eve", json!([{"nonResourceURLs": ["/metri*", "/debug/listwatch"], "verbs": ["get"]}])).await;
     for (method, path, status) in [
@@ -468,7 +468,7 @@ async fn admin_access_to_devices_is_for_namespaces_with_the_label() {
 
 /// A user who may write the status of claims could allocate devices and report for every driver.
 #[tokio::test]
-async fn the_status_of_a_claim_is_written_by_those_it_belongs_to() {
+async fn the_status_of_a_resource_claim_requires_permission_for_its_drivers() {
     let mut stage = Stage::new().await;
     let group = "resource.k8s.io";
     stage.give("eve", json!([rule(group, &["resourceclaims/status"], &["patch", "update"])])).await;
@@ -510,7 +510,7 @@ async fn the_status_of_a_claim_is_written_by_those_it_belongs_to() {
     }
 }
 
-/// A definition with the group and plural of a built-in kind, with whatever schema its writer likes.
+/// A definition with the group and plural of a built-in kind, with any schema.
 fn shadow(plural: &str, group: &str, kind: &str, version: &str) -> Value {
     json!({
         "metadata": {"name": format!("{plural}.{group}"), "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
@@ -524,7 +524,7 @@ fn shadow(plural: &str, group: &str, kind: &str, version: &str) -> Value {
 /// write definitions became an administrator through a version of their own, replaced the kind itself, and deleted all
 /// bindings by deleting the definition.
 #[tokio::test]
-async fn a_definition_gets_nothing_of_a_built_in_kind() {
+async fn a_definition_cannot_take_over_a_built_in_kind() {
     const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let mut stage = Stage::new().await;
     let everything = json!([{"apiGroups": ["apiextensions.k8s.io"], "resources": ["*"], "verbs": ["*"]},

@@ -71,7 +71,7 @@ async fn next(body: &mut RecvStream) -> Option<Result<Bytes, h2::Error>> {
 }
 
 #[tokio::test]
-async fn a_watch_that_nobody_reads_ends_with_its_time_and_alone() {
+async fn an_unread_watch_ends_at_its_timeout_without_its_connection() {
     let options = Options { lifecycle: LifecycleOptions::off(), ..Options::default() };
     let server = Server::start(options, Arc::new(MemoryEngine::default())).await.unwrap();
     let mut client = Client::new(&server).await;

@@ -52,7 +52,7 @@ async fn versions_come_newest_first_with_their_writers_and_their_objects() {
 
 /// `managedFields` name programs. The history of an object did not name the user of a change or deletion.
 #[tokio::test]
-async fn the_user_of_each_change_is_told_and_who_deleted() {
+async fn history_names_the_user_of_each_change_and_deletion() {
     let directory = tempfile::tempdir().unwrap();
     let engine = EmbeddedEngine::open(directory.path(), EmbeddedOptions::default()).await.unwrap();
     let options = Options { security: Security::InsecureHttp, ..Options::default() };

@@ -88,7 +88,7 @@ async fn a_kubeconfig_of_one_server_is_good_at_the_others_on_its_store() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_a_stranger_is_wrong_credentials_not_none() {
+async fn a_certificate_of_an_unknown_ca_is_401_not_anonymous() {
     let server = Server::start(Options::default(), Arc::new(MemoryEngine::default())).await.unwrap();
     let stranger = Server::start(Options::default(), Arc::new(MemoryEngine::default())).await.unwrap();
     let theirs = stranger.admin_kubeconfig();
@@ -116,7 +116,7 @@ const POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [Re
     - {level: RequestResponse, resources: [{group: '', resources: [configmaps]}]}\n";
 
 #[tokio::test]
-async fn the_audit_log_tells_as_much_as_the_policy_says() {
+async fn the_audit_log_has_the_level_of_the_policy() {
     let directory = tempfile::tempdir().unwrap();
     let server = start_on(audited(directory.path(), POLICY)).await;
     let mut admin = Client::new(&server).await;
@@ -219,7 +219,7 @@ async fn chosen_resources_are_stored_encrypted_and_served_plain() {
 
 /// What is planted in secrets, tokens and headers must not be seen in metrics, debug pages or errors.
 #[tokio::test]
-async fn secrets_stay_secret() {
+async fn secrets_appear_in_no_error_or_debug_page() {
     const PLANTED: &str = "pl4nt3d-s3cr3t";
     let directory = tempfile::tempdir().unwrap();
     let tokens = directory.path().join("tokens.csv");
@@ -330,7 +330,7 @@ async fn keys_of_stored_secrets_are_rotated_without_losing_any() {
 }
 
 #[tokio::test]
-async fn the_audit_log_leaves_managed_fields_out_if_it_is_told_to() {
+async fn the_audit_policy_can_omit_managed_fields() {
     let directory = tempfile::tempdir().unwrap();
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitManagedFields: true\nomitStages: [RequestReceived]\nrules:\n\
         - {level: RequestResponse, omitManagedFields: false, verbs: [list], resources: [{resources: [configmaps]}]}\n\

@@ -130,7 +130,7 @@ async fn a_pod_counts_when_it_is_bound() {
     assert_eq!(stage.status("one", "GET", secret, Value::Null).await, 200);
 }
 
-/// A kubelet that may label its Node as it likes draws Pods to itself, and with them their Secrets.
+/// A kubelet that may set any label of its Node draws Pods to itself, and with them their Secrets.
 #[tokio::test]
 async fn a_kubelet_changes_its_own_node_and_not_what_schedulers_go_by() {
     let mut stage = Stage::new().await;
@@ -201,7 +201,7 @@ async fn a_kubelet_has_its_own_lease_and_csi_node() {
 
 /// A kubelet could have had a token of any service account of the cluster.
 #[tokio::test]
-async fn a_kubelet_asks_for_tokens_of_its_pods_only() {
+async fn a_kubelet_requests_tokens_of_its_own_pods_only() {
     let mut stage = Stage::new().await;
     let tokens = "/api/v1/namespaces/default/serviceaccounts/robot/token";
     let bound = |pod: &Value, audience: &str| {
@@ -231,7 +231,7 @@ async fn a_kubelet_asks_for_tokens_of_its_pods_only() {
 
 /// A kubelet writes about the Pods on its node, and makes none but those it runs by itself.
 #[tokio::test]
-async fn a_kubelet_tells_about_its_pods_and_makes_only_mirrors() {
+async fn a_kubelet_writes_the_status_of_its_pods_and_creates_only_mirror_pods() {
     let mut stage = Stage::new().await;
     stage.pod("p", "one").await;
     let running = json!({"status": {"phase": "Running"}});

@@ -47,7 +47,7 @@ async fn made(client: &mut Client, object: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_first_objects_are_there() {
+async fn bootstrap_objects_exist() {
     let server = start_on(quick()).await;
     let mut client = Client::new(&server).await;
     for path in [
@@ -68,7 +68,7 @@ async fn the_first_objects_are_there() {
 }
 
 #[tokio::test]
-async fn a_deleted_namespace_empties_and_goes() {
+async fn a_deleted_namespace_is_emptied_and_removed() {
     let server = start_on(quick()).await;
     let mut client = Client::new(&server).await;
     client.call("POST", "/api/v1/namespaces", Some(&json!({"metadata": {"name": "n"}}))).await;
@@ -83,7 +83,7 @@ async fn a_deleted_namespace_empties_and_goes() {
 }
 
 #[tokio::test]
-async fn dependents_go_with_their_owner_and_stay_when_orphaned() {
+async fn dependents_are_deleted_with_their_owner_or_orphaned() {
     let server = start_on(quick()).await;
     let mut client = Client::new(&server).await;
     let orphaned = |object: Option<&Value>| object.is_some_and(|object| owners(object) == 0);
@@ -100,7 +100,7 @@ async fn dependents_go_with_their_owner_and_stay_when_orphaned() {
 }
 
 #[tokio::test]
-async fn a_dependent_with_another_owner_stays_and_forgets_the_lost_one() {
+async fn a_dependent_with_another_owner_stays_without_the_deleted_one() {
     let server = start_on(quick()).await;
     let mut client = Client::new(&server).await;
     let (lost, kept) = (
@@ -155,7 +155,7 @@ async fn events_expire() {
 
 /// A deleted VolumeAttributesClass kept its protection for ever: it was looked for under a name that its collection does not have.
 #[tokio::test]
-async fn protected_objects_go_when_nothing_uses_them() {
+async fn protected_objects_are_deleted_when_nothing_uses_them() {
     let server = start_on(quick()).await;
     let mut client = Client::new(&server).await;
     let claim = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
@@ -236,7 +236,7 @@ async fn an_event_that_is_written_again_expires_after_its_last_write() {
 
 /// Deleting a namespace tried to delete each held object twice a second; it must still notice at once when the last of them goes.
 #[tokio::test]
-async fn a_namespace_goes_soon_after_the_last_object_that_was_held() {
+async fn a_namespace_is_removed_soon_after_its_last_object() {
     let server = start_on(quick()).await;
     let mut client = Client::new(&server).await;
     client.call("POST", "/api/v1/namespaces", Some(&json!({"metadata": {"name": "n"}}))).await;

@@ -107,7 +107,7 @@ async fn expires(server: Handle) {
 }
 
 #[tokio::test]
-async fn a_long_list_streams_and_says_the_same_compressed() {
+async fn a_long_list_streams_and_is_the_same_compressed() {
     let server = start().await;
     let mut client = Client::new(&server).await;
     let large = "x".repeat(20_000);

@@ -163,7 +163,7 @@ async fn a_subscription_that_is_added_begins_in_the_order_of_the_others() {
 }
 
 #[tokio::test]
-async fn subscriptions_end_when_asked_and_their_names_are_free_again() {
+async fn subscriptions_end_on_request_and_their_names_can_be_reused() {
     let server = start().await;
     let (mut writer, mut changer) = (Client::new(&server).await, Client::new(&server).await);
     let message = subscribe(&[of("a", "configmaps"), of("b", "secrets")]);
@@ -200,7 +200,7 @@ async fn several_namespaces_and_selectors_make_one_subscription() {
 }
 
 #[tokio::test]
-async fn one_bookmark_stands_for_all_and_can_be_asked_for() {
+async fn one_bookmark_covers_all_subscriptions_and_can_be_requested() {
     let server = start().await;
     let (mut writer, mut changer) = (Client::new(&server).await, Client::new(&server).await);
     let message = subscribe(&[of("a", "configmaps"), of("b", "secrets")]);
@@ -220,7 +220,7 @@ async fn one_bookmark_stands_for_all_and_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn a_subscription_resumes_from_its_revision_and_is_told_when_it_has_caught_up() {
+async fn a_subscription_resumes_from_its_revision_and_gets_a_caught_up_frame() {
     let server = start().await;
     let mut writer = Client::new(&server).await;
     let first = writer.create("a", "0").await;

@@ -146,7 +146,7 @@ async fn a_log_is_followed_as_it_comes_and_ends_with_its_reader() {
 }
 
 #[tokio::test]
-async fn the_errors_of_a_kubelet_are_told_as_by_kube_apiserver() {
+async fn the_errors_of_a_kubelet_are_worded_as_by_kube_apiserver() {
     let mut cluster = Cluster::start().await;
     for (previous, code, reason, message) in [
         ("400", 400, "BadRequest", "previous terminated container \"a\" in pod \"p\" not found"),
@@ -326,7 +326,7 @@ async fn ports_are_forwarded_in_websocket_messages() {
 }
 
 #[tokio::test]
-async fn a_kubelet_that_speaks_websocket_gets_it_as_it_is() {
+async fn websocket_is_passed_through_to_a_kubelet_that_supports_it() {
     let options = NodeOptions::default();
     let cluster = Cluster::with(options, json!(["ExtendWebSocketsToKubelet"])).await;
     let handshake = "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-protocol: v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0\r\n";

@@ -267,7 +267,7 @@ async fn an_applied_custom_object_may_not_have_an_empty_version() {
 }
 
 #[tokio::test]
-async fn the_resources_of_a_custom_version_are_told_for_any_method() {
+async fn the_resources_of_a_custom_version_are_listed_for_any_method() {
     let (_server, mut client) = two_versions().await;
     for path in ["/apis/example.com/v1", "/apis/example.com"] {
         assert_eq!(client.call("POST", path, Some(&json!({}))).await.status, 200, "{path}");

@@ -58,7 +58,7 @@ async fn a_watch_of_the_metadata_of_lists_ends_with_its_first_event() {
 }
 
 #[tokio::test]
-async fn a_version_of_the_future_is_retried_where_a_cache_is_read() {
+async fn a_future_revision_is_retried_where_a_cache_is_read() {
     let (_server, mut client) = client().await;
     for (path, retry) in [(MAPS, json!(1)), ("/api/v1/namespaces/default/events", Value::Null)] {
         for path in [format!("{path}?resourceVersion=999999"), format!("{path}/a?resourceVersion=999999")] {

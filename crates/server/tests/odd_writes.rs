@@ -127,7 +127,7 @@ async fn a_scale_of_zero_can_be_applied() {
 /// In a Scale no replicas are a field that is not there: `kubectl scale --replicas=0` leaves it without an owner, and a later apply
 /// does not conflict with it.
 #[tokio::test]
-async fn nobody_owns_replicas_that_were_scaled_to_zero() {
+async fn replicas_scaled_to_zero_have_no_owner() {
     let (_server, mut client) = client().await;
     client.call("POST", &format!("{DEPLOYMENTS}?fieldManager=one"), Some(&deployment("d"))).await;
     let path = format!("{DEPLOYMENTS}/d");

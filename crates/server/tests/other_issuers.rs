@@ -129,7 +129,7 @@ async fn believing(identity: IdentityOptions) -> Handle {
     start_on(Options { identity, ..Options::default() }).await
 }
 
-/// Status, user and groups that the server tells the bearer of the token.
+/// Status, user and groups in the server's answer to the bearer of a token.
 async fn who(server: &Handle, token: &str) -> (u16, String, String) {
     let mut client = Client::new(server).await.with_token(token);
     let answer = client.call("POST", WHO, Some(&json!({}))).await;
@@ -207,7 +207,7 @@ async fn a_new_key_is_fetched_when_it_is_used_but_not_too_often() {
 
 /// A server must start, and serve those whom it knows, when an issuer cannot be reached.
 #[tokio::test]
-async fn an_issuer_that_is_not_there_keeps_nobody_else_out() {
+async fn an_unreachable_issuer_does_not_block_other_users() {
     let key = Key::new("a");
     let issuer = issuer(Vec::new()).await;
     let options = OidcIssuer { ca: issuer.ca.clone(), ..OidcIssuer::new("https://127.0.0.1:1", "client") };
@@ -254,7 +254,7 @@ async fn webhook(known: Arc<Mutex<Option<&'static str>>>, asked: Arc<AtomicUsize
 }
 
 #[tokio::test]
-async fn a_webhook_is_asked_once_about_a_token_and_never_about_our_own() {
+async fn a_token_webhook_is_called_once_per_token_and_never_for_own_tokens() {
     let directory = tempfile::tempdir().unwrap();
     let (known, asked) = (Arc::new(Mutex::new(Some("jane-s-token"))), Arc::new(AtomicUsize::new(0)));
     let (url, ca) = webhook(Arc::clone(&known), Arc::clone(&asked)).await;
@@ -297,7 +297,7 @@ async fn a_webhook_that_does_not_answer_is_401() {
 /// A webhook that answers 401 to unknown tokens was called five times about each, for four seconds. With a hundred invented tokens
 /// at a time the tokens of others waited for seconds.
 #[tokio::test]
-async fn a_webhook_that_refuses_is_not_asked_again_at_once() {
+async fn a_token_webhook_that_answers_4xx_is_not_called_again_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
@@ -317,7 +317,7 @@ async fn a_webhook_that_refuses_is_not_asked_again_at_once() {
 
 /// An impostor of the webhook could make any user an administrator, so its certificate must be verified.
 #[tokio::test]
-async fn a_webhook_that_nobody_vouches_for_is_not_believed() {
+async fn a_token_webhook_with_an_unverified_certificate_is_not_used() {
     let directory = tempfile::tempdir().unwrap();
     let (known, asked) = (Arc::new(Mutex::new(Some("x"))), Arc::new(AtomicUsize::new(0)));
     let (url, _) = webhook(known, Arc::clone(&asked)).await;

@@ -55,7 +55,7 @@ async fn define_widgets(server: &Handle, client: &mut Client) {
 }
 
 #[tokio::test]
-async fn objects_say_the_same_in_both_forms() {
+async fn objects_are_the_same_in_both_forms() {
     let server = start().await;
     let mut client = Client::new(&server).await;
     let created = ask(&mut client, "POST", MAPS, TYPED, &common::config_map("a", "1")).await;
@@ -67,7 +67,7 @@ async fn objects_say_the_same_in_both_forms() {
 }
 
 #[tokio::test]
-async fn a_pod_with_all_its_defaults_says_the_same_in_both_forms() {
+async fn a_pod_with_defaults_is_the_same_in_both_forms() {
     let server = start().await;
     let mut client = Client::new(&server).await;
     let pod = json!({"metadata": {"name": "p", "labels": {"a": "b"}}, "spec": {
@@ -119,7 +119,7 @@ async fn lists_and_their_pages_come_in_one_envelope() {
 
 /// A list that exceeds the buffer is encoded twice, and must be the same both times despite concurrent writes.
 #[tokio::test]
-async fn a_long_list_is_as_long_as_it_said_first() {
+async fn a_long_list_has_the_length_of_its_prefix() {
     // The last two: other lists leave no room, or for a part of it.
     for (protobuf_bytes, protobuf_lists_bytes) in
         [(0, 1 << 20), (100_000, 1 << 20), (1 << 20, 1 << 20), (1 << 20, 0), (1 << 20, 100_000)]
@@ -288,7 +288,7 @@ async fn metadata_is_watched_in_protobuf() {
 }
 
 #[tokio::test]
-async fn watches_that_cannot_begin_say_so_in_protobuf() {
+async fn errors_of_watches_are_in_protobuf() {
     let server = start().await;
     let path = format!("{MAPS}?watch=1&resourceVersion=nonsense");
     let answer = get(&mut Client::new(&server).await, &path, ONLY).await;

@@ -41,7 +41,7 @@ async fn list(client: &mut Client, selector: &str) -> Vec<String> {
     names(&client.get(&format!("{PATH}?fieldSelector={selector}")).await)
 }
 
-fn says(answer: &Answer, text: &str) -> bool {
+fn is_invalid_with(answer: &Answer, text: &str) -> bool {
     answer.status == 422 && answer.json()["message"].as_str().unwrap().contains(text)
 }
 
@@ -54,7 +54,7 @@ async fn an_address_belongs_to_one_service_until_it_goes() {
     assert_eq!(list(&mut other, &format!("spec.clusterIP%3D{address}")).await, ["a"]);
     for client in [&mut client, &mut other] {
         let again = create(client, "b", json!({"clusterIP": address})).await;
-        assert!(says(&again, "provided IP is already allocated"));
+        assert!(is_invalid_with(&again, "provided IP is already allocated"));
     }
     // It may keep what it has, however often it is written.
     assert_eq!(client.call("PUT", &format!("{PATH}/a"), Some(&made)).await.status, 200);
@@ -79,7 +79,7 @@ async fn a_node_port_belongs_to_one_service_of_either_type() {
     assert_eq!(list(&mut other, "spec.type%3DNodePort").await, ["n"]);
     for taken in [30_500, 30_501] {
         let spec = json!({"type": "NodePort", "ports": port(taken)});
-        assert!(says(&create(&mut other, "x", spec).await, "provided port is already allocated"));
+        assert!(is_invalid_with(&create(&mut other, "x", spec).await, "provided port is already allocated"));
     }
     let given = create(&mut other, "g", json!({"type": "NodePort"})).await.json();
     let given = given["spec"]["ports"][0]["nodePort"].as_u64().unwrap();
@@ -153,7 +153,7 @@ async fn a_service_that_is_not_stored_keeps_no_address_and_no_port() {
 
 /// Two servers gave the same address, or the same node port, to two Services in half of the rounds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_servers_that_are_asked_for_the_same_at_once_give_it_to_one() {
+async fn two_servers_allocate_an_address_only_once() {
     let (first, second) = two_servers().await;
     let (mut client, mut other) = (Client::new(&first).await, Client::new(&second).await);
     for round in 0..30 {
@@ -210,7 +210,10 @@ async fn an_address_is_an_object_that_names_its_service() {
     let gateway = json!({"metadata": {"name": "10.0.9.9"}, "spec": {"parentRef":
         {"group": "g.io", "resource": "gateways", "namespace": "default", "name": "g"}}});
     assert_eq!(client.call("POST", path, Some(&gateway)).await.status, 201);
-    assert!(says(&create(&mut client, "b", json!({"clusterIP": "10.0.9.9"})).await, "already allocated"));
+    assert!(is_invalid_with(
+        &create(&mut client, "b", json!({"clusterIP": "10.0.9.9"})).await,
+        "already allocated"
+    ));
     // What is turned into another type gives back what it no longer has.
     let patch = json!({"spec": {"type": "ExternalName", "externalName": "a.b", "clusterIP": null, "clusterIPs": null}});
     client
@@ -252,5 +255,8 @@ async fn ports_of_one_number_share_a_node_port() {
         let [one, other] = node_ports(create(&mut client, name, ports(tcp, udp)).await);
         assert!(one.is_some() && one == other, "{name}: {one:?} {other:?}");
     }
-    assert!(says(&create(&mut client, "d", ports(json!(30_001), json!(null))).await, "already allocated"));
+    assert!(is_invalid_with(
+        &create(&mut client, "d", ports(json!(30_001), json!(null))).await,
+        "already allocated"
+    ));
 }

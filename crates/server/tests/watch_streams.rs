@@ -36,7 +36,8 @@ async fn a_client_that_does_not_read_costs_others_nothing_and_loses_nothing() {
         let event = quick.next().await.unwrap();
         assert_eq!(version(&event["object"]), *versions.last().unwrap());
     }
-    let log_bytes: usize = server.api().cache.collections().iter().map(|c| c.log_state().0 * 200_000).sum();
+    let log_bytes: usize =
+        server.api().cache.collections().iter().map(|c| c.log_state().events * 200_000).sum();
     assert!(log_bytes <= 1 << 20, "the log keeps to its bound, whoever lags");
     for expected in versions {
         assert_eq!(version(&slow.next().await.unwrap()["object"]), expected);
@@ -73,7 +74,7 @@ async fn bytes_sent_during_a_watch_are_ignored() {
 }
 
 #[tokio::test]
-async fn many_watches_come_and_go_without_a_trace() {
+async fn ended_watches_leave_no_state_behind() {
     let server = start().await;
     let mut watches = Vec::new();
     for i in 0..300 {
@@ -81,14 +82,14 @@ async fn many_watches_come_and_go_without_a_trace() {
     }
     eventually("all are open", || open_watches(&server) == 300).await;
     let collection = server.api().cache.collection("configmaps", &[]);
-    assert_eq!(collection.log_state().1, 7, "equal filters share a view");
+    assert_eq!(collection.log_state().views, 7, "equal filters share a view");
     drop(watches);
-    eventually("all have ended", || open_watches(&server) == 0 && collection.log_state().1 == 0).await;
+    eventually("all have ended", || open_watches(&server) == 0 && collection.log_state().views == 0).await;
     server.shutdown().await;
 }
 
 #[tokio::test]
-async fn shutdown_ends_watches_in_good_order() {
+async fn shutdown_ends_watches_gracefully() {
     let server = start().await;
     let mut writer = Client::new(&server).await;
     let start = writer.create("a", "1").await;
@@ -104,7 +105,7 @@ async fn shutdown_ends_watches_in_good_order() {
 }
 
 #[tokio::test]
-async fn quiet_watches_are_told_how_far_the_world_went() {
+async fn quiet_watches_get_bookmarks() {
     let watch = WatchLimits { bookmark_every: Duration::from_millis(50), ..WatchLimits::default() };
     let server = start_with(Options { watch, ..Options::default() }, MemoryOptions::default()).await;
     let mut writer = Client::new(&server).await;

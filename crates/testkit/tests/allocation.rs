@@ -18,7 +18,7 @@ fn service(name: &str, address: Option<&str>, port: Option<i32>) -> Service {
 
 /// In half of the rounds both servers gave the same one to two Services.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_servers_on_one_etcd_give_nothing_twice() {
+async fn two_servers_on_one_etcd_allocate_nothing_twice() {
     let Some(etcd) = Etcd::if_wanted().await.unwrap() else { return };
     let one = TestServer::on(TestStore::Etcd(etcd.endpoint())).await.unwrap();
     let two = TestServer::on(TestStore::Etcd(etcd.endpoint())).await.unwrap();

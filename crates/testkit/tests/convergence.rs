@@ -146,12 +146,12 @@ impl Subject {
                     old.field(&["data", "n"]) != new.field(&["data", "n"])
                 );
             }
-            history.lock().unwrap().extend(told(event));
+            history.lock().unwrap().extend(handler_call(event));
         };
         informer.add_event_handler_with(handler, HandlerOptions::named("quick")).unwrap();
         let history = slow.clone();
         let handler = move |event: Event<Value>| {
-            history.lock().unwrap().extend(told(&event));
+            history.lock().unwrap().extend(handler_call(&event));
             tokio::time::sleep(Duration::from_millis(3))
         };
         informer.add_async_event_handler(handler, HandlerOptions::named("slow").max_backlog(16)).unwrap();
@@ -175,7 +175,7 @@ impl Subject {
     }
 }
 
-fn told(event: &Event<Value>) -> Option<HandlerCall> {
+fn handler_call(event: &Event<Value>) -> Option<HandlerCall> {
     match event {
         Event::Added { object, .. } => Some(HandlerCall::Added(seen(object))),
         Event::Updated { old, new } => Some(HandlerCall::Updated { old: seen(old), new: seen(new) }),

@@ -104,7 +104,7 @@ impl Running {
     }
 
     /// Reads on until a line begins like this.
-    async fn says(&mut self, start: &str) -> String {
+    async fn read_until(&mut self, start: &str) -> String {
         let mut before = Vec::new();
         while let Some(line) = self.line().await {
             if line.starts_with(start) {
@@ -148,20 +148,20 @@ async fn list_names_the_pods_and_counts_them() {
 }
 
 #[tokio::test]
-async fn watch_says_what_happens_from_now_on() {
+async fn watch_prints_changes_after_its_start() {
     let cluster = Cluster::start().await;
     cluster.pod("default", "before", json!({})).await;
     let mut watch = cluster.run("watch", &[]);
-    watch.says("watching from").await;
+    watch.read_until("watching from").await;
     cluster.pod("default", "a", json!({})).await;
     assert!(watch.line().await.unwrap().starts_with("added default/a at "));
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     cluster.pods("default").delete("a", &now).await.unwrap();
-    watch.says("deleted default/a at ").await;
+    watch.read_until("deleted default/a at ").await;
 }
 
 #[tokio::test]
-async fn retry_watch_begins_where_it_is_told() {
+async fn retry_watch_begins_at_the_given_revision() {
     let cluster = Cluster::start().await;
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), "default");
     let map = |name: &str| serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
@@ -170,7 +170,7 @@ async fn retry_watch_begins_where_it_is_told() {
     let version = first.metadata.resource_version.unwrap();
     let mut watch = cluster.run("retry_watch", &[&version]);
     assert_eq!(watch.line().await.unwrap(), format!("watching from {version}"));
-    watch.says("Added(default/second@").await;
+    watch.read_until("Added(default/second@").await;
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn namespaces_keeps_an_index_over_a_few_of_them() {
     assert!(namespaces.line().await.unwrap().starts_with("1 pods at "));
     assert_eq!(namespaces.line().await.unwrap(), "node-1: 1");
     assert_eq!(namespaces.line().await.unwrap(), "  default/a");
-    namespaces.says("synced").await;
+    namespaces.read_until("synced").await;
     cluster.pod("kube-system", "c", json!({})).await;
     cluster.pod("default", "d", json!({})).await;
     assert!(namespaces.line().await.unwrap().starts_with("add default/d "));
@@ -204,15 +204,15 @@ async fn garbage_finds_what_has_lost_its_owner() {
 }
 
 #[tokio::test]
-async fn controller_tells_of_pending_pods_until_it_is_interrupted() {
+async fn controller_prints_pending_pods_until_it_is_interrupted() {
     let cluster = Cluster::start().await;
     cluster.pod("default", "a", json!({})).await;
     let mut controller = cluster.run("controller", &["0"]);
     assert_eq!(controller.line().await.unwrap(), "1 pods; telling which are pending for 0 s");
-    controller.says("default/a has been pending for ").await;
+    controller.read_until("default/a has been pending for ").await;
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     cluster.pods("default").delete("a", &now).await.unwrap();
-    controller.says("default/a is gone").await;
+    controller.read_until("default/a is gone").await;
     controller.interrupt().await;
 }
 
@@ -220,7 +220,7 @@ async fn controller_tells_of_pending_pods_until_it_is_interrupted() {
 async fn typed_controller_keeps_a_config_map_per_greeting() {
     let cluster = Cluster::start().await;
     let mut controller = cluster.run("typed_controller", &[]);
-    controller.says("0 greetings").await;
+    controller.read_until("0 greetings").await;
     let resource = ApiResource {
         group: "example.com".into(),
         version: "v1".into(),
@@ -235,7 +235,7 @@ async fn typed_controller_keeps_a_config_map_per_greeting() {
     });
     let greeting = serde_json::from_value(greeting).unwrap();
     greetings.create(&PostParams::default(), &greeting).await.unwrap();
-    controller.says("default/hi says \"hello\"").await;
+    controller.read_until("default/hi says \"hello\"").await;
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), "default");
     assert_eq!(maps.get("hi").await.unwrap().data.unwrap().get("text").unwrap(), "hello");
     let last = controller.interrupt().await;

@@ -125,7 +125,7 @@ async fn watcher_follows_with_streaming_lists() {
 }
 
 #[tokio::test]
-async fn a_controller_reconciles_until_the_world_is_as_wished() {
+async fn a_kube_rs_controller_reconciles_to_the_desired_state() {
     let (_server, client) = server().await;
     let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
     for n in 0..5 {

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::net::TcpStream;
 
 #[tokio::test]
-async fn it_is_there_in_milliseconds_and_gone_when_dropped() {
+async fn a_test_server_starts_in_milliseconds_and_stops_when_dropped() {
     let start = Instant::now();
     let server = TestServer::start().await.unwrap();
     // A debug build on a loaded machine; alone it takes a few milliseconds.
@@ -27,7 +27,7 @@ async fn it_is_there_in_milliseconds_and_gone_when_dropped() {
 }
 
 #[tokio::test]
-async fn many_live_side_by_side() {
+async fn many_test_servers_run_side_by_side() {
     let (one, two) = (TestServer::start().await.unwrap(), TestServer::start().await.unwrap());
     assert_ne!(one.url(), two.url());
     let map = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}});

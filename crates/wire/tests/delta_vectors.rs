@@ -48,7 +48,7 @@ fn outcome(base: &str, event: &WireEvent) -> Result<String, &'static str> {
 }
 
 #[test]
-fn every_vector_ends_as_it_says() {
+fn every_vector_gives_its_result_or_error() {
     let vectors = vectors();
     assert!(vectors.len() > 50);
     for vector in vectors {

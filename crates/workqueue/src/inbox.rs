@@ -1,6 +1,6 @@
 //! The buffer in which producers leave keys until the next thread takes the state lock.
 //!
-//! Keys in the inbox are in the order in which they were added, of normal priority or delayed, and not yet told apart from
+//! Keys in the inbox are in the order in which they were added, of normal priority or delayed, and not yet distinguished from
 //! duplicates. A key takes as few bytes as possible: each cache line of the inbox travels from the producer's processor to the
 //! consumer's and back.
 

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_key_ends_it() {
+    fn one_slow_key_ends_sparse_timing() {
         let (mut pace, mut time) = (Pace::default(), 1);
         run(&mut pace, &mut time, 100, 1000);
         assert!(pace.is_sparse());

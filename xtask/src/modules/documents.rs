@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_told_from_other_quoted_words() {
+    fn paths_are_distinguished_from_other_quoted_words() {
         let text = "`server/src/lib.rs`, `cargo xtask`, `/metrics`, `core/v1.Pod {}`\n```\n`x/y`\n```\n`docs/flow.svg`";
         let found: Vec<String> = named_files(text).into_iter().collect();
         assert_eq!(found, ["docs/flow.svg", "server/src/lib.rs"]);

@@ -2,7 +2,7 @@
 //!
 //! Parsing and printing follow Go's `strconv`, which is what expressions were written against: `string(1e21)` is
 //! `1e+21`, numbers out of range are errors and never saturate, and a double at the very bound of `int` is refused
-//! because it cannot be told from one beyond. Conversions of constants are computed when the expression is planned, so
+//! because it cannot be distinguished from one beyond. Conversions of constants are computed when the expression is planned, so
 //! a bad constant is an error before the first evaluation.
 
 use super::{Evaluated, Native, no_overload, time};
@@ -96,7 +96,7 @@ fn to_int<'a>(_: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
         [Value::Int(number)] => Ok(Value::Int(*number)),
         [Value::Uint(number)] => i64::try_from(*number).map(Value::Int).map_err(|_| overflow()),
         [Value::Double(number)] => {
-            // The bounds themselves cannot be told from numbers beyond them.
+            // The bounds themselves cannot be distinguished from numbers beyond them.
             if number.is_finite()
                 && *number > -9_223_372_036_854_775_808.0
                 && *number < 9_223_372_036_854_775_808.0

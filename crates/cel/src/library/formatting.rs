@@ -9,7 +9,7 @@ use super::convert::{double_text, text_of};
 use super::strings::quote;
 use crate::error::EvalError;
 use crate::meter::Meter;
-use crate::value::{ListValue, Value};
+use crate::value::{ListValue, MapValue, Value};
 
 /// The most digits after the point. Go has no bound here; it limits the text that one argument can become.
 const MAX_PRECISION: usize = 1000;
@@ -265,30 +265,8 @@ fn write_value(
     meter.work(1)?;
     match value {
         Value::Null => out.push_str("null"),
-        Value::List(list) => {
-            out.push('[');
-            for (at, item) in list.iter().enumerate() {
-                if at > 0 {
-                    out.push_str(", ");
-                }
-                write_value(&item?, out, meter, true)?;
-            }
-            out.push(']');
-        }
-        Value::Map(map) => {
-            let mut entries = Vec::new();
-            for key in map.keys() {
-                let (mut name, mut text) = (String::new(), String::new());
-                write_value(&key, &mut name, meter, true)?;
-                write_value(&map.get(&key)?.unwrap_or(Value::Null), &mut text, meter, true)?;
-                entries.push((name, text));
-            }
-            entries.sort();
-            let entries: Vec<_> = entries.into_iter().map(|(name, text)| format!("{name}:{text}")).collect();
-            out.push('{');
-            out.push_str(&entries.join(", "));
-            out.push('}');
-        }
+        Value::List(list) => write_list(list, out, meter)?,
+        Value::Map(map) => write_map(map, out, meter)?,
         Value::Bytes(bytes) => {
             let text = String::from_utf8_lossy(bytes);
             meter.work(text.len() as u64)?;
@@ -311,6 +289,35 @@ fn write_value(
         Value::Ip(_) | Value::Cidr(_) => return Err(refusal(value)),
         other => out.push_str(&text_of(other).ok_or_else(|| refusal(other))?),
     }
+    Ok(())
+}
+
+fn write_list(list: &ListValue<'_>, out: &mut String, meter: &mut Meter) -> Result<(), EvalError> {
+    out.push('[');
+    for (at, item) in list.iter().enumerate() {
+        if at > 0 {
+            out.push_str(", ");
+        }
+        write_value(&item?, out, meter, true)?;
+    }
+    out.push(']');
+    Ok(())
+}
+
+/// Writes the entries of a map, sorted by their text.
+fn write_map(map: &MapValue<'_>, out: &mut String, meter: &mut Meter) -> Result<(), EvalError> {
+    let mut entries = Vec::new();
+    for key in map.keys() {
+        let (mut name, mut text) = (String::new(), String::new());
+        write_value(&key, &mut name, meter, true)?;
+        write_value(&map.get(&key)?.unwrap_or(Value::Null), &mut text, meter, true)?;
+        entries.push((name, text));
+    }
+    entries.sort();
+    let entries: Vec<_> = entries.into_iter().map(|(name, text)| format!("{name}:{text}")).collect();
+    out.push('{');
+    out.push_str(&entries.join(", "));
+    out.push('}');
     Ok(())
 }
 

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back() {
+    fn names_are_escaped_and_unescaped() {
         for (name, written) in [
             ("a-b", "a__dash__b"),
             ("namespace", "__namespace__"),

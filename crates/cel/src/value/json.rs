@@ -172,10 +172,7 @@ pub fn to_json(value: &Value<'_>, nodes: &mut usize) -> Result<Json, EvalError> 
         Value::Map(MapValue::Owned(map)) => {
             let mut fields = JsonMap::new();
             for (key, value) in map.iter() {
-                let Some(name) = key.as_str() else {
-                    return Err(EvalError::new(format!("unsupported JSON key type: {}", key.type_name())));
-                };
-                fields.insert(name, to_json(value, nodes)?);
+                fields.insert(json_key(key)?, to_json(value, nodes)?);
             }
             Json::Object(fields)
         }
@@ -188,10 +185,13 @@ pub fn to_json(value: &Value<'_>, nodes: &mut usize) -> Result<Json, EvalError> 
         }
         Value::Quantity(quantity) => Json::from(quantity.to_string()),
         other => {
-            return Err(EvalError::new(format!(
-                "type conversion error from '{}' to JSON",
-                other.type_name()
-            )));
+            let message = format!("type conversion error from '{}' to JSON", other.type_name());
+            return Err(EvalError::new(message));
         }
     })
+}
+
+/// The name of a member. JSON has no keys but texts.
+fn json_key<'v>(key: &'v Value<'_>) -> Result<&'v str, EvalError> {
+    key.as_str().ok_or_else(|| EvalError::new(format!("unsupported JSON key type: {}", key.type_name())))
 }

@@ -1,7 +1,7 @@
 //! [`ListValue`]: elements of an object, computed elements, or two lists one after the other.
 //!
 //! Concatenation makes a node that refers to both, so `a + b` takes constant time and a loop that concatenates is not
-//! quadratic in memory; indexes and iteration walk the nodes without recursion. A push into a list that nobody else
+//! quadratic in memory; indexes and iteration walk the nodes without recursion. A push into a list that no other value
 //! holds happens in place, which the comprehension macros rely on.
 
 use std::sync::Arc;

@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_says_what_became_of_the_object() {
+    fn a_history_line_shows_time_manager_user_and_change() {
         let one = json!({"resourceVersion": "7", "manager": "kubectl", "time": "T", "object": {"a": 1}});
         let two = json!({"resourceVersion": "8", "object": {"a": 2}});
         let gone = json!({"resourceVersion": "9", "user": "alice", "deleted": true});

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_the_saving_once_it_is_known() {
+    fn the_saving_is_shown_once_both_watches_have_received_events() {
         let unknown = Figures::default();
         let known = Figures { saved_percent: Some(87), ..Figures::default() };
         assert!(!unknown.line().contains("deltas"));

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_verdict_says_what_was_proved() {
+    fn a_clean_verdict_lists_what_was_checked() {
         let clean = verdict(vec![]);
         let text = clean.text(Duration::from_secs(1), false);
         assert!(clean.is_clean() && text.contains("✓ nothing was lost: 7 writes"), "{text}");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_promise_is_named_and_nothing_is_called_proved() {
+    fn a_broken_guarantee_is_named_and_the_verdict_fails() {
         let broken = verdict(vec!["broke ordered: x".into()]);
         let text = broken.text(Duration::ZERO, false);
         assert!(!broken.is_clean() && text.contains("broke ordered: x") && !text.contains('✓'), "{text}");

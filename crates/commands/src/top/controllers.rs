@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_of_several_programs_are_told_apart_and_the_deepest_comes_first() {
+    fn queues_of_several_programs_stay_apart_and_the_deepest_comes_first() {
         let page = |depth| format!("workqueue_depth{{name=\"pods\",priority=\"0\"}} {depth}\n");
         let mut reading = ControllerReading::default();
         reading.add("a:1 ", &page(1));

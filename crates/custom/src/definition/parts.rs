@@ -180,40 +180,44 @@ fn selectable(versions: &[Value], version: &Value, path: &str, errors: &mut Fiel
     for (index, selected) in list(version, "selectableFields").iter().enumerate() {
         let field = format!("{path}[{index}].jsonPath");
         let value = text(selected, "jsonPath").unwrap_or_default();
-        if value.is_empty() {
-            errors.push(FieldError::required(field, ""));
-            continue;
-        }
-        let own = value.starts_with(".metadata.");
-        let found = match value {
-            _ if value.contains('[') => Err("array notation is not allowed".to_owned()),
-            _ if !value.starts_with('.') => {
-                let word = value.split('.').next().unwrap_or_default();
-                Err(format!("expected [ or . but got: {word}"))
-            }
-            _ => find(schema, value).ok_or_else(|| "does not refer to a valid field".to_owned()),
-        };
-        let found = match found {
-            Ok(found) => found,
-            Err(why) => {
-                errors.push(FieldError::invalid(field, value, format!("is an invalid path: {why}")));
-                continue;
-            }
-        };
-        if own {
-            errors.push(FieldError::invalid(&*field, value, "must not point to fields in metadata"));
-        }
-        if !matches!(text(found, "type"), Some("string" | "boolean" | "integer")) {
-            let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
-            errors.push(FieldError::invalid(&*field, value, detail));
-        }
-        if !seen.insert(value) {
+        if selectable_path(schema, value, &field, errors) && !seen.insert(value) {
             errors.push(FieldError::duplicate(field, value));
         }
     }
     if seen.len() > MAX_SELECTABLE {
         errors.push(FieldError::too_many(path, seen.len(), MAX_SELECTABLE));
     }
+}
+
+/// Checks one path; false if it leads to no field, and so is not compared with the others.
+fn selectable_path(schema: &Value, path: &str, field: &str, errors: &mut FieldErrors) -> bool {
+    if path.is_empty() {
+        errors.push(FieldError::required(field, ""));
+        return false;
+    }
+    let found = match path {
+        _ if path.contains('[') => Err("array notation is not allowed".to_owned()),
+        _ if !path.starts_with('.') => {
+            let word = path.split('.').next().unwrap_or_default();
+            Err(format!("expected [ or . but got: {word}"))
+        }
+        _ => find(schema, path).ok_or_else(|| "does not refer to a valid field".to_owned()),
+    };
+    let found = match found {
+        Ok(found) => found,
+        Err(why) => {
+            errors.push(FieldError::invalid(field, path, format!("is an invalid path: {why}")));
+            return false;
+        }
+    };
+    if path.starts_with(".metadata.") {
+        errors.push(FieldError::invalid(field, path, "must not point to fields in metadata"));
+    }
+    if !matches!(text(found, "type"), Some("string" | "boolean" | "integer")) {
+        let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
+        errors.push(FieldError::invalid(field, path, detail));
+    }
+    true
 }
 
 /// Groups of the Kubernetes community (`*.k8s.io`, `*.kubernetes.io`) need an API approval annotation.

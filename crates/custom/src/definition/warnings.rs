@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_that_are_not_checked_are_told_once() {
+    fn unchecked_formats_are_warned_of_once() {
         let odd = definition(json!({"type": "string", "format": "int32"}));
         assert_eq!(warnings(&odd, None), ["unrecognized format \"int32\""]);
         assert_eq!(warnings(&odd, Some(&odd)), [""; 0]);

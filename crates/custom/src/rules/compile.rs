@@ -83,7 +83,7 @@ fn node(rules: &Value, schema: &Value, decl: Option<Arc<Decl>>, env: &Env) -> Op
     })
 }
 
-/// The keys of a list whose elements can be told apart.
+/// The keys of a list whose elements can be distinguished.
 fn list_keys(schema: &Value) -> Option<Vec<Text>> {
     schema.get("x-kubernetes-list-type").filter(|kind| **kind == "map")?;
     let keys = schema.get("x-kubernetes-list-map-keys")?.as_array()?;

@@ -40,7 +40,7 @@ struct CostPlace {
     /// `None` below a container without a bound; the node's own declaration then gives the number that fits a
     /// request.
     cardinality: Option<u64>,
-    /// The part of the schema around this one whose old and new elements cannot be told apart, if there is one.
+    /// The part of the schema around this one whose old and new elements cannot be distinguished, if there is one.
     apart: Option<String>,
 }
 

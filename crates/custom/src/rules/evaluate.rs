@@ -305,40 +305,28 @@ impl EvaluateWalk {
         if is_warning && self.has_warned_enough() {
             return;
         }
-        let path = match rule.field_path.as_str() {
-            "" => self.path.clone(),
-            below if self.path.is_empty() || below.starts_with('[') => format!("{}{below}", self.path),
-            below => format!("{}.{below}", self.path),
-        };
+        let path = self.path_of(rule);
         let made = rule.message_program.as_ref().and_then(|program| program.as_ref().ok());
-        let (detail, fatal) = match made.map(|made| self.message(&made.program, scope)) {
-            Some(Ok(Some(text))) => (text, false),
-            Some(Err(why)) => (why, true),
-            Some(Ok(None)) | None => (default_message(rule), false),
-        };
-        let error = match rule.kind.filter(|_| !fatal) {
-            _ if fatal => FieldError::invalid(path, node.type_name.as_str(), detail),
-            Some(kind @ (FieldErrorKind::Forbidden | FieldErrorKind::Required)) => {
-                FieldError::new(kind, path, Value::Null, detail)
+        let error = match made.map(|made| self.message(&made.program, scope)) {
+            Some(Err(why)) => {
+                self.budget.exhaust();
+                FieldError::invalid(path, node.type_name.as_str(), why)
             }
-            kind => {
-                let kind = kind.unwrap_or(FieldErrorKind::Invalid);
-                let detail = if kind == FieldErrorKind::Duplicate { String::new() } else { detail };
-                let error = FieldError::new(kind, path, value.clone(), detail);
-                // Objects and lists are not shown: they may be large.
-                if matches!(node.type_name.as_str(), "object" | "array") {
-                    error.without_value()
-                } else {
-                    error
-                }
-            }
+            Some(Ok(Some(text))) => rule_error(rule, node, path, value, text),
+            Some(Ok(None)) | None => rule_error(rule, node, path, value, default_message(rule)),
         };
-        if fatal {
-            self.budget.exhaust();
-        }
         match is_warning {
             true => self.warn(error.to_string()),
             false => self.errors.push(error),
+        }
+    }
+
+    /// The path of an error: that of the node, or the field below it that the rule names.
+    fn path_of(&self, rule: &ExpressionRule) -> String {
+        match rule.field_path.as_str() {
+            "" => self.path.clone(),
+            below if self.path.is_empty() || below.starts_with('[') => format!("{}{below}", self.path),
+            below => format!("{}.{below}", self.path),
         }
     }
 
@@ -378,6 +366,28 @@ fn identity(item: &Value, keys: &[listwatch_wire::json::Text]) -> Vec<String> {
 /// The text by which errors name a rule.
 fn rule_text(rule: &ExpressionRule) -> &str {
     if rule.message.is_empty() { rule.text.trim() } else { rule.message.trim() }
+}
+
+/// The error of a broken rule, of the reason that the rule has.
+fn rule_error(
+    rule: &ExpressionRule,
+    node: &RuleNode,
+    path: String,
+    value: &Value,
+    detail: String,
+) -> FieldError {
+    match rule.kind.unwrap_or(FieldErrorKind::Invalid) {
+        kind @ (FieldErrorKind::Forbidden | FieldErrorKind::Required) => {
+            FieldError::new(kind, path, Value::Null, detail)
+        }
+        kind => {
+            let detail = if kind == FieldErrorKind::Duplicate { String::new() } else { detail };
+            let error = FieldError::new(kind, path, value.clone(), detail);
+            // Objects and lists are not shown: they may be large.
+            let is_large = matches!(node.type_name.as_str(), "object" | "array");
+            if is_large { error.without_value() } else { error }
+        }
+    }
 }
 
 /// kube-apiserver's message for a rule without one.

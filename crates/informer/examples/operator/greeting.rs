@@ -23,7 +23,7 @@ pub(crate) struct GreetingSpec {
     pub(crate) text: String,
 }
 
-/// The ConfigMap that a greeting wants.
+/// The ConfigMap that a greeting should have.
 pub(crate) fn desired(greeting: &Greeting) -> Value {
     let owners: Vec<_> = greeting.controller_owner_ref(&()).into_iter().collect();
     json!({

@@ -82,7 +82,7 @@ fn a_series_is_written_when_it_ends_and_now_and_then_before() {
 }
 
 #[test]
-fn a_series_that_was_idle_is_finished_even_if_nobody_ticked() {
+fn an_idle_series_is_finished_without_a_tick() {
     let mut world = World::new(CorrelatorOptions::default());
     for _ in 0..3 {
         world.observe(failed("a", ""));
@@ -93,7 +93,7 @@ fn a_series_that_was_idle_is_finished_even_if_nobody_ticked() {
 }
 
 #[test]
-fn writes_about_one_object_are_limited_and_others_do_not_feel_it() {
+fn writes_about_one_object_are_limited_without_delaying_others() {
     let mut world = World::new(CorrelatorOptions::default());
     let reasons = |world: &mut World, from: u32, to: u32| {
         let made = (from..to).filter(|n| {

@@ -56,7 +56,7 @@ impl<K: Send + Sync + 'static> InformerCore<K> {
     /// The namespaces to follow are these.
     fn follow_initial(&self, namespaces: &HashSet<String>) -> Result<(), InformerError> {
         self.set_namespaces(namespaces)?;
-        self.positions.lock().known();
+        self.positions.lock().set_known();
         self.settle();
         Ok(())
     }

@@ -108,7 +108,7 @@ impl Positions {
     }
 
     /// The namespaces to follow are known.
-    pub(super) fn known(&mut self) {
+    pub(super) fn set_known(&mut self) {
         self.awaiting = false;
     }
 

@@ -155,7 +155,7 @@ mod tests {
 
     /// A frame of gzip made as much memory as it expanded to, before anything could refuse it.
     #[tokio::test]
-    async fn a_gzip_bomb_comes_in_pieces() {
+    async fn gzip_is_expanded_in_bounded_pieces() {
         let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         bomb.write_all(&vec![b' '; 64 << 20]).unwrap();
         let response = http::Response::builder().header("content-encoding", "gzip");

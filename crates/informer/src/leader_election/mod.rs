@@ -348,7 +348,7 @@ impl<L: LeaseLock> LeaderElection<L> {
 
     /// Calls the hook of the user, if there is one.
     fn notify(&self, event: &ElectionEvent<'_>) {
-        self.monitor.hear(event);
+        self.monitor.record(event);
         if let Some(hook) = &self.hook {
             hook(event);
         }

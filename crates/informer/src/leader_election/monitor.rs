@@ -48,7 +48,7 @@ impl ElectionMonitor {
     }
 
     /// Takes an event into the status.
-    pub(super) fn hear(&self, event: &ElectionEvent<'_>) {
+    pub(super) fn record(&self, event: &ElectionEvent<'_>) {
         let mut status = self.0.lock();
         match event {
             ElectionEvent::Started { .. } | ElectionEvent::Stopped { .. } => {}

@@ -228,7 +228,7 @@ impl Diary {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_told_to_stop_hands_over_when_its_work_has_ended() {
+async fn a_stopped_leader_releases_the_lease_after_its_work_has_ended() {
     let (lock, diary) = (Arc::new(InMemoryLease::default()), Diary::default());
     let (first, second) = (diary.candidate("a", &lock), diary.candidate("b", &lock));
     let (stop_first, stop_second) = (CancellationToken::new(), CancellationToken::new());

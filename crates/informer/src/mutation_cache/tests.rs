@@ -78,7 +78,7 @@ fn a_late_write_does_not_bring_a_deleted_object_back() {
 
 /// Two namespaces, two watches: the store as a whole is at 3, but this object's watch has delivered its deletion at 8.
 #[test]
-fn a_deletion_heard_of_refuses_writes_that_the_store_cannot_judge_yet() {
+fn an_observed_deletion_rejects_older_writes_and_those_of_its_uid() {
     let world = World::new(MutationOptions::default());
     assert!(world.written("u", 7));
     let gone = Deleted { object: object("u", 8), final_state_unknown: false };
@@ -109,7 +109,7 @@ fn a_late_write_does_not_hide_the_object_that_was_created_anew() {
 
 /// The write was recorded first; then the watch delivers the deletion.
 #[test]
-fn a_deletion_heard_of_clears_an_own_write() {
+fn an_observed_deletion_clears_an_own_write() {
     let mut world = World::new(MutationOptions::default());
     world.watched(object("u", 5));
     assert!(world.written("u", 7));
@@ -151,7 +151,7 @@ fn a_write_the_watch_never_confirms_is_forgotten_after_its_time() {
 }
 
 #[test]
-fn created_objects_are_shown_only_if_wanted() {
+fn created_objects_are_shown_only_with_the_option() {
     let world = World::new(MutationOptions::default());
     assert!(world.written("u", 9));
     assert_eq!(world.get(), Some(9));

@@ -198,7 +198,7 @@ impl<K> Backlog<K> {
     }
 
     /// The reader has delivered so many of the events that it has in hand.
-    pub(crate) fn told(&self, events: usize) {
+    pub(crate) fn delivered(&self, events: usize) {
         let left = self.handed.load(Ordering::Relaxed).saturating_sub(events);
         self.handed.store(left, Ordering::Relaxed);
     }
@@ -306,7 +306,7 @@ mod tests {
 
     /// A publisher that never waits, and a reader that may be anywhere: no wake-up is lost, no change is missed.
     #[test]
-    fn whatever_the_interleaving_the_last_state_is_told() {
+    fn the_last_state_is_delivered_in_every_interleaving() {
         shuttle::check_random(
             || {
                 let backlog = Arc::new(Backlog::<Raw>::new(2, false));

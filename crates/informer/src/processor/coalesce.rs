@@ -16,7 +16,7 @@ use crate::object::Object;
 /// The unread changes of one key.
 struct PendingChange<K> {
     /// The state that was delivered last, if there was one.
-    told: Option<Object<K>>,
+    delivered: Option<Object<K>>,
     /// The deletion of that object, if it was deleted.
     gone: Option<Deleted<K>>,
     /// The present state, and whether it belongs to the initial state.
@@ -28,11 +28,11 @@ impl<K> PendingChange<K> {
     fn new(event: Event<K>) -> Option<Self> {
         Some(match event {
             Event::Added { object, is_initial } => {
-                Self { told: None, gone: None, now: Some((object, is_initial)) }
+                Self { delivered: None, gone: None, now: Some((object, is_initial)) }
             }
-            Event::Updated { old, new } => Self { told: Some(old), gone: None, now: Some((new, false)) },
+            Event::Updated { old, new } => Self { delivered: Some(old), gone: None, now: Some((new, false)) },
             Event::Deleted(deleted) => {
-                Self { told: Some(deleted.object.clone()), gone: Some(deleted), now: None }
+                Self { delivered: Some(deleted.object.clone()), gone: Some(deleted), now: None }
             }
             Event::Synced => return None,
         })
@@ -43,14 +43,15 @@ impl<K> PendingChange<K> {
         match event {
             Event::Added { object, is_initial } => self.now = Some((object, is_initial)),
             Event::Updated { new, .. } => {
-                let initial = self.told.is_none() && self.now.as_ref().is_some_and(|(_, initial)| *initial);
+                let initial =
+                    self.delivered.is_none() && self.now.as_ref().is_some_and(|(_, initial)| *initial);
                 self.now = Some((new, initial));
             }
             Event::Deleted(deleted) => {
                 self.now = None;
                 // The first deletion is that of the object that was delivered; objects that were created and deleted
                 // after it were not.
-                if self.told.is_some() && self.gone.is_none() {
+                if self.delivered.is_some() && self.gone.is_none() {
                     self.gone = Some(deleted);
                 }
             }
@@ -66,13 +67,13 @@ impl<K> PendingChange<K> {
     }
 
     fn is_nothing(&self) -> bool {
-        self.told.is_none() && self.now.is_none()
+        self.delivered.is_none() && self.now.is_none()
     }
 
     /// Writes the events that lead from the state delivered last to the present one: an update, or a deletion and an
     /// addition if the object was replaced in between.
     fn emit(self, out: &mut Vec<Event<K>>) {
-        match (self.told, self.gone, self.now) {
+        match (self.delivered, self.gone, self.now) {
             (Some(old), None, Some((new, _))) => out.push(Event::Updated { old, new }),
             (_, gone, now) => {
                 out.extend(gone.map(Event::Deleted));

@@ -32,13 +32,13 @@ pub(crate) struct Resync {
 struct ResyncPass {
     started: Duration,
     stepped: Duration,
-    told: usize,
+    delivered: usize,
     last: Option<ObjectKey>,
 }
 
 impl ResyncPass {
     fn new(started: Duration) -> Self {
-        Self { started, stepped: started, told: 0, last: None }
+        Self { started, stepped: started, delivered: 0, last: None }
     }
 
     /// The share of the `left` objects that is due: that of the time since the last step in the time that is left.
@@ -55,7 +55,7 @@ impl ResyncPass {
             return Vec::new();
         }
         let objects = snapshot.page(self.last.as_ref(), count);
-        self.told += objects.len();
+        self.delivered += objects.len();
         self.stepped = now;
         self.last = objects.last().map(Object::key).cloned().or(self.last.take());
         objects.into_iter().map(|object| Event::Updated { old: object.clone(), new: object }).collect()
@@ -85,7 +85,7 @@ impl Resync {
         };
         let end = pass.started + self.period;
         if now < end {
-            let share = pass.share(self.size.saturating_sub(pass.told), now, end);
+            let share = pass.share(self.size.saturating_sub(pass.delivered), now, end);
             return pass.take(snapshot, share, now);
         }
         let most = MAX_BURST.max(self.size / MIN_STEPS as usize);

@@ -56,10 +56,10 @@ struct HandlerProgress {
 impl<K: 'static> Callee<K> {
     /// Delivers as many of the events as it can without a pause: at least one, unless there is none.
     async fn call(&mut self, listener: &Listener<K>, events: &[Event<K>]) -> HandlerProgress {
-        let told = match self {
+        let progress = match self {
             Self::Sync(handler) => tokio::select! {
                 biased;
-                told = poll_fn(|cx| poll_sync(handler.as_mut(), listener, events, cx)) => told,
+                progress = poll_fn(|cx| poll_sync(handler.as_mut(), listener, events, cx)) => progress,
                 () = listener.discarded() => HandlerProgress::default(),
             },
             Self::Async(handler) => {
@@ -71,9 +71,9 @@ impl<K: 'static> Callee<K> {
                 }
             }
         };
-        listener.counters.delivered.fetch_add(told.count as u64, Ordering::Relaxed);
-        listener.backlog.told(told.count);
-        told
+        listener.counters.delivered.fetch_add(progress.count as u64, Ordering::Relaxed);
+        listener.backlog.delivered(progress.count);
+        progress
     }
 }
 
@@ -99,24 +99,24 @@ fn poll_sync<K: 'static>(
     events: &[Event<K>],
     cx: &mut Context<'_>,
 ) -> Poll<HandlerProgress> {
-    let mut told = HandlerProgress::default();
+    let mut progress = HandlerProgress::default();
     for event in events.iter().take(CALLS_AT_ONCE) {
         if listener.is_discarded() {
             break;
         }
         let mut call = || handler.poll_ready(cx).map(|()| handler.on_event(event));
         match catch_unwind(AssertUnwindSafe(&mut call)) {
-            Ok(Poll::Ready(())) => told.count += 1,
-            Ok(Poll::Pending) if told.count == 0 => return Poll::Pending,
+            Ok(Poll::Ready(())) => progress.count += 1,
+            Ok(Poll::Pending) if progress.count == 0 => return Poll::Pending,
             Ok(Poll::Pending) => break,
             Err(_) => {
-                told.count += 1;
-                told.panicked = true;
+                progress.count += 1;
+                progress.panicked = true;
                 break;
             }
         }
     }
-    Poll::Ready(told)
+    Poll::Ready(progress)
 }
 
 /// Starts the handler in a task or on a thread of its own, as [`HandlerOptions::run_on`](crate::processor::HandlerOptions::run_on) selects.
@@ -156,7 +156,7 @@ async fn read<K: Send + Sync + 'static>(listener: &Listener<K>, mut callee: Call
     while let Some(work) = poll_fn(|cx| listener.backlog.poll_next(cx)).await {
         let started = Instant::now();
         match work {
-            HandlerWork::Replay(replay) => tell_replay(listener, &mut callee, &replay).await,
+            HandlerWork::Replay(replay) => deliver_replay(listener, &mut callee, &replay).await,
             HandlerWork::Events(events) => deliver(listener, &mut callee, &events).await,
             HandlerWork::Synced => {
                 listener.set_synced();
@@ -181,7 +181,7 @@ where
 
 /// Delivers a snapshot to a handler that joined late, in portions, and gives up between two of them if the handler is
 /// removed.
-async fn tell_replay<K: Send + Sync + 'static>(
+async fn deliver_replay<K: Send + Sync + 'static>(
     listener: &Listener<K>,
     callee: &mut Callee<K>,
     replay: &Replay<K>,
@@ -207,16 +207,16 @@ async fn deliver<K: Send + Sync + 'static>(
     while !rest.is_empty() && !listener.is_discarded() {
         // Lets other tasks run now and then; costs a decrement.
         tokio::task::coop::consume_budget().await;
-        let told = callee.call(listener, rest).await;
-        let last = told.count.checked_sub(1).and_then(|last| rest.get(last));
+        let progress = callee.call(listener, rest).await;
+        let last = progress.count.checked_sub(1).and_then(|last| rest.get(last));
         if let Some(event) = last {
             listener.saw(event);
         }
-        if told.panicked {
+        if progress.panicked {
             listener.counters.panics.fetch_add(1, Ordering::Relaxed);
             tracing::error!(handler = %listener.name, event = ?last, "event handler panicked");
             let _ = tokio::time::timeout(listener.options.panic_pause, listener.discarded()).await;
         }
-        rest = rest.get(told.count..).unwrap_or_default();
+        rest = rest.get(progress.count..).unwrap_or_default();
     }
 }

@@ -87,8 +87,8 @@ impl<K> EventStream<K> {
                 *read += 1;
                 event
             }
-            Current::Replay(replay, told, events) => events.next().or_else(|| {
-                *events = next_page(replay, told);
+            Current::Replay(replay, last, events) => events.next().or_else(|| {
+                *events = next_page(replay, last);
                 events.next()
             }),
         };
@@ -101,8 +101,8 @@ impl<K> EventStream<K> {
 
 /// Reads the next objects of the initial state from its snapshot. A page at a time, so that a slow reader of a large
 /// cache holds few events.
-fn next_page<K>(replay: &Replay<K>, told: &mut Option<ObjectKey>) -> std::vec::IntoIter<Event<K>> {
-    let page = match (&replay.namespace, told.as_ref()) {
+fn next_page<K>(replay: &Replay<K>, last: &mut Option<ObjectKey>) -> std::vec::IntoIter<Event<K>> {
+    let page = match (&replay.namespace, last.as_ref()) {
         (Some(namespace), None) => {
             let start = ObjectKey::namespaced(namespace, "");
             replay.snapshot.page(Some(&start), REPLAY_AT_ONCE)
@@ -115,7 +115,7 @@ fn next_page<K>(replay: &Replay<K>, told: &mut Option<ObjectKey>) -> std::vec::I
         .take_while(|object| inside(object.key()))
         .map(|object| Event::Added { object, is_initial: true })
         .collect();
-    *told = events.last().and_then(Event::key).cloned().or(told.take());
+    *last = events.last().and_then(Event::key).cloned().or(last.take());
     events.into_iter()
 }
 
@@ -126,7 +126,7 @@ impl<K> Stream for EventStream<K> {
         loop {
             if let Some(event) = self.next_at_hand() {
                 self.listener.counters.delivered.fetch_add(1, Ordering::Relaxed);
-                self.listener.backlog.told(1);
+                self.listener.backlog.delivered(1);
                 self.listener.saw(&event);
                 return Poll::Ready(Some(event));
             }

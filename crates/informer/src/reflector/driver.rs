@@ -162,7 +162,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         loop {
             let now = Instant::now();
             if matches!(input, Input::Events(_)) {
-                self.monitor.heard(now);
+                self.monitor.received(now);
             }
             let out = self.machine.step(input, now - started);
             self.monitor.stepped(&self.machine);

@@ -76,7 +76,7 @@ impl Places {
     }
 
     /// The place of the key of this object, which gets that key for its own.
-    pub(super) fn known<K>(&self, object: &Object<K>) -> Option<usize> {
+    pub(super) fn find_sharing_key<K>(&self, object: &Object<K>) -> Option<usize> {
         let place = self.find(object)?;
         object.share_key(&self.entries.get(place)?.as_ref()?.key);
         Some(place)

@@ -67,7 +67,7 @@ impl<K> WritePlan<K> {
         object: Object<K>,
         problems: &mut Vec<IndexError>,
     ) -> Self {
-        let Some(place) = places.known(&object) else {
+        let Some(place) = places.find_sharing_key(&object) else {
             let values: AllValues =
                 indexes.iter().filter_map(|index| ask(&**index, &object, None, problems)).collect();
             let place = places.add(object.key().clone(), values.clone());

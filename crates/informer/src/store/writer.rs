@@ -169,7 +169,7 @@ fn touch<K, T>(places: &Places, writes: &[(StoreWrite<K>, T)]) {
 /// equals is the last listed.
 fn sorted<K>(places: &mut Places, mut objects: Vec<Object<K>>) -> Vec<Object<K>> {
     for object in &objects {
-        places.known(object);
+        places.find_sharing_key(object);
     }
     objects.sort_by(|a, b| a.key().cmp(b.key()));
     objects.reverse();
@@ -218,7 +218,7 @@ fn replace_one<K>(
     problems: &mut Vec<IndexError>,
 ) -> StoreChange<K> {
     // What the list brings again unchanged stays as it is, shared and perhaps decoded.
-    let known = places.known(&object).and_then(|place| state.slots.get(place));
+    let known = places.find_sharing_key(&object).and_then(|place| state.slots.get(place));
     let kept = known.filter(|old| same(old, &object) && old.revision() != Revision::ZERO);
     if let Some(old) = kept.cloned() {
         return StoreChange { old: Some(old.clone()), new: Some(old) };

@@ -346,7 +346,7 @@ mod tests {
     /// Secrets are saved as they are.
     #[cfg(unix)]
     #[test]
-    fn nobody_else_can_read_the_files() {
+    fn saved_files_are_readable_by_their_owner_only() {
         use std::os::unix::fs::PermissionsExt;
 
         let files = files("mode");

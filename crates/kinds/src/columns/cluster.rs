@@ -226,14 +226,6 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     if last.is_empty() && series.is_none() {
         last.clone_from(&first);
     }
-    let count = match series {
-        Some(series) => series.int("count").unwrap_or(0),
-        None => [object.int("count"), object.int("deprecatedCount")]
-            .into_iter()
-            .flatten()
-            .find(|count| *count != 0)
-            .unwrap_or(1),
-    };
     let mut target = involved.text("kind").to_lowercase();
     if !involved.text("name").is_empty() {
         target = format!("{target}/{}", involved.text("name"));
@@ -247,9 +239,18 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         source(object).into(),
         first_of(&["message", "note"]).trim().into(),
         age::since(&first, now).into(),
-        count.into(),
+        occurrences(object).into(),
         name(object),
     ]
+}
+
+/// The number of times an Event occurred: of its series, or as counted by the older fields.
+fn occurrences(event: &Value) -> i64 {
+    if event.has("series") {
+        return event.at("series").int("count").unwrap_or(0);
+    }
+    let counts = [event.int("count"), event.int("deprecatedCount")];
+    counts.into_iter().flatten().find(|count| *count != 0).unwrap_or(1)
 }
 
 /// Component and host. Events of `events.k8s.io` name a controller and its instance.

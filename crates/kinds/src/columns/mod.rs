@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_container_says_how_a_pod_is() {
+    fn the_worst_container_determines_the_status_column() {
         for (pod, expected) in [
             (json!({"status": {"phase": "Running"}}), "Running"),
             (json!({"status": {"phase": "Failed", "reason": "Evicted"}}), "Evicted"),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_pods_that_have_ended_say_so() {
+    fn rows_of_ended_pods_show_their_phase() {
         let kind = by_kind("", "v1", "Pod").unwrap();
         let condition = |phase: &str| row_condition(kind, &json!({"status": {"phase": phase}}));
         assert_eq!(condition("Failed").unwrap()["message"], "The pod failed.");
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_users_know() {
+    fn rows_match_kubectl_get() {
         let meta = json!({"name": "x", "creationTimestamp": "1970-01-01T00:00:00Z"});
         for (group, kind, object, expected) in [
             (

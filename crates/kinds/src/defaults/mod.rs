@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_that_were_allocated_tolerate_as_those_that_were_asked_for() {
+    fn allocated_devices_default_tolerations_like_requested_ones() {
         let results = json!([{"tolerations": [{"key": "k"}]}]);
         let claim = json!({"status": {"allocation": {"devices": {"results": results}}}});
         let claim = applied("resource.k8s.io", "ResourceClaim", claim);

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_approval_keeps_its_words_and_times() {
+    fn an_approval_keeps_its_message_and_times() {
         let approved = json!({"type": "Approved", "status": "True", "reason": "r", "lastUpdateTime": "2020-01-01T00:00:00Z", "lastTransitionTime": "2020-01-01T00:00:00Z"});
         let old = json!({"status": {"conditions": [approved]}});
         let mut new = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "other"}, {"type": "Failed", "status": "True", "lastUpdateTime": null}]}});

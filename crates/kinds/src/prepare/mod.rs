@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_says_nothing_new_about_the_configuration_of_a_kubelet() {
+    fn a_status_write_cannot_add_the_configuration_of_a_node() {
         let kind = by_kind("", "v1", "Node").unwrap();
         for (before, kept) in [(json!({}), false), (json!({"config": {}}), true)] {
             let old = json!({"metadata": {"name": "n"}, "spec": {}, "status": before});
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_write_leaves_the_spec() {
+    fn a_status_write_leaves_the_spec_unchanged() {
         let old =
             json!({"metadata": {"name": "d", "labels": {"a": "1"}}, "spec": {"replicas": 1}, "status": {}});
         let mut new = json!({"metadata": {"name": "d", "labels": {"b": "2"}}, "spec": {"replicas": 9}, "status": {"replicas": 1}});

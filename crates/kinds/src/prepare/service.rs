@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_of_somebody_elses_endpoints_has_both_families() {
+    fn a_headless_service_without_selector_has_both_families() {
         for (spec, policy, families) in [
             (json!({"clusterIP": "None"}), "RequireDualStack", json!(["IPv4", "IPv6"])),
             (json!({"clusterIP": "None", "selector": {"a": "b"}}), "SingleStack", json!(["IPv4"])),

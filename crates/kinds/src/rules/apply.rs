@@ -31,13 +31,27 @@ pub(super) fn whole(
     field: Option<&'static Field>,
     errors: &mut Errors,
 ) -> bool {
-    let detail = || step.detail.as_ref().map(|message| message.fill(at));
-    match &step.rule {
-        FieldRule::Required if is_empty(at.value, field) => {
-            errors.required(at.path, detail().unwrap_or_default());
-            return false;
+    if matches!(step.rule, FieldRule::Required) {
+        let missing = is_empty(at.value, field);
+        if missing {
+            errors.required(at.path, detail(step, at));
         }
-        FieldRule::Required => {}
+        return !missing;
+    }
+    check_value(step, at, field, errors);
+    true
+}
+
+/// The message of a rule that has its own.
+fn detail(step: &PathStep, at: &At<'_>) -> String {
+    step.detail.as_ref().map(|message| message.fill(at)).unwrap_or_default()
+}
+
+/// Applies a rule about a value, which may be absent.
+fn check_value(step: &PathStep, at: &At<'_>, field: Option<&'static Field>, errors: &mut Errors) {
+    match &step.rule {
+        // Required is decided by the caller. The first of several is checked by the walk, which must not enter the other fields.
+        FieldRule::Required | FieldRule::FirstOf(_) => {}
         FieldRule::Enum { words, empty } => {
             if !is_passed_over(*empty, at.value, field) {
                 enumerated(words, step, at, field, errors);
@@ -45,7 +59,8 @@ pub(super) fn whole(
         }
         FieldRule::Range { min, max, skip_zero } => {
             if let Some(number) = outside(at.value, field, *min..=*max, *skip_zero) {
-                errors.invalid(at.path, number, detail().unwrap_or_else(|| bounds(*min, *max)));
+                let own = step.detail.as_ref().map(|message| message.fill(at));
+                errors.invalid(at.path, number, own.unwrap_or_else(|| bounds(*min, *max)));
             }
         }
         FieldRule::Form { form, empty } => {
@@ -65,17 +80,10 @@ pub(super) fn whole(
             }
         }
         FieldRule::Unique(unique) => repeated(unique, at, step, errors),
-        FieldRule::Immutable { shown: value } => {
-            if at.old.is_some_and(|old| at.value != old) {
-                let value = if *value { shown(step, at, None) } else { Value::Null };
-                errors.invalid(at.path, value, detail().unwrap_or_else(|| "field is immutable".to_owned()));
-            }
-        }
-        FieldRule::Forbidden if !is_empty(at.value, field) => {
-            errors.forbidden(at.path, detail().unwrap_or_default());
-        }
+        FieldRule::Immutable { shown } => immutable(*shown, step, at, errors),
+        FieldRule::Forbidden if !is_empty(at.value, field) => errors.forbidden(at.path, detail(step, at)),
         FieldRule::Invalid if !is_empty(at.value, field) => {
-            errors.invalid(at.path, shown(step, at, field), detail().unwrap_or_default());
+            errors.invalid(at.path, shown(step, at, field), detail(step, at));
         }
         FieldRule::Forbidden | FieldRule::Invalid => {}
         FieldRule::OneOf(fields) => exactly_one(fields, at, errors),
@@ -87,33 +95,42 @@ pub(super) fn whole(
         }
         FieldRule::Inside(route) => {
             if !is_inside(at.value, route.value(at.top)) {
-                errors.invalid(at.path, at.value.clone(), detail().unwrap_or_default());
+                errors.invalid(at.path, at.value.clone(), detail(step, at));
             }
         }
-        // Checked by the walk, which must not enter the other fields.
-        FieldRule::FirstOf(_) => {}
         FieldRule::Known { routes, wanted, empty } => {
-            let asked = !at.value.is_null() && (*empty || at.value != "");
+            let applies = !at.value.is_null() && (*empty || at.value != "");
             let is_known = |text| at.known.contains(routes, at.top, text);
-            if asked && at.value.as_str().is_some_and(is_known) != *wanted {
-                match detail() {
-                    Some(detail) => errors.invalid(at.path, shown(step, at, field), detail),
-                    None => errors.not_found(at.path, at.value.clone()),
-                }
+            if applies && at.value.as_str().is_some_and(is_known) != *wanted {
+                not_found(step, at, field, errors);
             }
         }
         FieldRule::Error(FieldErrorKind::Invalid) if matches!(step.shown, Some(ShownValue::None)) => {
-            errors.invalid_without_value(at.path, detail().unwrap_or_default());
+            errors.invalid_without_value(at.path, detail(step, at));
         }
-        FieldRule::Error(kind) => {
-            errors.push(*kind, at.path, shown(step, at, field), detail().unwrap_or_default());
-        }
+        FieldRule::Error(kind) => errors.push(*kind, at.path, shown(step, at, field), detail(step, at)),
         FieldRule::Unsupported(words) => {
             errors.not_supported_in_order(at.path, &plain_text(&shown(step, at, field)), words);
         }
         FieldRule::Check(check) => check(at, errors),
     }
-    true
+}
+
+/// Adds an error if an update changes the value. The error of a written rule shows the value, that of a declared one does not.
+fn immutable(is_shown: bool, step: &PathStep, at: &At<'_>, errors: &mut Errors) {
+    if at.old.is_some_and(|old| at.value != old) {
+        let value = if is_shown { shown(step, at, None) } else { Value::Null };
+        let own = step.detail.as_ref().map(|message| message.fill(at));
+        errors.invalid(at.path, value, own.unwrap_or_else(|| "field is immutable".to_owned()));
+    }
+}
+
+/// Adds the error for a text that is not among those of other fields: Invalid if the rule has a message, else NotFound.
+fn not_found(step: &PathStep, at: &At<'_>, field: Option<&'static Field>, errors: &mut Errors) {
+    match &step.detail {
+        Some(message) => errors.invalid(at.path, shown(step, at, field), message.fill(at)),
+        None => errors.not_found(at.path, at.value.clone()),
+    }
 }
 
 /// The number, if it is outside of a range.

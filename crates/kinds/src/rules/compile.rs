@@ -203,7 +203,7 @@ impl Compiler<'_> {
             self.problem(format!("{set}.{}: no rules {name}", field.name));
             return None;
         };
-        if self.rules.known(found).is_none() {
+        if self.rules.compiled(found).is_none() {
             self.open.push(found);
         }
         Some((shape, found))
@@ -214,8 +214,9 @@ impl Compiler<'_> {
     /// Most structs of the API have no rule anywhere below them, and a walk does not enter those.
     fn prune(&mut self) {
         let live = self.live();
-        let has_rules =
-            |set: SetId| live.contains(&set) || self.rules.known(set).is_some_and(|stops| !stops.is_empty());
+        let has_rules = |set: SetId| {
+            live.contains(&set) || self.rules.compiled(set).is_some_and(|stops| !stops.is_empty())
+        };
         for stops in self.sets.values_mut() {
             for stop in &mut *stops {
                 if let RuleStop::Field(stop) = stop {
@@ -232,7 +233,7 @@ impl Compiler<'_> {
         let mut live: HashSet<SetId> = HashSet::new();
         loop {
             let leads = |(_, below): (FieldShape, SetId)| {
-                live.contains(&below) || self.rules.known(below).is_some_and(|stops| !stops.is_empty())
+                live.contains(&below) || self.rules.compiled(below).is_some_and(|stops| !stops.is_empty())
             };
             let found: Vec<SetId> = self
                 .sets

@@ -111,7 +111,7 @@ impl RuleReader<'_> {
                     known.hide_immutable();
                 }
                 for line in row.lines.iter_mut().filter(|_| self.declared) {
-                    line.steps.retain(|step| !known.says(step, &line.guards));
+                    line.steps.retain(|step| !known.has_rule(step, &line.guards));
                 }
                 row.lines.retain(|line| !line.steps.is_empty() || line.skip);
                 known.lines.append(&mut row.lines);

@@ -182,7 +182,7 @@ impl RuleRow {
     /// True if the row has such a rule already: what is declared is often written too.
     ///
     /// A rule that is both declared and written would report its error twice.
-    pub(super) fn says(&self, step: &PathStep, guards: &[RuleCondition]) -> bool {
+    pub(super) fn has_rule(&self, step: &PathStep, guards: &[RuleCondition]) -> bool {
         let same = |known: &PathStep| {
             known.target == step.target
                 && std::mem::discriminant(&known.rule) == std::mem::discriminant(&step.rule)

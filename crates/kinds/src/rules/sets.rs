@@ -90,11 +90,11 @@ impl RuleSets {
 
     /// The checks at a struct, in order. Empty for a set that no walk was made ready for.
     pub(super) fn stops(&self, set: SetId) -> &[RuleStop] {
-        self.known(set).unwrap_or_default()
+        self.compiled(set).unwrap_or_default()
     }
 
     /// The checks of a set, if it is compiled.
-    pub(super) fn known(&self, set: SetId) -> Option<&[RuleStop]> {
+    pub(super) fn compiled(&self, set: SetId) -> Option<&[RuleStop]> {
         self.sets.get(set)?.stops.get().map(Vec::as_slice)
     }
 
@@ -113,7 +113,7 @@ impl RuleSets {
     pub(super) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for set in 0..self.sets.len() {
-            if self.known(set).is_none() {
+            if self.compiled(set).is_none() {
                 let compiled = compile::compile(self, set);
                 self.keep(compiled.sets);
                 problems.extend(compiled.problems);
@@ -143,8 +143,8 @@ mod tests {
         let rules = rules();
         rules.named("core.v1.ConfigMap");
         let pod = rules.position("core.v1.Pod").unwrap();
-        assert!(rules.known(pod).is_none());
-        assert!(rules.known(rules.position("core.v1.ConfigMap").unwrap()).is_some());
+        assert!(rules.compiled(pod).is_none());
+        assert!(rules.compiled(rules.position("core.v1.ConfigMap").unwrap()).is_some());
     }
 
     /// The order in which kinds are first written must not change their rules: sets are joined from several starts.

@@ -36,7 +36,7 @@ fn unknown_fields_come_in_the_order_of_the_body() {
 }
 
 #[test]
-fn repeated_fields_are_told_where_they_are_repeated_unless_nobody_knows_them() {
+fn repeated_known_fields_are_reported_with_their_path() {
     let body = r#"{"metadata": {"name": "a", "name": "b", "x": 1}, "spec": {"y": 1, "y": 2, "paused": true, "paused": false, "z": {"q": 1, "q": 2}}}"#;
     let parsed = listwatch_wire::json::parse(body.as_bytes()).unwrap();
     let (_, report) = decoded("apps", "Deployment", parsed.value);
@@ -52,7 +52,7 @@ fn repeated_fields_are_told_where_they_are_repeated_unless_nobody_knows_them() {
 }
 
 #[test]
-fn a_bomb_of_unknown_fields_is_cut_off() {
+fn the_list_of_unknown_fields_is_bounded() {
     let object: Value = (0..1000).map(|n| (format!("x{n}"), Value::Null)).collect::<Map>().into();
     let (object, report) = decoded("", "ConfigMap", object);
     assert_eq!((object, report.unknown.len()), (json!({}), MAX_UNKNOWN));
@@ -265,7 +265,7 @@ fn kind_and_api_version_are_fields_of_every_object() {
 
 /// Unknown keywords inside of `items` and `additionalProperties` made a strict write fail.
 #[test]
-fn unknown_keywords_of_nested_schemas_are_dropped_without_a_word() {
+fn unknown_keywords_of_nested_schemas_are_dropped_silently() {
     let schema = json!({"type": "array", "items": {"type": "string", "odd": 1}, "even": 2});
     let definition = json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}});
     let (object, report) = decoded("apiextensions.k8s.io", "CustomResourceDefinition", definition);

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_in_use_are_those_asked_for() {
+    fn resource_statuses_name_requested_devices() {
         let status = |name: &str, health: &str| {
             fields(json!({"containerStatuses": [{"name": "c", "allocatedResourcesStatus": [
                 {"name": name, "resources": [{"resourceID": "x", "health": health}]}]}]}))

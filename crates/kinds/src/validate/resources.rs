@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_what_its_containers_need() {
+    fn a_pod_requests_what_its_containers_need() {
         assert_eq!(fields(json!({"requests": {"cpu": "2"}})), [""; 0]);
         assert_eq!(fields(json!({"requests": {"cpu": "1500m"}})), ["spec.resources.requests[cpu]"]);
         let limits = fields(json!({"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}));

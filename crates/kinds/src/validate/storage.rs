@@ -48,13 +48,13 @@ fn claim_changes_little(at: &At<'_>, errors: &mut Errors) {
 
 /// Equal to the capacity is refused as well: there would be nothing to take back.
 fn shrinking(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Errors) {
-    fn asked(claim: &Value) -> &str {
+    fn requested_size(claim: &Value) -> &str {
         claim.below("spec.resources.requests").text("storage")
     }
     let held = old.below("status.capacity").text("storage");
     let held = if held.is_empty() { "0" } else { held };
-    let wanted = if asked(new).is_empty() { "0" } else { asked(new) };
-    let less = quantity::compare(wanted, asked(old)) == Ok(Ordering::Less);
+    let wanted = if requested_size(new).is_empty() { "0" } else { requested_size(new) };
+    let less = quantity::compare(wanted, requested_size(old)) == Ok(Ordering::Less);
     if less && matches!(quantity::compare(wanted, held), Ok(Ordering::Less | Ordering::Equal)) {
         let path = path.child("resources.requests.storage");
         errors.forbidden(&path, "field can not be less than status.capacity");

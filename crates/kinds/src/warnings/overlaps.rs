@@ -137,7 +137,7 @@ mod tests {
 
     /// Each path had a copy of the name of its source: 3,000 paths took more than a gigabyte.
     #[test]
-    fn a_long_name_of_a_source_is_neither_copied_nor_told_for_each_path() {
+    fn a_long_name_of_a_source_is_not_copied_for_each_path() {
         let name = "n".repeat(500_000);
         for path in [|n: usize| n.to_string(), |_| "same".to_owned()] {
             let items: Vec<Value> = (0..3000).map(|n| json!({"path": path(n)})).collect();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn files_at_one_path_or_at_a_folder_are_told() {
+    fn overlapping_paths_of_a_projected_volume_are_warned_of() {
         let volumes = json!([
             {"name": "a", "configMap": {"name": "c", "items": [{"path": "x"}, {"path": "x/y"}, {"path": "xy"}]}},
             {"name": "b", "projected": {"sources": [{"secret": {"name": "s", "items": [{"path": "token"}]}}, {"serviceAccountToken": {"path": "token"}}, {}]}},

@@ -219,7 +219,7 @@ fn lists<S: MergeSchema>(old: Option<&Value>, new: Option<&Value>, schema: Optio
     if old == new {
         return Some(Diff::default());
     }
-    // Elements without their keys cannot be told apart; the list then counts as one.
+    // Elements without their keys cannot be distinguished; the list then counts as one.
     let (Some(old), Some(new)) = (index(old, schema), index(new, schema)) else {
         return Some(Diff { is_untypable: true, ..leaf(whole.0, whole.1) });
     };

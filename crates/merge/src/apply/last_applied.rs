@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn kubectl_takes_back_what_it_applied_before() {
+    fn kubectl_apply_removes_fields_of_the_last_applied_configuration() {
         let (zero, ignored) = (json!({}), FieldSet::new());
         let last = r#"{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"1","b":"1"}}"#;
         let mut live = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"annotations": {ANNOTATION: last}}, "data": {"a": "1", "b": "2"}});

@@ -2,7 +2,7 @@
 //!
 //! It only sets: removal of fields is `prune`, ownership is `manager`. Elements of associative lists are matched by
 //! their keys; the configuration decides the order of its own elements, and elements of others keep their place
-//! relative to them, as structured-merge-diff does. Elements with equal keys in the object cannot be told apart and are
+//! relative to them, as structured-merge-diff does. Elements with equal keys in the object cannot be distinguished and are
 //! replaced. `patch::merge` and `patch::strategic` are other algorithms with other rules.
 
 use std::collections::{HashMap, HashSet};
@@ -65,7 +65,7 @@ fn merge_lists<S: MergeSchema>(live: List, config: &[Value], list: S) -> Vec<Val
     out
 }
 
-/// The index of each element; none for repeated ones, which cannot be told apart.
+/// The index of each element; none for repeated ones, which cannot be distinguished.
 fn places(ids: &[String]) -> HashMap<&str, Option<usize>> {
     let mut places = HashMap::with_capacity(ids.len());
     for (i, id) in ids.iter().enumerate() {

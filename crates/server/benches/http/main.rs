@@ -65,9 +65,9 @@ fn measure() {
 fn idle(which: &str, path: &str) -> f64 {
     let server = Process::start(which);
     // What the first connections make the allocator take is not theirs.
-    let warm: Vec<_> = (0..200).map(|_| asked(server.address, path)).collect();
+    let warm: Vec<_> = (0..200).map(|_| open_request(server.address, path)).collect();
     let before = server.resident_kilobytes();
-    let held: Vec<_> = (0..IDLE).map(|_| asked(server.address, path)).collect();
+    let held: Vec<_> = (0..IDLE).map(|_| open_request(server.address, path)).collect();
     std::thread::sleep(Duration::from_millis(300));
     let after = server.resident_kilobytes();
     drop((warm, held));
@@ -79,7 +79,7 @@ fn busy(which: &str) -> f64 {
     let server = Process::start(which);
     let address = server.address;
     let ask = move |count: usize| {
-        let mut connection = asked(address, "/");
+        let mut connection = open_request(address, "/");
         (1..count).for_each(|_| connection.ask("/"));
     };
     ask(1000);
@@ -89,7 +89,7 @@ fn busy(which: &str) -> f64 {
     (server.cpu_micros() - before) / (BUSY.0 * BUSY.1) as f64
 }
 
-fn asked(address: SocketAddr, path: &str) -> Connection {
+fn open_request(address: SocketAddr, path: &str) -> Connection {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
     let mut connection = Connection(BufReader::with_capacity(4096, stream));

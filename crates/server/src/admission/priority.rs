@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_may_only_repeat_what_its_class_says() {
+    fn the_priority_of_a_pod_must_be_that_of_its_class() {
         let class = Class { name: String::new(), value: 0, policy: DEFAULT_POLICY.to_owned() };
         for (spec, fits) in [
             (json!({}), true),

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_ready_unless_its_condition_says_otherwise() {
+    fn a_service_cidr_is_ready_unless_its_condition_is_false() {
         let range = |conditions| json!({"status": {"conditions": conditions}});
         assert!(is_ready(&json!({})));
         assert!(is_ready(&range(json!([{"type": "Ready", "status": "True"}]))));

@@ -90,11 +90,9 @@ fn assign(
         taken = taken.with_ports();
     }
     let address = if needs.address { Some(free_address(reservation, &taken, target)?) } else { None };
-    if let Some(wanted) = &needs.wanted {
-        let own = old.at("spec").text("clusterIP") == wanted;
-        if !own {
-            check_wanted_address(reservation, &taken, target, wanted)?;
-        }
+    let own_address = old.at("spec").text("clusterIP");
+    if let Some(wanted) = needs.wanted.as_ref().filter(|wanted| own_address != *wanted) {
+        check_wanted_address(reservation, &taken, target, wanted)?;
     }
     let own: HashSet<i64> = node_ports(old).collect();
     let ports = if old.is_null() {

@@ -218,7 +218,7 @@ mod tests {
 
     /// The work of a request that had timed out went on to its end, however long that took.
     #[tokio::test]
-    async fn work_ends_at_its_next_step_when_nobody_waits_for_it() {
+    async fn cancelled_work_ends_at_its_next_step() {
         let pool = of(&BlockingPool::new(0, 1), "");
         let (reached, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
         let begun = Arc::new(Notify::new());

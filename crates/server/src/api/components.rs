@@ -40,7 +40,7 @@ pub(crate) struct ComponentHealth {
 
 impl ComponentHealth {
     /// A component that answered.
-    fn told(healthy: bool, message: impl Into<String>) -> Self {
+    fn answered(healthy: bool, message: impl Into<String>) -> Self {
         Self { healthy, message: message.into(), error: String::new() }
     }
 }
@@ -53,7 +53,7 @@ impl Api {
             CONTROLLER_MANAGER => Some(self.probe(10257).await),
             SCHEDULER => Some(self.probe(10259).await),
             STORE => Some(match self.engine.health() {
-                Health::Ready => ComponentHealth::told(true, "ok"),
+                Health::Ready => ComponentHealth::answered(true, "ok"),
                 Health::ReadOnly(error) | Health::Damaged(error) | Health::Unavailable(error) => {
                     ComponentHealth { error, ..ComponentHealth::default() }
                 }
@@ -69,16 +69,16 @@ impl Api {
         let (status, body) = match asked {
             Ok(answer) => answer,
             Err(why) => {
-                return ComponentHealth::told(
+                return ComponentHealth::answered(
                     false,
                     format!("Get \"https://127.0.0.1:{port}{PATH}\": {why}"),
                 );
             }
         };
         if status.is_success() || status.is_redirection() {
-            return ComponentHealth::told(true, String::from_utf8_lossy(&body));
+            return ComponentHealth::answered(true, String::from_utf8_lossy(&body));
         }
-        ComponentHealth::told(false, format!("HTTP probe failed with statuscode: {}", status.as_u16()))
+        ComponentHealth::answered(false, format!("HTTP probe failed with statuscode: {}", status.as_u16()))
     }
 
     /// Asks the health endpoint of a component on this machine, as kube-apiserver does. Its certificate is its own.

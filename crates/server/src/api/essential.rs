@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leases_and_what_is_going_are_essential() {
+    fn leases_and_objects_in_deletion_are_essential() {
         let going = br#"{"metadata":{"name":"a","deletionTimestamp":"2026-01-01T00:00:00Z"}}"#;
         assert!(is_essential("/registry/configmaps/default/a", going));
         assert!(is_essential(

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_connections_says_so() {
+    fn a_server_with_disabled_node_connections_returns_an_error() {
         let none = connections(&NodeOptions { enabled: false, ..NodeOptions::default() });
         assert!(none.open("a").unwrap_err().message.contains("--no-node-connections"));
     }

@@ -83,15 +83,7 @@ impl AuditEvent {
         if let Some(code) = self.code {
             event.insert("responseStatus", json!({"metadata": {}, "code": code.as_u16()}));
         }
-        for (key, body) in [("requestObject", &self.request), ("responseObject", &self.response)] {
-            if let Some(body) = body.as_ref().filter(|body| !body.is_empty()) {
-                let mut object = shown(body);
-                if self.omit_managed_fields {
-                    drop_managed_fields(&mut object);
-                }
-                event.insert(key, object);
-            }
-        }
+        self.add_bodies(&mut event);
         event.insert("requestReceivedTimestamp", json!(time(self.received)));
         event.insert("stageTimestamp", json!(time(self.now)));
         if !self.annotations.is_empty() {
@@ -102,6 +94,18 @@ impl AuditEvent {
         let mut line = json::encode(&Value::Object(event));
         line.push(b'\n');
         line
+    }
+
+    /// Adds the bodies that the level of the event includes.
+    fn add_bodies(&self, event: &mut Map) {
+        for (key, body) in [("requestObject", &self.request), ("responseObject", &self.response)] {
+            let Some(body) = body.as_ref().filter(|body| !body.is_empty()) else { continue };
+            let mut object = shown(body);
+            if self.omit_managed_fields {
+                drop_managed_fields(&mut object);
+            }
+            event.insert(key, object);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! [`AuditFile`]: the file of the audit log, and its rotation.
 //!
 //! It is rotated here when it has reached its size, so that an audit log never fills the disk that the store is on;
-//! kube-apiserver keeps all rotated files unless told otherwise. Other programs may rotate it as well: it is opened again
+//! kube-apiserver keeps all rotated files by default. Other programs may rotate it as well: it is opened again
 //! when it was renamed, so that logrotate works without a signal. [`super::log`] is the writer.
 
 use std::fs::{File, OpenOptions};

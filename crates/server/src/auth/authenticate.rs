@@ -145,7 +145,7 @@ impl Authenticator {
     /// Failures are not reported here; authentication finds no answer then and rejects the token.
     pub(crate) async fn prepare(&self, headers: &HeaderMap, certificate: Option<&CertificateUser>) {
         let certified = certificate.is_some_and(|known| known.user(Timestamp::now()).is_some());
-        if !self.asks_others() || certified {
+        if !self.has_other_issuers() || certified {
             return;
         }
         if let Ok(Some(token)) = bearer::token(headers) {
@@ -155,7 +155,7 @@ impl Authenticator {
 
     /// Fetches what is needed to check a token for these audiences, as [`Authenticator::prepare`] does for a request.
     pub(crate) async fn prepare_token(&self, token: &str, audiences: &[&str]) {
-        if !self.asks_others() || self.own(token, audiences).is_ok() {
+        if !self.has_other_issuers() || self.own(token, audiences).is_ok() {
             return;
         }
         for issuer in &self.oidc {
@@ -169,7 +169,7 @@ impl Authenticator {
     }
 
     /// True if a token may be one of another issuer.
-    fn asks_others(&self) -> bool {
+    fn has_other_issuers(&self) -> bool {
         !self.oidc.is_empty() || self.webhook.is_some()
     }
 
@@ -184,7 +184,7 @@ impl Authenticator {
         {
             return true;
         }
-        match webhook.known(token, &audiences) {
+        match webhook.cached(token, &audiences) {
             Some(verdict) => verdict.is_ok(),
             None => {
                 let (webhook, token) = (Arc::clone(webhook), token.to_owned());
@@ -226,11 +226,11 @@ impl Authenticator {
         audiences: &[&str],
     ) -> Result<(Arc<User>, Vec<String>), String> {
         let own = self.own(token, audiences);
-        if own.is_ok() || !self.asks_others() {
+        if own.is_ok() || !self.has_other_issuers() {
             return own;
         }
         let by_oidc = self.user_by_oidc(token, audiences);
-        let by_webhook = || self.webhook.as_ref()?.known(token, audiences);
+        let by_webhook = || self.webhook.as_ref()?.cached(token, audiences);
         match (by_oidc, by_webhook) {
             (Some(Ok(user)), _) => Ok(user),
             (None, by_webhook) => by_webhook().unwrap_or(own),
@@ -296,7 +296,7 @@ mod tests {
 
     /// An empty file for the administrator's token used to make the empty token the administrator's.
     #[test]
-    fn the_empty_token_is_nobodys() {
+    fn the_empty_token_does_not_authenticate() {
         let user = User { name: "admin".to_owned(), ..User::default() };
         let authenticator = Authenticator::new(vec![Token { secret: String::new(), user }], true);
         assert_eq!(authenticator.user_of(""), None);

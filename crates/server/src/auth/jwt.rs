@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_signed_with_the_key_is_believed() {
+    fn only_tokens_signed_with_the_key_are_accepted() {
         let (ours, other) = (key(), key());
         let token = ours.sign(&json!({"sub": "me"})).unwrap();
         assert_eq!(ours.verify::<Value>(&token), Some(json!({"sub": "me"})));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_were_changed_are_not() {
+    fn tampered_tokens_are_rejected() {
         let key = key();
         let token = key.sign(&json!({"sub": "me"})).unwrap();
         let parts: Vec<&str> = token.split('.').collect();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_none_is_refused() {
+    fn an_invalid_key_is_refused() {
         assert!(SigningKey::from_pem("").is_err());
         let garbage = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
         assert!(SigningKey::from_pem(garbage).unwrap_err().contains("P-256"));
@@ -209,7 +209,7 @@ mod tests {
     proptest::proptest! {
         /// A token with any byte changed, cut or added is rejected.
         #[test]
-        fn a_changed_token_is_not_believed(at in proptest::prelude::any::<proptest::sample::Index>(), byte in 32u8..127) {
+        fn any_changed_byte_of_a_token_is_rejected(at in proptest::prelude::any::<proptest::sample::Index>(), byte in 32u8..127) {
             static KEY: std::sync::LazyLock<SigningKey> =
                 std::sync::LazyLock::new(|| SigningKey::from_pem(&SigningKey::make_pem().unwrap()).unwrap());
             let token = KEY.sign(&json!({"sub": "somebody"})).unwrap();

@@ -29,33 +29,8 @@ const MAX_LISTED: usize = 50_000;
 pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &User, spec: &Value) -> Value {
     let other = (plural != "selfsubjectaccessreviews").then(|| subject(spec));
     let user = other.as_ref().unwrap_or(user);
-    let asked = spec.at("resourceAttributes");
-    // A review without a resource is about all resources, not about a path.
-    let resource = match asked.text("resource") {
-        "" => "*",
-        resource => resource,
-    };
-    let selectors = ReviewSelectors::read(asked);
-    let attributes = if spec.has("resourceAttributes") {
-        AuthorizerAttributes {
-            verb: asked.text("verb"),
-            group: asked.text("group"),
-            version: asked.text("version"),
-            resource,
-            subresource: asked.text("subresource"),
-            namespace: asked.text("namespace"),
-            name: asked.text("name"),
-            path: "",
-            fields: selectors.fields.as_ref(),
-        }
-    } else {
-        let asked = spec.at("nonResourceAttributes");
-        AuthorizerAttributes {
-            verb: asked.text("verb"),
-            path: asked.text("path"),
-            ..AuthorizerAttributes::default()
-        }
-    };
+    let selectors = ReviewSelectors::read(spec.at("resourceAttributes"));
+    let attributes = review_attributes(spec, &selectors);
     let (allowed, reason) = match authorizer.authorize(user, &attributes) {
         Decision::Allow => match authorizer.reason(user, &attributes) {
             // Paths that are open to every request do not count as permissions.
@@ -71,6 +46,28 @@ pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &Us
         }
     }
     status
+}
+
+/// The attributes that an access review is about.
+fn review_attributes<'a>(spec: &'a Value, selectors: &'a ReviewSelectors) -> AuthorizerAttributes<'a> {
+    if !spec.has("resourceAttributes") {
+        let attributes = spec.at("nonResourceAttributes");
+        let (verb, path) = (attributes.text("verb"), attributes.text("path"));
+        return AuthorizerAttributes { verb, path, ..AuthorizerAttributes::default() };
+    }
+    let attributes = spec.at("resourceAttributes");
+    AuthorizerAttributes {
+        verb: attributes.text("verb"),
+        group: attributes.text("group"),
+        version: attributes.text("version"),
+        // A review without a resource is about all resources, not about a path.
+        resource: if attributes.text("resource").is_empty() { "*" } else { attributes.text("resource") },
+        subresource: attributes.text("subresource"),
+        namespace: attributes.text("namespace"),
+        name: attributes.text("name"),
+        path: "",
+        fields: selectors.fields.as_ref(),
+    }
 }
 
 /// Returns true if objects of this resource are reviews, which are answered rather than stored.

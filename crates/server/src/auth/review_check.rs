@@ -22,7 +22,7 @@ pub(super) fn check(plural: &str, namespace: Option<&str>, review: &Value) -> Re
         _ => return Ok(()),
     };
     if plural != "selfsubjectaccessreviews" {
-        errors.extend(somebody(spec));
+        errors.extend(subject_error(spec));
     }
     selector_errors(spec.at("resourceAttributes"), &mut errors);
     match plural {
@@ -48,7 +48,7 @@ fn one_thing(spec: &Value) -> Vec<FieldError> {
     vec![FieldError::invalid("spec", asked, detail)]
 }
 
-fn somebody(spec: &Value) -> Option<FieldError> {
+fn subject_error(spec: &Value) -> Option<FieldError> {
     let nobody = spec.text("user").is_empty() && spec.count("groups") == 0;
     nobody.then(|| FieldError::invalid("spec.user", "", "at least one of user or group must be specified"))
 }
@@ -139,7 +139,7 @@ mod tests {
 
     /// The first error hid the others.
     #[test]
-    fn everything_wrong_with_a_review_is_told() {
+    fn all_errors_of_a_review_are_reported() {
         let named = json!({"metadata": {"name": "x"}, "spec": {}});
         assert_eq!(fields("subjectaccessreviews", named.clone()), ["spec", "spec.user", "metadata"]);
         assert_eq!(fields("selfsubjectaccessreviews", named), ["spec", "metadata"]);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_certificate_is_its_common_name_in_its_organizations() {
+    async fn a_certificate_maps_to_user_and_groups() {
         let ours = authority().await;
         let clients = ClientCertificates::new(&[&ours.certificate]).unwrap();
         let issued = ours.client("jané", "devs").unwrap();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn strangers_and_servers_are_nobody() {
+    async fn certificates_of_other_cas_and_serving_certificates_do_not_authenticate() {
         let (ours, other) = (authority().await, authority().await);
         let clients = ClientCertificates::new(&[&ours.certificate]).unwrap();
         let stranger = other.client("admin", "system:masters").unwrap();

@@ -68,6 +68,17 @@ struct Log {
     views: Views,
 }
 
+/// The extent of a collection's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectionLogState {
+    /// The events that are kept.
+    pub events: usize,
+    /// The open views: one for all watches with equal filters.
+    pub views: usize,
+    /// The revision after which events are kept.
+    pub floor: Revision,
+}
+
 impl Collection {
     /// An empty collection; [`Collection::load`] gives it a state.
     pub(crate) fn new(name: &str, fields: Vec<IndexedField>) -> Self {
@@ -181,11 +192,11 @@ impl Collection {
         followers.push(follower);
     }
 
-    /// The number of events that are kept, the number of open views, and the revision since which events are kept.
+    /// What the log of this collection holds, for metrics and debug pages.
     #[must_use]
-    pub fn log_state(&self) -> (usize, usize, Revision) {
+    pub fn log_state(&self) -> CollectionLogState {
         let log = self.log.lock();
-        (log.events.len(), log.views.len(), log.floor)
+        CollectionLogState { events: log.events.len(), views: log.views.len(), floor: log.floor }
     }
 
     /// Replaces the whole state, at the start or after a gap in history. The log and all views begin at `floor`:

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_removed_cursor_holds_up_nobody() {
+    async fn a_removed_cursor_does_not_hold_back_the_others() {
         let mut fixture = Fixture::new().await;
         let (kept, removed) = (fixture.watch("a", Revision::ZERO), fixture.watch("b", Revision::ZERO));
         fixture.put("b", "1").await;

@@ -41,8 +41,8 @@ use listwatch_wire::Revision;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-pub use collection::Collection;
 pub(crate) use collection::Follower;
+pub use collection::{Collection, CollectionLogState};
 use created::LastCreated;
 pub(crate) use created::template;
 pub use cursor::{Cursor, Lost};

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_counts_for_its_rules_and_until_something_newer_is_known() {
+    fn a_tree_is_valid_for_its_rules_until_a_newer_version_exists() {
         let (recent, rules, key) = (RecentTrees::new(10_000), rules(), Arc::from("/registry/configmaps/n/a"));
         recent.put(&key, Revision(5), Some(Arc::clone(&rules)), version(json!({"a": 1}), 100));
         let get = |key: &Arc<str>, revision: u64, rules: &Arc<dyn TreeMaker>| {
@@ -365,7 +365,7 @@ mod tests {
 
     /// A namespace that was marked a moment ago looked alive while another write of it was under way.
     #[test]
-    fn the_newest_version_stays_known_until_the_next_is_written() {
+    fn the_tree_of_the_newest_version_stays_until_the_next_write() {
         let (recent, rules, key) = (RecentTrees::new(10_000), rules(), Arc::from("/registry/configmaps/n/a"));
         recent.put(&key, Revision(9), Some(Arc::clone(&rules)), version(json!({"marked": 1}), 100));
         let next = version(json!({"next": 1}), 200);

@@ -9,6 +9,7 @@ use listwatch_wire::json;
 use listwatch_wire::json::{Value, json};
 
 use crate::api::Api;
+use crate::cache::CollectionLogState;
 use crate::http::body::Response;
 use crate::respond;
 
@@ -62,7 +63,7 @@ fn cache(api: &Api) -> Value {
     all.sort_by(|a, b| a.name().cmp(b.name()));
     for collection in all {
         let (snapshot, _) = cache.read(&collection);
-        let (events, views, floor) = collection.log_state();
+        let CollectionLogState { events, views, floor } = collection.log_state();
         if snapshot.is_empty() && events == 0 && views == 0 {
             continue;
         }

@@ -154,7 +154,9 @@ fn cache(api: &Api, out: &mut String) {
         }
     };
     of("apiserver_resource_objects", "Objects by resource.", &|collection| collection.snapshot().len());
-    of("watch_cache_capacity", "Events kept in memory by resource.", &|collection| collection.log_state().0);
+    of("watch_cache_capacity", "Events kept in memory by resource.", &|collection| {
+        collection.log_state().events
+    });
 }
 
 #[cfg(test)]

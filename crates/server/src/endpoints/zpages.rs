@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_must_be_asked_for_by_its_kind() {
+    fn the_zpages_object_form_requires_its_kind() {
         let form = |accept: &str| {
             let found = accept::clauses(accept).iter().find_map(|clause| clause_form(clause, "Flagz"));
             match found {

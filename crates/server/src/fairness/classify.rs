@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_told_apart_by_what_the_schema_says() {
+    fn flows_are_distinguished_by_the_method_of_the_schema() {
         let all = schemas();
         let named = |name: &str| all.iter().find(|schema| schema.metadata.name == name).unwrap();
         let user = |name: &str| User { name: name.to_owned(), ..User::default() };

@@ -243,10 +243,19 @@ impl PriorityLevelState {
         self.bounds.lock().nominal
     }
 
-    /// Seats taken, requests waiting, and seats there are.
-    pub(super) fn state(&self) -> (u32, usize, u32) {
-        let queues = self.queues.lock();
-        (queues.in_use(), queues.waiting(), queues.limit())
+    /// The seats that are taken.
+    pub(super) fn executing(&self) -> u32 {
+        self.queues.lock().in_use()
+    }
+
+    /// The requests that wait for seats.
+    pub(super) fn waiting(&self) -> usize {
+        self.queues.lock().waiting()
+    }
+
+    /// The seats that there are, with those that are borrowed or lent.
+    pub(super) fn limit(&self) -> u32 {
+        self.queues.lock().limit()
     }
 
     /// The demand since the last adjustment, smoothed: a short burst must not decide about the seats of the whole next period.

@@ -59,11 +59,11 @@ pub(crate) fn write(fairness: &Fairness, out: &mut String) {
         level.nominal().into()
     });
     gauge("apiserver_flowcontrol_current_limit_seats", "Seats of a level now.", &|level| {
-        level.state().2.into()
+        level.limit().into()
     });
-    gauge("apiserver_flowcontrol_current_executing_seats", "Seats taken.", &|level| level.state().0.into());
+    gauge("apiserver_flowcontrol_current_executing_seats", "Seats taken.", &|level| level.executing().into());
     gauge("apiserver_flowcontrol_current_inqueue_requests", "Requests that wait.", &|level| {
-        level.state().1 as u64
+        level.waiting() as u64
     });
     let name = "listwatch_flowcontrol_paced_requests_total";
     family(out, name, "counter", "Requests that waited for their user's share of the processors.");

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_nobody_waits_in_ends_by_itself() {
+    fn a_round_without_waiters_ends_by_itself() {
         let now = Instant::now();
         let mut order = Order::<()>::new(1, TurnWork::Requests, now);
         assert!(order.enter(2, now) && order.enter(1, now));

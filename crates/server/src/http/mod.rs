@@ -2,7 +2,7 @@
 //!
 //! [`h1`] and [`h2`] serve one connection each and hand every [`request`] to a [`handler`], which is the handler
 //! chain (`chain/`). [`body`] is the response they write, [`gzip`] compresses it, [`websocket`] frames watches, [`tunnel`]
-//! is an upgraded connection, [`hangup`] tells that a client has gone. Nothing here depends on Kubernetes.
+//! is an upgraded connection, [`hangup`] reports that a client has gone. Nothing here depends on Kubernetes.
 
 pub(crate) mod body;
 pub(crate) mod gzip;

@@ -1,4 +1,4 @@
-//! The names and addresses that a serving certificate must cover, and the address that clients are told.
+//! The names and addresses that a serving certificate must cover, and the address that clients connect to.
 //!
 //! A certificate lists loopback, the names and cluster IP of the `kubernetes` Service, the address listened on (or
 //! all of the machine's, when listening on all), the advertised address and what the options add. Addresses are read

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_that_says_so_is_left_alone() {
+    fn a_role_with_autoupdate_false_is_not_reconciled() {
         let wanted = of("view");
         let mut stored = wanted.clone();
         stored.drop_field("aggregationRule");

@@ -37,8 +37,9 @@ pub(crate) type ServedGroupVersion = (String, String);
 /// A failed write is logged and tried again with the next change: nothing depends on these objects.
 pub(super) async fn register(api: &Api, collection: &Collection, wanted: &BTreeSet<ServedGroupVersion>) {
     let Some(resource) = api.registry.find("apiregistration.k8s.io", "v1", "apiservices") else { return };
-    let known = known(collection);
-    for (name, object) in wanted.iter().map(|version| (format!("{}.{}", version.1, version.0), wish(version)))
+    let known = api_services(collection);
+    for (name, object) in
+        wanted.iter().map(|version| (format!("{}.{}", version.1, version.0), desired(version)))
     {
         let written = match known.get(&name) {
             None => write(api, &resource, &name, &object).await,
@@ -59,7 +60,7 @@ pub(super) async fn register(api: &Api, collection: &Collection, wanted: &BTreeS
 }
 
 /// All APIServices by name.
-fn known(collection: &Collection) -> BTreeMap<String, Value> {
+fn api_services(collection: &Collection) -> BTreeMap<String, Value> {
     let walk = collection.walk(&Filter::default(), None);
     let snapshot = collection.snapshot();
     let objects = snapshot.range(&walk).filter_map(|object| Value::read(object.stored()).ok());
@@ -71,12 +72,12 @@ fn is_kept(stored: &Value) -> bool {
 }
 
 /// Returns true if there is nothing to write.
-fn is_settled(stored: &Value, wish: &Value) -> bool {
-    stored.at("spec") == wish.at("spec") && stored.at("status").count("conditions") > 0
+fn is_settled(stored: &Value, desired: &Value) -> bool {
+    stored.at("spec") == desired.at("spec") && stored.at("status").count("conditions") > 0
 }
 
 /// The APIService of a version.
-fn wish((group, version): &ServedGroupVersion) -> Value {
+fn desired((group, version): &ServedGroupVersion) -> Value {
     json!({
         "metadata": {"name": format!("{version}.{group}"), "labels": {MANAGED: KEPT}},
         "spec": {

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_objects_are_set_right_and_others_left_alone() {
+    fn mandatory_flow_objects_are_reconciled_and_others_left_alone() {
         let wanted = &priority_levels()[2];
         let mut stored = wanted.clone();
         stored["spec"]["limited"]["borrowingLimitPercent"] = 5.into();

@@ -119,16 +119,21 @@ pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) ->
     }
     let has_dependents = !graph.dependents(uid).is_empty();
     let policy = if any(OwnerState::Waiting) && has_dependents { "Foreground" } else { "Background" };
-    let options = DeleteOptions {
+    let options = deletion_of(&meta, revision, policy);
+    remove(api, &place.resource, place.namespace(), &place.name, &options).await.map(drop)
+}
+
+/// The options that delete an object as it was read, and no other of its name.
+fn deletion_of(meta: &Value, revision: Revision, policy: &str) -> DeleteOptions {
+    DeleteOptions {
         preconditions: Some(Preconditions {
-            uid: Some(uid.to_owned()),
+            uid: Some(meta.text("uid").to_owned()),
             resource_version: Some(revision.to_string()),
         }),
         // Finalizers that the object already has for its own dependents stay.
         propagation_policy: (!meta.has("deletionTimestamp")).then(|| policy.to_owned()),
         ..DeleteOptions::default()
-    };
-    remove(api, &place.resource, place.namespace(), &place.name, &options).await.map(drop)
+    }
 }
 
 /// These fields of the metadata of a stored object, without parsing the rest. Those that cannot be read are missing.
@@ -311,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_wanted_metadata_is_read() {
+    fn only_the_metadata_for_garbage_collection_is_read() {
         let owners = json!([{"uid": "r", "blockOwnerDeletion": true}]);
         let pod = json!({"kind": "Pod", "metadata": {"name": "a", "uid": "u", "ownerReferences": owners,
             "managedFields": [{"uid": "x"}]}, "spec": {"uid": "y"}});

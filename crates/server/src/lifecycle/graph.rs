@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn it_knows_who_blocks_and_who_waits() {
+    fn blocking_and_waiting_dependents_are_found() {
         let mut graph = OwnerGraph::default();
         let key: StorageKey = "/registry/pods/n/a".into();
         graph.set(&key, at(&blocking(&["r", "r"], false)));

@@ -1,6 +1,6 @@
 //! [`StoredWord`]: a word that is searched for in the bytes of every change.
 //!
-//! Controllers see each change of every kind and have to do with few of them. A search for a word tells most of them apart without a
+//! Controllers see each change of every kind and have to do with few of them. A search for a word distinguishes most of them without a
 //! parse; preparing the search takes as long as the search itself, so it is prepared once.
 
 use std::sync::OnceLock;

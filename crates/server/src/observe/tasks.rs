@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_task_that_panics_or_returns_is_told_and_one_that_was_stopped_is_not() {
+    async fn panics_and_unexpected_ends_of_tasks_are_reported() {
         let (tasks, stop) = (Arc::new(Tasks::default()), CancellationToken::new());
         let stopped = tasks.watch("stopped", tokio::spawn(std::future::pending()), stop.clone());
         stopped.abort();

@@ -107,7 +107,7 @@ mod tests {
 
     /// The connections to a webhook whose configuration was deleted stayed open for as long as no other webhook was called.
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_nobody_uses_is_closed() {
+    async fn an_idle_connection_is_closed() {
         let idle = Arc::new(IdleConnections::new(2, TIMEOUT));
         let ((first, mut there), (second, mut other)) = (connection().await, connection().await);
         idle.put("a".to_owned(), first);

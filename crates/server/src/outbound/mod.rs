@@ -303,7 +303,7 @@ fn too_late() -> CallError {
     CallError::Transport(LATE.to_owned())
 }
 
-/// Larger answers are not read to their end: the server must not be made to hold what a webhook likes to send.
+/// Larger answers are not read to their end: the server must not be made to hold what a webhook sends.
 fn too_large(limit: usize) -> CallError {
     CallError::Answer(format!("the response is larger than {limit} bytes"))
 }

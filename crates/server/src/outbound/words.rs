@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_as_by_client_go() {
+    fn error_responses_are_worded_as_by_client_go() {
         assert_eq!(text(201, "application/json", "{}"), "{}");
         assert_eq!(
             text(500, "text/plain", " a\n"),

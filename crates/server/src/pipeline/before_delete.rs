@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_says_that_it_is_going() {
+    fn a_deleted_definition_has_the_terminating_condition() {
         let stored = json!({"kind": "CustomResourceDefinition", "metadata": {"generation": 1}, "status": {}});
         let options = DeleteOptions::default();
         let verdict = decide(false, Some("cleanup"), &options, &stored, Timestamp::UNIX_EPOCH);

@@ -185,29 +185,17 @@ async fn create_named(
     let target = Target::new(&request.resource, request.namespace.as_deref(), &name).by(&request.user.name);
     let reservation = Reservation::new(&api.allocator);
     let version = sent.at("metadata").text("resourceVersion");
-    let has_version = !version.is_empty();
     // A version that is not a positive number is ignored by kube-apiserver's store.
     let names_version = version.parse::<u64>().is_ok_and(|version| version > 0);
-    let told = warnings.len();
+    let before = warnings.len();
     loop {
         let mut object = sent.clone();
-        warnings.truncate(told);
+        warnings.truncate(before);
         // Warnings are returned even if admission refuses the object or its name exists.
         warnings.extend(change.prepare_new(&reservation, &target, &mut object).await?);
         change.validate_new(&object).await?;
         if dry_run {
-            return match fresh(api, &target).await? {
-                Some(_) => Err(exists(&target)),
-                None => {
-                    convert::round_trip(api, target.resource, &mut object).await?;
-                    // A dry run does not reach the store, which would refuse a version.
-                    let version = sent.at("metadata").at("resourceVersion");
-                    if let Some(meta) = object.inner("metadata").filter(|_| has_version) {
-                        meta.put("resourceVersion", version.clone());
-                    }
-                    Ok(Done::Dry { object, created: true, removed: false })
-                }
-            };
+            return end_dry_run(api, &target, object, &sent).await;
         }
         // kube-apiserver's store refuses a version, so this error comes after all others.
         if names_version {
@@ -220,6 +208,25 @@ async fn create_named(
             Err(CommitConflict::Charge) => api.wait_for(None).await?,
         }
     }
+}
+
+/// The result of a dry run, which does not reach the store: it would refuse an existing name, and a version, which is returned.
+async fn end_dry_run(
+    api: &Api,
+    target: &Target<'_>,
+    mut object: Value,
+    sent: &Value,
+) -> Result<Done, Status> {
+    if fresh(api, target).await?.is_some() {
+        return Err(exists(target));
+    }
+    convert::round_trip(api, target.resource, &mut object).await?;
+    let version = sent.at("metadata").at("resourceVersion");
+    let has_version = version.as_str().is_some_and(|version| !version.is_empty());
+    if let Some(meta) = object.inner("metadata").filter(|_| has_version) {
+        meta.put("resourceVersion", version.clone());
+    }
+    Ok(Done::Dry { object, created: true, removed: false })
 }
 
 /// An object that is being deleted still has its name, which the message says, because waiting helps.

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_equal_keys_wins_and_each_is_told_with_its_line() {
+    fn the_last_of_equal_keys_wins_and_each_is_reported_with_its_line() {
         let document = read(b"a: 1\nb:\n- c: null\n  d: x\n  c: true\na: 2\na: 3\n").unwrap();
         assert_eq!(document.value, json!({"a": 3, "b": [{"c": true, "d": "x"}]}));
         let told = [

@@ -197,7 +197,7 @@ pub(crate) struct ResourceInfo {
     pub(crate) history: Option<HistoryPart>,
 }
 
-/// Subresources that are connections rather than requests: another server answers, for as long as it likes.
+/// Subresources that are connections rather than requests: another server answers, until that one ends it.
 const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 impl ResourceInfo {
@@ -283,24 +283,13 @@ impl RequestTarget {
             legacy_watch,
             ..ResourceInfo::default()
         };
+        if rest.is_empty() {
+            return Self::NonResource;
+        }
         // A Namespace is not itself in a namespace.
         let nested = group.is_empty() && matches!(rest, ["namespaces", _, "namespaces", ..]);
-        let rest = match rest {
-            [] => return Self::NonResource,
-            ["namespaces", name, sub, ..] if OF_NAMESPACES.contains(sub) => {
-                info.namespace = Some((*name).to_owned());
-                rest
-            }
-            ["namespaces", namespace, inside @ ..] if !inside.is_empty() => {
-                info.namespace = Some((*namespace).to_owned()).filter(|namespace| !namespace.is_empty());
-                inside
-            }
-            ["namespaces", name] => {
-                info.namespace = Some((*name).to_owned());
-                rest
-            }
-            rest => rest,
-        };
+        let (namespace, rest) = split_namespace(rest);
+        info.namespace = namespace.map(str::to_owned);
         info.resource = rest.first().copied().unwrap_or_default().to_owned();
         info.name = rest.get(1).map(|part| (*part).to_owned());
         info.subresource = rest.get(2).map(|part| (*part).to_owned());
@@ -313,6 +302,18 @@ impl RequestTarget {
             (false, _) => Verb::of(method, info.name.is_some(), watch),
         };
         Self::Resource(Arc::new(info))
+    }
+}
+
+/// Splits the parts below a group and version into the namespace and what is in it. A Namespace is in itself.
+fn split_namespace<'a, 'p>(parts: &'a [&'p str]) -> (Option<&'p str>, &'a [&'p str]) {
+    match parts {
+        ["namespaces", name, sub, ..] if OF_NAMESPACES.contains(sub) => (Some(name), parts),
+        ["namespaces", namespace, inside @ ..] if !inside.is_empty() => {
+            (Some(*namespace).filter(|namespace| !namespace.is_empty()), inside)
+        }
+        ["namespaces", name] => (Some(name), parts),
+        parts => (None, parts),
     }
 }
 

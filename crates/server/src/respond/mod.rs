@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_are_told_once_and_cut_if_they_are_too_much() {
+    fn repeated_warnings_are_sent_once_and_all_are_bounded() {
         assert_eq!(fitting(["a", "b", "a", "", "c\nd"]), ["a", "b"]);
         let long: Vec<String> = (0..20).map(|n| format!("{n:02}{}", "x".repeat(400))).collect();
         let lengths = |texts: &[String]| -> Vec<usize> {

@@ -5,6 +5,7 @@
 //! own strategy. Server-side apply of a Scale owns the one field of the target that it sets. HorizontalPodAutoscalers
 //! and `kubectl scale` are the users.
 
+mod change;
 mod owners;
 
 use listwatch_kinds::columns::selector_text;
@@ -16,22 +17,20 @@ use listwatch_wire::options::{PatchType, WriteKind, WriteOptions};
 use listwatch_wire::status::FieldError;
 use listwatch_wire::{Revision, Status};
 
+use self::change::{Proposal, Scaling};
 use self::owners::{is_owned, keep_times};
-use crate::admission::{Operation, RequestOptions};
-use crate::allocate::reservation::Reservation;
 use crate::api::Api;
 use crate::api::stored::{Stored, fresh};
 use crate::pipeline::body;
 use crate::pipeline::body::Expected;
-use crate::pipeline::change::{OwnersChecked, carry_over, prepare, verdict};
+use crate::pipeline::change::{OwnersChecked, carry_over};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::patch::{self, Patch, check_patched};
 use crate::pipeline::target::Target;
-use crate::pipeline::transaction::{Decide, Done, Verdict, change};
+use crate::pipeline::transaction::{self, Done};
 use crate::pipeline::{Answer, WriteRequest, yaml};
 use crate::registry::Resource;
 use crate::registry::scale_paths::ScalePaths;
-use crate::registry::view::ObjectView;
 
 const SCALE: Expected<'static> =
     Expected { group: "autoscaling", version: "v1", kind: "Scale", builtin: true };
@@ -200,7 +199,7 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
         Ok(Some(new))
     };
     let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: applying };
-    let done = change(api, &target, options.is_dry_run(), scaling).await?;
+    let done = transaction::change(api, &target, options.is_dry_run(), scaling).await?;
     shown(&paths, done)
 }
 
@@ -277,7 +276,7 @@ async fn write(
         Ok(Some(new))
     };
     let scaling = Scaling { api, request, target: &target, paths: &paths, options, propose: writing };
-    let done = change(api, &target, options.is_dry_run(), scaling).await?;
+    let done = transaction::change(api, &target, options.is_dry_run(), scaling).await?;
     shown(&paths, done)
 }
 
@@ -297,55 +296,6 @@ fn record_owner(
     request.resource.rules.track(tracking, Some(&stored.value), new);
     set(new, &paths.spec, replicas);
     keep_times(new, &stored.value);
-}
-
-/// The target with other replicas, or `None` if it has them already.
-type Proposal = Option<Value>;
-
-/// A change of a target through its Scale, which is what admission sees.
-struct Scaling<'a, F> {
-    api: &'a Api,
-    request: &'a WriteRequest,
-    target: &'a Target<'a>,
-    paths: &'a ScalePaths,
-    options: &'a WriteOptions,
-    /// Called once per attempt.
-    propose: F,
-}
-
-impl<F: FnMut(&Stored) -> Result<Proposal, Status> + Send + Sync> Decide for Scaling<'_, F> {
-    async fn decide(&mut self, stored: Option<&Stored>) -> Result<Verdict, Status> {
-        let stored = stored.ok_or_else(|| self.target.not_found())?;
-        // Admission sees a Scale that changes nothing, too.
-        let mut new = (self.propose)(stored)?.unwrap_or_else(|| stored.value.clone());
-        self.admit(&mut new, stored).await?;
-        if new == stored.value {
-            return Ok(Verdict::Keep);
-        }
-        let reservation = Reservation::new(&self.api.allocator);
-        prepare(&reservation, self.target, ObjectView::Whole, &mut new, stored, Vec::new())?;
-        self.request.record.warn_all(&self.target.resource.rules.warnings(&new, Some(&stored.value)));
-        Ok(verdict(&mut new, stored))
-    }
-}
-
-impl<F: Send + Sync> Scaling<'_, F> {
-    /// Lets admission change and check the Scale.
-    async fn admit(&self, new: &mut Value, stored: &Stored) -> Result<(), Status> {
-        let (api, paths) = (self.api, self.paths);
-        let old = scale_of(paths, &stored.value, Some(stored.revision));
-        let mut scale = scale_of(paths, new, Some(stored.revision));
-        let options = RequestOptions::Update(self.options);
-        let attributes =
-            self.request.attributes(api, Operation::Update, self.target.name, options, Some(&old));
-        api.admission.admit(&attributes, &mut scale).await?;
-        api.admission.validate(&attributes, &scale).await?;
-        let replicas = scale.at("spec").int("replicas").unwrap_or(0);
-        if walk(new, &paths.spec).as_i64() != Some(replicas) {
-            set(new, &paths.spec, replicas.into());
-        }
-        Ok(())
-    }
 }
 
 /// Rewrites a conflict to the version and the field of the Scale, which is what was applied.

@@ -62,7 +62,7 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
     let mut spec = Spec::read(&asked)?;
     let namespace = request.namespace.clone().unwrap_or_default();
     check_namespace(&asked, name, &namespace)?;
-    let (bound, runs_on) = bound(api, &namespace, name, asked.at("spec").at("boundObjectRef")).await?;
+    let bound = bound_object(api, &namespace, name, asked.at("spec").at("boundObjectRef")).await?;
     let warnings: Vec<String> = spec.shorten(api.options.identity.max_token_age).into_iter().collect();
     let now = Timestamp::now().as_second();
     let expires = now.saturating_add(spec.seconds);
@@ -70,6 +70,7 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
     if !options.is_dry_run() {
         let account = Identity { name: name.to_owned(), uid: uid.clone() };
         let audiences = spec.audiences.clone();
+        let BoundObject { object: bound, node: runs_on } = bound;
         let ticket = Ticket { namespace, account, audiences, bound, runs_on, issued: now, expires };
         let issuer = api.authenticator.service_accounts().ok_or_else(Status::method_not_allowed)?;
         status.put("token", issuer.issue(ticket).map_err(Status::internal)?);
@@ -193,36 +194,30 @@ impl Spec {
     }
 }
 
-/// The object the token is to be bound to, which must be there; of a Pod, also the node it runs on.
+/// The object that a token is bound to, and the node that it runs on if it is a Pod. Both are absent for an unbound token.
+#[derive(Default)]
+struct BoundObject {
+    object: Option<(Bound, Identity)>,
+    node: Option<Identity>,
+}
+
+/// Finds the object that a token is to be bound to, which must exist.
 ///
 /// # Errors
 ///
 /// 400 for a kind that tokens cannot be bound to, 404 and 409 as for [`issue`], and a refusal if the Pod runs as
 /// another account.
-async fn bound(
+async fn bound_object(
     api: &Api,
     namespace: &str,
     account: &str,
     reference: &Value,
-) -> Result<(Option<(Bound, Identity)>, Option<Identity>), Status> {
+) -> Result<BoundObject, Status> {
     if reference.is_null() {
-        return Ok((None, None));
+        return Ok(BoundObject::default());
     }
-    let (version, kind, name) =
-        (reference.text("apiVersion"), reference.text("kind"), reference.text("name"));
-    // Any version of the core group will do, as in kube-apiserver.
-    let (bound, plural) = match kind {
-        "Pod" if !version.contains('/') => (Bound::Pod, "pods"),
-        "Secret" if !version.contains('/') => (Bound::Secret, "secrets"),
-        "Node" if !version.contains('/') => (Bound::Node, "nodes"),
-        _ => {
-            let group_version =
-                if version.contains('/') { version.to_owned() } else { format!("/{version}") };
-            return Err(Status::bad_request(format!(
-                "cannot bind token to object of type {group_version}, Kind={kind}"
-            )));
-        }
-    };
+    let (bound, plural) = bound_kind(reference)?;
+    let name = reference.text("name");
     if name.is_empty() {
         return Err(Status::bad_request("Name parameter required."));
     }
@@ -234,19 +229,43 @@ async fn bound(
             "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
         )));
     }
-    let (asked, uid) = (reference.text("uid"), object.at("metadata").text("uid"));
-    if !asked.is_empty() && asked != uid {
-        let why = format!(
-            "the UID in the bound object reference ({asked}) does not match the UID in record. The object might have been deleted and then recreated"
-        );
-        // kube-apiserver names the kind in this error, and the resource in others.
-        return Err(Status::conflict("", kind, name, &why));
-    }
-    let runs_on = match bound {
+    let uid = object.at("metadata").text("uid");
+    check_uid(reference, uid)?;
+    let node = match bound {
         Bound::Pod => node_of(api, object.at("spec").text("nodeName")),
         Bound::Secret | Bound::Node => None,
     };
-    Ok((Some((bound, Identity { name: name.to_owned(), uid: uid.to_owned() })), runs_on))
+    let identity = Identity { name: name.to_owned(), uid: uid.to_owned() };
+    Ok(BoundObject { object: Some((bound, identity)), node })
+}
+
+/// The kind that a reference names, and its resource. Any version of the core group will do, as in kube-apiserver.
+fn bound_kind(reference: &Value) -> Result<(Bound, &'static str), Status> {
+    let (version, kind) = (reference.text("apiVersion"), reference.text("kind"));
+    match kind {
+        "Pod" if !version.contains('/') => Ok((Bound::Pod, "pods")),
+        "Secret" if !version.contains('/') => Ok((Bound::Secret, "secrets")),
+        "Node" if !version.contains('/') => Ok((Bound::Node, "nodes")),
+        _ => {
+            let group_version =
+                if version.contains('/') { version.to_owned() } else { format!("/{version}") };
+            let message = format!("cannot bind token to object of type {group_version}, Kind={kind}");
+            Err(Status::bad_request(message))
+        }
+    }
+}
+
+/// Checks that a reference with a uid is to the stored object.
+fn check_uid(reference: &Value, stored: &str) -> Result<(), Status> {
+    let uid = reference.text("uid");
+    if uid.is_empty() || uid == stored {
+        return Ok(());
+    }
+    let why = format!(
+        "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
+    );
+    // kube-apiserver names the kind in this error, and the resource in others.
+    Err(Status::conflict("", reference.text("kind"), reference.text("name"), &why))
 }
 
 /// The node of that name, with its uid if it is known.

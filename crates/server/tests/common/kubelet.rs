@@ -1,5 +1,5 @@
 //! A kubelet and a Pod for tests: HTTPS for those with a certificate of the server's CA, logs, tunnels that echo, a command that
-//! speaks SPDY, and a plain HTTP server that tells what it was asked.
+//! speaks SPDY, and a plain HTTP server that reports the requests it received.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -316,7 +316,7 @@ async fn data(io: &mut (impl AsyncWrite + Unpin), stream: u8, bytes: &[u8], last
     io.flush().await.unwrap();
 }
 
-/// A Pod that tells what it was asked.
+/// A Pod that reports the requests it received.
 async fn pod(mut request: Request<Incoming>) -> Reply {
     if request.headers().contains_key("upgrade") {
         let upgraded = hyper::upgrade::on(&mut request);

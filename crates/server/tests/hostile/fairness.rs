@@ -75,7 +75,7 @@ async fn bodies_take_bounded_memory_and_users_have_shares() {
 }
 
 #[tokio::test]
-async fn a_request_says_how_it_was_classified() {
+async fn responses_name_the_flow_schema_and_priority_level() {
     let (server, _dir) = two_users(Options::default()).await;
     let mut admin = Client::new(&server).await;
     let of = async |client: &mut Client, group: &str, name: &str| {
@@ -143,7 +143,7 @@ async fn p99(client: &mut Client, count: usize) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_flood_by_one_user_refuses_nothing_to_another() {
+async fn a_flood_by_one_user_rejects_no_request_of_another() {
     let (server, _dir) = two_users(Options::default()).await;
     let mut modest = as_user(&server, "modest").await;
     let quiet = p99(&mut modest, 100).await;
@@ -174,7 +174,7 @@ async fn of_level(admin: &mut Client, name: &str) -> f64 {
 /// One user with two hundred connections kept all processors busy, and others waited for the time slices of the system: 6 ms
 /// instead of 0.3. Now a flood waits for its share of CPU time, but only while another user is active.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_flood_is_paced_while_somebody_else_is_there() {
+async fn a_flood_is_paced_while_another_user_is_active() {
     let requests = RequestLimits { user_processor_percent: 1, ..RequestLimits::default() };
     let (server, _dir) = two_users(Options { requests, ..Options::default() }).await;
     let mut admin = Client::new(&server).await;
@@ -201,7 +201,7 @@ async fn a_flood_is_paced_while_somebody_else_is_there() {
 }
 
 #[tokio::test]
-async fn users_may_be_given_all_of_the_processors() {
+async fn pacing_can_be_disabled() {
     let requests = RequestLimits { user_processor_percent: 100, ..RequestLimits::default() };
     let (server, _dir) = two_users(Options { requests, ..Options::default() }).await;
     let (mut greedy, mut modest) = (as_user(&server, "greedy").await, as_user(&server, "modest").await);

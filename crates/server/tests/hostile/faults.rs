@@ -111,7 +111,7 @@ async fn a_panic_in_a_handler_is_answered_with_an_audit_id_and_counted() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_background_task_fails_health_and_is_told() {
+async fn the_end_of_a_background_task_fails_health_and_is_logged() {
     // The cache would have shown the same state for ever, with all health checks green.
     let server = start().await;
     let mut client = Client::new(&server).await;
@@ -149,7 +149,7 @@ async fn on_disk(directory: &Path) -> (listwatch_server::Handle, Arc<EmbeddedEng
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_value_is_told_by_its_key_and_everything_else_is_served() {
+async fn a_damaged_value_is_reported_by_its_key_and_the_rest_is_served() {
     // With one flipped bit the server did not start.
     let directory = tempfile::tempdir().unwrap();
     let (server, engine) = on_disk(directory.path()).await;
@@ -196,7 +196,7 @@ async fn a_damaged_value_is_told_by_its_key_and_everything_else_is_served() {
 /// Each owner was read from the store: an object of a megabyte cost thousands of reads, and the deletion of namespaces and all else
 /// that controllers do waited for a hundred of those objects.
 #[tokio::test]
-async fn owners_that_are_not_there_cost_no_reads_of_the_store() {
+async fn missing_owners_cost_no_reads_of_the_store() {
     let engine = Arc::new(Faulty::default());
     let lifecycle = LifecycleOptions { settle: std::time::Duration::ZERO, ..LifecycleOptions::default() };
     let options = Options { security: Security::InsecureHttp, lifecycle, ..Options::default() };

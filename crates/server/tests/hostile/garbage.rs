@@ -474,7 +474,7 @@ fn resident_kilobytes() -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_malformed_requests_hurt_nobody() {
+async fn ten_thousand_malformed_requests_get_errors_and_leave_the_server_healthy() {
     let (seed, requests) = (number("LISTWATCH_SEED", 14), number("LISTWATCH_REQUESTS", 10_000));
     let server = Arc::new(start().await);
     let token = server.admin_token().to_owned();
@@ -492,7 +492,7 @@ async fn ten_thousand_malformed_requests_hurt_nobody() {
                     let blames_itself = ["500", "502", "503", "504"]
                         .iter()
                         .any(|code| text.contains(&format!("HTTP/1.1 {code}")));
-                    // The Service that exists has no endpoints, and HEAD gets no message that says so.
+                    // The Service that exists has no endpoints, and HEAD gets no message.
                     let sent = String::from_utf8_lossy(&bytes);
                     let has_no_endpoints = text.contains("HTTP/1.1 503")
                         && sent.contains("services/")

@@ -1,5 +1,5 @@
-//! Servers behind this one that mean harm: kubelets, Pods and extension API servers that stop in the middle, read nothing or change
-//! their mind. Connections end with their clients, and nobody makes this server busy.
+//! Hostile servers behind this one: kubelets, Pods and extension API servers that stop in the middle, read nothing or
+//! fail in a new way each time. Connections end with their clients, and the work of this server stays bounded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -101,7 +101,7 @@ fn message(channel: u8) -> Vec<u8> {
 /// A kubelet or a Pod that took nothing held the connections of clients that had gone for ever: 1,000 of them are all that a user may
 /// have.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_far_end_that_reads_nothing_does_not_hold_the_connections_of_clients_that_have_gone() {
+async fn connections_end_with_their_client_when_the_far_end_reads_nothing() {
     let (server, port) = with_deaf_node().await;
     let exec = format!("{POD}/exec?command=cat&stdin=true&stdout=true");
     let (v5, tunnelled) =
@@ -242,7 +242,7 @@ async fn answer_extension(
 
 /// Each reader of an extension API server that hangs left two connections behind.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extension_server_that_stops_in_the_middle_is_left() {
+async fn requests_to_a_hanging_extension_server_end() {
     let requests = RequestLimits { timeout: Duration::from_secs(2), ..RequestLimits::default() };
     let server = start_on(Options { requests, ..Options::default() }).await;
     let (_, stalled) = extension(&server, |_| 200).await;
@@ -268,7 +268,7 @@ async fn an_extension_server_that_stops_in_the_middle_is_left() {
 /// An extension API server that failed in another way each time was asked 500 times a second, and each time its condition was
 /// written.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extension_server_that_fails_in_many_ways_is_asked_once_a_second() {
+async fn a_failing_extension_server_is_checked_at_most_once_a_second() {
     let server = start_on(Options::default()).await;
     let (asked, _) = extension(&server, |number| 500 + (number % 90) as u16).await;
     tokio::time::sleep(Duration::from_secs(3)).await;

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use crate::common::{Client, PATIENCE, start, start_on};
 
 #[tokio::test]
-async fn a_request_in_the_clear_to_a_server_with_tls_is_told_so() {
+async fn plain_http_to_a_tls_port_gets_a_400() {
     // It got the garbage of a TLS alert.
     let server = Server::start(Options::default(), Arc::new(MemoryEngine::default())).await.unwrap();
     let mut stream = TcpStream::connect(server.address()).await.unwrap();
@@ -21,7 +21,7 @@ async fn a_request_in_the_clear_to_a_server_with_tls_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_host_is_told_so() {
+async fn a_request_without_a_host_gets_a_400() {
     let server = start().await;
     for (head, text) in [
         ("GET /livez HTTP/1.1\r\n\r\n", "400 Bad Request: missing required Host header"),
@@ -36,7 +36,7 @@ async fn a_request_without_a_host_is_told_so() {
 
 /// As many silent connections as the server takes kept everybody else out for as long as their owner liked.
 #[tokio::test]
-async fn silent_connections_keep_nobody_out() {
+async fn silent_connections_do_not_block_new_ones() {
     let mut options = Options::default();
     options.http.connections = 10;
     let server = start_on(options).await;
@@ -54,7 +54,7 @@ async fn silent_connections_keep_nobody_out() {
 
 /// As many connections with a request of one user had the same effect; a token of any Pod is enough for them.
 #[tokio::test]
-async fn the_connections_of_one_user_keep_nobody_out() {
+async fn the_connections_of_one_user_do_not_block_others() {
     let mut options = Options::default();
     options.http.connections = 40;
     let server = start_on(options).await;

@@ -24,7 +24,7 @@ async fn slowest_livez(client: &mut Client, busy: &tokio::task::JoinHandle<()>) 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_objects_hold_up_nobody() {
+async fn large_objects_do_not_block_the_workers() {
     // Two dry runs with many owner references held `/livez` for 30 seconds, Pod ports and variables for 24.
     let server = start().await;
     let owners: Vec<Value> = (0..12_000)
@@ -55,7 +55,7 @@ async fn large_objects_hold_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_short_body_that_means_much_holds_up_nobody() {
+async fn a_short_body_of_much_work_does_not_block_the_workers() {
     // 300 bytes of YAML aliases occupied a worker as long as a body of a megabyte.
     let server = start().await;
     let mut body = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
@@ -108,7 +108,7 @@ async fn a_long_list_of_strict_decoding_errors_is_cut() {
 }
 
 #[tokio::test]
-async fn strangers_do_not_name_what_is_counted() {
+async fn unauthenticated_requests_create_no_metric_labels() {
     // 200 requests without credentials for paths of 64 KB made an answer of 325 MB.
     let server = start_on(Options { anonymous: false, ..Options::default() }).await;
     let mut stranger = Client::new(&server).await.with_token("wrong");
@@ -155,7 +155,7 @@ async fn longest_hold(work: impl Future<Output = ()>) -> (Duration, Duration) {
 
 /// Fails if the work keeps the only worker of the runtime for a third of its time in one piece. A busy machine may stop the whole
 /// process in the middle, though not each of ten times.
-async fn holds_up_nobody(mut work: impl AsyncFnMut()) {
+async fn does_not_block_the_workers(mut work: impl AsyncFnMut()) {
     let mut seen = Vec::new();
     for _ in 0..10 {
         let (longest, all) = longest_hold(work()).await;
@@ -169,7 +169,7 @@ async fn holds_up_nobody(mut work: impl AsyncFnMut()) {
 
 /// A watch that matches nothing writes nothing, and so never yielded: it kept its worker for a whole collection.
 #[tokio::test]
-async fn a_watch_that_nothing_matches_holds_up_nobody() {
+async fn a_watch_without_matches_does_not_block_the_workers() {
     let engine = Arc::new(MemoryEngine::default());
     let options = Options { security: Security::InsecureHttp, ..Options::default() };
     let server = Server::start(options, Arc::clone(&engine) as Arc<dyn Engine>).await.unwrap();
@@ -186,7 +186,7 @@ async fn a_watch_that_nothing_matches_holds_up_nobody() {
     let first = Client::new(&server).await.get(&format!("{MAPS}?limit=1")).await;
     assert_eq!(first["metadata"]["remainingItemCount"], 39_999);
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&labelSelector=no%3Dne";
-    holds_up_nobody(async || {
+    does_not_block_the_workers(async || {
         let mut watch = Watch::open(&server, query).await;
         assert_eq!(watch.next().await.unwrap()["type"], "BOOKMARK");
     })
@@ -227,7 +227,7 @@ async fn the_long_selectors_of_one_user_are_bounded() {
 /// Evictions parsed all budgets of their namespace on the workers: a hundred of a megabyte each, which any editor can create, kept
 /// `/livez` waiting for seven seconds.
 #[tokio::test]
-async fn large_disruption_budgets_hold_up_nobody() {
+async fn large_disruption_budgets_do_not_block_the_workers() {
     let engine = Arc::new(MemoryEngine::default());
     let options = Options { security: Security::InsecureHttp, ..Options::default() };
     let server = Server::start(options, Arc::clone(&engine) as Arc<dyn Engine>).await.unwrap();
@@ -253,7 +253,7 @@ async fn large_disruption_budgets_hold_up_nobody() {
     let budgets = client.get("/apis/policy/v1/namespaces/default/poddisruptionbudgets?limit=1").await;
     assert_eq!(budgets["metadata"]["remainingItemCount"], 99);
     let eviction = json!({"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": "p"}});
-    holds_up_nobody(async || {
+    does_not_block_the_workers(async || {
         let answer = client.call("POST", &format!("{pods}/p/eviction?dryRun=All"), Some(&eviction)).await;
         assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
     })
@@ -263,7 +263,7 @@ async fn large_disruption_budgets_hold_up_nobody() {
 /// Whoever may write Roles in a namespace can write hundreds of thousands of rules for all users: each request there took 50 ms
 /// of a worker, and a review of one's rules made an answer of 46 MB.
 #[tokio::test]
-async fn a_namespace_full_of_rules_holds_up_nobody() {
+async fn a_namespace_with_very_many_rules_does_not_block_the_workers() {
     let engine = Arc::new(MemoryEngine::default());
     let options = Options { security: Security::InsecureHttp, ..Options::default() };
     let server = Server::start(options, Arc::clone(&engine) as Arc<dyn Engine>).await.unwrap();
@@ -296,7 +296,7 @@ async fn a_namespace_full_of_rules_holds_up_nobody() {
     let answer = client.answer().await.json();
     assert_eq!(answer["status"]["incomplete"], true);
     assert!(answer.to_string().len() < 100_000);
-    holds_up_nobody(async || {
+    does_not_block_the_workers(async || {
         client.send("GET", &format!("{pods}/other"), "impersonate-user: bob\r\n", "").await;
         assert_eq!(client.answer().await.status, 403);
     })

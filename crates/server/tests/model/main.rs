@@ -31,7 +31,7 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_api_answers_as_the_model_says() {
+async fn the_api_answers_as_the_model() {
     let options = Options {
         security: Security::InsecureHttp,
         lifecycle: LifecycleOptions::off(),

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lonely_writer_never_waits() {
+    fn a_single_writer_never_waits() {
         let mut wave = Wave::default();
         for _ in 0..10 {
             assert!(!wave.wait(1));
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_were_here_are_waited_for() {
+    fn a_wave_waits_for_the_writers_of_the_last_one() {
         let mut wave = Wave::default();
         wave.committed(5, 11);
         assert!(wave.wait(15));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends_and_is_not_repeated_at_once_if_it_was_in_vain() {
+    fn a_wave_that_waited_in_vain_is_not_repeated_at_once() {
         let mut wave = Wave::default();
         wave.committed(16, 0);
         assert_eq!((0..100).take_while(|_| wave.wait(1)).count() as u32, YIELDS + SLEEPS);

@@ -218,7 +218,7 @@ fn durable_an_acknowledged_write_that_the_log_does_not_have() {
     breaks!(truth().check_acknowledged(&[deletion.clone(), deletion]), Violation::Durable(_));
 }
 
-fn told<const N: usize, const M: usize>(
+fn violations<const N: usize, const M: usize>(
     history: [&HandlerCall; N],
     server: [&Seen; M],
 ) -> Vec<HandlerViolation> {
@@ -227,20 +227,20 @@ fn told<const N: usize, const M: usize>(
 }
 
 #[test]
-fn a_handler_hears_one_consistent_story() {
+fn a_handler_must_receive_a_consistent_history() {
     let (one, two) = (&seen(10, "a", "red", 1), &seen(12, "a", "red", 2));
     let (added, added_two) = (&HandlerCall::Added(one.clone()), &HandlerCall::Added(two.clone()));
     let updated = &HandlerCall::Updated { old: one.clone(), new: two.clone() };
     let (deleted, deleted_two) = (&HandlerCall::Deleted(one.clone()), &HandlerCall::Deleted(two.clone()));
-    assert_eq!(told([added, updated], [two]), []);
-    assert_eq!(told([added, updated, deleted_two], []), []);
-    breaks!(told([added, added], [one]), HandlerViolation::OutOfTurn(_));
-    breaks!(told([updated], [two]), HandlerViolation::OutOfTurn(_));
-    breaks!(told([deleted], []), HandlerViolation::OutOfTurn(_));
-    breaks!(told([added_two, updated], [two]), HandlerViolation::WrongOld(_));
-    breaks!(told([added, deleted_two, added], [one]), HandlerViolation::BackInTime(_));
-    breaks!(told([added], [two]), HandlerViolation::NotConverged(_));
-    breaks!(told([added], []), HandlerViolation::NotConverged(_));
+    assert_eq!(violations([added, updated], [two]), []);
+    assert_eq!(violations([added, updated, deleted_two], []), []);
+    breaks!(violations([added, added], [one]), HandlerViolation::OutOfTurn(_));
+    breaks!(violations([updated], [two]), HandlerViolation::OutOfTurn(_));
+    breaks!(violations([deleted], []), HandlerViolation::OutOfTurn(_));
+    breaks!(violations([added_two, updated], [two]), HandlerViolation::WrongOld(_));
+    breaks!(violations([added, deleted_two, added], [one]), HandlerViolation::BackInTime(_));
+    breaks!(violations([added], [two]), HandlerViolation::NotConverged(_));
+    breaks!(violations([added], []), HandlerViolation::NotConverged(_));
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_recreated_object_is_not_an_update_of_the_old_one() {
     };
     let (old, new) = (with_uid(10, "1"), with_uid(12, "2"));
     let (added, updated) = (HandlerCall::Added(old.clone()), HandlerCall::Updated { old, new: new.clone() });
-    breaks!(told([&added, &updated], [&new]), HandlerViolation::MixedIdentities(_));
+    breaks!(violations([&added, &updated], [&new]), HandlerViolation::MixedIdentities(_));
 }
 
 #[test]

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_from_nowhere_starts_with_the_present_state() {
+    fn a_watch_without_a_revision_starts_with_the_present_state() {
         let mut options = ListOptions { watch: true, ..ListOptions::default() };
         options.set_watch_defaults();
         assert_eq!(options.send_initial_events, Some(true));

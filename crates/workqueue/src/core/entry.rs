@@ -113,7 +113,7 @@ mod tests {
     use crate::core::wheel::tick_at_or_after;
 
     #[test]
-    fn half_a_cache_line() {
+    fn a_key_record_takes_half_a_cache_line() {
         assert_eq!((size_of::<KeyRecord<u64, ()>>(), size_of::<KeyRecord<Arc<str>, ()>>()), (32, 32));
     }
 

@@ -107,7 +107,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_fair_queue_loses_nothing_keeps_each_tenants_order_and_lets_nobody_starve(
+    fn a_fair_queue_loses_nothing_keeps_order_and_starves_no_tenant(
         in_flight_max in prop_oneof![Just(u32::MAX), 1..4u32],
         steps in prop::collection::vec(step(), 0..600),
     ) {

@@ -11,7 +11,7 @@
 //!
 //! Whenever no key is waiting, all shares are reset: no tenant has been delayed, so there is nothing to compensate.
 //!
-//! Tenants are told apart by a hash. Two that collide share a queue, which is harmless.
+//! Tenants are distinguished by a hash. Two that collide share a queue, which is harmless.
 
 use std::collections::{HashMap, VecDeque};
 

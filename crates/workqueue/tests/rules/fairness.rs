@@ -171,7 +171,7 @@ fn soak(load: f64) -> impl Iterator<Item = (simulation::Waits, simulation::Waits
 }
 
 /// 100 tenants, one of which adds a thousand times as much as the others. See [`simulation`] for why these are the bounds.
-fn flood_is_hardly_felt(load: f64) {
+fn check_cost_of_flood(load: f64) {
     let run = Duration::from_nanos(simulation::RUN_MEAN as u64);
     let runs: Vec<_> = soak(load).collect();
     for (seed, (quiet, flooded)) in (1..).zip(&runs) {
@@ -193,24 +193,24 @@ fn flood_is_hardly_felt(load: f64) {
 }
 
 #[test]
-fn a_flood_is_hardly_felt_when_workers_are_mostly_idle() {
-    flood_is_hardly_felt(0.25);
+fn a_flood_costs_less_than_one_run_when_workers_are_mostly_idle() {
+    check_cost_of_flood(0.25);
 }
 
 #[test]
-fn a_flood_is_hardly_felt_at_half_load() {
-    flood_is_hardly_felt(0.5);
+fn a_flood_costs_less_than_one_run_at_half_load() {
+    check_cost_of_flood(0.5);
 }
 
 #[test]
-fn a_flood_is_hardly_felt_at_three_quarters_load() {
-    flood_is_hardly_felt(0.75);
+fn a_flood_costs_less_than_one_run_at_three_quarters_load() {
+    check_cost_of_flood(0.75);
 }
 
 #[test]
 fn a_flood_at_most_doubles_the_queueing_time_of_the_others() {
-    flood_is_hardly_felt(0.8);
-    flood_is_hardly_felt(0.9);
+    check_cost_of_flood(0.8);
+    check_cost_of_flood(0.9);
 }
 
 /// Run times of a flood may be long. Keeping it from some of the workers bounds what it costs the others.
@@ -224,7 +224,7 @@ fn a_cap_on_keys_in_flight_keeps_workers_free_of_the_flood() {
 
 /// The same without fairness, to see that the simulation tells the difference.
 #[test]
-fn without_fairness_the_same_flood_drowns_everyone() {
+fn without_fairness_the_same_flood_delays_every_tenant() {
     let scenario = Scenario { fair: false, ..Scenario::fair(0.8, 2_000_000_000) };
     let (quiet, flooded) = scenario.compare(1);
     assert!(flooded.mean > quiet.mean * 1000);

@@ -106,7 +106,7 @@ async fn any_number_of_callers_may_wait_for_the_drain() {
 }
 
 #[tokio::test]
-async fn a_drain_takes_no_new_keys_from_the_moment_it_is_asked_for() {
+async fn a_drain_rejects_new_keys_from_its_start() {
     let queue = queue();
     let drain = queue.shut_down_with_drain();
     assert_eq!(queue.add("a"), Err(AddError::ShutDown("a")));
@@ -128,7 +128,7 @@ async fn a_plain_shut_down_releases_those_who_wait_for_the_drain() {
 }
 
 #[tokio::test]
-async fn shutting_down_drops_delayed_keys_and_says_how_many() {
+async fn shutting_down_drops_delayed_keys_and_returns_their_number() {
     let queue = queue();
     queue.add_after("a", ms(10)).unwrap();
     queue.add_after("b", ms(20)).unwrap();

@@ -115,11 +115,11 @@ impl ConnectionTask {
 
     /// Passes on frames and requests until the stream ends or is no longer needed.
     async fn carry(&mut self, id: &str, frames: &mut Frames) -> Result<(), SourceError> {
-        let mut telling: Option<BoxFuture<'static, Result<(), SourceError>>> = None;
+        let mut changing: Option<BoxFuture<'static, Result<(), SourceError>>> = None;
         loop {
-            if telling.is_none() && self.message != ClientMessage::default() {
+            if changing.is_none() && self.message != ClientMessage::default() {
                 let message = std::mem::take(&mut self.message);
-                telling = Some(Box::pin(change(self.client.clone(), id.to_owned(), message)));
+                changing = Some(Box::pin(change(self.client.clone(), id.to_owned(), message)));
             }
             let deadline = self.deadline();
             tokio::select! {
@@ -134,9 +134,9 @@ impl ConnectionTask {
                     }
                     None => return Ok(()),
                 },
-                told = told(&mut telling) => {
-                    telling = None;
-                    told?;
+                changed = change_outcome(&mut changing) => {
+                    changing = None;
+                    changed?;
                 }
                 () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
                     if self.subscriptions.is_empty() {
@@ -332,9 +332,11 @@ impl LineBatch {
 }
 
 /// The outcome of the request that is under way, if one is.
-async fn told(telling: &mut Option<BoxFuture<'static, Result<(), SourceError>>>) -> Result<(), SourceError> {
-    match telling {
-        Some(telling) => telling.await,
+async fn change_outcome(
+    changing: &mut Option<BoxFuture<'static, Result<(), SourceError>>>,
+) -> Result<(), SourceError> {
+    match changing {
+        Some(changing) => changing.await,
         None => pending().await,
     }
 }

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mirror_pod_needs_nothing_of_the_server() {
+    fn a_mirror_pod_may_not_refer_to_api_objects() {
         for (spec, expected) in [
             (json!({"containers": [{}]}), Ok(None)),
             (

@@ -57,7 +57,7 @@ fn check_audience(by: &ByNode<'_>, pod: &Value) -> Result<(), Status> {
         [audience] => audience.as_str().unwrap_or_default(),
         _ => return by.forbid("node may only request 0 or 1 audiences"),
     };
-    let asked = asks_for(by, pod, audience);
+    let asked = requests_token(by, pod, audience);
     if asked == Ok(true) || may(by, "request-serviceaccounts-token-audience", audience, by.request.name) {
         return Ok(());
     }
@@ -88,7 +88,7 @@ fn may(by: &ByNode<'_>, verb: &str, resource: &str, name: &str) -> bool {
 }
 
 /// Returns true if the Pod has a volume that needs a token for the audience.
-fn asks_for(by: &ByNode<'_>, pod: &Value, audience: &str) -> Result<bool, String> {
+fn requests_token(by: &ByNode<'_>, pod: &Value, audience: &str) -> Result<bool, String> {
     let mut errors = Vec::new();
     for volume in pod.at("spec").list("volumes") {
         let projected = volume.at("projected").list("sources").iter();
@@ -96,7 +96,9 @@ fn asks_for(by: &ByNode<'_>, pod: &Value, audience: &str) -> Result<bool, String
         if tokens.any(|token| token.text("audience") == audience) {
             return Ok(true);
         }
-        match driver(by, pod, volume).and_then(|driver| driver_asks_for(by, driver.as_deref(), audience)) {
+        match driver(by, pod, volume)
+            .and_then(|driver| driver_requests_token(by, driver.as_deref(), audience))
+        {
             Ok(true) => return Ok(true),
             Ok(false) => {}
             Err(why) => errors.push(why),
@@ -110,7 +112,7 @@ fn asks_for(by: &ByNode<'_>, pod: &Value, audience: &str) -> Result<bool, String
 /// # Errors
 ///
 /// The driver has no CSIDriver object, so its audiences are not known.
-fn driver_asks_for(by: &ByNode<'_>, driver: Option<&str>, audience: &str) -> Result<bool, String> {
+fn driver_requests_token(by: &ByNode<'_>, driver: Option<&str>, audience: &str) -> Result<bool, String> {
     let Some(driver) = driver else { return Ok(false) };
     let found = by.request.find(("storage.k8s.io", "v1", "csidrivers"), None, driver);
     let found = found.ok_or_else(|| format!("csidriver.storage.k8s.io {} not found", quote(driver)))?;

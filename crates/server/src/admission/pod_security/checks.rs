@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_pod_passes_and_a_plain_one_does_not() {
+    fn the_restricted_level_rejects_a_pod_without_settings() {
         let good = json!({"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [{"name": "c", "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]});
         assert_eq!(violated(StandardLevel::Restricted, 37, good), "");

@@ -111,16 +111,17 @@ async fn apply(
         if !binding.matches(request, object) {
             continue;
         }
-        let text = |why: String| {
-            format!("policy '{}' with binding '{}' denied request: {why}", definition.name, binding.name)
+        let mut fail = |why: String, reason: StatusReason| {
+            if definition.fail_closed {
+                let (policy, binding) = (&definition.name, &binding.name);
+                let text = format!("policy '{policy}' with binding '{binding}' denied request: {why}");
+                errors.push((text, reason));
+            }
         };
         let params = match binding.params(request, definition.param_kind.as_ref()).await {
             Ok(params) => params,
             Err(why) => {
-                if definition.fail_closed {
-                    let why = format!("failed to configure binding: {why}");
-                    errors.push((text(why), StatusReason::Forbidden));
-                }
+                fail(format!("failed to configure binding: {why}"), StatusReason::Forbidden);
                 continue;
             }
         };
@@ -128,10 +129,7 @@ async fn apply(
             match mutate(request, definition, binding, form, object, param).await {
                 Ok(()) => {}
                 Err(MutationFailure::Result(status)) => return Err(status),
-                Err(MutationFailure::Policy(why)) if definition.fail_closed => {
-                    errors.push((text(why), StatusReason::Invalid));
-                }
-                Err(MutationFailure::Policy(_)) => {}
+                Err(MutationFailure::Policy(why)) => fail(why, StatusReason::Invalid),
             }
         }
     }

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_of_the_kind_that_was_asked_for() {
+    fn the_response_must_be_a_review_of_the_requested_version() {
         let refused = |document: Value| match ReviewAnswer::read(&encode(&document), (V1, "u"), true, 100)
             .unwrap_err()
         {

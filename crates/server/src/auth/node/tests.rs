@@ -71,7 +71,7 @@ fn ask(authorizer: &NodeAuthorizer, user: &User, text: &str) -> Decision {
 }
 
 #[test]
-fn a_kubelet_may_what_the_pods_of_its_node_need() {
+fn a_kubelet_may_read_what_the_pods_of_its_node_refer_to() {
     let authorizer = authorizer();
     for allowed in [
         "get /secrets ns/used",
@@ -105,7 +105,7 @@ fn a_kubelet_may_what_the_pods_of_its_node_need() {
 }
 
 #[test]
-fn a_kubelet_may_what_bears_its_name() {
+fn a_kubelet_may_access_its_own_node_lease_and_csi_node() {
     let authorizer = authorizer();
     for (text, allowed) in [
         ("get /nodes /one", true),
@@ -146,7 +146,7 @@ fn a_kubelet_may_what_bears_its_name() {
 }
 
 #[test]
-fn a_kubelet_may_not_what_it_does_not_need() {
+fn a_kubelet_may_not_access_anything_else() {
     let authorizer = authorizer();
     for refused in [
         "get /secrets ns/other",
@@ -182,7 +182,7 @@ fn a_kubelet_may_not_what_it_does_not_need() {
 
 /// A kubelet is refused even if the graph has no such Node, and so is a kubelet without a name.
 #[test]
-fn a_kubelet_of_no_node_may_nothing() {
+fn a_node_user_without_a_name_has_no_access() {
     let authorizer = authorizer();
     let decision = ask(&authorizer, &kubelet(""), "list /services /");
     assert_eq!(decision, Decision::NoOpinion("unknown node for user \"system:node:\"".to_owned()));

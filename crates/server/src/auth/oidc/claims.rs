@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_or_absent_claims_authenticate_nobody() {
+    fn wrong_or_absent_claims_do_not_authenticate() {
         for (change, why) in [
             (json!({"exp": 400}), "token is expired"),
             (json!({"exp": null}), "no expiry"),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_was_not_verified_is_nobodys() {
+    fn an_unverified_email_does_not_authenticate() {
         let issuer = OidcIssuer { username_claim: "email".to_owned(), ..issuer() };
         let mail = |verified: Value| read(&issuer, json!({"email": "j@x", "email_verified": verified}));
         assert_eq!(mail(Value::Null).unwrap().name, "oidc:j@x");

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_and_many_mean_the_same() {
+    fn few_and_many_roles_iterate_alike() {
         let role = |n: usize| Arc::new(RoleRef { name: format!("r{n}").into(), ..RoleRef::default() });
         let binding = |n: usize| -> Arc<str> { format!("b{n:02}").into() };
         let seen = |roles: &GrantedRoles| -> Vec<String> {

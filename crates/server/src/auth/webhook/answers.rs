@@ -148,7 +148,7 @@ mod tests {
 
     /// Made-up tokens must not push out those that are good.
     #[tokio::test(start_paused = true)]
-    async fn made_up_tokens_push_out_only_each_other() {
+    async fn invalid_tokens_evict_only_each_other() {
         let answers = Answers::new(10, 1 << 20);
         let until = Instant::now() + Duration::from_secs(10);
         answers.put("good", &[], yes(), until);
@@ -161,7 +161,7 @@ mod tests {
 
     /// The table had a bound on its entries only: with errors of a megabyte it could grow to 16 GB.
     #[tokio::test(start_paused = true)]
-    async fn long_answers_push_out_each_other() {
+    async fn long_cached_answers_evict_only_each_other() {
         let answers = Answers::new(1000, 10_000);
         let until = Instant::now() + Duration::from_secs(10);
         for number in 0..100 {

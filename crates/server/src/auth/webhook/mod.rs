@@ -164,7 +164,7 @@ impl TokenWebhook {
     }
 
     /// The cached answer about the token for these audiences, if it still counts.
-    pub(crate) fn known(&self, token: &str, audiences: &[&str]) -> Option<TokenVerdict> {
+    pub(crate) fn cached(&self, token: &str, audiences: &[&str]) -> Option<TokenVerdict> {
         self.answers.get(token, audiences, Instant::now())
     }
 
@@ -173,7 +173,7 @@ impl TokenWebhook {
     /// The time limit includes waiting for one of the slots, so that a webhook that hangs delays a request by that time
     /// at most. Two concurrent requests with one unknown token both call it.
     pub(crate) async fn prepare(&self, token: &str, audiences: &[&str]) {
-        if self.known(token, audiences).is_some() {
+        if self.cached(token, audiences).is_some() {
             return;
         }
         let asked = tokio::time::timeout(self.options.timeout, self.ask(token, audiences)).await;

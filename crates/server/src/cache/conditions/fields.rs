@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_that_an_object_only_mentions_is_not_excluded() {
+    fn a_field_value_elsewhere_in_an_object_is_not_excluded() {
         let lookup = FieldLookup {
             label: "status.phase".into(),
             path: "status.phase".into(),

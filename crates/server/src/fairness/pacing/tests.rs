@@ -39,7 +39,7 @@ fn a_flood_has_its_share_and_the_other_user_never_waits() {
 }
 
 #[test]
-fn whoever_is_alone_has_all_there_is() {
+fn a_single_user_is_not_paced() {
     let now = Instant::now();
     let mut paces = Paces::new(RATE, now);
     for _ in 0..1000 {

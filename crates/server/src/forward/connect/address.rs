@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proxies_are_asked_for_with_scheme_and_port() {
+    fn proxy_names_may_have_a_scheme_and_a_port() {
         for (text, expected) in [
             ("a", Some((false, "a", ""))),
             ("a:80", Some((false, "a", "80"))),

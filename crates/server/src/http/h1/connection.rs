@@ -270,51 +270,38 @@ where
     if has_no_body(parts.status) {
         body = Body::Empty;
     }
+    let chunked = version == Version::HTTP_11;
+    let keep = match body {
+        // HTTP/1.0 has no chunks: the end of the connection is the end of the body.
+        Body::Pieces(_) => keep && chunked,
+        Body::Watch(_) | Body::Tunnel(_) | Body::WebSocket(_) => true,
+        _ => keep,
+    };
     let mut out = BytesMut::with_capacity(512);
-    let mut head = |delimiter, keep| head::write(&mut out, parts.status, &parts.headers, delimiter, keep);
+    head::write(&mut out, parts.status, &parts.headers, delimiter(&body, parts.status, chunked), keep);
+    let full: &[u8] = if let Body::Full(bytes) = &body { bytes } else { &[] };
+    write_short(io, &[&out, full]).await?;
     match body {
-        Body::Empty if has_no_body(parts.status) || parts.status.is_informational() => {
-            head(Delimiter::None, keep);
-            write_short(io, &[&out]).await?;
-        }
-        Body::Empty => {
-            head(Delimiter::Length(0), keep);
-            write_short(io, &[&out]).await?;
-        }
-        Body::Full(bytes) => {
-            head(Delimiter::Length(bytes.len()), keep);
-            write_short(io, &[&out, &bytes]).await?;
-        }
-        Body::Head(length) => {
-            head(Delimiter::Length(length), keep);
-            write_short(io, &[&out]).await?;
-        }
-        Body::Pieces(BodyPieces { stream: pieces, .. }) => {
-            // HTTP/1.0 has no chunks: the end of the connection is the end of the body.
-            let keep = keep && version == Version::HTTP_11;
-            let chunked = version == Version::HTTP_11;
-            head(if chunked { Delimiter::Chunked } else { Delimiter::None }, keep);
-            write_short(io, &[&out]).await?;
-            stream_pieces(io, buf, pieces, chunked).await?;
-            return Ok(if keep { AfterRequest::Again } else { AfterRequest::Close });
-        }
-        Body::Watch(watch) => {
-            head(Delimiter::Chunked, true);
-            write_short(io, &[&out]).await?;
-            return Ok(AfterRequest::Watch(watch, ConnectionFlow::Chunks));
-        }
-        Body::Tunnel(tunnel) => {
-            head(Delimiter::None, true);
-            write_short(io, &[&out]).await?;
-            return Ok(AfterRequest::Tunnel(tunnel, BytesMut::new()));
-        }
-        Body::WebSocket(watch) => {
-            head(Delimiter::None, true);
-            write_short(io, &[&out]).await?;
-            return Ok(AfterRequest::Watch(watch, ConnectionFlow::WebSocket));
-        }
+        Body::Watch(watch) => return Ok(AfterRequest::Watch(watch, ConnectionFlow::Chunks)),
+        Body::WebSocket(watch) => return Ok(AfterRequest::Watch(watch, ConnectionFlow::WebSocket)),
+        Body::Tunnel(tunnel) => return Ok(AfterRequest::Tunnel(tunnel, BytesMut::new())),
+        Body::Pieces(BodyPieces { stream: pieces, .. }) => stream_pieces(io, buf, pieces, chunked).await?,
+        Body::Empty | Body::Full(_) | Body::Head(_) => {}
     }
     Ok(if keep { AfterRequest::Again } else { AfterRequest::Close })
+}
+
+/// The end of a body, as its head announces it.
+fn delimiter(body: &Body, status: StatusCode, chunked: bool) -> Delimiter {
+    match body {
+        Body::Empty if has_no_body(status) || status.is_informational() => Delimiter::None,
+        Body::Empty => Delimiter::Length(0),
+        Body::Full(bytes) => Delimiter::Length(bytes.len()),
+        Body::Head(length) => Delimiter::Length(*length),
+        Body::Pieces(_) if chunked => Delimiter::Chunked,
+        Body::Watch(_) => Delimiter::Chunked,
+        Body::Pieces(_) | Body::Tunnel(_) | Body::WebSocket(_) => Delimiter::None,
+    }
 }
 
 /// Returns true for a code whose responses end with their head, whatever it says. Bytes after it would be taken for the next response.

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_is_asked_again_only_if_something_woke_it() {
+    async fn a_connection_is_polled_again_only_after_a_wake_up() {
         let (io, writes) = socket(usize::MAX);
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let asked = Arc::new(Mutex::new(0));

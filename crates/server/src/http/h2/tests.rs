@@ -91,7 +91,7 @@ async fn read(body: &mut RecvStream) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_nobody_reads_is_given_up() {
+async fn an_unread_list_is_reset() {
     let (snapshot, left) = held(64 << 10);
     let pieces = stream::repeat_with(move || Ok(Bytes::copy_from_slice(&snapshot))).boxed();
     let (large, _) = held(300_000);

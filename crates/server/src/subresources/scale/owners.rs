@@ -76,7 +76,7 @@ mod tests {
 
     /// Scaling replicas without an owner once made the user their owner.
     #[test]
-    fn replicas_that_nobody_set_have_no_owner() {
+    fn replicas_without_a_writer_have_no_owner() {
         let owned = |fields: Value| json!({"metadata": {"managedFields": [{"fieldsV1": fields}]}});
         let path = ["spec".to_owned(), "replicas".to_owned()];
         assert!(is_owned(&owned(json!({"f:spec": {"f:replicas": {}}})), &path));
