@@ -65,10 +65,15 @@ pub fn of_containers<T: Tree + ?Sized>(spec: &T, which: &str) -> Amounts {
         if container.text("restartPolicy") == "Always" {
             add(&mut total, &needed);
             add(&mut sidecars, &needed);
-            needed = sidecars.clone();
+            needed
+                .iter_mut()
+                .for_each(|(name, amount)| *amount = sidecars.get(name).copied().unwrap_or(*amount));
         } else {
-            add(&mut needed, &sidecars);
+            for (name, amount) in &mut needed {
+                *amount = sidecars.get(name).map_or(*amount, |more| amount.plus(*more));
+            }
         }
+        // Whatever else the sidecars need was compared when they were added.
         raise(&mut largest, &needed);
     }
     raise(&mut total, &largest);
@@ -79,4 +84,29 @@ pub fn of_containers<T: Tree + ?Sized>(spec: &T, which: &str) -> Amounts {
 #[must_use]
 pub fn is_of_pods(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+#[cfg(test)]
+mod tests {
+    use listwatch_wire::json::json;
+
+    use super::*;
+
+    fn sidecar(resources: impl Iterator<Item = usize>) -> Value {
+        let requests: Value = resources
+            .map(|n| (format!("a.b/r{n}"), "1".into()))
+            .collect::<listwatch_wire::json::Map>()
+            .into();
+        json!({"restartPolicy": "Always", "resources": {"requests": requests}})
+    }
+
+    /// 20,000 sidecars took minutes: each was compared with all that those before it need.
+    #[test]
+    fn each_sidecar_is_compared_by_what_it_needs_itself() {
+        let sidecars: Value = (0..20_000).map(|n| sidecar([n, 0].into_iter())).collect();
+        let begin = std::time::Instant::now();
+        let total = of_containers(&json!({"initContainers": sidecars}), "requests");
+        assert!(begin.elapsed() < std::time::Duration::from_secs(5), "{:?}", begin.elapsed());
+        assert_eq!((total.len(), total["a.b/r0"].to_string().as_str()), (20_000, "20k"));
+    }
 }

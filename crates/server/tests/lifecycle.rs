@@ -259,3 +259,37 @@ async fn a_namespace_is_removed_soon_after_its_last_object() {
     until(&server, "/api/v1/namespaces/n", gone).await;
     assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
 }
+
+/// One task at a time ran for the whole cluster: each of these deletions waits for the webhook until its timeout.
+#[tokio::test]
+async fn a_webhook_that_does_not_answer_holds_up_no_other_namespace() {
+    let server = start_on(quick()).await;
+    let mut client = Client::new(&server).await;
+    let deaf = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let webhooks = json!({"metadata": {"name": "deaf"}, "webhooks": [{
+        "name": "deaf.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "failurePolicy": "Ignore", "timeoutSeconds": 30,
+        "clientConfig": {"url": format!("https://{}/", deaf.local_addr().unwrap())},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["configmaps"]}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "stuck"}}
+    }]});
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    assert_eq!(client.call("POST", path, Some(&webhooks)).await.status, 201);
+    for name in ["stuck", "other"] {
+        client.call("POST", "/api/v1/namespaces", Some(&json!({"metadata": {"name": name}}))).await;
+        let path = format!("/api/v1/namespaces/{name}/configmaps");
+        // Those without an owner are deleted one by one, each by a task.
+        for number in 0..10 {
+            let owner = json!({"metadata": {"name": "none", "uid": "00000000-0000-0000-0000-00000000dead"}});
+            let map = owned(&format!("m{number}"), &owner, false);
+            assert_eq!(client.call("POST", &path, Some(&map)).await.status, 201);
+        }
+        client.call("DELETE", &format!("/api/v1/namespaces/{name}"), None).await;
+        // The webhook is being called before the other namespace is made.
+        if name == "stuck" {
+            deaf.accept().await.unwrap();
+        }
+    }
+    until(&server, "/api/v1/namespaces/other", gone).await;
+    until(&server, "/api/v1/namespaces/stuck", there).await;
+}

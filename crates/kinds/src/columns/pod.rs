@@ -5,6 +5,8 @@
 //! words, so the order matters more than it seems. Sidecars (init containers that are restarted always) count as
 //! containers once they have started. Restarts carry the time of the last one.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use listwatch_wire::json::{Value, json};
 
@@ -126,10 +128,11 @@ impl<'a> PodSummary<'a> {
     /// the restarts of sidecars, which count for the whole life of a Pod.
     fn add_init_containers(&mut self, pod: &'a Value) -> (bool, Restarts<'a>) {
         let specs = pod.at("spec").list("initContainers");
+        let sidecar_names: HashSet<&str> =
+            specs.iter().filter(|spec| is_sidecar(spec)).map(|spec| spec.text("name")).collect();
         let mut sidecars = Restarts::default();
         for (done, container) in pod.at("status").list("initContainerStatuses").iter().enumerate() {
-            let spec = specs.iter().find(|spec| spec.text("name") == container.text("name"));
-            let is_sidecar = spec.is_some_and(is_sidecar);
+            let is_sidecar = sidecar_names.contains(container.text("name"));
             self.restarts.add(container);
             if is_sidecar {
                 sidecars.add(container);

@@ -54,20 +54,6 @@ pub(crate) use chain::chain;
 pub use chain::{AdmissionOptions, UnknownPlugin};
 pub(crate) use default_storage_class::default_class;
 
-/// Joins errors as kube-apiserver's aggregates do: each once, in brackets if there are several.
-fn aggregate(errors: Vec<String>) -> String {
-    let mut unique: Vec<String> = Vec::new();
-    for error in errors {
-        if !unique.contains(&error) {
-            unique.push(error);
-        }
-    }
-    match &unique[..] {
-        [only] => only.clone(),
-        _ => format!("[{}]", unique.join(", ")),
-    }
-}
-
 /// Returns true for resources that plugins read, whose changes should take effect at once.
 ///
 /// The write of such an object is answered when this server's cache has it. Other replicas may be behind for the time

@@ -6,6 +6,7 @@
 //! published the bundle in `kube-system`, where this server itself writes none. The flag `--enable-admission-plugins
 //! ServiceAccount` switches it on at once, `--disable-admission-plugins` off for good.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -265,12 +266,14 @@ fn secrets_of(container: &Value) -> impl Iterator<Item = (Option<&str>, &str)> {
 /// Returns the error for a Secret that the Pod uses and its account does not list, if there is one.
 fn foreign_secret(pod: &Value, account: &Value, only_ephemeral: bool) -> Option<String> {
     let (spec, owner) = (pod.at("spec"), account.at("metadata").text("name"));
-    let names = |key: &str, name: &str| account.list(key).iter().any(|secret| secret.text("name") == name);
+    let listed =
+        |key: &str| -> HashSet<&str> { account.list(key).iter().map(|secret| secret.text("name")).collect() };
+    let secrets = listed("secrets");
     let tail = format!("is not allowed because service account {owner} does not reference that");
     if !only_ephemeral {
         let mounted = spec.list("volumes").iter().filter(|volume| volume.has("secret"));
         let mut mounted = mounted.map(|volume| volume.at("secret").text("secretName"));
-        if let Some(name) = mounted.find(|name| !names("secrets", name)) {
+        if let Some(name) = mounted.find(|name| !secrets.contains(name)) {
             return Some(format!("volume with secret.secretName=\"{name}\" {tail} secret"));
         }
     }
@@ -278,7 +281,7 @@ fn foreign_secret(pod: &Value, account: &Value, only_ephemeral: bool) -> Option<
         if only_ephemeral != (word == "ephemeral container") {
             continue;
         }
-        if let Some((variable, name)) = secrets_of(container).find(|(_, name)| !names("secrets", name)) {
+        if let Some((variable, name)) = secrets_of(container).find(|(_, name)| !secrets.contains(name)) {
             let source = variable.map_or("envFrom".to_owned(), |variable| format!("envVar {variable}"));
             let container = container.text("name");
             return Some(format!(
@@ -289,8 +292,9 @@ fn foreign_secret(pod: &Value, account: &Value, only_ephemeral: bool) -> Option<
     if only_ephemeral {
         return None;
     }
+    let pull_secrets = listed("imagePullSecrets");
     let pulled = spec.list("imagePullSecrets").iter().map(|secret| secret.text("name")).enumerate();
-    let (index, name) = pulled.into_iter().find(|(_, name)| !names("imagePullSecrets", name))?;
+    let (index, name) = pulled.into_iter().find(|(_, name)| !pull_secrets.contains(name))?;
     Some(format!("imagePullSecrets[{index}].name=\"{name}\" {tail} imagePullSecret"))
 }
 

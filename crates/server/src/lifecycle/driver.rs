@@ -1,4 +1,4 @@
-//! [`Driver`]: follows the log of changes and runs the tasks they lead to, one at a time.
+//! [`Driver`]: follows the log of changes and runs the tasks they lead to, those of different namespaces at the same time.
 //!
 //! Tasks run after a delay, [`LifecycleOptions::settle`](crate::LifecycleOptions): an owner may be written after its
 //! dependents, and users expect to see a deleted object for a moment. Every task reads the store again before it
@@ -7,39 +7,49 @@
 //! Nothing here is durable: tasks follow from the state of the store, so a restart loads the state and finds them
 //! again. Several servers on one store may each run one: tasks are idempotent, and writes are conditional.
 //!
-//! The tasks that a change leads to are `driver/observe.rs`; the order in which they are due is [`TaskQueue`].
+//! The tasks that a change leads to are `driver/observe.rs`, and their work is `driver/perform.rs`. [`TaskQueue`] has the
+//! times at which they are due, [`TaskLanes`] decides which of the due ones run.
 
 mod observe;
+mod perform;
 
+use std::any::Any;
 use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use listwatch_storage::{Error, Expect, Write};
+use futures::FutureExt;
+use listwatch_storage::Error;
 use listwatch_wire::{Revision, Status};
+use parking_lot::RwLock;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use self::perform::TaskContext;
 use crate::api::Api;
-use crate::lifecycle::graph::OwnerGraph;
+use crate::lifecycle::graph::{OwnerGraph, Uid};
+use crate::lifecycle::lanes::TaskLanes;
 use crate::lifecycle::protection::MountedClaims;
 use crate::lifecycle::queue::TaskQueue;
 use crate::lifecycle::task::{LifecycleTask, TaskProgress};
-use crate::lifecycle::{addresses, bootstrap, garbage, namespaces, policies, protection, quotas};
-use crate::pipeline::origin;
 
 /// The delay before the log is read again after an error.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
+/// The time after which the queue is looked at again if nothing is in it.
+const IDLE: Duration = Duration::from_secs(3600);
 
-/// The controller loop: one task that turns changes into tasks and performs them one at a time. Nothing in it needs a
-/// lock.
+/// The controller loop: one task that turns changes into tasks, starts those that are due and takes note of their ends.
 #[derive(Debug)]
 pub(super) struct Driver {
     api: Arc<Api>,
-    ca_pem: Option<String>,
+    context: Arc<TaskContext>,
     /// Tasks by due time. In memory only: after a restart they follow from the state again.
     queue: TaskQueue<LifecycleTask>,
-    /// Owners and dependents of all kinds.
-    graph: OwnerGraph,
+    /// Tasks that are due.
+    lanes: TaskLanes,
+    /// Tasks that run. They end with the driver.
+    running: JoinSet<TaskEnd>,
     /// Owners that wait for dependents, by uid.
     ///
     /// Grows with owners in foreground deletion only.
@@ -48,24 +58,31 @@ pub(super) struct Driver {
     emptying: HashSet<Arc<str>>,
     /// The last write of each event and when it expires: one entry per event, however often that is written.
     expiring: HashMap<Arc<str>, (Revision, Instant)>,
-    /// The claims that Pods use, as of the last time that was asked.
-    mounted: MountedClaims,
-    /// Namespaces whose bootstrap objects exist, so that not every Pod leads to a check.
+    /// Namespaces whose bootstrap objects exist or are being written, so that not every Pod leads to a check.
     bootstrapped: HashSet<Arc<str>>,
 }
+
+/// A task that has ended: its result, or the panic of a bug.
+type TaskEnd = (LifecycleTask, Result<Result<TaskProgress, Status>, Box<dyn Any + Send>>);
 
 impl Driver {
     /// A driver that has seen nothing: the first pass over the store fills the graph.
     pub(super) fn new(api: Arc<Api>, ca_pem: Option<String>) -> Self {
+        let context = TaskContext {
+            api: Arc::clone(&api),
+            ca_pem,
+            graph: RwLock::new(OwnerGraph::default()),
+            mounted: tokio::sync::Mutex::new(MountedClaims::default()),
+        };
         Self {
             api,
-            ca_pem,
+            context: Arc::new(context),
             queue: TaskQueue::new(),
-            graph: OwnerGraph::default(),
+            lanes: TaskLanes::default(),
+            running: JoinSet::new(),
             waiting: HashMap::new(),
             emptying: HashSet::new(),
             expiring: HashMap::new(),
-            mounted: MountedClaims::default(),
             bootstrapped: HashSet::new(),
         }
     }
@@ -94,19 +111,18 @@ impl Driver {
 
     /// Loads the state of the cache, then follows the log from that revision.
     ///
-    /// Between two batches of the log everything that is due is done, so a task never runs on a state older than what
-    /// led to it.
+    /// The ends of tasks come before further changes: a change that follows from a task must find it ended.
     async fn follow(&mut self) -> Result<std::convert::Infallible, Error> {
         let position = self.load();
         let mut log = self.api.engine.changes(position).await?;
         loop {
-            self.run_due_tasks().await;
-            let batch = match self.queue.next_due() {
-                Some(due) => tokio::time::timeout_at(due.into(), log.next()).await.ok(),
-                None => Some(log.next().await),
-            };
-            if let Some(batch) = batch.transpose()? {
-                batch.changes.iter().for_each(|change| self.observe(change));
+            self.start_due_tasks();
+            let due = self.queue.next_due().unwrap_or_else(|| Instant::now() + IDLE);
+            tokio::select! {
+                biased;
+                Some(end) = self.running.join_next() => self.take_note(end),
+                batch = log.next() => batch?.changes.iter().for_each(|change| self.observe(change)),
+                () = tokio::time::sleep_until(due.into()) => {}
             }
         }
     }
@@ -115,7 +131,7 @@ impl Driver {
     ///
     /// Walks all collections once, without parsing more than the fields that matter.
     fn load(&mut self) -> Revision {
-        self.graph = OwnerGraph::default();
+        *self.context.graph.write() = OwnerGraph::default();
         self.expiring.clear();
         let position = self.api.cache.position().get();
         for collection in self.api.cache.collections() {
@@ -134,91 +150,104 @@ impl Driver {
         Instant::now() + self.api.options.lifecycle.settle
     }
 
-    /// Performs all tasks that are due. One that fails is tried again later.
-    ///
-    /// A task that fails is queued again with a growing delay. Tasks that wait for nothing would keep a thread to themselves, and
-    /// connections with it, so others have their turn after each.
-    async fn run_due_tasks(&mut self) {
-        while let Some(task) = self.queue.take(Instant::now()) {
-            tokio::task::yield_now().await;
-            match self.perform(&task).await {
-                Ok(TaskProgress::Done) => self.queue.succeeded(&task),
-                Ok(TaskProgress::Waits) => self.queue.retry(task, Instant::now()),
-                Err(status) => {
-                    tracing::debug!(?task, %status, "lifecycle will try again");
-                    self.queue.retry(task, Instant::now());
-                }
-            }
+    /// Starts the tasks that are due and have a place in their lane.
+    fn start_due_tasks(&mut self) {
+        let now = Instant::now();
+        while let Some(task) = self.queue.take(now) {
+            self.lanes.add(task);
+        }
+        while let Some(task) = self.lanes.take() {
+            self.start(task);
         }
     }
 
-    /// Runs one task. Those that wait for other objects queue themselves again.
-    ///
-    /// # Errors
-    ///
-    /// The store or a write fails; the task is tried again later.
-    async fn perform(&mut self, task: &LifecycleTask) -> Result<TaskProgress, Status> {
-        match task {
-            LifecycleTask::Dependent(key) => garbage::check_dependent(&self.api, &self.graph, key).await?,
-            LifecycleTask::Owner(key) => return self.release(key).await,
-            LifecycleTask::Namespace(name) => return self.empty(name).await,
-            LifecycleTask::BootstrapNamespace(namespace) => {
-                match bootstrap::bootstrap_namespace(&self.api, namespace, self.ca_pem.as_deref()).await {
-                    // A namespace that is terminating or deleted needs nothing.
-                    Err(status) if matches!(status.code, 403 | 404) => return Ok(TaskProgress::Done),
-                    other => other?,
+    /// Starts one task. What its work would change in the driver is changed before, so that no change is missed meanwhile.
+    fn start(&mut self, task: LifecycleTask) {
+        let context = Arc::clone(&self.context);
+        match &task {
+            LifecycleTask::Expire(key) => {
+                let key = Arc::clone(key);
+                match self.expired(&key) {
+                    Some(revision) => self.spawn(task, async move { context.expire(key, revision).await }),
+                    None => self.lanes.ended(&task),
                 }
-                self.bootstrapped.insert(Arc::clone(namespace));
+                return;
             }
-            LifecycleTask::Release(collection, path) => {
-                if !protection::release(&self.api, &mut self.mounted, collection, path).await? {
-                    return Ok(TaskProgress::Waits);
-                }
-            }
-            LifecycleTask::Address(address, path) => addresses::reconcile(&self.api, address, path).await?,
-            LifecycleTask::Quotas(namespace) => quotas::recalculate(&self.api, namespace).await?,
-            LifecycleTask::Policy(name) => policies::check(&self.api, name).await?,
-            LifecycleTask::Expire(key) => self.expire(key).await?,
+            LifecycleTask::Namespace(name) => drop(self.emptying.insert(Arc::clone(name))),
+            LifecycleTask::BootstrapNamespace(name) => drop(self.bootstrapped.insert(Arc::clone(name))),
+            _ => {}
         }
-        Ok(TaskProgress::Done)
+        let own = task.clone();
+        self.spawn(task, async move { context.perform(&own).await });
     }
 
-    /// Deletes an event, unless it was written again: then it is looked at when that version expires.
-    async fn expire(&mut self, key: &Arc<str>) -> Result<(), Status> {
-        let Some((revision, due)) = self.expiring.get(key).copied() else { return Ok(()) };
+    /// Runs the work of a task beside the driver. A panic ends the task only.
+    fn spawn(
+        &mut self,
+        task: LifecycleTask,
+        work: impl Future<Output = Result<TaskProgress, Status>> + Send + 'static,
+    ) {
+        self.running.spawn(async move { (task, AssertUnwindSafe(work).catch_unwind().await) });
+    }
+
+    /// The last revision of an event if it has expired. If it was written again, it is looked at when that version expires.
+    fn expired(&mut self, key: &Arc<str>) -> Option<Revision> {
+        let (revision, due) = self.expiring.get(key).copied()?;
         if due > Instant::now() {
             self.queue.add(LifecycleTask::Expire(Arc::clone(key)), due);
-            return Ok(());
+            return None;
         }
-        let (expect, origin) = (Expect::At(revision), Some(origin::own()));
-        let write = Write { key: Arc::clone(key), value: None, expect, origin };
-        self.api.engine.write(write).await.map(drop).map_err(Status::internal)
+        Some(revision)
     }
 
-    /// Empties a namespace, and notes it while something is left.
-    async fn empty(&mut self, name: &Arc<str>) -> Result<TaskProgress, Status> {
-        // Added before the namespace is read, so that a deletion in between is not missed.
-        self.emptying.insert(Arc::clone(name));
-        if !namespaces::empty(&self.api, name).await? {
-            return Ok(TaskProgress::Waits);
+    /// Gives the place of a task to the next one, and queues it again if it is not done: with a growing delay, if it failed.
+    fn take_note(&mut self, end: Result<TaskEnd, tokio::task::JoinError>) {
+        let Ok((task, result)) = end else { return };
+        self.lanes.ended(&task);
+        match result {
+            Ok(Ok(TaskProgress::Done)) => return self.succeeded(&task),
+            Ok(Ok(TaskProgress::Waits)) => {}
+            Ok(Ok(TaskProgress::Blocked(uid))) => self.wait_for_dependents(&task, uid),
+            Ok(Err(status)) => return self.failed(task, &status),
+            Err(_) => tracing::error!(?task, "a lifecycle task has panicked; it will be tried again"),
         }
-        self.emptying.remove(name);
-        Ok(TaskProgress::Done)
+        self.queue.retry(task, Instant::now());
     }
 
-    /// Carries out the finalizer of an owner. If dependents block it, they are checked first, and the owner again when
-    /// the last of them is gone.
-    async fn release(&mut self, key: &Arc<str>) -> Result<TaskProgress, Status> {
-        let garbage::OwnerProgress::Blocked(uid) =
-            garbage::release_owner(&self.api, &self.graph, key).await?
-        else {
-            return Ok(TaskProgress::Done);
-        };
+    /// Forgets what was kept for a task until it succeeds.
+    fn succeeded(&mut self, task: &LifecycleTask) {
+        self.queue.succeeded(task);
+        if let LifecycleTask::Namespace(name) = task {
+            self.emptying.remove(name);
+        }
+    }
+
+    /// Queues a failed task again, except for a namespace that is terminating or deleted: that needs no bootstrap objects.
+    fn failed(&mut self, task: LifecycleTask, status: &Status) {
+        if let LifecycleTask::BootstrapNamespace(name) = &task {
+            self.bootstrapped.remove(name);
+            if matches!(status.code, 403 | 404) {
+                return self.queue.succeeded(&task);
+            }
+        }
+        tracing::debug!(?task, %status, "lifecycle will try again");
+        self.queue.retry(task, Instant::now());
+    }
+
+    /// Checks the dependents that block an owner, and the owner again when the last of them is gone.
+    fn wait_for_dependents(&mut self, owner: &LifecycleTask, uid: Uid) {
+        let LifecycleTask::Owner(key) = owner else { return };
         let now = Instant::now();
-        for dependent in self.graph.dependents(&uid) {
+        let graph = self.context.graph.read();
+        if !graph.is_blocked(&uid) {
+            // The last of them went while the task ran.
+            self.queue.add(owner.clone(), now);
+            return;
+        }
+        for dependent in graph.dependents(&uid) {
             self.queue.add(LifecycleTask::Dependent(dependent), now);
         }
+        drop(graph);
         self.waiting.insert(uid, Arc::clone(key));
-        Ok(TaskProgress::Waits)
     }
 }

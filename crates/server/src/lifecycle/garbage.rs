@@ -16,10 +16,12 @@ use listwatch_storage::Revision;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Map, Value, raw};
 use listwatch_wire::options::{DeleteOptions, Preconditions};
+use parking_lot::RwLock;
 
 use crate::api::Api;
 use crate::lifecycle::graph::{self, OwnerGraph, StorageKey, Uid};
 use crate::lifecycle::place::ObjectPlace;
+use crate::lifecycle::task::TaskProgress;
 use crate::lifecycle::words::{self, ChangedObject};
 use crate::pipeline::internal::{amend, remove};
 use crate::registry::Resource;
@@ -89,7 +91,7 @@ pub(super) fn waits(object: ChangedObject<'_>) -> bool {
 /// If the store fails, or the object has changed: try again.
 #[doc(alias = "GarbageCollector")]
 #[doc(alias = "attemptToDeleteItem")]
-pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) -> Result<(), Status> {
+pub(super) async fn check_dependent(api: &Api, graph: &RwLock<OwnerGraph>, key: &str) -> Result<(), Status> {
     let Some(place) = ObjectPlace::of(api, key) else { return Ok(()) };
     let Some((meta, revision)) = read(api, key).await? else { return Ok(()) };
     let (mut states, mut known) = (Vec::new(), ReadOwners::new());
@@ -114,10 +116,10 @@ pub(super) async fn check_dependent(api: &Api, graph: &OwnerGraph, key: &str) ->
     }
     let uid = meta.text("uid");
     let blocks = meta.list("ownerReferences").iter().any(|owner| owner.flag("blockOwnerDeletion"));
-    if any(OwnerState::Waiting) && blocks && graph.has_waiting_dependents(uid) {
+    if any(OwnerState::Waiting) && blocks && graph.read().has_waiting_dependents(uid) {
         return unblock_owners(api, &place).await;
     }
-    let has_dependents = !graph.dependents(uid).is_empty();
+    let has_dependents = !graph.read().dependents(uid).is_empty();
     let policy = if any(OwnerState::Waiting) && has_dependents { "Foreground" } else { "Background" };
     let options = deletion_of(&meta, revision, policy);
     remove(api, &place.resource, place.namespace(), &place.name, &options).await.map(drop)
@@ -251,15 +253,6 @@ async fn forget_owners(api: &Api, place: &ObjectPlace, uids: &[&str]) -> Result<
     .await
 }
 
-/// The remaining work for an owner that is held by one of the collector's finalizers.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum OwnerProgress {
-    /// Nothing.
-    Done,
-    /// Dependents block the deletion of the object with this uid.
-    Blocked(Uid),
-}
-
 /// Processes the `orphan` or `foregroundDeletion` finalizer of an owner.
 ///
 /// For `foregroundDeletion` the caller queues the dependents and comes back when none blocks any longer, which the graph knows: an
@@ -269,27 +262,32 @@ pub(super) enum OwnerProgress {
 ///
 /// # Errors
 /// The store fails: try again.
-pub(super) async fn release_owner(api: &Api, graph: &OwnerGraph, key: &str) -> Result<OwnerProgress, Status> {
-    let Some(place) = ObjectPlace::of(api, key) else { return Ok(OwnerProgress::Done) };
-    let Some((meta, _)) = read(api, key).await? else { return Ok(OwnerProgress::Done) };
+pub(super) async fn release_owner(
+    api: &Api,
+    graph: &RwLock<OwnerGraph>,
+    key: &str,
+) -> Result<TaskProgress, Status> {
+    let Some(place) = ObjectPlace::of(api, key) else { return Ok(TaskProgress::Done) };
+    let Some((meta, _)) = read(api, key).await? else { return Ok(TaskProgress::Done) };
     let held_by = |name: &str| {
         meta.has("deletionTimestamp") && meta.list("finalizers").iter().any(|finalizer| finalizer == name)
     };
     let uid = meta.text("uid");
     if held_by(ORPHAN) {
-        for dependent in graph.dependents(uid) {
+        let dependents = graph.read().dependents(uid);
+        for dependent in dependents {
             if let Some(place) = ObjectPlace::of(api, &dependent) {
                 forget_owners(api, &place, &[uid]).await?;
             }
         }
         drop_finalizer(api, &place, ORPHAN).await?;
     } else if held_by(FOREGROUND) {
-        if graph.is_blocked(uid) {
-            return Ok(OwnerProgress::Blocked(uid.into()));
+        if graph.read().is_blocked(uid) {
+            return Ok(TaskProgress::Blocked(uid.into()));
         }
         drop_finalizer(api, &place, FOREGROUND).await?;
     }
-    Ok(OwnerProgress::Done)
+    Ok(TaskProgress::Done)
 }
 
 /// Removes `foregroundDeletion` or `orphan` when it has been honoured.

@@ -5,7 +5,8 @@
 //!
 //! * [`bootstrap`] writes the bootstrap objects, once, before the server listens. [`flow_control`] maintains those of
 //!   API priority and fairness.
-//! * [`driver`] follows the engine's log and runs queued tasks ([`queue`]), one at a time.
+//! * [`driver`] follows the engine's log and runs queued tasks ([`queue`]), those of different namespaces at the same time
+//!   ([`lanes`]).
 //! * [`definitions`] serves custom kinds as their definitions are created and deleted; it always runs. [`known`] caches
 //!   compiled definitions.
 //! * [`api_services`] checks extension API servers; it always runs, too. [`custom_groups`] writes the APIServices of
@@ -27,6 +28,7 @@ pub(crate) mod flow_control;
 mod garbage;
 mod graph;
 mod known;
+mod lanes;
 mod namespaces;
 mod place;
 mod policies;

@@ -5,14 +5,16 @@
 //! charged meanwhile has another revision and is left for the next time. The measurement is the same as admission's,
 //! or usage would drift.
 
+use std::collections::HashSet;
+
 use listwatch_kinds::quantity::Quantity;
 use listwatch_kinds::tree::Tree;
-use listwatch_wire::Status;
 use listwatch_wire::json::{Value, json, raw};
+use listwatch_wire::{Revision, Status};
 
 use crate::admission::pod_resources::{Amounts, add, amounts};
 use crate::admission::resource_quota::usage::QuotaUsage;
-use crate::admission::resource_quota::{QUOTAS, document, is_in_scope};
+use crate::admission::resource_quota::{QUOTAS, QuotaScopes, ScopedObject, document, limited};
 use crate::api::Api;
 use crate::api::stored::Stored;
 use crate::cache::{CachedObject, Filter};
@@ -63,6 +65,34 @@ fn within(namespace: &str) -> Filter {
     filter
 }
 
+/// A quota, and what was counted for it.
+struct CountedQuota {
+    name: String,
+    revision: Revision,
+    spec: Value,
+    status: Value,
+    scopes: QuotaScopes,
+    hard: Amounts,
+    used: Amounts,
+}
+
+impl CountedQuota {
+    /// `None` for bytes that are no quota.
+    /// Every name of the spec is present, also with zero: a missing one makes admission refuse all writes that it limits.
+    fn new(quota: &CachedObject) -> Option<Self> {
+        let value = Value::read(quota.stored()).ok()?;
+        let (spec, status) = (value.at("spec").clone(), value.at("status").clone());
+        let hard = amounts(spec.at("hard"));
+        let used = hard.keys().map(|name| (name.clone(), Quantity::default())).collect();
+        let (name, revision) = (quota.name().to_owned(), quota.revision());
+        Some(Self { name, revision, scopes: QuotaScopes::of(&spec), spec, status, hard, used })
+    }
+
+    fn counts(&self, usage: &QuotaUsage) -> bool {
+        self.hard.keys().any(|name| usage.counts(name))
+    }
+}
+
 /// Counts the usage of all quotas of a namespace.
 ///
 /// Costs a measurement of every object in the namespace whose kind a quota limits, hence the delay that gathers many
@@ -76,31 +106,31 @@ pub(super) async fn recalculate(api: &Api, namespace: &str) -> Result<(), Status
     let Some(resource) = api.registry.find(group, version, plural) else { return Ok(()) };
     api.wait_for(None).await?;
     let snapshot = resource.collection.snapshot();
-    for quota in snapshot.range(&resource.collection.walk(&within(namespace), None)) {
-        // Whatever the quota was charged for must be in the cache before it is counted.
-        api.wait_for(Some(quota.revision())).await?;
-        recalculate_one(api, &resource, namespace, quota).await?;
+    let stored: Vec<_> = snapshot.range(&resource.collection.walk(&within(namespace), None)).collect();
+    // Whatever the quotas were charged for must be in the cache before it is counted.
+    api.wait_for(stored.iter().map(|quota| quota.revision()).max()).await?;
+    let mut quotas: Vec<_> = stored.into_iter().filter_map(|quota| CountedQuota::new(quota)).collect();
+    count(api, namespace, &mut quotas).await;
+    for quota in quotas {
+        write_status(api, &resource, namespace, quota).await?;
     }
     Ok(())
 }
 
-/// Counts the usage of one quota and writes its status, if the quota has not been charged since it was read.
-async fn recalculate_one(
+/// Writes the status of one quota, if the quota has not been charged since it was read.
+async fn write_status(
     api: &Api,
     resource: &Resource,
     namespace: &str,
-    quota: &CachedObject,
+    quota: CountedQuota,
 ) -> Result<(), Status> {
-    let Ok(value) = Value::read(quota.stored()) else { return Ok(()) };
-    let spec = value.at("spec");
-    let used = count(api, namespace, spec).await;
-    let status = json!({"hard": spec.at("hard").clone(), "used": document(&used)});
-    if value.at("status") == &status {
+    let status = json!({"hard": quota.spec.at("hard").clone(), "used": document(&quota.used)});
+    if quota.status == status {
         return Ok(());
     }
-    let (target, counted) = (Target::new(resource, Some(namespace), quota.name()), quota.revision());
+    let target = Target::new(resource, Some(namespace), &quota.name);
     let written = change(api, &target, false, |stored: Option<&Stored>| match stored {
-        Some(stored) if stored.revision == counted => {
+        Some(stored) if stored.revision == quota.revision => {
             let mut new = stored.value.clone();
             new.put("status", status.clone());
             Ok(Verdict::Write(new))
@@ -114,33 +144,28 @@ async fn recalculate_one(
     }
 }
 
-/// The usage of everything that a quota limits.
-/// Every name of the spec is present, also with zero: a missing one makes admission refuse all writes that it limits.
+/// Counts the usage of everything that the quotas limit. Each object is read and measured once for all of them.
 ///
-/// Others have their turn after each object, which may be large: nothing else here waits.
-async fn count(api: &Api, namespace: &str, spec: &Value) -> Amounts {
-    let hard = amounts(spec.at("hard"));
-    let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::default())).collect();
-    let (served, mut seen) = (api.registry.served(), Vec::new());
+/// Others have their turn after each object, which may be large.
+async fn count(api: &Api, namespace: &str, quotas: &mut [CountedQuota]) {
+    let (served, mut seen) = (api.registry.served(), HashSet::new());
     for resource in served.resources().iter().filter(|resource| resource.namespaced) {
         let usage = QuotaUsage::of(resource);
-        let collection = resource.collection.name();
-        if seen.contains(&collection) || !hard.keys().any(|name| usage.counts(name)) {
+        let mut counting: Vec<_> = quotas.iter_mut().filter(|quota| quota.counts(&usage)).collect();
+        if counting.is_empty() || !seen.insert(resource.collection.name()) {
             continue;
         }
-        seen.push(collection);
         let snapshot = resource.collection.snapshot();
         for object in snapshot.range(&resource.collection.walk(&within(namespace), None)) {
             tokio::task::yield_now().await;
             let Ok(object) = Value::read(object.stored()) else { continue };
-            if is_in_scope(spec, resource, &object) {
-                let mut cost = usage.measure(&object);
-                cost.retain(|name, _| hard.contains_key(name));
-                add(&mut used, &cost);
+            let (cost, scoped) = (usage.measure(&object), ScopedObject::new(resource, &object));
+            for quota in counting.iter_mut().filter(|quota| quota.scopes.include(&scoped)) {
+                let cost = limited(&cost, &quota.hard);
+                add(&mut quota.used, &cost);
             }
         }
     }
-    used
 }
 
 #[cfg(test)]

@@ -12,12 +12,13 @@ mod pod;
 mod policy;
 mod restricted;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
+use listwatch_wire::status::aggregate;
 
 use self::checks::Violations;
 use self::pod::Pod;
@@ -52,10 +53,10 @@ impl Plugin for PodSecurity {
         let Some(namespace) = request.namespace_object() else { return Ok(()) };
         let (policy, errors) = NamespacePolicy::of(namespace.at("metadata").at("labels"));
         if !errors.is_empty() {
-            let text = errors.iter().map(ToString::to_string).collect();
+            let text = errors.iter().map(ToString::to_string);
             request.record.annotate(
                 &format!("{ANNOTATION}error"),
-                format!("Failed to parse policy: {}", super::aggregate(text)),
+                format!("Failed to parse policy: {}", aggregate(text)),
             );
         }
         if is_pod(request.resource) {
@@ -142,11 +143,11 @@ fn is_significant(new: &Value, old: &Value) -> bool {
         spec.list(key).iter().map(|container| container.text("image").to_owned()).collect()
     };
     let changed = ["containers", "initContainers"].iter().any(|key| images(new, key) != images(old, key));
-    let added = |container: &Value| {
-        let mut known = old.list("ephemeralContainers").iter();
-        let before = known.find(|known| known.text("name") == container.text("name"));
-        before.is_none_or(|before| before.text("image") != container.text("image"))
-    };
+    let ephemeral = old.list("ephemeralContainers").iter();
+    let images_by_name = ephemeral.map(|container| (container.text("name"), container.text("image")));
+    // Of two of the same name the first counts.
+    let before: HashMap<&str, &str> = images_by_name.rev().collect();
+    let added = |container: &Value| before.get(container.text("name")) != Some(&container.text("image"));
     changed || new.list("ephemeralContainers").iter().any(added)
 }
 

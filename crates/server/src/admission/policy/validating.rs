@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use listwatch_cel::{Budget, MATCH_CONDITIONS_BUDGET, OBJECT_BUDGET, Value};
 use listwatch_wire::Status;
 use listwatch_wire::json::{self, Value as Json, json};
-use listwatch_wire::status::StatusReason;
+use listwatch_wire::status::{StatusReason, aggregate};
 
 use super::binding::PolicyBinding;
 use super::definition::{PolicyDefinition, Validation};
@@ -17,7 +17,7 @@ use super::scope::{Access, PolicyObjects, PolicyScope};
 use super::{BoundPolicy, Policies};
 use crate::admission::matching::{MatchForm, is_exempt};
 use crate::admission::webhook::{in_form, with_version};
-use crate::admission::{Attributes, Operation, Plugin, aggregate};
+use crate::admission::{Attributes, Operation, Plugin};
 use crate::api::Api;
 use crate::registry::Resource;
 use crate::registry::expressions::{CompiledExpression, PolicyFamily};

@@ -9,13 +9,15 @@
 mod scope;
 pub(crate) mod usage;
 
+use std::cell::OnceCell;
+
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;
 use listwatch_storage::{Expect, Write};
 use listwatch_wire::json::{self, Map, Value};
 use listwatch_wire::{Revision, Status};
 
-use self::usage::QuotaUsage;
+use self::usage::{QuotaUsage, Unspecified, missing};
 use super::config_source::ConfigSource;
 use super::pod_resources::{Amounts, amounts};
 use super::{Attributes, Operation, Plugin};
@@ -23,7 +25,7 @@ use crate::api::Api;
 use crate::cache::Filter;
 use crate::registry::Resource;
 
-pub(crate) use scope::is_in_scope;
+pub(crate) use scope::{QuotaScopes, ScopedObject};
 
 /// Group, version and plural of ResourceQuotas.
 pub(crate) const QUOTAS: (&str, &str, &str) = ("", "v1", "resourcequotas");
@@ -87,11 +89,39 @@ impl Plugin for ResourceQuota {
 
 /// Returns the writes that charge the quotas of the namespace for an object.
 fn charges(request: &Attributes<'_>, object: &Value) -> Result<Vec<Write>, Status> {
+    let usage = QuotaUsage::of(request.resource);
+    let now = MeasuredObject::new(&usage, request.resource, object);
+    let before = request.old.map(|old| MeasuredObject::new(&usage, request.resource, old));
     let mut charged = Vec::new();
     for quota in Quota::list(request) {
-        charged.extend(quota.charge(request, object)?);
+        charged.extend(quota.charge(request, &now, before.as_ref())?);
     }
     Ok(charged)
+}
+
+/// An object with its cost, which is measured once for all quotas: both may be many and large.
+struct MeasuredObject<'a> {
+    usage: &'a QuotaUsage,
+    object: &'a Value,
+    scoped: ScopedObject<'a>,
+    cost: OnceCell<Amounts>,
+    unspecified: OnceCell<Unspecified<'a>>,
+}
+
+impl<'a> MeasuredObject<'a> {
+    fn new(usage: &'a QuotaUsage, resource: &Resource, object: &'a Value) -> Self {
+        let scoped = ScopedObject::new(resource, object);
+        Self { usage, object, scoped, cost: OnceCell::new(), unspecified: OnceCell::new() }
+    }
+
+    fn cost(&self) -> &Amounts {
+        self.cost.get_or_init(|| self.usage.measure(self.object))
+    }
+
+    /// The limited resources that containers do not name.
+    fn missing(&self, restricted: &[&String]) -> Option<String> {
+        missing(self.unspecified.get_or_init(|| self.usage.unspecified(self.object)), restricted)
+    }
 }
 
 /// Updates of most kinds use no more than before.
@@ -149,15 +179,20 @@ impl Quota {
     ///
     /// 403 if a container names no amount of a limited resource, if the use is not known yet, or if the quota would
     /// be exceeded. An update of `status` never exceeds: what a volume has been given is a fact.
-    fn charge(&self, request: &Attributes<'_>, object: &Value) -> Result<Option<Write>, Status> {
-        let usage = QuotaUsage::of(request.resource);
+    fn charge(
+        &self,
+        request: &Attributes<'_>,
+        now: &MeasuredObject<'_>,
+        before: Option<&MeasuredObject<'_>>,
+    ) -> Result<Option<Write>, Status> {
         let hard = amounts(self.value.at("status").at("hard"));
-        let restricted: Vec<&String> = hard.keys().filter(|name| usage.counts(name)).collect();
-        if restricted.is_empty() || !is_in_scope(self.value.at("spec"), request.resource, object) {
+        let restricted: Vec<&String> = hard.keys().filter(|name| now.usage.counts(name)).collect();
+        let scopes = QuotaScopes::of(self.value.at("spec"));
+        if restricted.is_empty() || !scopes.include(&now.scoped) {
             return Ok(None);
         }
-        let refuse = |why: String| Err(request.forbidden(object, &why));
-        if let Some(missing) = usage.missing(object, &restricted) {
+        let refuse = |why: String| Err(request.forbidden(now.object, &why));
+        if let Some(missing) = now.missing(&restricted) {
             return refuse(format!("failed quota: {}: must specify {missing}", self.name()));
         }
         let used = amounts(self.value.at("status").at("used"));
@@ -165,17 +200,16 @@ impl Quota {
             let names = joined(restricted.iter().copied());
             return refuse(format!("status unknown for quota: {}, resources: {names}", self.name()));
         }
-        let mut cost = usage.measure(object);
-        let negative = joined(cost.iter().filter(|(_, amount)| amount.is_negative()).map(|(name, _)| name));
+        let negative =
+            joined(now.cost().iter().filter(|(_, amount)| amount.is_negative()).map(|(name, _)| name));
         if !negative.is_empty() {
             return refuse(format!("quota usage is negative for resource(s): {negative}"));
         }
-        if let Some(old) = request.old
-            && is_in_scope(self.value.at("spec"), request.resource, old)
-        {
-            subtract(&mut cost, &usage.measure(old));
+        let mut cost = limited(now.cost(), &hard);
+        if let Some(before) = before.filter(|before| scopes.include(&before.scoped)) {
+            subtract(&mut cost, before.cost());
         }
-        cost.retain(|name, amount| !amount.is_zero() && hard.contains_key(name));
+        cost.retain(|_, amount| !amount.is_zero());
         if cost.is_empty() {
             return Ok(None);
         }
@@ -211,6 +245,13 @@ pub(crate) fn document(amounts: &Amounts) -> Value {
         list.put(name, amount.to_string());
     }
     Value::Object(list)
+}
+
+/// The amounts of what a quota limits. Either list may be long, so the shorter one is walked.
+pub(crate) fn limited(cost: &Amounts, hard: &Amounts) -> Amounts {
+    let shorter = if hard.len() < cost.len() { hard } else { cost };
+    let names = shorter.keys().filter(|name| hard.contains_key(*name));
+    names.filter_map(|name| Some((name.clone(), *cost.get(name)?))).collect()
 }
 
 /// The usage after a request.

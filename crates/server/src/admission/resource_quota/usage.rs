@@ -94,33 +94,37 @@ impl QuotaUsage {
         usage
     }
 
-    /// Returns the limited resources that containers do not name: `cpu for: a,b; memory for: c`.
-    pub(crate) fn missing(&self, object: &Value, restricted: &[&String]) -> Option<String> {
+    /// Returns the containers that do not name a resource which a quota may require, by resource.
+    pub(crate) fn unspecified<'a>(&self, object: &'a Value) -> Unspecified<'a> {
         let spec = object.at("spec");
         let of_pod = spec.at("resources");
+        let mut unspecified = Unspecified::new();
         if self.kind != MeasureKind::Pod || of_pod.count("requests") > 0 || of_pod.count("limits") > 0 {
-            return None;
+            return unspecified;
         }
-        let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for container in spec.list("containers").iter().chain(spec.list("initContainers")) {
             let resources = container.at("resources");
             let named = compute(&amounts(resources.at("requests")), &amounts(resources.at("limits")));
-            for name in restricted.iter().filter(|name| MUST_SPECIFY.contains(&name.as_str())) {
-                if !named.contains_key(*name) {
-                    missing.entry(name).or_default().push(container.text("name"));
-                }
+            for name in MUST_SPECIFY.into_iter().filter(|name| !named.contains_key(*name)) {
+                unspecified.entry(name).or_default().push(container.text("name"));
             }
         }
-        if missing.is_empty() {
-            return None;
-        }
-        let each = missing.into_iter().map(|(name, mut containers)| {
+        for containers in unspecified.values_mut() {
             containers.sort_unstable();
             containers.dedup();
-            format!("{name} for: {}", containers.join(","))
-        });
-        Some(each.collect::<Vec<_>>().join("; "))
+        }
+        unspecified
     }
+}
+
+/// The containers that name no amount of a resource, sorted, by resource.
+pub(crate) type Unspecified<'a> = BTreeMap<&'static str, Vec<&'a str>>;
+
+/// Returns the limited resources that containers do not name: `cpu for: a,b; memory for: c`.
+pub(super) fn missing(unspecified: &Unspecified<'_>, restricted: &[&String]) -> Option<String> {
+    let limited = unspecified.iter().filter(|(name, _)| restricted.iter().any(|limited| limited == *name));
+    let each: Vec<_> = limited.map(|(name, them)| format!("{name} for: {}", them.join(","))).collect();
+    (!each.is_empty()).then(|| each.join("; "))
 }
 
 /// Quotas name compute resources with and without `requests.`; extended resources only with it, because they cannot

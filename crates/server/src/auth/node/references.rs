@@ -7,6 +7,8 @@
 //!
 //! Pure. Used by [`super::follow`] and by the NodeRestriction plugin ([`crate::admission`]).
 
+use std::collections::HashMap;
+
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 
@@ -93,12 +95,14 @@ pub(crate) fn volume_claims(pod: &Value) -> Vec<String> {
 
 /// The ResourceClaims of a Pod. For one made from a template, the name is in the Pod's status.
 fn resource_claims(pod: &Value) -> Vec<&str> {
-    let made = pod.at("status").list("resourceClaimStatuses");
+    let statuses = pod.at("status").list("resourceClaimStatuses").iter();
+    let named = statuses.map(|status| (status.text("name"), status.text("resourceClaimName")));
+    // Of two of the same name the first counts.
+    let made: HashMap<&str, &str> = named.rev().collect();
     let wanted =
         pod.at("spec").list("resourceClaims").iter().map(|claim| match claim.text("resourceClaimName") {
             "" if claim.has("resourceClaimTemplateName") => {
-                let status = made.iter().find(|status| status.text("name") == claim.text("name"));
-                status.map_or("", |status| status.text("resourceClaimName"))
+                made.get(claim.text("name")).copied().unwrap_or_default()
             }
             name => name,
         });

@@ -5,6 +5,7 @@
 //! are. The maps are persistent, because each change of a binding makes a new policy that shares the rest. Roles are
 //! resolved in [`super::policy`].
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::auth::User;
@@ -67,9 +68,18 @@ impl GrantScope {
     /// The user's own entry, then one lookup per group.
     fn of<'a>(&'a self, user: &'a User) -> impl Iterator<Item = (&'a RoleRef, &'a str)> {
         let named = self.users.get(user.name.as_str()).into_iter();
-        let grouped = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
+        let grouped = distinct(&user.groups).filter_map(|group| self.groups.get(group));
         named.chain(grouped).flat_map(GrantedRoles::iter)
     }
+}
+
+/// Each of many groups once: a review may name one group a hundred thousand times, and the roles of that group would be
+/// compared as often. Few are not worth a set.
+fn distinct(groups: &[String]) -> impl Iterator<Item = &str> {
+    /// The groups of an ordinary user at most.
+    const FEW: usize = 16;
+    let (is_few, mut seen) = (groups.len() <= FEW, HashSet::new());
+    groups.iter().map(String::as_str).filter(move |group| is_few || seen.insert(*group))
 }
 
 impl Policy {
@@ -98,12 +108,26 @@ impl Binding {
 }
 
 impl RbacSubject {
-    /// Returns true if a binding of the namespace has this user as a subject.
-    pub(super) fn includes(&self, user: &User, binding_namespace: &str) -> bool {
+    /// Returns true if a binding of the namespace has as a subject the user of that name or one of the groups.
+    pub(super) fn includes(&self, user: &str, groups: &HashSet<&str>, binding_namespace: &str) -> bool {
         match self.principal(binding_namespace) {
-            Some(Principal::User(name)) => *user.name == *name,
-            Some(Principal::Group(name)) => user.is_in(&name),
+            Some(Principal::User(name)) => *user == *name,
+            Some(Principal::Group(name)) => groups.contains(&*name),
             None => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_groups_are_looked_up_once_each() {
+        let groups = |names: &[&str], times: usize| -> Vec<String> {
+            (0..times).flat_map(|_| names).map(|name| (*name).to_owned()).collect()
+        };
+        assert_eq!(distinct(&groups(&["a", "b"], 1000)).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(distinct(&groups(&["b", "a"], 1)).collect::<Vec<_>>(), ["b", "a"]);
     }
 }

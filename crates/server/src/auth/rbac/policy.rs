@@ -6,6 +6,7 @@
 //! from others). [`crate::auth::Roles`] feeds and asks it; `rbac/naive_tests.rs` is the slow model that tests compare it
 //! with.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -206,7 +207,9 @@ impl fmt::Display for RuleSource<'_> {
             _ => ("RoleBinding", format!("{}/{namespace}", metadata.name)),
         };
         write!(f, "{kind} {} of {} {}", quote(&name), role_ref.kind, quote(&role_ref.name))?;
-        match subjects.iter().find(|subject| subject.includes(self.user, namespace)) {
+        // A review may name as many groups as a binding has subjects.
+        let groups: HashSet<&str> = self.user.groups.iter().map(String::as_str).collect();
+        match subjects.iter().find(|subject| subject.includes(&self.user.name, &groups, namespace)) {
             Some(subject) => write!(f, " to {}", subject.describe(namespace)),
             None => Ok(()),
         }

@@ -95,7 +95,7 @@ impl Driver {
 
     /// Takes an object into the graph of owners, and queues those that garbage collection has to look at.
     fn note_owners(&mut self, key: &Arc<str>, object: ChangedObject<'_>, soon: Instant) {
-        let change = self.graph.set(key, object);
+        let change = self.context.graph.write().set(key, object);
         if change.has_new_owners {
             self.queue.add(LifecycleTask::Dependent(Arc::clone(key)), soon);
         }
@@ -158,11 +158,12 @@ impl Driver {
         {
             self.recount(path);
         }
-        let owners = self.graph.remove(key);
+        let owners = self.context.graph.write().remove(key);
         self.wake_owners(&owners);
         let soon = self.settle_time();
         let uid = last.and_then(graph::uid);
-        let dependents = uid.as_ref().map(|uid| self.graph.dependents(uid)).unwrap_or_default();
+        let dependents =
+            uid.as_ref().map(|uid| self.context.graph.read().dependents(uid)).unwrap_or_default();
         uid.iter().for_each(|uid| drop(self.waiting.remove(uid)));
         for dependent in dependents {
             self.queue.add(LifecycleTask::Dependent(dependent), soon);
@@ -171,7 +172,8 @@ impl Driver {
 
     /// Queues the owners among these that nothing blocks any longer.
     fn wake_owners(&mut self, uids: &[Arc<str>]) {
-        let free = uids.iter().filter(|uid| !self.graph.is_blocked(uid));
+        let graph = self.context.graph.read();
+        let free = uids.iter().filter(|uid| !graph.is_blocked(uid));
         for owner in free.filter_map(|uid| self.waiting.get(uid)) {
             self.queue.add(LifecycleTask::Owner(Arc::clone(owner)), Instant::now());
         }
@@ -192,7 +194,7 @@ impl Driver {
         for claim in protection::claims_of(pod) {
             let path = Arc::from(format!("{namespace}/{claim}"));
             let task = LifecycleTask::Release(protection::CLAIMS.into(), path);
-            if self.queue.contains(&task) {
+            if self.queue.contains(&task) || self.lanes.contains(&task) {
                 self.queue.add(task, soon);
             }
         }
