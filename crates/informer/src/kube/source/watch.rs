@@ -22,7 +22,7 @@ impl KubeSource {
     pub(super) fn read(&self, chunks: Chunks, deltas: Option<Deltas>, initial: bool) -> WatchStream {
         let decoder = Decoder::new(DecoderOptions { deltas: deltas.is_some(), ..DecoderOptions::default() });
         let initial_left = initial.then_some(self.max_list_bytes);
-        let reading = WatchReading::Open(Box::new(OpenWatch {
+        let reading = WatchReading::Open(Box::new(KubeWatch {
             source: self.clone(),
             chunks,
             decoder,
@@ -127,14 +127,14 @@ fn error(json: &[u8]) -> WatchEvent {
 
 /// A watch as it is read.
 enum WatchReading {
-    Open(Box<OpenWatch>),
+    Open(Box<KubeWatch>),
     /// The error that ends the stream, after everything before it was delivered.
     Broken(SourceError),
     Ended,
 }
 
-/// The open body of a watch.
-struct OpenWatch {
+/// The body of an open watch, and what its events become.
+struct KubeWatch {
     source: KubeSource,
     chunks: Chunks,
     decoder: Decoder,
@@ -143,7 +143,7 @@ struct OpenWatch {
     initial_left: Option<u64>,
 }
 
-impl OpenWatch {
+impl KubeWatch {
     /// The events of a chunk, and the error that follows them.
     ///
     /// # Errors
