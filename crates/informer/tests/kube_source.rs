@@ -190,6 +190,28 @@ async fn a_list_has_bounds() {
     assert!(error.to_string().contains("more than 100000 bytes"), "{error}");
 }
 
+/// The reflector keeps the initial events until their end, which a server may never send; the same object again and again, too.
+/// Changes after the end are not counted.
+#[tokio::test]
+async fn the_initial_events_of_a_streaming_list_have_a_bound() {
+    let added = |count: usize| {
+        let event = format!(r#"{{"type":"ADDED","object":{}}}"#, item("a", 1));
+        vec![event; count].join("\n") + "\n"
+    };
+    let end = r#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+    let errors = async |body: String, initial| {
+        let chunks = body.into_bytes().chunks(10_000).map(<[u8]>::to_vec).collect();
+        let source = KubeSource::of::<ConfigMap>(Server { chunks, ..Server::answering("") }.client());
+        let events = source.max_list_bytes(100_000).watch(&watch(None, initial)).await.unwrap();
+        let errors = events.filter_map(async |events| events.err().map(|error| error.to_string()));
+        errors.collect::<Vec<_>>().await
+    };
+    let told = errors(added(5000), true).await;
+    assert!(matches!(&told[..], [only] if only.contains("more than 100000 bytes")), "{told:?}");
+    assert!(errors(format!("{}{end}\n{}", added(10), added(5000)), true).await.is_empty());
+    assert!(errors(added(5000), false).await.is_empty());
+}
+
 /// The head was read again with each byte of it, as far as an object can be long: minutes for some megabytes.
 #[tokio::test]
 async fn a_long_head_in_single_bytes_is_refused_early() {

@@ -206,7 +206,8 @@ impl KubeSource {
         self
     }
 
-    /// Sets the most bytes of one list or page of it, decompressed; a longer one is an error. Default 4 GiB, more than the
+    /// Sets the most bytes of one list or page of it, or of the initial events of a streaming list, decompressed; a longer one is an
+    /// error. Default 4 GiB, more than the
     /// largest collections have: a server that never ends its answer does not use up the memory of the program.
     #[must_use]
     pub fn max_list_bytes(mut self, bytes: u64) -> Self {
@@ -368,7 +369,7 @@ impl ListerWatcher for KubeSource {
 
     async fn watch(&self, request: &WatchRequest) -> Result<WatchStream, SourceError> {
         let chunks = self.open(watch_options(&self.options, request), false).await?;
-        Ok(self.read(chunks, None))
+        Ok(self.read(chunks, None, request.initial_events))
     }
 
     async fn watch_holding(
@@ -379,7 +380,7 @@ impl ListerWatcher for KubeSource {
         let wanted = self.takes_deltas();
         let chunks = self.open(watch_options(&self.options, request), wanted).await?;
         let deltas = (wanted && chunks.deltas).then(|| Deltas::new(held.clone(), &self.resource));
-        Ok(self.read(chunks, deltas))
+        Ok(self.read(chunks, deltas, request.initial_events))
     }
 }
 

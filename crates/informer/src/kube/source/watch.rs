@@ -18,10 +18,17 @@ use crate::lister_watcher::{SourceError, WatchEvent, WatchStream};
 use crate::object::Object;
 
 impl KubeSource {
-    /// The events of a body, in batches of what has arrived together.
-    pub(super) fn read(&self, chunks: Chunks, deltas: Option<Deltas>) -> WatchStream {
+    /// The events of a body, in batches of what has arrived together. `initial` says if they begin with the initial state.
+    pub(super) fn read(&self, chunks: Chunks, deltas: Option<Deltas>, initial: bool) -> WatchStream {
         let decoder = Decoder::new(DecoderOptions { deltas: deltas.is_some(), ..DecoderOptions::default() });
-        let reading = WatchReading::Open(Box::new((self.clone(), chunks, decoder, deltas)));
+        let initial_left = initial.then_some(self.max_list_bytes);
+        let reading = WatchReading::Open(Box::new(KubeWatch {
+            source: self.clone(),
+            chunks,
+            decoder,
+            deltas,
+            initial_left,
+        }));
         WatchStream::new(stream::unfold(reading, WatchReading::next))
     }
 
@@ -120,10 +127,40 @@ fn error(json: &[u8]) -> WatchEvent {
 
 /// A watch as it is read.
 enum WatchReading {
-    Open(Box<(KubeSource, Chunks, Decoder, Option<Deltas>)>),
+    Open(Box<KubeWatch>),
     /// The error that ends the stream, after everything before it was delivered.
     Broken(SourceError),
     Ended,
+}
+
+/// The body of an open watch, and what its events become.
+struct KubeWatch {
+    source: KubeSource,
+    chunks: Chunks,
+    decoder: Decoder,
+    deltas: Option<Deltas>,
+    /// The bytes that the initial state may still have; `None` after its end. The reflector keeps all of it until then.
+    initial_left: Option<u64>,
+}
+
+impl KubeWatch {
+    /// The events of a chunk, and the error that follows them.
+    ///
+    /// # Errors
+    ///
+    /// The initial state is too long.
+    fn take(&mut self, chunk: bytes::Bytes) -> Result<(Vec<WatchEvent>, Option<SourceError>), SourceError> {
+        if let Some(left) = &mut self.initial_left {
+            *left = left.checked_sub(chunk.len() as u64).ok_or_else(|| self.source.too_long())?;
+        }
+        let (events, error) = self.source.decode(&mut self.decoder, self.deltas.as_mut(), chunk);
+        let ends =
+            |event: &WatchEvent| matches!(event, WatchEvent::Bookmark { initial_events_end: true, .. });
+        if self.initial_left.is_some() && events.iter().any(ends) {
+            self.initial_left = None;
+        }
+        Ok((events, error))
+    }
 }
 
 impl WatchReading {
@@ -134,18 +171,16 @@ impl WatchReading {
             Self::Broken(error) => return Some((Err(error), Self::Ended)),
             Self::Ended => return None,
         };
-        let (source, chunks, decoder, deltas) = &mut *open;
-        let chunk = match chunks.next().await {
+        let chunk = match open.chunks.next().await {
             Some(Ok(chunk)) => chunk,
             Some(Err(error)) => return Some((Err(error), Self::Ended)),
-            None => {
-                return std::mem::take(decoder).finish().err().map(|cut| (Err(malformed(&cut)), Self::Ended));
-            }
+            None => return open.decoder.finish().err().map(|cut| (Err(malformed(&cut)), Self::Ended)),
         };
-        Some(match source.decode(decoder, deltas.as_mut(), chunk) {
-            (events, None) => (Ok(events), Self::Open(open)),
-            (events, Some(error)) if events.is_empty() => (Err(error), Self::Ended),
-            (events, Some(error)) => (Ok(events), Self::Broken(error)),
+        Some(match open.take(chunk) {
+            Ok((events, None)) => (Ok(events), Self::Open(open)),
+            Ok((events, Some(error))) if events.is_empty() => (Err(error), Self::Ended),
+            Ok((events, Some(error))) => (Ok(events), Self::Broken(error)),
+            Err(error) => (Err(error), Self::Ended),
         })
     }
 }
