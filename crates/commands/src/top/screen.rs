@@ -15,6 +15,7 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, Wrap};
 use super::buckets::BucketQuantile;
 use super::reading::{Rates, TopTrail};
 use super::tables::{self, TopTable};
+use crate::terminal::visible;
 
 /// Title, colour and value of a plot.
 type TopPlot = (&'static str, Color, fn(&Rates) -> f64);
@@ -136,14 +137,16 @@ fn widget(table: &TopTable, width: u16, coloured: bool) -> Table<'static> {
         .block(Block::bordered().title(format!(" {} ", table.title)))
 }
 
-/// Returns the same figures as plain text.
+/// Returns the same figures as plain text. The names of users, kinds and queues are those of a server and its clients, so
+/// controls in them are made visible, as the full screen does.
 pub(super) fn text(trail: &TopTrail) -> String {
-    let mut text = summary_lines(trail).join("\n") + "\n";
+    let mut text = summary_lines(trail).map(|line| visible(&line).into_owned()).join("\n") + "\n";
     for table in tables::all(trail) {
         let heads: Vec<_> = table.columns.iter().map(|(head, _, _)| *head).collect();
         let _ = writeln!(text, "\n{}\n{}", table.title, heads.join("\t"));
         for line in &table.rows {
-            let _ = writeln!(text, "{}", line.cells.join("\t"));
+            let cells: Vec<_> = line.cells.iter().map(|cell| visible(cell)).collect();
+            let _ = writeln!(text, "{}", cells.join("\t"));
         }
     }
     text
@@ -212,5 +215,19 @@ mod tests {
         for line in ["revision 42", "alice\tpods\tall\t3\t2.5 s", "maps\tyes\t52", "greetings\t7\t0"] {
             assert!(text.contains(line), "{line}: {text}");
         }
+    }
+
+    /// The user and the namespace of a watch are chosen by any client, and an administrator prints them.
+    #[test]
+    fn the_text_form_has_no_controls_of_a_terminal() {
+        let watches = WATCHES.replace("alice", r"ali\u001b[2Jce\u202e").replace("null", r#""a\tb\nc""#);
+        let mut trail = TopTrail::new(TopReading::new(Instant::now(), "", Some(&watches)).unwrap());
+        trail.push(TopReading::new(Instant::now() + Duration::from_secs(1), "", Some(&watches)).unwrap());
+        trail.fail("no\x07 answer".to_owned());
+        let text = text(&trail);
+        assert!(
+            text.contains("ali^[[2Jce\u{fffd}\tpods\ta^Ib^Jc\t") && text.contains("no^G answer"),
+            "{text:?}"
+        );
     }
 }
