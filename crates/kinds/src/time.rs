@@ -6,7 +6,17 @@
 
 use std::borrow::Cow;
 
-use jiff::Timestamp;
+use jiff::civil::{DateTime, date};
+use jiff::fmt::temporal::Pieces;
+use jiff::tz::Offset;
+use jiff::{SignedDuration, Timestamp};
+
+/// A time in UTC. A [`Timestamp`] ends 26 hours before the year 9999 does, and clients write the last second of that year for
+/// "never".
+pub(crate) type UtcTime = DateTime;
+
+/// The time from which protobuf counts seconds.
+const EPOCH: UtcTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
 /// Writes a time as `2006-01-02T15:04:05Z`, dropping fractions.
 ///
@@ -49,31 +59,50 @@ pub fn micros(text: &str) -> Result<String, String> {
 }
 
 /// A time of protobuf's seconds and nanoseconds; `None` if it is not in the years 0 to 9999.
-pub(crate) fn from_parts(seconds: i64, nanos: i32) -> Option<Timestamp> {
-    Timestamp::new(seconds, nanos).ok()
+pub(crate) fn from_parts(seconds: i64, nanos: i32) -> Option<UtcTime> {
+    let since = SignedDuration::from_secs(seconds).checked_add(SignedDuration::from_nanos(nanos.into()))?;
+    EPOCH.checked_add(since).ok()
 }
 
 /// Seconds since 1970 and nanoseconds, as protobuf writes a time.
 pub(crate) fn parts(text: &str) -> Option<(i64, i32)> {
-    let time: Timestamp = text.parse().ok()?;
-    Some((time.as_second(), time.subsec_nanosecond()))
+    let since = utc(text)?.duration_since(EPOCH);
+    Some((since.as_secs(), since.subsec_nanos()))
+}
+
+/// The time that it is now, in the canonical form of `Time`.
+pub(crate) fn now() -> String {
+    format_seconds(Offset::UTC.to_datetime(Timestamp::now()))
 }
 
 /// The canonical form of `Time`.
-pub(crate) fn format_seconds(time: Timestamp) -> String {
+pub(crate) fn format_seconds(time: UtcTime) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The canonical form of `MicroTime`.
-pub(crate) fn format_micros(time: Timestamp) -> String {
+pub(crate) fn format_micros(time: UtcTime) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+/// Reads a time of RFC 3339.
+fn utc(text: &str) -> Option<UtcTime> {
+    if let Ok(time) = text.parse() {
+        return Some(Offset::UTC.to_datetime(time));
+    }
+    if !text.starts_with("9999-12-3") {
+        return None;
+    }
+    let pieces = Pieces::parse(text).ok()?;
+    let ahead = SignedDuration::from_secs(pieces.to_numeric_offset()?.seconds().into());
+    pieces.date().to_datetime(pieces.time()?).checked_sub(ahead).ok()
 }
 
 const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 const MICROS: &str = "2006-01-02T15:04:05.000000Z07:00";
 
 /// Parses a time of RFC 3339. The error names the first part that does not fit the layout, as Go's does.
-fn parse(text: &str, layout: &str) -> Result<Timestamp, String> {
+fn parse(text: &str, layout: &str) -> Result<UtcTime, String> {
     let shape = |(at, b): (usize, u8)| match at {
         4 | 7 => b == b'-',
         10 => b == b'T',
@@ -82,8 +111,8 @@ fn parse(text: &str, layout: &str) -> Result<Timestamp, String> {
     };
     let wrong = text.bytes().enumerate().take(19).position(|b| !shape(b));
     let short = if text.len() < 20 { Some(text.len()) } else { None };
-    match (wrong.or(short), text.parse()) {
-        (None, Ok(time)) => Ok(time),
+    match (wrong.or(short), utc(text)) {
+        (None, Some(time)) => Ok(time),
         (at, _) => Err(parse_error(text, layout, at.unwrap_or(0))),
     }
 }
@@ -147,6 +176,31 @@ mod tests {
             r#"parsing time "2026-01-02T03:04:05Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000""#
         );
         assert!(micros("2026-01-02T03:04:05.1234567Z").is_err());
+    }
+
+    #[test]
+    fn the_last_second_of_the_year_9999_is_a_time() {
+        for (text, expected) in [
+            ("9999-12-31T23:59:59Z", Some("9999-12-31T23:59:59Z")),
+            ("9999-12-31T23:59:59.999+01:00", Some("9999-12-31T22:59:59Z")),
+            ("9999-12-30T23:00:00-02:30", Some("9999-12-31T01:30:00Z")),
+            ("0000-01-01T00:00:00Z", Some("0000-01-01T00:00:00Z")),
+            ("9999-12-31T23:59:59-01:00", None),
+            ("9999-12-32T00:00:00Z", None),
+            ("9999-12-31T23:59:59", None),
+        ] {
+            assert_eq!(seconds(text).ok().as_deref(), expected, "{text}");
+        }
+        assert_eq!(micros("9999-12-31T23:59:59.999999Z").unwrap(), "9999-12-31T23:59:59.999999Z");
+        let (seconds, nanos) = parts("9999-12-31T23:59:59.5Z").unwrap();
+        assert_eq!((seconds, nanos), (253_402_300_799, 500_000_000));
+        assert_eq!(format_micros(from_parts(seconds, nanos).unwrap()), "9999-12-31T23:59:59.500000Z");
+        assert_eq!((from_parts(seconds + 1, 0), from_parts(i64::MAX, i32::MAX)), (None, None));
+        let before = from_parts(-1, 0).unwrap();
+        assert_eq!(
+            (format_seconds(before).as_str(), parts("1969-12-31T23:59:59Z")),
+            ("1969-12-31T23:59:59Z", Some((-1, 0)))
+        );
     }
 
     #[test]

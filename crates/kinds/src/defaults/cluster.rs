@@ -4,11 +4,9 @@
 //! its own maxima, and `podCIDR` and `podCIDRs` of a Node are kept in step, the older field winning. Zero counts as
 //! absent where Go's type is no pointer.
 
-use jiff::Timestamp;
 use listwatch_wire::json::{Map, Value, json};
 
 use super::empty;
-use crate::time::format_seconds;
 use crate::tree::Tree;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -66,7 +64,7 @@ pub(crate) fn device_taint_rule(object: &mut Map) {
     if let Some(taint) = object.inner("spec").and_then(|spec| spec.inner("taint"))
         && !taint.has("timeAdded")
     {
-        taint.put("timeAdded", format_seconds(Timestamp::now()));
+        taint.put("timeAdded", crate::time::now());
     }
 }
 
@@ -75,7 +73,7 @@ pub(crate) fn resource_slice(object: &mut Map) {
     let Some(spec) = object.inner("spec") else { return };
     for device in spec.each("devices") {
         for taint in device.each("taints").filter(|taint| !taint.has("timeAdded")) {
-            taint.put("timeAdded", format_seconds(Timestamp::now()));
+            taint.put("timeAdded", crate::time::now());
         }
     }
 }

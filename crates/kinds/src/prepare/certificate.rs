@@ -4,10 +4,8 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
 use listwatch_wire::json::Value;
 
-use crate::time::format_seconds;
 use crate::tree::Tree;
 
 /// Completes a change of the status: an approval stays as it was given.
@@ -28,7 +26,7 @@ pub(crate) fn update_request_status(new: &mut Value, old: &Value) {
 
 /// Fills in the times of conditions. A condition that has been there with the same status keeps the time of its transition.
 pub fn stamp_conditions(new: &mut Value, old: &Value) {
-    let now = format_seconds(Timestamp::now());
+    let now = crate::time::now();
     let mut times = HashMap::new();
     for stored in old.at("status").list("conditions") {
         times.entry((stored.text("type"), stored.text("status"))).or_insert(stored.at("lastTransitionTime"));
