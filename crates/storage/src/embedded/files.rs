@@ -77,6 +77,11 @@ pub(super) fn database_in(directory: &Path) -> PathBuf {
     directory.join(DATABASE)
 }
 
+/// The lock file of the directory of a database.
+pub(super) fn lock_beside(database: &Path) -> PathBuf {
+    database.with_file_name(LOCK)
+}
+
 /// The files SQLite keeps beside a database.
 pub(super) fn companions(database: &Path) -> [PathBuf; 2] {
     ["-wal", "-shm"].map(|suffix| {

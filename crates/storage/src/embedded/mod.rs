@@ -24,6 +24,7 @@ mod damage;
 mod failure;
 mod files;
 mod index;
+mod mark;
 pub mod offline;
 mod options;
 mod pending;
@@ -60,12 +61,17 @@ use crate::{
     Write, Written,
 };
 use files::Directory;
+use mark::RevisionMark;
 use pending::WriterRequest;
 use reader::{DiskBacklog, Readers};
 use recover::{Recovered, recover};
 use schema::{ConnectionRole, connect};
 use shared::PublishedState;
 use writer::EngineWriter;
+
+/// The message about a store that is at an older revision than it was.
+const LOST_CHANGES: &str = "the store has lost changes: its write-ahead log (store.db-wal) was removed or cut off, or an \
+    older store.db was put in its place";
 
 /// SQLite takes no larger values than about this; what the server takes is far below.
 const MAX_VALUE: usize = 512 << 20;
@@ -138,6 +144,10 @@ impl EmbeddedEngine {
         let mut recovered = recover(&connection)?;
         let bounds = TailBounds { changes: options.tail_changes, bytes: options.tail_bytes };
         let index = std::mem::take(&mut recovered.index);
+        if let Some(before) = RevisionMark::beside(&path)?.lost(index.upto) {
+            let now = index.upto;
+            tracing::error!(revision = now.0, before = before.0, "{LOST_CHANGES}");
+        }
         let tail = Arc::new(Tail::new(index.upto, bounds));
         let shared = Arc::new(PublishedState {
             index: RwLock::new(index),

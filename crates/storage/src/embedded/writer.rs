@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 
 use super::batch::{Staged, Statements, Transaction};
 use super::failure::writing;
+use super::mark::RevisionMark;
 use super::pending::{Decided, PendingWrite, WriterRequest};
 use super::probe::probe;
 use super::recover::Recovered;
@@ -57,6 +58,7 @@ pub(super) struct EngineWriter<'c> {
     /// The reserve was there when the disk became full, so it can be had again before all is well.
     gave_reserve: bool,
     reserve: Reserve,
+    mark: RevisionMark,
 }
 
 impl<'c> EngineWriter<'c> {
@@ -71,6 +73,7 @@ impl<'c> EngineWriter<'c> {
         let statements = Statements::prepare(connection).map_err(|error| writing(&error))?;
         let database = connection.path().map(std::path::Path::new).unwrap_or(std::path::Path::new(""));
         let reserve = Reserve::beside(database, options.reserve_bytes);
+        let mark = RevisionMark::beside(database)?;
         let upkeep = Upkeep::new(recovered, &options);
         Ok(Self {
             connection,
@@ -86,6 +89,7 @@ impl<'c> EngineWriter<'c> {
             essential_bytes: 0,
             gave_reserve: false,
             reserve,
+            mark,
         })
     }
 
@@ -331,6 +335,15 @@ impl<'c> EngineWriter<'c> {
         if self.broken.is_none() && !self.reserve.is_held() {
             self.reserve.hold();
         }
+        self.note_revision();
+    }
+
+    /// Notes the newest revision for the next start.
+    fn note_revision(&mut self) {
+        let newest = self.shared.index.read().upto;
+        if let Err(error) = self.mark.note(newest) {
+            tracing::debug!(%error, "could not note the newest revision");
+        }
     }
 
     /// Checks whether a disk that failed works again. A full one must have room for the reserve, or the file must have as
@@ -356,6 +369,7 @@ impl<'c> EngineWriter<'c> {
             tracing::warn!(%error, "could not put everything in its place at the end; the next start will");
         }
         self.reserve.release();
+        self.note_revision();
         *self.shared.condition.write() = Health::Unavailable("storage is closed".to_owned());
         self.shared.tail.close();
     }
