@@ -192,7 +192,7 @@ impl Collection {
         followers.push(follower);
     }
 
-    /// What the log of this collection holds, for metrics and debug pages.
+    /// The extent of the log, for metrics and debug pages.
     #[must_use]
     pub fn log_state(&self) -> CollectionLogState {
         let log = self.log.lock();
