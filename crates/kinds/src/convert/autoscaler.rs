@@ -9,7 +9,7 @@ use listwatch_wire::json::{Map, Value, json};
 use super::Direction;
 use super::go_text::Unset::{Absent, Null, Zero};
 use super::go_text::{GoField, GoType, field, list_text, read_list, read_struct, struct_text};
-use crate::defaults::workload::scaling;
+use crate::defaults::workload::default_target;
 
 type JsonObject = Map;
 
@@ -197,7 +197,7 @@ fn to_v1(object: &mut JsonObject) {
 }
 
 /// Converts from `v1`: the reverse of `to_v1`. The CPU metric comes last, and measurements of the annotation replace the
-/// field, as they say more. Metrics and behavior get the defaults of `v2`, which depend on the annotations.
+/// field, as they say more. The default target is set here, since it depends on the annotation.
 fn to_v2(object: &mut JsonObject) {
     let cpu = take(object, "spec", "targetCPUUtilizationPercentage").map(|cpu| cpu_metric(cpu, &TARGET));
     let others = annotation(object, METRICS).and_then(|value| read_list(&value, TARGET.metric));
@@ -221,7 +221,7 @@ fn to_v2(object: &mut JsonObject) {
     put(object, "status", "conditions", conditions.map(|list| list.into_iter().map(with_time).collect()));
     drop_annotations(object);
     if let Some(Value::Object(spec)) = object.get_mut("spec") {
-        scaling(spec);
+        default_target(spec);
     }
     if let Some(Value::Object(status)) = object.get_mut("status")
         && status.get("currentReplicas").is_some_and(|replicas| *replicas == 0)

@@ -16,7 +16,18 @@ use crate::kind::Kind;
 /// Turns an object of this kind into the form that is stored. Does nothing for kinds that are stored as they are.
 ///
 /// Cannot fail: whatever has no place in the other form is kept in annotations or dropped as kube-apiserver drops it.
+///
+/// The defaults of the stored form are filled in, with which kube-apiserver reads what it has stored.
 pub fn to_stored(kind: &Kind, object: &mut Value) {
+    to_validated(kind, object);
+    let stored = kind.stored_as.and_then(|(group, version)| crate::by_kind(group, version, kind.kind));
+    if let (Some(stored), Value::Object(map)) = (stored, object) {
+        (stored.strategy.defaults)(map);
+    }
+}
+
+/// Turns an object of this kind into the form that is validated: the stored one without its defaults.
+pub(crate) fn to_validated(kind: &Kind, object: &mut Value) {
     convert(kind, object, Direction::ToStored);
 }
 
@@ -125,7 +136,10 @@ mod tests {
         assert_eq!(stored["status"]["currentMetrics"][0]["resource"]["current"]["averageUtilization"], 40);
         let mut back = stored.clone();
         from_stored(kind, &mut back);
-        assert_eq!(back["spec"], served["spec"]);
+        assert_eq!(
+            back["spec"],
+            json!({"maxReplicas": 3, "minReplicas": 1, "targetCPUUtilizationPercentage": 80})
+        );
         assert_eq!(
             back["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/current-metrics"],
             r#"[{"type":"Resource","resource":{"name":"cpu","currentAverageUtilization":40,"currentAverageValue":"0"}}]"#
@@ -135,7 +149,7 @@ mod tests {
     #[test]
     fn fields_unknown_to_autoscaling_v1_travel_in_annotations() {
         let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
-            "spec": {"maxReplicas": 3, "metrics": [
+            "spec": {"maxReplicas": 3, "minReplicas": 1, "metrics": [
                 {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}},
                 {"type": "Pods", "pods": {"metric": {"name": "m", "selector": {"matchLabels": {"a": "b"}}},
                     "target": {"type": "AverageValue", "averageValue": "5"}}},
@@ -153,7 +167,10 @@ mod tests {
         let kind = by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
         let mut object = v2.clone();
         from_stored(kind, &mut object);
-        assert_eq!(object["spec"], json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 50}));
+        assert_eq!(
+            object["spec"],
+            json!({"maxReplicas": 3, "minReplicas": 1, "targetCPUUtilizationPercentage": 50})
+        );
         let metrics =
             object["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"].as_str().unwrap();
         assert!(metrics.contains(r#"{"name":"memory","targetAverageValue":"1Gi"}"#), "{metrics}");
@@ -204,7 +221,8 @@ mod tests {
         let sent =
             r#"{"ScaleUp":{"SelectPolicy":"Min","Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":60}]}}"#;
         let mut object = json!({"metadata": {"annotations": {"autoscaling.alpha.kubernetes.io/behavior": sent}}, "spec": {}});
-        crate::defaults::apply(kind, &mut object);
+        to_stored(kind, &mut object);
+        from_stored(kind, &mut object);
         assert_eq!(
             object["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/behavior"],
             concat!(

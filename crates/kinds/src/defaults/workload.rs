@@ -140,15 +140,7 @@ pub(crate) fn autoscaler_v2(object: &mut Map) {
     convert::drop_autoscaler_annotations(object);
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill("minReplicas", 1);
-    scaling(spec);
-}
-
-/// Defaults of the metrics and of the behavior of an autoscaler.
-pub(crate) fn scaling(spec: &mut Map) {
-    if spec.count("metrics") == 0 {
-        let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}});
-        spec.put("metrics", json!([{"type": "Resource", "resource": cpu}]));
-    }
+    default_target(spec);
     let Some(behavior) = spec.inner("behavior") else { return };
     let up = json!([
         {"type": "Pods", "value": 4, "periodSeconds": 15},
@@ -161,6 +153,14 @@ pub(crate) fn scaling(spec: &mut Map) {
         json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]),
         None,
     );
+}
+
+/// The metric of an autoscaler that names none: 80% of the CPU requested.
+pub(crate) fn default_target(spec: &mut Map) {
+    if spec.count("metrics") == 0 {
+        let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}});
+        spec.put("metrics", json!([{"type": "Resource", "resource": cpu}]));
+    }
 }
 
 /// Policies are filled as a whole: a list with one policy is a choice and not a part.

@@ -350,6 +350,19 @@ mod tests {
     }
 
     #[test]
+    fn some_subresources_have_no_tables() {
+        let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+        let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        for (subresource, as_table) in
+            [(None, "Json Table(V1)"), (Some("status"), "Json Table(V1)"), (Some("resize"), "406")]
+        {
+            let subject = ResponseSubject::of_object(subresource);
+            assert_eq!(form(table, subject), as_table, "{subresource:?}");
+            assert_eq!(form(metadata, subject), "Json Metadata(V1)", "{subresource:?}");
+        }
+    }
+
+    #[test]
     fn protobuf_is_for_known_types_and_for_metadata() {
         let typed_client = "application/vnd.kubernetes.protobuf,application/json";
         assert_eq!(form_of(typed_client, ResponseSubject::List, true), "Protobuf Whole");
