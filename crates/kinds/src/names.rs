@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use listwatch_wire::names::{label_errors, pattern_error, subdomain_errors};
 
-use crate::NameRule;
+use crate::{NameRule, rules};
 
 /// Characters of a DNS label.
 const MAX_LABEL: usize = 63;
@@ -30,7 +30,7 @@ impl NameRule {
             Self::Subdomain | Self::DeclaredSubdomain => subdomain_errors(&name),
             Self::Label => label_errors(&name),
             Self::PathSegment => path_segment(&name, prefix),
-            Self::IpAddress => ip_address(&name),
+            Self::IpAddress => rules::canonical_ip(&name),
         }
     }
 }

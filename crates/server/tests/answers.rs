@@ -268,6 +268,25 @@ async fn a_table_of_storage_classes_marks_the_default() {
     assert_eq!(client.answer().await.json()["rows"][0]["cells"][0], "b");
 }
 
+/// kubectl shows FlowSchemas in the order in which requests are matched.
+#[tokio::test]
+async fn a_table_of_flow_schemas_is_sorted_by_precedence() {
+    let (_server, mut client) = client().await;
+    let schemas = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+    for (name, precedence) in [("zz-a", 900), ("zz-b", 800), ("zz-c", 900)] {
+        let spec =
+            json!({"priorityLevelConfiguration": {"name": "exempt"}, "matchingPrecedence": precedence});
+        let schema = json!({"metadata": {"name": name}, "spec": spec});
+        assert_eq!(client.call("POST", schemas, Some(&schema)).await.status, 201);
+    }
+    client.send("GET", schemas, "accept: application/json;as=Table;g=meta.k8s.io;v=v1\r\n", "").await;
+    let table = client.answer().await.json();
+    let rows = table["rows"].as_array().unwrap().iter();
+    let shown: Vec<&str> =
+        rows.filter_map(|row| row["cells"][0].as_str()).filter(|name| name.starts_with("zz-")).collect();
+    assert_eq!(shown, ["zz-b", "zz-a", "zz-c"]);
+}
+
 /// The answers of a route and of negotiation were one, wildcards were refused everywhere, and `v=v1` alone was ignored.
 #[tokio::test]
 async fn a_406_is_worded_by_the_handler_that_refuses() {

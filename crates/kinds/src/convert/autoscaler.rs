@@ -9,6 +9,7 @@ use listwatch_wire::json::{Map, Value, json};
 use super::Direction;
 use super::go_text::Unset::{Absent, Null, Zero};
 use super::go_text::{GoField, GoType, field, list_text, read_list, read_struct, struct_text};
+use crate::defaults::workload::default_target;
 
 type JsonObject = Map;
 
@@ -196,7 +197,7 @@ fn to_v1(object: &mut JsonObject) {
 }
 
 /// Converts from `v1`: the reverse of `to_v1`. The CPU metric comes last, and measurements of the annotation replace the
-/// field, as they say more.
+/// field, as they say more. The default target is set here, since it depends on the annotation.
 fn to_v2(object: &mut JsonObject) {
     let cpu = take(object, "spec", "targetCPUUtilizationPercentage").map(|cpu| cpu_metric(cpu, &TARGET));
     let others = annotation(object, METRICS).and_then(|value| read_list(&value, TARGET.metric));
@@ -216,13 +217,25 @@ fn to_v2(object: &mut JsonObject) {
     let said = behavior.filter(|value| value.as_object().is_some_and(|behavior| !behavior.is_empty()));
     put(object, "spec", "behavior", said);
     let conditions = annotation(object, CONDITIONS).and_then(|value| read_list(&value, &CONDITION));
-    put(object, "status", "conditions", conditions.filter(|list| !list.is_empty()).map(Value::from));
+    let conditions = conditions.filter(|list| !list.is_empty());
+    put(object, "status", "conditions", conditions.map(|list| list.into_iter().map(with_time).collect()));
     drop_annotations(object);
+    if let Some(Value::Object(spec)) = object.get_mut("spec") {
+        default_target(spec);
+    }
     if let Some(Value::Object(status)) = object.get_mut("status")
         && status.get("currentReplicas").is_some_and(|replicas| *replicas == 0)
     {
         status.remove("currentReplicas");
     }
+}
+
+/// In `v2` a condition always has its time, null if it is not known.
+fn with_time(mut condition: Value) -> Value {
+    if let Value::Object(condition) = &mut condition {
+        condition.entry("lastTransitionTime").or_insert(Value::Null);
+    }
+    condition
 }
 
 fn take(object: &mut JsonObject, part: &str, field: &str) -> Option<Value> {

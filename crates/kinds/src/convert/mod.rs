@@ -16,7 +16,18 @@ use crate::kind::Kind;
 /// Turns an object of this kind into the form that is stored. Does nothing for kinds that are stored as they are.
 ///
 /// Cannot fail: whatever has no place in the other form is kept in annotations or dropped as kube-apiserver drops it.
+///
+/// The defaults of the stored form are filled in, with which kube-apiserver reads what it has stored.
 pub fn to_stored(kind: &Kind, object: &mut Value) {
+    to_validated(kind, object);
+    let stored = kind.stored_as.and_then(|(group, version)| crate::by_kind(group, version, kind.kind));
+    if let (Some(stored), Value::Object(map)) = (stored, object) {
+        (stored.strategy.defaults)(map);
+    }
+}
+
+/// Turns an object of this kind into the form that is validated: the stored one without its defaults.
+pub(crate) fn to_validated(kind: &Kind, object: &mut Value) {
     convert(kind, object, Direction::ToStored);
 }
 
@@ -125,7 +136,10 @@ mod tests {
         assert_eq!(stored["status"]["currentMetrics"][0]["resource"]["current"]["averageUtilization"], 40);
         let mut back = stored.clone();
         from_stored(kind, &mut back);
-        assert_eq!(back["spec"], served["spec"]);
+        assert_eq!(
+            back["spec"],
+            json!({"maxReplicas": 3, "minReplicas": 1, "targetCPUUtilizationPercentage": 80})
+        );
         assert_eq!(
             back["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/current-metrics"],
             r#"[{"type":"Resource","resource":{"name":"cpu","currentAverageUtilization":40,"currentAverageValue":"0"}}]"#
@@ -135,7 +149,7 @@ mod tests {
     #[test]
     fn fields_unknown_to_autoscaling_v1_travel_in_annotations() {
         let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
-            "spec": {"maxReplicas": 3, "behavior": {"scaleUp": {"stabilizationWindowSeconds": 5}}, "metrics": [
+            "spec": {"maxReplicas": 3, "minReplicas": 1, "metrics": [
                 {"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}},
                 {"type": "Pods", "pods": {"metric": {"name": "m", "selector": {"matchLabels": {"a": "b"}}},
                     "target": {"type": "AverageValue", "averageValue": "5"}}},
@@ -145,20 +159,28 @@ mod tests {
                     "target": {"type": "Value", "value": "9"}}},
                 {"type": "ContainerResource", "containerResource": {"container": "c", "name": "cpu",
                     "target": {"type": "Utilization", "averageUtilization": 60}}},
-                {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]},
-            "status": {"currentMetrics": null, "conditions": [{"type": "ScalingActive", "status": "True"}]}});
+                {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}],
+                "behavior": {
+                    "scaleUp": {"stabilizationWindowSeconds": 5, "selectPolicy": "Min", "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}]},
+                    "scaleDown": {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}}},
+            "status": {"currentMetrics": null, "conditions": [{"type": "ScalingActive", "status": "True", "lastTransitionTime": null}]}});
         let kind = by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
         let mut object = v2.clone();
         from_stored(kind, &mut object);
-        assert_eq!(object["spec"], json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 50}));
+        assert_eq!(
+            object["spec"],
+            json!({"maxReplicas": 3, "minReplicas": 1, "targetCPUUtilizationPercentage": 50})
+        );
         let metrics =
             object["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"].as_str().unwrap();
         assert!(metrics.contains(r#"{"name":"memory","targetAverageValue":"1Gi"}"#), "{metrics}");
         assert_eq!(
             object["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/behavior"],
             concat!(
-                r#"{"ScaleUp":{"StabilizationWindowSeconds":5,"SelectPolicy":null,"Policies":null,"Tolerance":null},"#,
-                r#""ScaleDown":null}"#
+                r#"{"ScaleUp":{"StabilizationWindowSeconds":5,"SelectPolicy":"Min","#,
+                r#""Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":15}],"Tolerance":null},"#,
+                r#""ScaleDown":{"StabilizationWindowSeconds":null,"SelectPolicy":"Max","#,
+                r#""Policies":[{"Type":"Percent","Value":100,"PeriodSeconds":15}],"Tolerance":null}}"#
             )
         );
         to_stored(kind, &mut object);
@@ -173,6 +195,43 @@ mod tests {
             "metadata": {"annotations": {"autoscaling.alpha.kubernetes.io/metrics": "[{\"type\": 1}]", "a": "b"}}});
         to_stored(kind, &mut object);
         assert_eq!(object["metadata"]["annotations"], json!({"a": "b"}));
+    }
+
+    #[test]
+    fn an_old_autoscaler_without_metrics_gets_the_default_target() {
+        let kind = by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
+        let read = |annotations: Value| {
+            let mut object = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+                "metadata": {"annotations": annotations}, "spec": {"maxReplicas": 3}});
+            crate::defaults::apply(kind, &mut object);
+            object
+        };
+        let unreadable = read(json!({"autoscaling.alpha.kubernetes.io/metrics": "x"}));
+        assert_eq!(unreadable["spec"]["targetCPUUtilizationPercentage"], 80);
+        assert_eq!(unreadable["metadata"], json!({}));
+        let pods = r#"[{"type":"Pods","pods":{"metricName":"m","targetAverageValue":"5"}}]"#;
+        let annotated = read(json!({"autoscaling.alpha.kubernetes.io/metrics": pods}));
+        assert_eq!(annotated["spec"], json!({"maxReplicas": 3, "minReplicas": 1}));
+    }
+
+    /// The text of kube-apiserver for a behavior of which a part was given.
+    #[test]
+    fn a_behavior_in_an_annotation_is_completed() {
+        let kind = by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
+        let sent =
+            r#"{"ScaleUp":{"SelectPolicy":"Min","Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":60}]}}"#;
+        let mut object = json!({"metadata": {"annotations": {"autoscaling.alpha.kubernetes.io/behavior": sent}}, "spec": {}});
+        to_stored(kind, &mut object);
+        from_stored(kind, &mut object);
+        assert_eq!(
+            object["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/behavior"],
+            concat!(
+                r#"{"ScaleUp":{"StabilizationWindowSeconds":0,"SelectPolicy":"Min","#,
+                r#""Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":60}],"Tolerance":null},"#,
+                r#""ScaleDown":{"StabilizationWindowSeconds":null,"SelectPolicy":"Max","#,
+                r#""Policies":[{"Type":"Percent","Value":100,"PeriodSeconds":15}],"Tolerance":null}}"#
+            )
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use listwatch_wire::json::{Map, Value, json};
 
 use super::{empty, pod};
-use crate::convert;
+use crate::convert::{self, Direction};
 use crate::tree::Tree;
 
 /// The annotation that counts the templates of a DaemonSet.
@@ -123,49 +123,43 @@ pub(crate) fn replication_controller(object: &mut Map) {
 }
 
 /// Defaults of an autoscaler in its older form.
+///
+/// kube-apiserver computes with a form that has the fields of `v2`: the default target is set by the conversion, which knows the
+/// metrics of the annotations, and annotations that cannot be read are gone afterwards.
 pub(crate) fn autoscaler_v1(object: &mut Map) {
-    autoscaler(object, "v1");
+    if let Some(spec) = object.inner_or_new("spec") {
+        spec.fill("minReplicas", 1);
+    }
+    convert::autoscaler_v1(object, Direction::ToStored);
+    convert::autoscaler_v1(object, Direction::FromStored);
 }
 
 /// Defaults of an autoscaler in the form that is stored.
 pub(crate) fn autoscaler_v2(object: &mut Map) {
     // They would be read as fields by clients of `v1`.
     convert::drop_autoscaler_annotations(object);
-    autoscaler(object, "v2");
-}
-
-/// An annotation with metrics, from an object written in `v2`, replaces the default target.
-fn autoscaler(object: &mut Map, version: &str) {
-    const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
-    let annotated = object.at("metadata").at("annotations").has(METRICS);
     let Some(spec) = object.inner_or_new("spec") else { return };
     spec.fill("minReplicas", 1);
-    if version == "v1" {
-        if !annotated {
-            spec.fill("targetCPUUtilizationPercentage", 80);
-        }
-        return;
-    }
+    default_target(spec);
+    let Some(behavior) = spec.inner("behavior") else { return };
+    let up = json!([
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15}
+    ]);
+    scaling_rules(behavior, "scaleUp", up, Some(0));
+    scaling_rules(
+        behavior,
+        "scaleDown",
+        json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]),
+        None,
+    );
+}
+
+/// The metric of an autoscaler that names none: 80% of the CPU requested.
+pub(crate) fn default_target(spec: &mut Map) {
     if spec.count("metrics") == 0 {
         let cpu = json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}});
         spec.put("metrics", json!([{"type": "Resource", "resource": cpu}]));
-    }
-    if let Some(behavior) = spec.inner("behavior") {
-        scaling_rules(
-            behavior,
-            "scaleUp",
-            json!([
-                {"type": "Pods", "value": 4, "periodSeconds": 15},
-                {"type": "Percent", "value": 100, "periodSeconds": 15}
-            ]),
-            Some(0),
-        );
-        scaling_rules(
-            behavior,
-            "scaleDown",
-            json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]),
-            None,
-        );
     }
 }
 

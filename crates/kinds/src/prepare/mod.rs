@@ -5,6 +5,7 @@
 //! own, simpler rules; they share [`bump_generation`].
 
 mod certificate;
+mod device;
 mod disabled;
 mod empty_lists;
 mod generation;
@@ -21,6 +22,7 @@ use crate::tree::Tree;
 
 pub use certificate::stamp_conditions;
 pub(crate) use certificate::update_request_status;
+pub(crate) use device::drop_deallocated_devices;
 pub(crate) use empty_lists::is_owned_empty;
 use generation::same_desired;
 pub use generation::{bump_generation, bump_generation_with_status};
@@ -32,6 +34,7 @@ pub use job::label_job;
 pub(crate) use job::{generate_selector, update_job};
 pub(crate) use pod::pod_addresses;
 pub use pod::{bind, qos_class, set_condition};
+pub use pod_new::pod_amounts;
 pub(crate) use pod_new::{APPARMOR, profile_of};
 pub use service::{Needs, assign as assign_service, needs as service_needs};
 pub use volume::note_phase;

@@ -4,7 +4,7 @@
 
 use listwatch_wire::json::{Map, Value, json};
 
-use crate::amounts::{is_of_pods, of_containers};
+use crate::amounts::{Amounts, is_of_pods, of_containers, quantity as quantity_of};
 use crate::quantity::{self, Quantity};
 use crate::tree::Tree;
 
@@ -94,12 +94,15 @@ fn select_labels(term: &mut Map, labels: &Value) {
     }
 }
 
-/// Completes pod-level requests, if the Pod has pod-level resources: each defaults to the sum of the containers' requests, or to
-/// the pod-level limit if they have none.
+/// Completes the requests and limits of the Pod as a whole, if it has any.
 ///
-/// Huge pages cannot be overcommitted: their limit is that of the containers, and the request follows the limit.
-fn pod_amounts(spec: &mut Map) {
+/// Each request is the sum of the containers' requests, or the limit of the Pod if they have none. Where all containers have a
+/// limit, the Pod's is their sum, and not less than its request. Huge pages cannot be overcommitted: their limit is that of the
+/// containers, and the request follows the limit.
+#[doc(alias = "DefaultPodLevelResources")]
+pub fn pod_amounts(spec: &mut Map) {
     let (asked, most) = (of_containers(spec, "requests"), of_containers(spec, "limits"));
+    let everywhere = limited_everywhere(spec, &most);
     let is_huge = |name: &str| name.starts_with("hugepages-");
     let Some(resources) = spec.inner("resources") else { return };
     if resources.count("limits") == 0 && resources.count("requests") == 0 {
@@ -107,11 +110,8 @@ fn pod_amounts(spec: &mut Map) {
     }
     let mut limits = resources.at("limits").as_object().cloned().unwrap_or_default();
     let mut requests = resources.at("requests").as_object().cloned().unwrap_or_default();
-    for (name, amount) in most.into_iter().filter(|(name, _)| is_huge(name) && !requests.has(name)) {
-        limits.fill(&name, canonical(amount));
-    }
-    if limits.is_empty() {
-        return;
+    for (name, amount) in most.iter().filter(|(name, _)| is_huge(name) && !requests.has(name)) {
+        limits.fill(name, canonical(*amount));
     }
     for (name, amount) in asked.into_iter().filter(|(name, _)| is_of_pods(name) && !is_huge(name)) {
         requests.fill(&name, canonical(amount));
@@ -119,10 +119,21 @@ fn pod_amounts(spec: &mut Map) {
     for (name, limit) in limits.iter().filter(|(name, _)| is_of_pods(name)) {
         requests.fill(name, limit.clone());
     }
-    resources.put("limits", limits);
-    if !requests.is_empty() {
-        resources.put("requests", requests);
+    for (name, amount) in everywhere.into_iter().filter(|(name, _)| is_of_pods(name) && requests.has(name)) {
+        limits.fill(&name, canonical(quantity_of(requests.at(&name)).max(amount)));
     }
+    for (list, amounts) in [("limits", limits), ("requests", requests)] {
+        if !amounts.is_empty() {
+            resources.put(list, amounts);
+        }
+    }
+}
+
+/// Returns those sums of limits that every container has a part in. An ephemeral container has no resources.
+fn limited_everywhere(spec: &Map, sums: &Amounts) -> Amounts {
+    let containers = || CONTAINERS.iter().flat_map(|list| spec.list(list));
+    let limited = |name: &str| containers().all(|one| one.at("resources").at("limits").has(name));
+    sums.iter().filter(|(name, _)| limited(name)).map(|(name, amount)| (name.clone(), *amount)).collect()
 }
 
 /// An amount as the server writes it.
@@ -172,6 +183,23 @@ mod tests {
             "resources": {"limits": {"cpu": "2", "memory": "2Gi"}}
         }));
         assert_eq!(spec.at("resources").at("requests"), &json!({"cpu": "200m", "memory": "2Gi"}));
+    }
+
+    #[test]
+    fn limits_of_the_pod_are_those_that_all_containers_have() {
+        let container =
+            |limits: Value| json!({"name": "c", "resources": {"limits": limits.clone(), "requests": limits}});
+        let (both, one) =
+            (container(json!({"cpu": "100m", "memory": "10Mi"})), container(json!({"memory": "20Mi"})));
+        let resources = |spec: Value| created(spec).at("resources").clone();
+        assert_eq!(
+            resources(json!({"containers": [both.clone(), one], "resources": {"requests": {"cpu": "1"}}})),
+            json!({"requests": {"cpu": "1", "memory": "30Mi"}, "limits": {"memory": "30Mi"}})
+        );
+        assert_eq!(
+            resources(json!({"containers": [both], "resources": {"requests": {"memory": "1Gi"}}})),
+            json!({"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"cpu": "100m", "memory": "1Gi"}})
+        );
     }
 
     /// Huge pages of containers did not count for their Pod.

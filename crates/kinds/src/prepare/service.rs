@@ -95,7 +95,8 @@ pub fn assign(spec: &mut Value, address: Option<&str>, node_ports: &[(usize, i64
 fn assign_families(spec: &mut Value, [own, other]: [&str; 2]) {
     let open = spec.text("clusterIP") == "None" && spec.count("selector") == 0;
     spec.fill("ipFamilyPolicy", if open { "RequireDualStack" } else { "SingleStack" });
-    if spec.count("ipFamilies") == 0 {
+    // Validation refuses an IPv6 address whose family is not named, and says so about the address.
+    if spec.count("ipFamilies") == 0 && own == "IPv4" {
         spec.put("ipFamilies", json!([own]));
     }
     if open && spec.text("ipFamilyPolicy") != "SingleStack" && spec.count("ipFamilies") == 1 {

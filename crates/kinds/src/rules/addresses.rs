@@ -20,11 +20,16 @@ pub(crate) fn ip(text: &str) -> Vec<String> {
 
 /// Returns true for an IPv4 address that only leading zeros keep from being one. Some readers take such numbers for octal.
 fn has_leading_zeros(text: &str) -> bool {
-    let short = |octet: &str| match octet.trim_start_matches('0') {
-        "" if !octet.is_empty() => "0".to_owned(),
+    without_zeros(text).parse::<std::net::Ipv4Addr>().is_ok()
+}
+
+/// The text without the leading zeros of its numbers between dots.
+fn without_zeros(text: &str) -> String {
+    let short = |number: &str| match number.trim_start_matches('0') {
+        "" if !number.is_empty() => "0".to_owned(),
         digits => digits.to_owned(),
     };
-    text.split('.').map(short).collect::<Vec<_>>().join(".").parse::<std::net::Ipv4Addr>().is_ok()
+    text.split('.').map(short).collect::<Vec<_>>().join(".")
 }
 
 /// An address as the server itself would write it.
@@ -93,21 +98,33 @@ pub(crate) fn canonical_cidr(text: &str) -> Vec<String> {
     error_if(canonical != text, &format!("must be in canonical form (\"{canonical}\")"))
 }
 
-/// An address with the length of its network's prefix, as an interface has it.
+/// An address with the length of its network's prefix, as an interface has it, in the spelling of the server.
 pub(super) fn interface(text: &str) -> Vec<String> {
-    let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
-    error_if(!names::is_cidr(text), detail)
+    let sloppy = without_zeros_of_range(text);
+    let parsed = sloppy.split_once('/').filter(|_| names::is_cidr(&sloppy));
+    let Some((address, length)) = parsed.and_then(|(a, l)| Some((a.parse::<IpAddr>().ok()?, l))) else {
+        return error_if(true, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)");
+    };
+    let canonical = format!("{address}/{length}");
+    error_if(canonical != text, &format!("must be in canonical form (\"{canonical}\")"))
+}
+
+/// A range without the leading zeros of an IPv4 address and of the length.
+fn without_zeros_of_range(text: &str) -> String {
+    let Some((address, length)) = text.split_once('/') else { return text.to_owned() };
+    let address = if has_leading_zeros(address) { without_zeros(address) } else { address.to_owned() };
+    format!("{address}/{}", without_zeros(length))
 }
 
 /// A range without bits beyond its length.
 pub(super) fn cidr(text: &str) -> Vec<String> {
     let address = |text: &str| text.split_once('/').and_then(|(address, _)| address.parse::<IpAddr>().ok());
+    let sloppy = without_zeros_of_range(text);
+    if sloppy != text && names::is_cidr(&sloppy) {
+        return error_if(true, "must not have leading 0s in IP or prefix length");
+    }
     if !names::is_cidr(text) {
-        let padded = text.split_once('/').is_some_and(|(address, _)| has_leading_zeros(address));
-        return error_if(
-            true,
-            if padded { "must not have leading 0s in IP or prefix length" } else { names::CIDR },
-        );
+        return error_if(true, names::CIDR);
     }
     if address(text).is_some_and(is_mapped) {
         return error_if(true, "must not have an IPv4-mapped IPv6 address");
@@ -124,6 +141,11 @@ mod tests {
     fn ranges_are_written_one_way() {
         assert_eq!(cidr("10.1.0.0/24"), [""; 0]);
         assert_eq!(cidr("010.1.0.0/24"), ["must not have leading 0s in IP or prefix length"]);
+        assert_eq!(cidr("10.1.0.0/024"), ["must not have leading 0s in IP or prefix length"]);
+        assert_eq!(cidr("10.1.0.0/33"), [names::CIDR]);
+        assert_eq!(interface("fd00::0001/64"), ["must be in canonical form (\"fd00::1/64\")"]);
+        assert_eq!(interface("10.1.0.5/24"), [""; 0]);
+        assert_eq!(interface("10.1.0.5").len(), 1);
         assert_eq!(cidr("::ffff:10.1.0.0/120"), ["must not have an IPv4-mapped IPv6 address"]);
         assert_eq!(canonical_cidr("10.1.0.5/24"), ["must not have bits set beyond the prefix length"]);
         assert_eq!(canonical_cidr("FD00::/64"), ["must be in canonical form (\"fd00::/64\")"]);

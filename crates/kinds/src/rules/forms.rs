@@ -227,7 +227,7 @@ fn text_form(name: &str) -> Option<fn(&str) -> Vec<String>> {
         "dns-label" => label_errors,
         "dns-label-1035" => names::label_1035_errors,
         "dns-subdomain" => subdomain_errors,
-        "dns-subdomain-caseless" => |text| subdomain_errors(&text.to_lowercase()),
+        "dns-subdomain-caseless" => caseless_subdomain,
         "qualified-name" => label_key_errors,
         "label-value" => label_value_errors,
         "joined-label-value" => |text| match label_value_errors(text) {
@@ -375,6 +375,19 @@ fn count_or_percent(value: &Value) -> Vec<String> {
             error_if(other.as_i64().is_some_and(|number| number < 0), "must be greater than or equal to 0")
         }
     }
+}
+
+/// A subdomain in any case. The message is of such subdomains, the pattern in it is the one of lower case.
+fn caseless_subdomain(text: &str) -> Vec<String> {
+    const WORDS: [(&str, &str); 2] = [
+        (
+            "a lowercase RFC 1123 subdomain must consist of lower case",
+            "an RFC 1123 subdomain must consist of",
+        ),
+        ("'example.com'", "'Example.com'"),
+    ];
+    let caseless = |error: String| WORDS.iter().fold(error, |error, (from, to)| error.replace(from, to));
+    subdomain_errors(&text.to_lowercase()).into_iter().map(caseless).collect()
 }
 
 /// A subdomain that may have underscores, and a dot at its end.

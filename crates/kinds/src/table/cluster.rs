@@ -109,6 +109,7 @@ pub(super) const KINDS: &[Kind] = &[
         .sub(&[Sub::status("ResourceClaim")])
         .strategy(KindStrategy {
             defaults: defaults::cluster::resource_claim,
+            status_update: prepare::drop_deallocated_devices,
             columns: columns::storage::RESOURCE_CLAIM,
             ..KindStrategy::STATUS_ONLY
         }),

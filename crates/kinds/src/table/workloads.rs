@@ -118,12 +118,14 @@ pub(super) const KINDS: &[Kind] = &[
         }),
     HPA.version("v2").strategy(KindStrategy {
         defaults: defaults::workload::autoscaler_v2,
+        defaults_metadata: true,
         columns: columns::workload::HORIZONTAL_POD_AUTOSCALER,
         ..KindStrategy::PLAIN
     }),
     HPA.stored_as("autoscaling", "v2").strategy(KindStrategy {
         convert: convert::autoscaler_v1,
         defaults: defaults::workload::autoscaler_v1,
+        defaults_metadata: true,
         columns: columns::workload::HORIZONTAL_POD_AUTOSCALER,
         ..KindStrategy::PLAIN
     }),

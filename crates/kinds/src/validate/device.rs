@@ -15,8 +15,12 @@ use crate::field::{Errors, Path};
 use crate::rules::{self, At, Check};
 use crate::tree::Tree;
 
-pub(super) const CHECKS: &[(&str, Check)] =
-    checks![claim_names_its_requests, attribute_is_fully_named, allocation_is_of_the_claim];
+pub(super) const CHECKS: &[(&str, Check)] = checks![
+    claim_names_its_requests,
+    attribute_is_fully_named,
+    allocation_is_of_the_claim,
+    shared_capacities_are_of_shared_devices,
+];
 
 /// Characters of the domain before the slash: a driver's name.
 const MAX_DOMAIN: usize = 63;
@@ -74,6 +78,18 @@ fn allocation_is_of_the_claim(at: &At<'_>, errors: &mut Errors) {
         names_request(result.text("request"), &path.child("request"), &known, errors);
     });
     each(allocated, "config", &path, |item, path| names_requests(item, path, &known, errors));
+}
+
+/// Only a device that several claims can have says how its capacity is requested.
+fn shared_capacities_are_of_shared_devices(at: &At<'_>, errors: &mut Errors) {
+    if at.value.flag("allowMultipleAllocations") {
+        return;
+    }
+    let path = at.path.child("capacity");
+    for (name, _) in at.value.entries("capacity").filter(|(_, capacity)| capacity.has("requestPolicy")) {
+        let path = path.key(name);
+        errors.forbidden(&path.child("requestPolicy"), "allowMultipleAllocations must be true");
+    }
 }
 
 /// Checks the requests that a constraint or configuration names.

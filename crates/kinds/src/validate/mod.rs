@@ -211,6 +211,6 @@ fn content(kind: &Kind, part: ObjectPart, new: &Value, old: Option<&Value>, erro
         return;
     };
     let mut converted = new.clone();
-    convert::to_stored(kind, &mut converted);
+    convert::to_validated(kind, &mut converted);
     rules::run(stored, part, &converted, old, errors);
 }

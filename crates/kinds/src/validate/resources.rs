@@ -6,10 +6,11 @@
 //! the use of resources is the server's (`admission/pod_resources.rs`).
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::names::label_errors;
+use listwatch_wire::status::FieldErrorKind;
 
 use super::{container, each};
 use crate::field::{Errors, Path};
@@ -184,29 +185,45 @@ fn resource_claims_are_named(at: &At<'_>, errors: &mut Errors) {
 
 /// A container uses the claims of its Pod, each of them or each request of them once.
 fn resource_claims_are_used(at: &At<'_>, errors: &mut Errors) {
-    let known: HashSet<&str> =
+    let known: BTreeSet<&str> =
         at.value.list("resourceClaims").iter().map(|claim| claim.text("name")).collect();
+    claims_are_of_the_pod(at.value, &known, at.path, errors);
     container::each(at.value, &container::LISTS, at.path, |_, item, path| {
-        let (mut whole, mut parts, mut divided) = (HashSet::new(), HashSet::new(), HashSet::new());
-        each(item.at("resources"), "claims", &path.child("resources"), |claim, path| {
-            let (name, request) = (claim.text("name"), claim.text("request"));
-            if name.is_empty() {
-                return errors.required(path, "");
-            }
-            if !request.is_empty() {
-                errors.invalid_all(&path.child("request"), request, label_errors(request));
-            }
-            let again = whole.contains(name) || (request.is_empty() && divided.contains(name));
-            if !parts.insert((name, request)) || again {
-                errors.duplicate(path, name);
-            }
-            let seen = if request.is_empty() { &mut whole } else { &mut divided };
-            seen.insert(name);
-            if !known.contains(name) {
-                errors.not_found(path, name);
-            }
-        });
+        claims_are_of_the_pod(item, &known, path, errors);
     });
+}
+
+/// Checks the claims in the resources of a container or of the Pod itself: each is one of the Pod's, and none is named twice.
+fn claims_are_of_the_pod(user: &Value, known: &BTreeSet<&str>, path: &Path<'_>, errors: &mut Errors) {
+    let (mut whole, mut parts, mut divided) = (HashSet::new(), HashSet::new(), HashSet::new());
+    each(user.at("resources"), "claims", &path.child("resources"), |claim, path| {
+        let (name, request) = (claim.text("name"), claim.text("request"));
+        if name.is_empty() {
+            return errors.required(path, "");
+        }
+        if !request.is_empty() {
+            errors.invalid_all(&path.child("request"), request, label_errors(request));
+        }
+        let again = whole.contains(name) || (request.is_empty() && divided.contains(name));
+        if !parts.insert((name, request)) || again {
+            errors.duplicate(path, name);
+        }
+        let seen = if request.is_empty() { &mut whole } else { &mut divided };
+        seen.insert(name);
+        if !known.contains(name) {
+            errors.push(FieldErrorKind::NotFound, path, name.into(), claims_of_the_pod(known));
+        }
+    });
+}
+
+/// The end of the error about a claim that the Pod does not have.
+fn claims_of_the_pod(known: &BTreeSet<&str>) -> String {
+    let rule = "must be one of the names in pod.spec.resourceClaims";
+    if known.is_empty() {
+        return format!("{rule} which is empty");
+    }
+    let names: Vec<&str> = known.iter().copied().collect();
+    format!("{rule}: {}", names.join(", "))
 }
 
 #[cfg(test)]

@@ -134,10 +134,11 @@ pub(crate) fn node(new: &Value, _old: Option<&Value>, found: &mut Vec<String>) {
     places::ranges(new.at("spec"), "podCIDRs[]", &Path::root("spec"), found);
 }
 
-/// Warnings about an Ingress. The deprecated class annotation is only mentioned on creation.
+/// Warnings about an Ingress. The deprecated class annotation is only mentioned on creation, and where the field is not set.
 pub(crate) fn ingress(new: &Value, old: Option<&Value>, found: &mut Vec<String>) {
     const CLASS: &str = "kubernetes.io/ingress.class";
-    if old.is_none() && new.at("metadata").at("annotations").has(CLASS) {
+    let annotated = new.at("metadata").at("annotations").has(CLASS);
+    if old.is_none() && annotated && !new.at("spec").has("ingressClassName") {
         found.push(format!("annotation {CLASS:?} is deprecated, please use 'spec.ingressClassName' instead"));
     }
 }

@@ -56,7 +56,8 @@ pub(super) async fn write(
     let others =
         some_at_once(first_objects::objects().into_iter().map(|object| first(api, object)).collect());
     let authentication = publish(api, trusted);
-    try_join!(fairness, policy, service, try_join_all(contents), others, authentication)?;
+    let tracking = put(api, "", "configmaps", first_objects::token_tracking(&crate::pipeline::now()));
+    try_join!(fairness, policy, service, try_join_all(contents), others, authentication, tracking)?;
     Ok(())
 }
 

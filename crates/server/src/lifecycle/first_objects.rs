@@ -1,7 +1,7 @@
 //! Bootstrap objects besides namespaces and RBAC: APIServices of the built-in groups, system priority classes, the
-//! ServiceCIDR, and the `extension-apiserver-authentication` ConfigMap.
+//! ServiceCIDR, and the ConfigMaps of `kube-system`.
 //!
-//! Data, as kube-apiserver writes it at its start. The ConfigMap tells extension API servers which CA signs clients
+//! Data, as kube-apiserver writes it at its start. `extension-apiserver-authentication` tells extension API servers which CA signs clients
 //! and which one signs the front proxy, and with it whose `X-Remote-*` headers to trust. Written by
 //! [`super::bootstrap`].
 
@@ -38,6 +38,17 @@ pub(super) fn authentication(trusted: &Authorities) -> Value {
             "requestheader-group-headers": "[\"X-Remote-Group\"]",
             "requestheader-extra-headers-prefix": "[\"X-Remote-Extra-\"]",
         },
+    })
+}
+
+/// The ConfigMap with the day since which the use of ServiceAccount tokens in Secrets is recorded. kube-controller-manager reads it
+/// before it deletes tokens that were not used.
+///
+/// Written once: a later day would keep unused tokens for longer.
+pub(super) fn token_tracking(now: &str) -> Value {
+    json!({
+        "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system"},
+        "data": {"since": now.split('T').next().unwrap_or_default()},
     })
 }
 

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -81,6 +81,9 @@ impl WebhookAddress {
     }
 }
 
+/// The name that webhooks know kube-apiserver by.
+const CALLER: &str = "kube-apiserver-admission";
+
 /// One request with a JSON body or none.
 #[derive(Debug)]
 pub(crate) struct OutboundCall<'a> {
@@ -99,7 +102,8 @@ impl OutboundCall<'_> {
             .method(self.method.clone())
             .uri(self.path)
             .header(HOST, target.authority())
-            .header(ACCEPT, "application/json, */*");
+            .header(ACCEPT, "application/json, */*")
+            .header(USER_AGENT, CALLER);
         if self.method == Method::POST {
             request = request.header(CONTENT_TYPE, "application/json");
         }

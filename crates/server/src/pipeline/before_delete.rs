@@ -128,16 +128,27 @@ fn begin_end_of_definition(stored: &Value, finalizer: &str, now: Timestamp) -> V
     object
 }
 
+/// The shortest grace period of a graceful deletion.
+const LAST_SECOND: i64 = 1;
+
 /// Sets the deletion timestamp and grace period, or shortens the grace period of a marked object.
 ///
-/// A period can only be shortened, so repeating a deletion never gives a Pod more time.
+/// A period can only be shortened, so repeating a deletion never gives a Pod more time. It is counted from the first deletion;
+/// where it is over already, the kubelet gets a last second.
 fn mark(object: &mut Value, grace: i64, now: Timestamp) {
     let Some(meta) = object.inner_or_new("metadata") else { return };
     let marked = meta.has("deletionTimestamp");
-    if marked && grace >= meta.int("deletionGracePeriodSeconds").unwrap_or(0) {
+    let had = meta.int("deletionGracePeriodSeconds").unwrap_or(0);
+    if marked && grace >= had {
         return;
     }
-    let end = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
+    let end = |start: Timestamp, grace| start.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
+    let first: Option<Timestamp> = meta.text("deletionTimestamp").parse().ok();
+    let (end, grace) = match first.map(|first| end(first, grace - had)) {
+        Some(end) if end < now => (now, grace.min(LAST_SECOND)),
+        Some(end) => (end, grace),
+        None => (end(now, grace), grace),
+    };
     meta.put("deletionTimestamp", seconds(end));
     meta.put("deletionGracePeriodSeconds", grace);
     if let Some(generation) = meta.int("generation").filter(|generation| *generation > 0 && !marked) {
@@ -194,6 +205,20 @@ mod tests {
             assert_eq!(pod.at("metadata").int("generation"), Some(generation));
         }
         assert_eq!(pod.at("metadata").text("deletionTimestamp"), "1970-01-01T00:00:05Z");
+    }
+
+    /// The period began again when it was shortened.
+    #[test]
+    fn a_shorter_period_counts_from_the_first_deletion() {
+        let marked = |grace, after| {
+            let mut pod = json!({"metadata": {"deletionTimestamp": "1970-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30}});
+            mark(&mut pod, grace, Timestamp::from_second(after).unwrap());
+            let meta = pod.at("metadata");
+            (meta.text("deletionTimestamp").to_owned(), meta.int("deletionGracePeriodSeconds"))
+        };
+        assert_eq!(marked(20, 10), ("1970-01-01T00:00:20Z".to_owned(), Some(20)));
+        assert_eq!(marked(5, 10), ("1970-01-01T00:00:10Z".to_owned(), Some(1)));
+        assert_eq!(marked(0, 10), ("1970-01-01T00:00:10Z".to_owned(), Some(0)));
     }
 
     #[test]

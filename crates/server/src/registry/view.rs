@@ -6,7 +6,7 @@
 //! `eviction`, `token`) are no views: see `subresources/`. Resetting fields of the whole object and its status is the
 //! strategy's ([`super::strategy`]).
 
-use listwatch_kinds::prepare::{bump_generation, stamp_conditions};
+use listwatch_kinds::prepare::{bump_generation, pod_amounts, stamp_conditions};
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Map, Value};
 
@@ -97,8 +97,8 @@ fn adopt(into: &mut Map, from: &Value, key: &str) {
     }
 }
 
-/// Takes the resources and resize policies of containers from the request, and the resources of the Pod. Lists with
-/// other containers are taken as they are, for validation to refuse.
+/// Takes the resources and resize policies of containers from the request, and the resources of the Pod, which are completed
+/// like those of a new Pod. Lists with other containers are taken as they are, for validation to refuse.
 fn resize(new: &mut Value, sent: &Value) {
     let (Some(spec), sent) = (new.inner("spec"), sent.at("spec")) else { return };
     if sent.has("resources") {
@@ -116,6 +116,7 @@ fn resize(new: &mut Value, sent: &Value) {
             adopt(container, wanted, "resizePolicy");
         }
     }
+    pod_amounts(spec);
 }
 
 #[cfg(test)]

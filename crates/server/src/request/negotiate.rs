@@ -111,6 +111,8 @@ pub(crate) struct ResponseForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseSubject {
     Object,
+    /// An object through a subresource for which kube-apiserver makes no tables.
+    Untabled,
     List,
     Stream,
     /// The log of a container: text, where it is there.
@@ -164,6 +166,14 @@ const DOCUMENTS: [&str; 3] = ["application/json", "application/yaml", PROTOBUF];
 const STREAMS: [&str; 2] = ["application/json;stream=watch", PROTOBUF_STREAM];
 
 impl ResponseSubject {
+    /// The subject of a request for one object or a subresource of the same kind.
+    pub(crate) fn of_object(subresource: Option<&str>) -> Self {
+        match subresource {
+            Some("approval" | "ephemeralcontainers" | "finalize" | "resize") => Self::Untabled,
+            _ => Self::Object,
+        }
+    }
+
     /// The media types that a route offers: one route serves lists and watches.
     fn produced(self) -> Vec<&'static str> {
         let text = (self == Self::Log).then_some("text/plain");
@@ -207,18 +217,16 @@ impl AcceptClause<'_> {
 
     /// The transformation, if the subject has it.
     fn shape(&self, subject: ResponseSubject) -> Option<ResponseShape> {
-        use ResponseSubject::{List, Log, Object, Plain, Stream};
+        use ResponseSubject::{List, Log, Object, Plain, Stream, Untabled};
         let Some(transform) = self.transform else { return Some(ResponseShape::Whole) };
         let meta = MetaVersion::of(transform.group, transform.version)?;
         match (transform.kind, subject) {
-            (_, Plain) => None,
+            (_, Plain) | ("Table", Untabled) => None,
             ("Table", _) => Some(ResponseShape::Table(meta)),
-            ("PartialObjectMetadata", Object | Log | Stream) | ("PartialObjectMetadataList", List) => {
-                Some(ResponseShape::Metadata(meta))
-            }
-            ("PartialObjectMetadata", List) | ("PartialObjectMetadataList", Object | Log | Stream) => {
-                Some(ResponseShape::Unfit)
-            }
+            ("PartialObjectMetadata", Object | Untabled | Log | Stream)
+            | ("PartialObjectMetadataList", List) => Some(ResponseShape::Metadata(meta)),
+            ("PartialObjectMetadata", List)
+            | ("PartialObjectMetadataList", Object | Untabled | Log | Stream) => Some(ResponseShape::Unfit),
             _ => None,
         }
     }
@@ -339,6 +347,19 @@ mod tests {
             assert_eq!(form(&accept, ResponseSubject::List), "Json Whole", "{accept}");
         }
         assert_eq!(form("application/yaml;stream=watch", ResponseSubject::List), "406");
+    }
+
+    #[test]
+    fn some_subresources_have_no_tables() {
+        let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+        let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        for (subresource, as_table) in
+            [(None, "Json Table(V1)"), (Some("status"), "Json Table(V1)"), (Some("resize"), "406")]
+        {
+            let subject = ResponseSubject::of_object(subresource);
+            assert_eq!(form(table, subject), as_table, "{subresource:?}");
+            assert_eq!(form(metadata, subject), "Json Metadata(V1)", "{subresource:?}");
+        }
     }
 
     #[test]

@@ -276,6 +276,25 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
     Ok(())
 }
 
+/// Says why a budget allows no disruption, in kube-apiserver's words. After a failed sync its figures mean nothing.
+fn why_exhausted(status: &Map) -> String {
+    const REFUSED: &str = "does not allow evicting pods currently";
+    let figure = |name| status.int(name).unwrap_or(0);
+    let (wanted, healthy) = (figure("desiredHealthy"), figure("currentHealthy"));
+    let condition = status.list("conditions").iter().find(|one| one.text("type") == "DisruptionAllowed");
+    let refusal = condition.filter(|one| one.text("status") == "False" && !one.text("message").is_empty());
+    let (reason, message) = refusal.map_or(("", ""), |one| (one.text("reason"), one.text("message")));
+    if reason == "SyncFailed" {
+        format!("{REFUSED} because it failed sync: {message}")
+    } else if healthy <= wanted {
+        format!("needs {wanted} healthy pods and has {healthy} currently")
+    } else if refusal.is_some() {
+        format!("{REFUSED} ({reason}): {message}")
+    } else {
+        REFUSED.to_owned()
+    }
+}
+
 /// Returns the budget with one disruption less, or leaves it as it is if the Pod does not count for it.
 ///
 /// # Errors
@@ -297,8 +316,7 @@ fn record_disruption(
     }
     let allowed = figure(status, "disruptionsAllowed");
     if allowed <= 0 {
-        let (wanted, healthy) = (figure(status, "desiredHealthy"), figure(status, "currentHealthy"));
-        return Err((format!("needs {wanted} healthy pods and has {healthy} currently"), 0));
+        return Err((why_exhausted(status), 0));
     }
     status.put("disruptionsAllowed", allowed - 1);
     if let Some(disrupted) = status.inner_or_new("disruptedPods") {

@@ -32,7 +32,8 @@ use crate::verbs::write;
 /// As [`find`], and 406.
 pub(crate) async fn read(api: &Arc<Api>, target: &ResourceRequest) -> Result<Response, Status> {
     let request = &target.request.http;
-    let form = negotiated(request, ResponseSubject::Object, Serving::of(&target.resource))?;
+    let subject = ResponseSubject::of_object(target.info.subresource.as_deref());
+    let form = negotiated(request, subject, Serving::of(&target.resource))?;
     if request.query.flag("export") {
         return Err(Status::bad_request(
             "the export parameter, deprecated since v1.14, is no longer supported",

@@ -83,7 +83,7 @@ fn response_form(target: &ResourceRequest) -> Result<ResponseForm, Status> {
     let subject = match target.info.verb {
         Verb::DeleteCollection => ResponseSubject::List,
         _ if is_answered_only(target) => ResponseSubject::Plain,
-        _ => ResponseSubject::Object,
+        _ => ResponseSubject::of_object(target.info.subresource.as_deref()),
     };
     let serving = match Serving::of(&target.resource) {
         Serving::Custom if target.info.subresource.as_deref() == Some("scale") => Serving::Typed,

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use crate::verbs::list::continue_token::{ContinueToken, TokenVersion};
 use http::StatusCode;
+use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::ListOptions;
@@ -71,7 +72,7 @@ pub(crate) async fn list(api: &Arc<Api>, target: &ResourceRequest) -> Result<Res
     let writer = ListPartWriter { resource: Arc::clone(resource), shape: form.shape, include, default: None };
     let metadata = writer.metadata(source.revision, page.more.as_ref());
     let objects = ListObjects::new(page.objects, page.whole.then_some(source.walker), filter);
-    let objects = objects.converted_for(api, resource);
+    let objects = in_table_order(resource, form.shape, objects.converted_for(api, resource)).await?;
     let blocking = api.blocking_for(&target.user.name);
     let body = encoded(api, &blocking, writer, form, &metadata, objects).await?;
     let response = respond::with_type(StatusCode::OK, form.content_type(), body);
@@ -110,6 +111,30 @@ async fn encoded(
             body(OffloadedList { pieces, blocking }, limits.gzip_above).await
         }
     }
+}
+
+/// Sorts the rows of a table of FlowSchemas by precedence. Tables of other kinds, and lists, are in the order of names.
+async fn in_table_order(
+    resource: &Resource,
+    shape: ResponseShape,
+    mut objects: ListObjects,
+) -> Result<ListObjects, Status> {
+    let is_schema = (&*resource.group, &*resource.plural) == ("flowcontrol.apiserver.k8s.io", "flowschemas");
+    if !is_schema || !matches!(shape, ResponseShape::Table(_)) {
+        return Ok(objects);
+    }
+    let mut sorted = Vec::new();
+    loop {
+        sorted.extend(std::iter::from_fn(|| objects.next_ready()));
+        if !objects.refill().await? {
+            break;
+        }
+    }
+    sorted.sort_by_cached_key(|schema| {
+        let schema = Value::read(schema.stored()).unwrap_or_default();
+        schema.at("spec").int("matchingPrecedence")
+    });
+    Ok(ListObjects::new(sorted, None, Filter::default()))
 }
 
 /// The StorageClass of a list that its table marks as the default. Reads the classes twice, of which there are few.
