@@ -49,11 +49,7 @@ pub(crate) async fn write(
         _ if is_answered_only(&target) => ResponseSubject::Plain,
         _ => ResponseSubject::Object,
     };
-    let serving = match Serving::of(&target.resource) {
-        Serving::Custom if target.info.subresource.as_deref() == Some("scale") => Serving::Typed,
-        serving => serving,
-    };
-    let form = negotiate::negotiated(request, subject, serving)?;
+    let form = negotiate::negotiated(request, subject, Serving::of(&target.resource))?;
     let limit = api.options.requests.body_bytes;
     let _room = api.bodies.enter(&target.user.name, body_bytes(body, limit)).await;
     let body = read_body(api, body, limit).await?;
@@ -304,6 +300,7 @@ fn document(
             listwatch_wire::json::encode(&partial).into()
         }
         ResponseShape::Unfit if own => return Err(unfit::object(resource)),
+        ResponseShape::Unfit if scale => return Err(unfit::scale(resource)),
         _ => json,
     })
 }
