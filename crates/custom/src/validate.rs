@@ -10,6 +10,8 @@ mod combinations;
 mod lists;
 mod numbers;
 
+use std::ops::Range;
+
 use listwatch_wire::json::{Number, Value};
 use listwatch_wire::status::{FieldError, FieldErrors};
 
@@ -69,12 +71,16 @@ pub(crate) fn validate_default(schema: &Schema, default: &Value) -> Vec<FieldErr
 struct ValidateWalk {
     errors: FieldErrors,
     path: String,
+    /// The steps of the path that are keys of maps. Errors about elements that must differ show them in brackets.
+    keys: Vec<Range<usize>>,
     /// Steps that are left.
     steps: usize,
     /// The place where they were used up.
     exhausted_at: Option<String>,
     /// The treatment of elements that must differ and of values that are integers or strings.
     mode: ValidationMode,
+    /// The validators that were applied, which decide on the alternative whose errors are reported (kube-openapi's `MatchCount`).
+    matches: usize,
 }
 
 /// The checks that a walk makes, by the value that it validates.
@@ -88,14 +94,29 @@ enum ValidationMode {
     Default,
 }
 
+/// The number of kube-openapi's validators that apply to a value, besides those of its parts and its alternatives: of every value the
+/// composition and the enumeration, of a number its bounds, and so on. Some count twice.
+fn validators_of(schema: &Schema, value: &Value) -> usize {
+    let by_kind = match value {
+        Value::Null => return 1,
+        Value::String(_) => 1 + usize::from(format::is_known(&schema.format)),
+        Value::Number(_) | Value::Array(_) => 2,
+        Value::Object(_) => 1,
+        Value::Bool(_) => 0,
+    };
+    4 + by_kind
+}
+
 impl ValidateWalk {
     fn new(steps: usize) -> Self {
         Self {
             errors: FieldErrors::new(),
             path: String::new(),
+            keys: Vec::new(),
             steps,
             exhausted_at: None,
             mode: ValidationMode::Object,
+            matches: 0,
         }
     }
 
@@ -141,8 +162,13 @@ impl ValidateWalk {
             return;
         }
         // A value of the wrong type is checked by the rules of its actual type, as in kube-apiserver.
+        let before = self.errors.len();
         self.check_type(schema, value);
+        let has_type = schema.int_or_string || !schema.type_name.is_empty();
+        // The validator of types counts itself, too, unless it fails.
+        self.matches += usize::from(has_type) * (1 + usize::from(self.errors.len() == before));
         self.combinations(schema, value);
+        self.matches += validators_of(schema, value);
         match value {
             Value::String(text) => self.string(schema, text),
             Value::Number(number) => self.number(schema, number.as_f64().unwrap_or_default(), value),
@@ -164,9 +190,22 @@ impl ValidateWalk {
         }
         match schema.type_name.as_str() {
             "" => {}
+            "string" if format::is_known(&schema.format) => self.formatted_type(&schema.format, actual),
             "number" => self.expect_type(matches!(actual, "integer" | "number"), "number", actual),
             "integer" if actual == "number" => self.no_integer(&schema.format),
             expected => self.expect_type(expected == actual, expected, actual),
+        }
+    }
+
+    /// Checks the type of a value that should be a text with a format. kube-openapi compares formats instead of types, and leaves lists
+    /// like texts to the validator of formats, which has nothing to say about them.
+    fn formatted_type(&mut self, format: &str, actual: &str) {
+        match actual {
+            "string" | "array" => {}
+            "null" => self.expect_type(false, "string", actual),
+            "integer" => self.expect_type(false, format, "int64"),
+            "number" => self.expect_type(false, format, "float64"),
+            _ => self.expect_type(false, format, ""),
         }
     }
 
@@ -249,10 +288,15 @@ impl ValidateWalk {
         if let Some(max) = schema.max_properties.filter(|&max| fields.len() > max) {
             self.errors.push(FieldError::too_many(self.field(), fields.len(), max));
         }
+        let is_key = |name: &str| !schema.properties.contains_key(name);
         for (name, value) in fields {
             if let Some(schema) = schema.field(name) {
                 let old = old.and_then(|old| old.get(name));
-                self.below(&format!(".{name}"), |walk| walk.value(schema, value, old));
+                let step = format!(".{name}");
+                let depth = self.keys.len();
+                self.keys.extend(is_key(name).then(|| self.path.len()..self.path.len() + step.len()));
+                self.below(&step, |walk| walk.value(schema, value, old));
+                self.keys.truncate(depth);
             }
         }
         let embedded: &[&str] = if schema.embedded { &["apiVersion", "kind"] } else { &[] };
@@ -306,6 +350,19 @@ impl ValidateWalk {
     /// The path, without the dot that it begins with below the root.
     fn field(&self) -> String {
         self.path.trim_start_matches('.').to_owned()
+    }
+
+    /// The path in the form of field paths, in which keys of maps are in brackets.
+    fn keyed_field(&self) -> String {
+        let (mut out, mut end) = (String::with_capacity(self.path.len()), 0);
+        let text = |range: Range<usize>| self.path.get(range).unwrap_or_default();
+        for key in &self.keys {
+            out.push_str(text(end..key.start));
+            out.extend(["[", text(key.start + 1..key.end), "]"]);
+            end = key.end;
+        }
+        out.push_str(text(end..self.path.len()));
+        out.trim_start_matches('.').to_owned()
     }
 
     /// Goes one step down, and restores the path afterwards.

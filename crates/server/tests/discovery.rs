@@ -35,6 +35,37 @@ async fn clients_that_ask_for_this_server_alone_get_the_document() {
     assert_eq!(answer.header("content-type"), Some(V2));
 }
 
+/// All encodings name the kind in their media type and have the ETag of the document in JSON.
+#[tokio::test]
+async fn the_aggregated_document_can_be_yaml_or_protobuf() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    client.send("GET", "/apis", &format!("accept: {V2}\r\n"), "").await;
+    let etag = client.answer().await.header("etag").unwrap().to_owned();
+    for (encoding, beginning) in
+        [("yaml", &b"apiVersion: apidiscovery.k8s.io/v2\nitems:"[..]), ("vnd.kubernetes.protobuf", b"k8s\0")]
+    {
+        let accept = V2.replace("application/json", &format!("application/{encoding}"));
+        client.send("GET", "/apis", &format!("accept: {accept},{V2}\r\n"), "").await;
+        let answer = client.answer().await;
+        assert_eq!(answer.header("content-type"), Some(accept.as_str()));
+        assert_eq!(answer.header("etag"), Some(etag.as_str()));
+        assert!(answer.body.starts_with(beginning), "{encoding}");
+    }
+}
+
+/// The core group has no path below `/apis`, and its documents have no apiVersion in their envelope.
+#[tokio::test]
+async fn the_core_group_is_below_api_alone() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    client.send("GET", "/apis//v1", "", "").await;
+    assert_eq!(client.answer().await.status, 404);
+    client.send("GET", "/api/v1", "accept: application/vnd.kubernetes.protobuf\r\n", "").await;
+    let answer = client.answer().await;
+    assert!(answer.body.starts_with(b"k8s\0\n\x13\n\0\x12\x0fAPIResourceList"));
+}
+
 /// Each version was searched for among all resources, so that twenty requests kept `/livez` waiting for 22 s; and each version of a
 /// definition had a list of all of them, which took 900 MB for 2,000.
 #[tokio::test]

@@ -153,25 +153,62 @@ async fn an_empty_record_is_none() {
     assert_eq!(kept["metadata"]["managedFields"], made["metadata"]["managedFields"]);
 }
 
-/// kube-apiserver cannot start a record from a Scale of a custom resource, and sets the replicas to none when their only owner
-/// gives them up.
+/// kube-apiserver cannot start a record from a Scale of a custom resource, nor convert a Scale whose replicas an apply changed.
 #[tokio::test]
-async fn an_applied_scale_needs_an_owner_and_leaves_none() {
+async fn an_applied_scale_needs_an_owner_and_changes_nothing() {
     let (_server, mut client) = client().await;
     client.call("POST", PATH, Some(&thing("a", json!({})))).await;
     client.call("POST", PATH, Some(&thing("b", json!({"replicas": 1})))).await;
-    let scale = |name: &str, spec: Value| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name}, "spec": spec});
-    let at = |name: &str| format!("{PATH}/{name}/scale?fieldManager=m&force=true");
-    let three = json!({"replicas": 3});
-    let unowned = scale("a", three.clone());
-    assert_eq!(patch(&mut client, "apply-patch+yaml", &at("a"), &unowned).await.0, 500);
-    let owned = scale("b", three.clone());
-    let (status, applied) = patch(&mut client, "apply-patch+yaml", &at("b"), &owned).await;
-    assert_eq!((status, &applied["spec"]), (200, &three));
-    let nothing = scale("b", json!({}));
-    let (status, applied) = patch(&mut client, "apply-patch+yaml", &at("b"), &nothing).await;
-    assert_eq!((status, &applied["spec"]), (200, &json!({})));
+    let scale = |name: &str, replicas: i64| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": name}, "spec": {"replicas": replicas}});
+    for (name, replicas, code) in [("a", 3, 500), ("b", 3, 500), ("b", 1, 200)] {
+        let at = format!("{PATH}/{name}/scale?fieldManager=m&force=true");
+        let (status, answer) = patch(&mut client, "apply-patch+yaml", &at, &scale(name, replicas)).await;
+        assert_eq!(status, code, "{name} {replicas} {answer}");
+    }
     let stored = client.call("GET", &format!("{PATH}/b"), None).await.json();
-    assert_eq!(stored["spec"]["replicas"], 0);
-    assert_eq!(stored["metadata"]["managedFields"][0]["manager"], "m", "the record stays as it was");
+    assert_eq!(stored["spec"]["replicas"], 1);
+}
+
+/// A Scale of a custom resource has no protobuf form, and the uid in a patch of it is not compared.
+#[tokio::test]
+async fn a_custom_scale_is_json_and_patched_with_any_uid() {
+    let (_server, mut client) = client().await;
+    client.call("POST", PATH, Some(&thing("a", json!({"replicas": 1})))).await;
+    let path = format!("{PATH}/a/scale");
+    client.send("GET", &path, "accept: application/vnd.kubernetes.protobuf\r\n", "").await;
+    assert_eq!(client.answer().await.status, 406);
+    let other = json!({"metadata": {"uid": "other"}, "spec": {"replicas": 2}});
+    assert_eq!(patch(&mut client, "merge-patch+json", &path, &other).await.0, 200);
+    let put = json!({"metadata": {"name": "a", "uid": "other"}, "spec": {"replicas": 3}});
+    assert_eq!(client.call("PUT", &path, Some(&put)).await.status, 409);
+}
+
+/// An apply configuration is YAML, in which 2.0 is the whole number 2 even if it looks like JSON.
+#[tokio::test]
+async fn whole_floats_can_be_applied_as_integers() {
+    let (_server, mut client) = client().await;
+    let path = format!("{PATH}/a?fieldManager=m");
+    let configuration = thing("a", json!({"replicas": 2.0}));
+    let (status, applied) = patch(&mut client, "apply-patch+yaml", &path, &configuration).await;
+    assert_eq!((status, &applied["spec"]["replicas"]), (201, &json!(2)), "{applied}");
+}
+
+/// The name of a replaced object is compared before its kind, and duplicate fields are found before that.
+#[tokio::test]
+async fn a_put_is_held_to_the_name_before_the_kind() {
+    let (_server, mut client) = client().await;
+    client.call("POST", PATH, Some(&thing("a", json!({})))).await;
+    let other =
+        |name: &str| json!({"apiVersion": "example.com/v1", "kind": "Other", "metadata": {"name": name}});
+    for (name, status) in [("b", 400), ("a", 422)] {
+        assert_eq!(
+            client.call("PUT", &format!("{PATH}/a"), Some(&other(name))).await.status,
+            status,
+            "{name}"
+        );
+    }
+    let twice = r#"{"apiVersion":"example.com/v1","kind":"Thing","kind":"Other","metadata":{"name":"c"}}"#;
+    let json = "content-type: application/json\r\n";
+    client.send("POST", &format!("{PATH}?fieldValidation=Strict"), json, twice).await;
+    assert_eq!(client.answer().await.status, 400);
 }

@@ -157,3 +157,12 @@ async fn groups_have_no_aggregated_form_below_a_slash() {
         assert_eq!(client.answer().await.status, status, "{path}");
     }
 }
+
+/// A negative timeout is over when the watch begins. It was taken for none, so that the watch stayed open.
+#[tokio::test]
+async fn a_watch_with_a_negative_timeout_ends_at_once() {
+    let (_server, mut client) = client().await;
+    let path = format!("{MAPS}?watch=true&resourceVersion=0&timeoutSeconds=-1");
+    let ended = tokio::time::timeout(common::PATIENCE, client.call("GET", &path, None)).await;
+    assert_eq!(ended.unwrap().status, 200);
+}

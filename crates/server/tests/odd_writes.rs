@@ -353,3 +353,34 @@ async fn a_dry_deletion_of_a_held_object_is_accepted() {
     let options = json!({"orphanDependents": false, "dryRun": ["All"]});
     assert_eq!(client.call("DELETE", &format!("{MAPS}/a"), Some(&options)).await.status, 202);
 }
+
+/// The uid in a patched Scale is compared with that of the target, also when it is applied.
+#[tokio::test]
+async fn a_scale_is_patched_with_the_uid_of_its_target() {
+    let (_server, mut client) = client().await;
+    let pods =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let deployment = json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": pods}});
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    assert_eq!(client.call("POST", path, Some(&deployment)).await.status, 201);
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d", "uid": "other"}, "spec": {"replicas": 2}});
+    let refused = [
+        merge(&mut client, &format!("{path}/d/scale"), &scale).await,
+        apply(&mut client, &format!("{path}/d/scale?fieldManager=m&force=true"), &scale).await,
+    ];
+    for answer in refused {
+        assert_eq!((answer.status, &answer.json()["details"]["kind"]), (409, &json!("deployments/scale")));
+    }
+}
+
+/// Empty details are written for the 415 of a patch of a built-in kind, and a media type without a name is none.
+#[tokio::test]
+async fn an_unknown_media_type_is_refused() {
+    let (_server, mut client) = client().await;
+    let path = "/api/v1/namespaces/default/configmaps";
+    client.send("PATCH", &format!("{path}/a"), "content-type: text/plain\r\n", "{}").await;
+    let answer = client.answer().await;
+    assert_eq!((answer.status, &answer.json()["details"]), (415, &json!({})));
+    client.send("POST", path, "content-type: ;\r\n", "{}").await;
+    assert_eq!(client.answer().await.status, 415);
+}

@@ -87,13 +87,14 @@ fn deprecation(version: &Value, field: &str, errors: &mut FieldErrors) {
     let Some(warning) = text(version, "deprecationWarning") else { return };
     let mut refuse = |detail: String| errors.push(FieldError::invalid(field, warning, detail));
     if version.get("deprecated") != Some(&Value::Bool(true)) {
-        refuse("can only be set for deprecated versions".to_owned());
+        return refuse("can only be set for deprecated versions".to_owned());
     }
     if warning.is_empty() {
         refuse("must not be an empty string".to_owned());
     } else if warning.len() > MAX_WARNING {
         refuse(format!("must be <= {MAX_WARNING} characters long"));
-    } else if let Some(index) = warning.find(|c| !go::is_print(c)) {
+    }
+    if let Some(index) = warning.find(|c| !go::is_print(c)) {
         refuse(format!(
             "must only contain printable UTF-8 characters; non-printable character found at index {index}"
         ));
@@ -290,7 +291,14 @@ mod tests {
                     "spec.selectableFields[3].jsonPath Duplicate",
                 ],
             ),
-            (json!({"deprecationWarning": "old"}), vec!["spec.versions[0].deprecationWarning Invalid"]),
+            (json!({"deprecationWarning": "old\n"}), vec!["spec.versions[0].deprecationWarning Invalid"]),
+            (
+                json!({"deprecated": true, "deprecationWarning": "old\n".repeat(99)}),
+                vec![
+                    "spec.versions[0].deprecationWarning Invalid",
+                    "spec.versions[0].deprecationWarning Invalid",
+                ],
+            ),
         ] {
             assert_eq!(errors(json!({}), version.clone()), expected, "{version}");
         }

@@ -12,27 +12,18 @@ use crate::schema::Schema;
 /// Steps that an error of an alternative counts for: its text is made even if another alternative holds.
 const STEPS_PER_ERROR: usize = 4;
 
-/// The alternatives that did not hold.
-#[derive(Default)]
-struct Failures {
-    count: usize,
-    /// The errors of the one with the fewest, the first of several.
-    closest: Option<Vec<FieldError>>,
+/// An alternative that was validated on its own.
+struct Judged {
+    errors: Vec<FieldError>,
+    /// The validators that were applied.
+    matches: usize,
 }
 
-impl Failures {
-    /// Keeps the errors of the alternative that came closest, which are the ones that help the user.
-    fn add(&mut self, errors: Vec<FieldError>) {
-        self.count += 1;
-        if self.closest.as_ref().is_none_or(|closest| errors_with_path(&errors) < errors_with_path(closest)) {
-            self.closest = Some(errors);
-        }
+/// Adds an alternative that did not hold. The one with the most matches is kept, the first of several.
+fn keep_closest(closest: &mut Option<Judged>, judged: Judged) {
+    if closest.as_ref().is_none_or(|closest| judged.matches > closest.matches) {
+        *closest = Some(judged);
     }
-}
-
-/// The number of errors that have a path. Those without repeat others.
-fn errors_with_path(errors: &[FieldError]) -> usize {
-    errors.iter().filter(|error| error.field != "<nil>").count()
 }
 
 impl ValidateWalk {
@@ -41,41 +32,44 @@ impl ValidateWalk {
         self.any_of(&schema.any_of, value);
         self.one_of(&schema.one_of, value);
         self.all_of(&schema.all_of, value);
-        if schema.not.as_deref().is_some_and(|part| self.alternative(part, value).is_empty()) {
+        if schema.not.as_deref().is_some_and(|part| self.alternative(part, value).errors.is_empty()) {
             self.refuse_whole("must not validate the schema (not)");
         }
     }
 
     /// At least one must hold. If none does, the errors of the closest one are reported, too.
     fn any_of(&mut self, parts: &[Schema], value: &Value) {
-        let mut failures = Failures::default();
+        let mut closest = None;
         for part in parts {
-            match self.alternative(part, value) {
-                errors if errors.is_empty() => return,
-                errors => failures.add(errors),
+            let judged = self.alternative(part, value);
+            if judged.errors.is_empty() {
+                self.matches += judged.matches;
+                return;
             }
+            keep_closest(&mut closest, judged);
         }
-        if failures.count > 0 {
+        if let Some(closest) = closest {
             self.refuse_whole("must validate at least one schema (anyOf)");
-            self.errors.extend(failures.closest.into_iter().flatten());
+            self.report(closest);
         }
     }
 
     /// Exactly one must hold. If none does, the errors of the closest one are reported, too.
     fn one_of(&mut self, parts: &[Schema], value: &Value) {
-        let mut failures = Failures::default();
+        let (mut closest, mut valid, mut matches) = (None, 0_usize, 0);
         for part in parts {
-            match self.alternative(part, value) {
-                errors if errors.is_empty() => {}
-                errors => failures.add(errors),
+            let judged = self.alternative(part, value);
+            match judged.errors.is_empty() {
+                true => (valid, matches) = (valid + 1, judged.matches),
+                false => keep_closest(&mut closest, judged),
             }
         }
-        match parts.len() - failures.count {
+        match valid {
             _ if parts.is_empty() => {}
-            1 => {}
+            1 => self.matches += matches,
             0 => {
                 self.refuse_whole("must validate one and only one schema (oneOf). Found none valid");
-                self.errors.extend(failures.closest.into_iter().flatten());
+                closest.into_iter().for_each(|closest| self.report(closest));
             }
             valid => {
                 let what = "must validate one and only one schema (oneOf)";
@@ -84,13 +78,19 @@ impl ValidateWalk {
         }
     }
 
+    /// Takes over the errors and matches of an alternative.
+    fn report(&mut self, judged: Judged) {
+        self.errors.extend(judged.errors);
+        self.matches += judged.matches;
+    }
+
     /// All must hold. The errors of each come before the summary.
     fn all_of(&mut self, parts: &[Schema], value: &Value) {
         let mut failed = 0;
         for part in parts {
-            let errors = self.alternative(part, value);
-            failed += usize::from(!errors.is_empty());
-            self.errors.extend(errors);
+            let judged = self.alternative(part, value);
+            failed += usize::from(!judged.errors.is_empty());
+            self.report(judged);
         }
         if failed > 0 {
             let none = if failed == parts.len() { ". None validated" } else { "" };
@@ -98,13 +98,15 @@ impl ValidateWalk {
         }
     }
 
-    /// The errors that one alternative alone would have here.
-    fn alternative(&mut self, part: &Schema, value: &Value) -> Vec<FieldError> {
+    /// The errors and matches that one alternative alone would have here.
+    fn alternative(&mut self, part: &Schema, value: &Value) -> Judged {
         let outside = std::mem::replace(&mut self.errors, FieldErrors::new());
+        let matches = std::mem::take(&mut self.matches);
         self.value(part, value, None);
+        let matches = std::mem::replace(&mut self.matches, matches);
         let errors = std::mem::replace(&mut self.errors, outside);
         // The path of an error may be as long as the object.
         self.spend(STEPS_PER_ERROR * errors.len() + errors.bytes() / BYTES_PER_STEP);
-        errors.into_vec()
+        Judged { errors: errors.into_vec(), matches }
     }
 }

@@ -17,8 +17,10 @@ impl ValidateWalk {
             return;
         }
         if let Some((index, item)) = misplaced(schema, items) {
-            let (field, detail) =
-                (format!("{}[{index}]", self.field()), "must be an object for an array of list-type map");
+            let (field, detail) = (
+                format!("{}[{index}]", self.keyed_field()),
+                "must be an object for an array of list-type map",
+            );
             self.errors.push(FieldError::invalid(field, item.clone(), detail));
             return;
         }
@@ -29,7 +31,7 @@ impl ValidateWalk {
             *times += 1;
             // Only the first repetition is reported. The path of an error may be as long as the object.
             if *times == 2 && !self.errors.is_full() {
-                self.errors.push(FieldError::duplicate(format!("{}[{index}]", self.field()), key));
+                self.errors.push(FieldError::duplicate(format!("{}[{index}]", self.keyed_field()), key));
             }
         }
     }

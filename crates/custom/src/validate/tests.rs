@@ -199,3 +199,32 @@ fn an_object_with_repeated_elements_may_get_more() {
     assert_eq!(validate(&schema, &other, Some(&json!({"f": ["a"]}))).len(), 1);
     assert_eq!(validate(&schema, &other, Some(&twice)).len(), 0);
 }
+
+/// Of alternatives that do not hold, the errors of the one that looked at most are reported, as by kube-openapi.
+#[test]
+fn the_alternative_with_the_most_matches_is_reported() {
+    let field = json!({
+        "type": "object", "properties": {"a": {"type": "integer"}},
+        "anyOf": [{"required": ["b"]}, {"properties": {"a": {"minimum": 0}}}],
+    });
+    let found = errors(field, json!({"a": -3}));
+    assert!(
+        found.contains(&"f.a Invalid".to_owned()) && !found.contains(&"f.b Required".to_owned()),
+        "{found:?}"
+    );
+}
+
+/// kube-openapi does not check the type of lists where the schema has a format.
+#[test]
+fn a_list_passes_for_a_text_with_a_format() {
+    assert!(errors(json!({"type": "string", "format": "duration"}), json!([null])).is_empty());
+    assert!(!errors(json!({"type": "string"}), json!([])).is_empty());
+}
+
+/// Elements that must differ are compared by other code of kube-apiserver, which shows keys of maps in brackets.
+#[test]
+fn a_repetition_in_a_map_of_lists_names_the_key() {
+    let set = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
+    let map = json!({"type": "object", "additionalProperties": {"type": "object", "properties": {"s": set}}});
+    assert_eq!(errors(map, json!({"a.b": {"s": ["x", "x"]}})), ["f[a.b].s[1] Duplicate"]);
+}

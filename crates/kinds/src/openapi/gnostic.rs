@@ -5,15 +5,8 @@
 
 use listwatch_wire::json::{Map, Value};
 
-use crate::proto::wire::{put_bytes, put_number, put_string, put_tag};
-
-/// Writes `name` and a message under it, as the members of maps are written.
-pub(super) fn named(name: &str, message: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(name.len() + message.len() + 8);
-    put_string(&mut out, 1, name);
-    put_bytes(&mut out, 2, message);
-    out
-}
+use crate::proto::message_table::{named, put_double};
+use crate::proto::wire::{put_bytes, put_number, put_string};
 
 /// Absent fields are not written, which is how protobuf says empty.
 fn text(out: &mut Vec<u8>, number: u8, value: Option<&Value>) {
@@ -42,11 +35,9 @@ fn integer(out: &mut Vec<u8>, number: u8, value: Option<&Value>) {
     }
 }
 
-/// Wire type 1: eight bytes, little endian.
 fn double(out: &mut Vec<u8>, number: u8, value: Option<&Value>) {
     if let Some(value) = value.and_then(Value::as_f64) {
-        put_tag(out, number, 1);
-        out.extend_from_slice(&value.to_le_bytes());
+        put_double(out, number, value);
     }
 }
 

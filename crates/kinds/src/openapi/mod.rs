@@ -14,6 +14,7 @@ mod discovery;
 mod docs;
 mod extension;
 mod gnostic;
+mod gnostic_v3;
 mod operation;
 mod overlay;
 mod parameters;
@@ -26,6 +27,7 @@ use std::sync::LazyLock;
 use listwatch_wire::json::{Value, json};
 use sha2::{Digest, Sha512};
 
+use crate::proto::message_table::named;
 use crate::proto::wire::{put_bytes, put_string};
 use crate::table;
 use components::Components;
@@ -34,6 +36,7 @@ use operation::{DELETE_OPTIONS, PATCH, PathItem};
 
 pub use custom::CustomResource;
 pub use extension::extension_v2;
+pub use gnostic_v3::v3_protobuf;
 
 /// The two dialects; they differ in the structure of a document and in the form of references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,14 +150,12 @@ pub fn v2(custom: &[CustomResource<'_>], extensions: &[&[u8]]) -> Vec<u8> {
 pub fn v2_protobuf(custom: &[CustomResource<'_>], extensions: &[&[u8]]) -> Vec<u8> {
     let (mut paths, mut definitions, mut parameters) = (Vec::new(), Vec::new(), Vec::new());
     each_v2(custom, extensions, |section, name, value| match section {
-        Section::Paths => put_bytes(&mut paths, 2, &gnostic::named(name, &gnostic::path_item(value))),
+        Section::Paths => put_bytes(&mut paths, 2, &named(name, &gnostic::path_item(value))),
         Section::Definitions => {
             let schema = value.as_object().map(gnostic::schema).unwrap_or_default();
-            put_bytes(&mut definitions, 1, &gnostic::named(name, &schema));
+            put_bytes(&mut definitions, 1, &named(name, &schema));
         }
-        Section::Parameters => {
-            put_bytes(&mut parameters, 1, &gnostic::named(name, &gnostic::parameter(value)))
-        }
+        Section::Parameters => put_bytes(&mut parameters, 1, &named(name, &gnostic::parameter(value))),
     });
     let mut out = Vec::with_capacity(paths.len() + definitions.len() + parameters.len() + 256);
     put_string(&mut out, 1, "2.0");
@@ -172,7 +173,7 @@ pub fn v2_protobuf(custom: &[CustomResource<'_>], extensions: &[&[u8]]) -> Vec<u
 /// The only way in: a bearer token.
 fn put_security(out: &mut Vec<u8>) {
     let mut requirement = Vec::new();
-    put_bytes(&mut requirement, 1, &gnostic::named("BearerToken", &[]));
+    put_bytes(&mut requirement, 1, &named("BearerToken", &[]));
     put_bytes(out, 12, &requirement);
     let mut key = Vec::new();
     put_string(&mut key, 1, "apiKey");
@@ -182,7 +183,7 @@ fn put_security(out: &mut Vec<u8>) {
     let mut item = Vec::new();
     put_bytes(&mut item, 2, &key);
     let mut definitions = Vec::new();
-    put_bytes(&mut definitions, 1, &gnostic::named("BearerToken", &item));
+    put_bytes(&mut definitions, 1, &named("BearerToken", &item));
     put_bytes(out, 13, &definitions);
 }
 

@@ -187,6 +187,33 @@ fn the_protobuf_form_has_what_the_json_form_has() {
     assert_eq!(members(&protobuf, 10, 1), names("parameters"));
 }
 
+#[test]
+fn the_protobuf_form_of_v3_has_what_the_json_form_has() {
+    let document = v3("apis/apps/v1").unwrap();
+    let json: Value = serde_json::from_slice(&document).unwrap();
+    let protobuf = v3_protobuf(&document).unwrap();
+    let keys = |of: &Value| -> BTreeSet<String> {
+        of.as_object().unwrap().keys().map(|key| key.to_string()).collect()
+    };
+    assert_eq!(members(&protobuf, 4, 1), keys(&json["paths"]));
+    let inner = |bytes: &[u8], number: u32| -> Vec<u8> {
+        fields(bytes).into_iter().find(|(found, _)| *found == number).unwrap().1.to_vec()
+    };
+    assert_eq!(members(&inner(&protobuf, 5), 1, 1), keys(&json["components"]["schemas"]));
+    assert!(v3_protobuf(b"{").is_none());
+}
+
+/// The messages of a schema, by hand: field numbers are those of gnostic's `OpenAPIv3.proto`.
+#[test]
+fn schemas_and_references_have_the_numbers_of_gnostic() {
+    let schemas = r##"{"components":{"schemas":{"a":{"type":"x","default":true},"b":{"$ref":"r"}}}}"##;
+    let schema = b"\xca\x01\x01x\x8a\x02\x02\x10\x01";
+    let wrapped = |number: u8, inner: &[u8]| [&[number << 3 | 2, inner.len() as u8], inner].concat();
+    let entry = |name: &[u8], value: &[u8]| wrapped(1, &[wrapped(1, name), wrapped(2, value)].concat());
+    let map = [entry(b"a", &wrapped(1, schema)), entry(b"b", &wrapped(2, &wrapped(1, b"r")))].concat();
+    assert_eq!(v3_protobuf(schemas.as_bytes()).unwrap(), wrapped(5, &wrapped(1, &map)));
+}
+
 /// Texts are found by the number of their line: one line more in the table would shift all texts after it.
 #[test]
 fn every_line_of_the_table_has_a_line_of_text() {

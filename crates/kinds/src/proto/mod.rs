@@ -11,7 +11,9 @@
 //! ([`MAX_DEPTH`]), and a message never becomes more values than it has bytes.
 
 mod decode;
+mod discovery;
 mod encode;
+pub(crate) mod message_table;
 mod special;
 pub(crate) mod wire;
 
@@ -20,6 +22,7 @@ use listwatch_wire::json::Value;
 use crate::schema::{self, FieldType, Node};
 use wire::{WireReader, put_bytes, put_string};
 
+pub use discovery::aggregated_discovery;
 pub use encode::ListWriter;
 
 /// The prefix of every object, `k8s\0`. Readers distinguish protobuf from JSON by it, since no JSON begins with these
@@ -187,9 +190,22 @@ fn message_at(node: Node, bytes: &[u8], depth: u32) -> Result<Value, ProtoError>
 /// # Errors
 /// When the kind is not built in or the object is not of its type.
 pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Vec<u8>, ProtoError> {
+    encode_named(api_version, kind, api_version, object)
+}
+
+/// Encodes an object of a built-in kind with an envelope that names another version, such as none.
+///
+/// # Errors
+/// As for [`encode`].
+pub fn encode_named(
+    api_version: &str,
+    kind: &str,
+    named: &str,
+    object: &Value,
+) -> Result<Vec<u8>, ProtoError> {
     let mut message = Vec::with_capacity(512);
     encode_message(node_of(api_version, kind)?, object, &mut message)?;
-    Ok(envelope(api_version, kind, &message))
+    Ok(envelope(named, kind, &message))
 }
 
 /// Appends the bare message of an object, such as one item of a list. Fields that its type does not have are left out.

@@ -37,13 +37,14 @@ use crate::respond::{encode, protobuf};
 pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<Response>, Status> {
     let (served, remotes) = (api.registry.served(), api.registry.remotes.all());
     let known = Known { served: &served, remotes: &remotes };
-    Ok(Some(match parts(path).as_slice() {
+    let parts = parts(path);
+    if let Some(core) = aggregates(request, &parts)
+        && let Some(encoding) = discovery_v2::wanted(request)
+    {
+        return discovery_v2::answer(request, known, core, encoding).map(Some);
+    }
+    Ok(Some(match parts.as_slice() {
         [] | ["index.html"] => json_of(&json!({"paths": paths(api, known)})),
-        ["api"] if discovery_v2::wanted(request) => discovery_v2::answer(request, known, true),
-        // The path with a slash at the end has a handler of its own, without the aggregated form.
-        ["apis"] if !request.path.ends_with('/') && discovery_v2::wanted(request) => {
-            discovery_v2::answer(request, known, false)
-        }
         ["api"] => document(
             request,
             Serving::Routed,
@@ -67,6 +68,7 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
                 None => return Ok(None),
             }
         }
+        ["apis", "", _] => return Ok(None),
         ["api", version] if served.has_version("", version) => {
             document(request, Serving::Routed, &resource_list(&served, "", version))?
         }
@@ -74,10 +76,19 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
             document(request, serving(&served, group), &resource_list(&served, group, version))?
         }
         ["api", _] => return Err(Status::no_such_path()),
-        ["apis", "", _] => return Ok(None),
         ["apis", group, _] if served.has_builtin_group(group) => return Err(Status::no_such_path()),
         _ => return Ok(None),
     }))
+}
+
+/// Returns true for the path that aggregates the core group, false for that of all others, `None` where there is no aggregated form.
+fn aggregates(request: &Request, parts: &[&str]) -> Option<bool> {
+    match parts {
+        ["api"] => Some(true),
+        // The path with a slash at the end has a handler of its own, without the aggregated form.
+        ["apis"] if !request.path.ends_with('/') => Some(false),
+        _ => None,
+    }
 }
 
 /// The lists of resources of built-in groups have routes. Those of other groups, and the groups themselves, do not.
@@ -90,7 +101,7 @@ fn document(request: &Request, serving: Serving, document: &impl Serialize) -> R
     let form = negotiate::negotiated(request, ResponseSubject::Plain, serving)?;
     let json = serde_json::to_vec(document).map_err(Status::internal)?;
     let body = match form.encoding {
-        // The version is given because some of these documents have no apiVersion.
+        // The version is given because some of these documents have no apiVersion, nor has their envelope.
         Encoding::Protobuf => protobuf::document_of("v1", &json)?,
         _ => encode::document(json.into(), form)?,
     };

@@ -1,7 +1,7 @@
 //! Aggregated discovery (`apidiscovery.k8s.io/v2`): all groups and resources in one document.
 //!
 //! kubectl asks for it first and saves a request per group version. The ETag is a hash of the document, so that a
-//! client that has it gets a 304. The media type has parameters that ordinary negotiation does not know, hence
+//! client that has it gets a 304. The media type names a kind that ordinary negotiation does not offer, hence
 //! [`wanted`]. Resources of extension API servers come from their last discovery document; one that does not answer
 //! is listed as `Stale` without resources, so that clients keep what they knew. The older form is
 //! [`super::discovery`].
@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use listwatch_kinds::proto;
 use listwatch_kinds::tree::Tree;
+use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use serde::Serialize;
 use sha2::{Digest, Sha512};
@@ -21,10 +23,18 @@ use crate::http::body::Response;
 use crate::http::request::Request;
 use crate::registry::extension::ExtensionServer;
 use crate::registry::{Resource, SubresourceInfo};
+use crate::request::accept;
+use crate::request::accept::AcceptClause;
+use crate::request::negotiate::Encoding;
 use crate::respond;
+use crate::respond::encode;
 
-/// The content type of aggregated discovery.
-const CONTENT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+/// The kind of the document in one of its media types.
+const KIND: &str = "APIGroupDiscoveryList";
+/// The group of that kind.
+const GROUP: &str = "apidiscovery.k8s.io";
+/// Its version. kube-apiserver has removed `v2beta1`.
+const VERSION: &str = "v2";
 
 /// The document. Field names and order are those of `k8s.io/api/apidiscovery/v2`.
 ///
@@ -54,9 +64,9 @@ struct DiscoveryMetadata {
 #[derive(Serialize)]
 struct ApiVersionDiscovery {
     version: Arc<str>,
+    resources: Vec<ApiResourceDiscovery>,
     /// `Current`, or `Stale` for an extension server that does not answer.
     freshness: &'static str,
-    resources: Vec<ApiResourceDiscovery>,
 }
 
 /// A resource and its subresources.
@@ -93,25 +103,35 @@ struct ResponseKind {
     kind: Arc<str>,
 }
 
-/// Returns true if the client prefers the aggregated form to the plain one.
-///
-/// Clauses are tried in the order of the header and not by weight: kubectl writes the one that it prefers first.
-pub(crate) fn wanted(request: &Request) -> bool {
-    let accept = request.header(ACCEPT).unwrap_or_default();
-    for clause in accept.split(',') {
-        let has = |part: &str| clause.split(';').any(|p| p.trim() == part);
-        if has("as=APIGroupDiscoveryList") && has("g=apidiscovery.k8s.io") && has("v=v2") {
-            return true;
-        }
-        if clause.trim() == "application/json" || clause.trim().starts_with("*/*") {
-            return false;
-        }
+/// Returns the encoding of the aggregated form if the client prefers it to the plain one.
+pub(crate) fn wanted(request: &Request) -> Option<Encoding> {
+    let clauses = accept::clauses(request.header(ACCEPT).unwrap_or_default());
+    clauses
+        .iter()
+        .find_map(|clause| form(clause).map(|(encoding, aggregated)| aggregated.then_some(encoding)))?
+}
+
+/// The encoding that a clause asks for, and true if it asks for the aggregated form in it. `None` if it offers nothing.
+fn form(clause: &AcceptClause<'_>) -> Option<(Encoding, bool)> {
+    let encoding = Encoding::ALL.into_iter().find(|encoding| clause.allows(encoding.media_type()))?;
+    match clause.transform() {
+        _ if !clause.server_version.is_empty() => None,
+        None => Some((encoding, false)),
+        Some((KIND, GROUP, VERSION)) if matches!(clause.stream, "" | "watch") => Some((encoding, true)),
+        Some(_) => None,
     }
-    false
 }
 
 /// The core group, or all others.
-pub(crate) fn answer(request: &Request, known: Known<'_>, core: bool) -> Response {
+///
+/// # Errors
+/// 500 if the document cannot be encoded.
+pub(crate) fn answer(
+    request: &Request,
+    known: Known<'_>,
+    core: bool,
+    encoding: Encoding,
+) -> Result<Response, Status> {
     let groups = by_group(known).into_iter().filter(|(group, _)| group.is_empty() == core);
     let index = VersionIndex::of(known);
     let items = groups.map(|(group, versions)| ApiGroupDiscovery {
@@ -119,12 +139,13 @@ pub(crate) fn answer(request: &Request, known: Known<'_>, core: bool) -> Respons
         metadata: DiscoveryMetadata { name: group },
     });
     let document = ApiGroupDiscoveryList {
-        kind: "APIGroupDiscoveryList",
+        kind: KIND,
         api_version: "apidiscovery.k8s.io/v2",
         metadata: DiscoveryMetadata { name: "".into() },
         items: items.collect(),
     };
-    with_etag(request, serde_json::to_vec(&document).unwrap_or_default())
+    let json = serde_json::to_vec(&document).map_err(Status::internal)?;
+    with_etag(request, json, encoding)
 }
 
 /// The resources and extension API servers of each group version. Definitions may have thousands of versions, so that a search for
@@ -157,8 +178,8 @@ impl<'a> VersionIndex<'a> {
         let of_version = self.served.get(&(group, &*version)).into_iter().flatten();
         ApiVersionDiscovery {
             resources: of_version.map(|r| entry(r)).collect(),
-            version,
             freshness: "Current",
+            version,
         }
     }
 }
@@ -236,23 +257,40 @@ fn own_kind(resource: &Resource, kind: &Arc<str>) -> ResponseKind {
     }
 }
 
-/// Answers with the document and its hash, or with 304 if the client has it.
+/// Answers with the document and its hash, or with 304 if the client has it. The hash is that of the JSON in every encoding.
+///
 /// The document is made before its hash is known, so a 304 saves the transfer and not the work.
-fn with_etag(request: &Request, body: Vec<u8>) -> Response {
-    let hash: String = Sha512::digest(&body).iter().map(|b| format!("{b:02X}")).collect();
+fn with_etag(request: &Request, json: Vec<u8>, encoding: Encoding) -> Result<Response, Status> {
+    let hash: String = Sha512::digest(&json).iter().map(|b| format!("{b:02X}")).collect();
     let etag = format!("\"{hash}\"");
     let known = request.header(IF_NONE_MATCH).is_some_and(|sent| sent.split(',').any(|e| e.trim() == etag));
-    let mut response = respond::json(StatusCode::OK, body);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(CONTENT));
-    if known {
-        response = respond::empty(StatusCode::NOT_MODIFIED);
-    }
+    let mut response = match known {
+        true => respond::empty(StatusCode::NOT_MODIFIED),
+        false => encoded(json, encoding)?,
+    };
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     if let Ok(etag) = HeaderValue::from_str(&etag) {
         headers.insert(ETAG, etag);
     }
-    response
+    Ok(response)
+}
+
+/// The document in an encoding, whose media type names its kind.
+///
+/// # Errors
+/// 500 if the JSON cannot be read.
+fn encoded(json: Vec<u8>, encoding: Encoding) -> Result<Response, Status> {
+    let read = |json: &[u8]| Value::read(json).map_err(Status::internal);
+    let mut response = match encoding {
+        Encoding::Json => respond::json(StatusCode::OK, json),
+        Encoding::Yaml => respond::json(StatusCode::OK, encode::yaml(&read(&json)?)),
+        Encoding::Protobuf => respond::json(StatusCode::OK, proto::aggregated_discovery(&read(&json)?)),
+    };
+    let media_type = format!("{};g={GROUP};v={VERSION};as={KIND}", encoding.media_type());
+    if let Ok(media_type) = HeaderValue::from_str(&media_type) {
+        response.headers_mut().insert(CONTENT_TYPE, media_type);
+    }
+    Ok(response)
 }

@@ -32,6 +32,9 @@ const JSON: &str = "application/json";
 /// The protobuf form of v2. Clients write its name in two ways.
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The protobuf form of v3, and its older name.
+const PROTOBUF_V3: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+const PROTOBUF_V3_OLD: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
 /// Answers `/openapi/…`; `None` for what is not there.
 pub(crate) async fn answer(api: &Arc<Api>, request: &Request, path: &str) -> Option<Response> {
@@ -248,14 +251,21 @@ async fn group_version(api: Arc<Api>, request: &Request, path: &str) -> Option<R
         response.headers_mut().insert(LOCATION, HeaderValue::from_str(&url).ok()?);
         return Some(response);
     }
-    if accepted(request, &[JSON]).is_none() {
+    let Some(ty) = accepted(request, &[JSON, PROTOBUF_V3, PROTOBUF_V3_OLD]) else {
         let mut response = respond::empty(StatusCode::NOT_ACCEPTABLE);
         response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
         return Some(response);
-    }
+    };
     let mut response = match unchanged(request, &hash) {
         Some(response) => response,
-        None => tagged(respond::full(StatusCode::OK, JSON, document), &hash)?,
+        None if ty == JSON => tagged(respond::full(StatusCode::OK, JSON, document), &hash)?,
+        None => {
+            let name = format!("{path} protobuf");
+            let (tag, json) = (Arc::clone(&hash), document.clone());
+            let write = move || Some((tag, openapi::v3_protobuf(&json)?.into()));
+            let (_, document) = shared.get(&name, &served, &hash, write).await?;
+            tagged(respond::full(StatusCode::OK, PROTOBUF_V3, document), &hash)?
+        }
     };
     if asked.is_some() {
         // The address names the content, so it can be kept for ever.

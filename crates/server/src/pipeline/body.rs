@@ -137,10 +137,26 @@ pub(crate) fn decode(
     check: &(dyn Fn(&mut Value) -> TypeReport + Sync),
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
+    let (decoded, wrong_kind) = decode_any_kind(content_type, bytes, expected, check, validation)?;
+    wrong_kind.map_or(Ok(decoded), Err)
+}
+
+/// Reads an object as [`decode`] does, and returns the error for a custom object of another kind with it, which kube-apiserver finds
+/// when it validates the object. An update checks the name of the object first.
+///
+/// # Errors
+/// As for [`decode`].
+pub(crate) fn decode_any_kind(
+    content_type: Option<&str>,
+    bytes: &[u8],
+    expected: Expected<'_>,
+    check: &(dyn Fn(&mut Value) -> TypeReport + Sync),
+    validation: FieldValidation,
+) -> Result<(Decoded, Option<Status>), Status> {
     let parsed = parse(content_type, bytes, expected)?;
     let mut object = parsed.value;
     check_parts(&object, bytes)?;
-    let version = name_kind(&mut object, expected, bytes)?;
+    let (version, wrong_kind) = name_kind(&mut object, expected, bytes)?;
     let report = check(&mut object);
     let refuse = |why: &str| {
         let kind = expected.kind;
@@ -160,7 +176,7 @@ pub(crate) fn decode(
     };
     let warnings =
         apply_field_validation(strict_decoding_errors, validation).map_err(|text| refuse(&text))?;
-    Ok(Decoded { object, warnings })
+    Ok((Decoded { object, warnings }, wrong_kind))
 }
 
 /// The messages for duplicate fields.
@@ -232,7 +248,8 @@ pub(crate) fn media_type(content_type: Option<&str>) -> Cow<'_, str> {
     let content_type = content_type.unwrap_or_default();
     let (media, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
     let malformed = |parameter: &str| !parameter.trim().is_empty() && !parameter.contains('=');
-    let media = if parameters.split(';').any(malformed) { content_type } else { media.trim() };
+    let is_known = !media.trim().is_empty() && !parameters.split(';').any(malformed);
+    let media = if is_known { media.trim() } else { content_type };
     if media.bytes().any(|byte| byte.is_ascii_uppercase()) {
         media.to_ascii_lowercase().into()
     } else {

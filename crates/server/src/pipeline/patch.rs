@@ -72,7 +72,7 @@ fn applied(request: &WriteRequest) -> Result<yaml::YamlDocument, Status> {
     let text = |error: String| Status::bad_request(format!("error encoding patch: {error}"));
     let document = match listwatch_wire::json::parse(&request.body) {
         Ok(parsed) if parsed.duplicates.is_empty() => {
-            yaml::YamlDocument { value: parsed.value, repeated: Vec::new() }
+            yaml::YamlDocument { value: yaml::as_json(parsed.value), repeated: Vec::new() }
         }
         _ => yaml::read(&request.body).map_err(text)?,
     };

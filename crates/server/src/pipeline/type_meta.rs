@@ -33,8 +33,15 @@ pub(crate) fn type_text<'a>(fields: &'a Map, key: &str) -> Result<&'a str, Strin
 }
 
 /// Sets `kind` and `apiVersion`, after checking that the body names no others. Returns the version that the body
-/// named.
-pub(super) fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]) -> Result<String, Status> {
+/// named, and the error for a custom object of another kind, which comes after other checks.
+///
+/// # Errors
+/// 400 for a body without a type or of another one.
+pub(super) fn name_kind(
+    object: &mut Value,
+    expected: Expected<'_>,
+    bytes: &[u8],
+) -> Result<(String, Option<Status>), Status> {
     if object.is_null() {
         *object = Value::Object(listwatch_wire::json::Map::new());
     }
@@ -63,12 +70,15 @@ pub(super) fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]
     // As in kube-apiserver, whose built-in types are decoded without an apiVersion; custom ones are not.
     let may_lack = expected.builtin && api_version.is_empty();
     let wrong_version = !may_lack && api_version != wanted;
-    if wrong_kind || wrong_version {
+    if wrong_version || wrong_kind && expected.builtin {
         let kind = if kind.is_empty() { expected.kind } else { kind };
-        let meta = fields.get("metadata");
-        let name = meta.and_then(|meta| meta.get("name")).and_then(Value::as_str).unwrap_or_default();
-        return Err(mismatch(kind, name, api_version, expected, wrong_version));
+        return Err(mismatch(kind, api_version, expected));
     }
+    let wrong_kind = wrong_kind.then(|| {
+        let name = fields.get("metadata").and_then(|meta| meta.get("name")).and_then(Value::as_str);
+        let error = FieldError::invalid("kind", kind, format!("must be {}", expected.kind));
+        Status::invalid(expected.group, kind, name.unwrap_or_default(), &[error])
+    });
     // All that the body names has been compared: only absent fields are added.
     let (lacks_kind, lacks_version) = (kind.is_empty(), api_version.is_empty());
     if lacks_kind {
@@ -77,26 +87,16 @@ pub(super) fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]
     if lacks_version {
         fields.insert("apiVersion", wanted.into_owned().into());
     }
-    Ok(version)
+    Ok((version, wrong_kind))
 }
 
 /// The error for a body of another kind or version, worded as Go's conversion and scheme errors.
-fn mismatch(
-    kind: &str,
-    name: &str,
-    api_version: &str,
-    expected: Expected<'_>,
-    wrong_version: bool,
-) -> Status {
+fn mismatch(kind: &str, api_version: &str, expected: Expected<'_>) -> Status {
     let wanted = expected.api_version();
     if !expected.builtin {
-        if wrong_version {
-            return Status::bad_request(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({wanted})"
-            ));
-        }
-        let error = FieldError::invalid("kind", kind, format!("must be {}", expected.kind));
-        return Status::invalid(expected.group, kind, name, &[error]);
+        return Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({wanted})"
+        ));
     }
     let api_version = if api_version.is_empty() { &*wanted } else { api_version };
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

@@ -48,7 +48,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<YamlDocument, String> {
 }
 
 /// The tree as JSON has it, which kube-apiserver makes of YAML first: there, `1e3` and `10.0` are whole numbers like any other.
-fn as_json(value: Value) -> Value {
+pub(crate) fn as_json(value: Value) -> Value {
     if !has_whole_float(&value) {
         return value;
     }

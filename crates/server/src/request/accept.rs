@@ -19,9 +19,9 @@ pub(crate) struct AcceptClause<'a> {
     /// Set if any part of a transformation is named.
     pub(super) transform: Option<AcceptTransform<'a>>,
     /// The kind of stream; empty without one.
-    pub(super) stream: &'a str,
+    pub(crate) stream: &'a str,
     /// The version of the server's own kinds; empty without one.
-    pub(super) server_version: &'a str,
+    pub(crate) server_version: &'a str,
     pub(super) pretty: bool,
     pub(super) delta: bool,
 }

@@ -34,10 +34,10 @@ pub(crate) enum Encoding {
 
 impl Encoding {
     /// All, in the order in which a wildcard chooses.
-    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+    pub(crate) const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
     /// The value of the `Content-Type` header, without parameters.
-    fn media_type(self) -> &'static str {
+    pub(crate) fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
             Self::Yaml => "application/yaml",
@@ -149,7 +149,7 @@ pub(crate) enum Serving {
     Routed,
     /// Custom kinds: without routes, and without a protobuf form.
     Custom,
-    /// Kinds with a type of their own and without a route: the scale of a custom kind, the documents of its group.
+    /// Kinds with a type of their own and without a route: the documents of the group of a custom kind.
     Typed,
 }
 

@@ -21,19 +21,19 @@ use crate::registry::Resource;
 /// 500 for one that is not of the kind it says: the client would read something else than was stored.
 pub(crate) fn document(json: &[u8]) -> Result<Bytes, Status> {
     let value = Value::read(json).map_err(Status::internal)?;
-    encoded(text(&value, "apiVersion"), &value)
+    let encoded = proto::encode(text(&value, "apiVersion"), text(&value, "kind"), &value);
+    encoded.map(Bytes::from).map_err(Status::internal)
 }
 
-/// A JSON document of a kind in this version, whichever it says.
+/// A JSON document of a kind in this version. The envelope has the version that the document names, which may be none.
 ///
 /// # Errors
 /// As for [`document`].
 pub(crate) fn document_of(version: &str, json: &[u8]) -> Result<Bytes, Status> {
-    encoded(version, &Value::read(json).map_err(Status::internal)?)
-}
-
-fn encoded(version: &str, value: &Value) -> Result<Bytes, Status> {
-    proto::encode(version, text(value, "kind"), value).map(Bytes::from).map_err(Status::internal)
+    let value = Value::read(json).map_err(Status::internal)?;
+    let named = text(&value, "apiVersion");
+    let encoded = proto::encode_named(version, text(&value, "kind"), named, &value);
+    encoded.map(Bytes::from).map_err(Status::internal)
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {

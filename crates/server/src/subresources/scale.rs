@@ -124,7 +124,11 @@ pub(crate) async fn update(api: &Api, request: &WriteRequest) -> Result<Answer, 
     request.record.warn_all(&decoded.warnings);
     let mut sent = decoded.object;
     request.target().check_identity(&mut sent)?;
-    write(api, request, &options, |_, _| Ok(sent.clone())).await
+    write(api, request, &options, |_, stored| {
+        request.target().check_uid(sent.at("metadata").text("uid"), &stored.value)?;
+        Ok(sent.clone())
+    })
+    .await
 }
 
 /// Answers a PATCH of a Scale. The patch is applied to the Scale, not to its target.
@@ -189,9 +193,13 @@ async fn apply(api: &Api, request: &WriteRequest, options: &WriteOptions) -> Res
         check_owned(resource, &stored.value, &paths)?;
         let merged = resource.rules.apply(&tracking, Some(&stored.value), &owned, force);
         let mut new = merged.map_err(|status| about_scale(status, resource, &paths))?.object;
+        if replicas.is_some() && walk(&new, &paths.spec) != walk(&stored.value, &paths.spec) {
+            check_convertible(resource, &applied)?;
+        }
         give_up(&mut new, &stored.value, &paths);
-        // The order of errors is kube-apiserver's: conflicts, validation, resourceVersion.
+        // The order of errors is kube-apiserver's: conflicts, validation, uid, resourceVersion.
         check_replicas(&target, replicas.unwrap_or(0))?;
+        check_patched_uid(&target, &applied, &stored.value)?;
         target.check_version(applied.at("metadata").text("resourceVersion"), stored.revision)?;
         keep_times(&mut new, &stored.value);
         resource.rules.complete(&mut new, Some(&stored.value));
@@ -214,6 +222,36 @@ fn check_owned(resource: &Resource, object: &Value, paths: &ScalePaths) -> Resul
     Err(Status::unknown_reason(
         "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1",
     ))
+}
+
+/// Checks that an applied Scale that changes replicas is not of a custom resource.
+///
+/// # Errors
+/// 500: kube-apiserver cannot convert the merged Scale to the version of a custom resource.
+fn check_convertible(resource: &Resource, applied: &Value) -> Result<(), Status> {
+    if !resource.is_custom() {
+        return Ok(());
+    }
+    let meta = applied.at("metadata");
+    Err(Status::unknown_reason(format!(
+        "failed to convert new object ({}/{}; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid group/version: autoscaling/v1",
+        meta.text("namespace"),
+        meta.text("name")
+    )))
+}
+
+/// Checks the uid of a patched Scale. That of a custom resource may be any.
+///
+/// # Errors
+/// 409 if it is another than that of the target.
+fn check_patched_uid(target: &Target<'_>, scale: &Value, stored: &Value) -> Result<(), Status> {
+    let (asked, found) = (scale.at("metadata").text("uid"), stored.at("metadata").text("uid"));
+    let resource = target.resource;
+    if asked.is_empty() || asked == found || resource.is_custom() {
+        return Ok(());
+    }
+    let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {found}");
+    Err(Status::conflict(&resource.group, &format!("{}/scale", resource.plural), target.name, &why))
 }
 
 /// Completes an apply that left the replicas without an owner: there are none then, and the record stays as it was, because
@@ -261,9 +299,9 @@ async fn write(
     let tracking = Tracking::new(request, options);
     let writing = |stored: &Stored| -> Result<Proposal, Status> {
         let scale = wanted(&paths, stored)?;
-        target.check_uid(scale.at("metadata").text("uid"), &stored.value)?;
         let replicas = scale.at("spec").int("replicas").unwrap_or(0);
         check_replicas(&target, replicas)?;
+        check_patched_uid(&target, &scale, &stored.value)?;
         target.check_version(scale.at("metadata").text("resourceVersion"), stored.revision)?;
         if walk(&stored.value, &paths.spec).as_i64() == Some(replicas) {
             return Ok(None);

@@ -13,7 +13,7 @@ use listwatch_storage::Write;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 use listwatch_wire::options::{FieldValidation, PatchType, WriteKind, WriteOptions};
-use listwatch_wire::status::FieldError;
+use listwatch_wire::status::{FieldError, StatusDetails};
 
 use crate::allocate::reservation::Reservation;
 use crate::api::stored::{Stored, fresh};
@@ -120,7 +120,7 @@ fn unsupported(resource: &Resource) -> Status {
     if resource.is_custom() {
         return Status::unsupported_media_type(custom::PATCH_TYPES);
     }
-    let mut status = Status::unsupported_media_type(&[]);
+    let mut status = Status::unsupported_media_type(&[]).with_details(StatusDetails::default());
     status.message = "415: Unsupported Media Type".to_owned();
     status
 }

@@ -24,7 +24,15 @@ pub(super) fn object(resource: &Resource) -> Status {
     if resource.is_custom() {
         return Status::failure(500, StatusReason::Unknown, "content is not a list");
     }
-    let ty = go_type(resource, "");
+    not_a_list(&go_type(resource, ""))
+}
+
+/// 406 for the metadata of a list where there is a Scale, which is of the versioned type for a custom resource.
+pub(super) fn scale(resource: &Resource) -> Status {
+    not_a_list(if resource.is_custom() { "v1.Scale" } else { "autoscaling.Scale" })
+}
+
+fn not_a_list(ty: &str) -> Status {
     let message =
         format!("you requested PartialObjectMetadataList, but the requested object is not a list (*{ty})");
     Status::failure(406, StatusReason::NotAcceptable, message)

@@ -43,12 +43,13 @@ pub(crate) async fn update(api: &Api, request: WriteRequest) -> Result<Answer, S
     options.check(WriteKind::Update)?;
     body::check_media_type(content_type, expected(resource))?;
     let check = |object: &mut Value| resource.rules.decode(object, None);
-    let decoded =
-        body::decode(content_type, &request.body, expected(resource), &check, options.validation())?;
+    let (decoded, wrong_kind) =
+        body::decode_any_kind(content_type, &request.body, expected(resource), &check, options.validation())?;
     let mut sent = decoded.object;
     let target = request.target();
     let mut warnings = decoded.warnings;
-    target.check_identity(&mut sent).inspect_err(|_| request.record.warn_all(&warnings))?;
+    let identified = target.check_identity(&mut sent).and(wrong_kind.map_or(Ok(()), Err));
+    identified.inspect_err(|_| request.record.warn_all(&warnings))?;
     // These warnings are returned even if the object does not exist.
     warnings.extend(sent.inner("metadata").and_then(meta::drop_duplicate_owners));
     resource.rules.complete(&mut sent, None);

@@ -85,11 +85,7 @@ fn response_form(target: &ResourceRequest) -> Result<ResponseForm, Status> {
         _ if is_answered_only(target) => ResponseSubject::Plain,
         _ => ResponseSubject::of_object(target.info.subresource.as_deref()),
     };
-    let serving = match Serving::of(&target.resource) {
-        Serving::Custom if target.info.subresource.as_deref() == Some("scale") => Serving::Typed,
-        serving => serving,
-    };
-    negotiate::negotiated(&target.request.http, subject, serving)
+    negotiate::negotiated(&target.request.http, subject, Serving::of(&target.resource))
 }
 
 /// The request as the verbs take it.
@@ -317,6 +313,7 @@ fn document(
             listwatch_wire::json::encode(&partial).into()
         }
         ResponseShape::Unfit if own => return Err(unfit::object(resource)),
+        ResponseShape::Unfit if scale => return Err(unfit::scale(resource)),
         _ => json,
     })
 }

@@ -14,6 +14,7 @@ use rand::RngExt;
 use crate::api::{Api, MemoryReservation};
 use crate::auth::Recheck;
 use crate::cache::{Cursor, Filter, View};
+use crate::http::request::Request;
 use crate::observe::{WatchBacklog, WatchInfo};
 use crate::request::ResourceRequest;
 use crate::request::negotiate::{ResponseForm, ResponseSubject, Serving, is_stream_refusal, negotiated};
@@ -89,7 +90,7 @@ impl WatchPlan {
             initial: options.send_initial_events.unwrap_or(legacy && anywhere),
             bookmarks: options.allow_watch_bookmarks,
             selector: reserve(api, target)?,
-            timeout: options.timeout_seconds.filter(|s| *s > 0).map(|s| Duration::from_secs(u64::from(s))),
+            timeout: timeout(request, &options)?,
         })
     }
 
@@ -147,6 +148,14 @@ fn reserve(api: &Api, target: &ResourceRequest) -> Result<Option<Arc<MemoryReser
 
 /// The duration of a watch or a stream: as asked, or long and random, so that those that began together do not end together.
 ///
+/// Returns the time that a client asks for. Zero is none; a negative one is over when the watch begins, as in kube-apiserver.
+fn timeout(request: &Request, options: &ListOptions) -> Result<Option<Duration>, Status> {
+    if request.query.integer("timeoutSeconds")?.is_some_and(|seconds| seconds < 0) {
+        return Ok(Some(Duration::ZERO));
+    }
+    Ok(options.timeout_seconds.filter(|s| *s > 0).map(|s| Duration::from_secs(u64::from(s))))
+}
+
 /// Between one and two times `WatchLimits::min_timeout`, as kube-apiserver's `--min-request-timeout`.
 pub(crate) fn duration(api: &Api, asked: Option<Duration>) -> Duration {
     asked.unwrap_or_else(|| api.options.watch.min_timeout.mul_f64(rand::rng().random_range(1.0..2.0)))
