@@ -381,6 +381,10 @@ async fn an_unknown_media_type_is_refused() {
     client.send("PATCH", &format!("{path}/a"), "content-type: text/plain\r\n", "{}").await;
     let answer = client.answer().await;
     assert_eq!((answer.status, &answer.json()["details"]), (415, &json!({})));
+    let two = "content-type: application/json-patch+json,application/json\r\n";
+    client.send("PATCH", &format!("{path}/a"), two, "{}").await;
+    let answer = client.answer().await;
+    assert_eq!((answer.status, &answer.json()["details"]), (415, &json!(null)));
     client.send("POST", path, "content-type: ;\r\n", "{}").await;
     assert_eq!(client.answer().await.status, 415);
 }

@@ -73,6 +73,7 @@ impl CelParser<'_, '_> {
             name.push_str(self.advance().text);
         }
         let open = self.expect("{")?;
+        self.lone_comma("}");
         let mut fields = Vec::new();
         while self.eat("}").is_none() {
             let optional = self.eat("?").is_some();
@@ -93,9 +94,17 @@ impl CelParser<'_, '_> {
         if self.eat(",").is_some() || self.at(end) { Ok(()) } else { self.expect(end).map(|_| ()) }
     }
 
+    /// Skips the comma of a literal that has no element, which the grammar allows.
+    fn lone_comma(&mut self, end: &str) {
+        if self.at(",") && matches!(self.ahead(1).token, LexToken::Sign(sign) if sign == end) {
+            self.advance();
+        }
+    }
+
     /// A list literal, with optional elements (`[?a]`) and a trailing comma allowed.
     fn list(&mut self) -> ParsedNode {
         let at = self.advance().at;
+        self.lone_comma("]");
         let (mut items, mut optional) = (Vec::new(), Vec::new());
         while self.eat("]").is_none() {
             if self.eat("?").is_some() {
@@ -110,6 +119,7 @@ impl CelParser<'_, '_> {
     /// A map literal, with optional entries (`{?'a': b}`) and a trailing comma allowed.
     fn map(&mut self) -> ParsedNode {
         let open = self.advance().at;
+        self.lone_comma("}");
         let mut entries = Vec::new();
         while self.eat("}").is_none() {
             let optional = self.eat("?").is_some();

@@ -103,22 +103,41 @@ async fn refusal(
     Ok(if missing { target.not_found() } else { status })
 }
 
+/// The media types of patches of built-in kinds, in the order of kube-apiserver's error.
+const PATCH_TYPES: [&str; 4] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
 /// The type of a patch and its options. Unlike other media types, those of patches are compared by case, too.
 fn read_options(request: &WriteRequest) -> Result<(PatchType, WriteOptions), Status> {
-    let media = request.content_type.as_deref().unwrap_or_default();
-    let media = media.split(';').next().unwrap_or_default().trim();
-    let kind = PatchType::from_media_type(media)
+    let content_type = request.content_type.as_deref().unwrap_or_default();
+    let kind = media_types(content_type, ';')
+        .next()
+        .and_then(PatchType::from_media_type)
         .filter(|kind| *kind != PatchType::Strategic || !request.resource.is_custom());
-    let Some(kind) = kind else { return Err(unsupported(&request.resource)) };
+    let Some(kind) = kind else { return Err(unsupported(&request.resource, content_type)) };
     let options = WriteOptions::parse(&request.query);
     options.check(WriteKind::Patch(kind))?;
     Ok((kind, options))
 }
 
-/// The 415 of a patch. Only the handler of custom kinds names the types it accepts.
-fn unsupported(resource: &Resource) -> Status {
+/// The parts of a Content-Type, without the space around them.
+fn media_types(content_type: &str, separator: char) -> impl Iterator<Item = &str> {
+    content_type.split(separator).map(str::trim)
+}
+
+/// The 415 of a patch. The handlers name the types they accept; those of built-in kinds are behind a route, which takes one of several
+/// types and refuses others without a word.
+fn unsupported(resource: &Resource, content_type: &str) -> Status {
     if resource.is_custom() {
         return Status::unsupported_media_type(custom::PATCH_TYPES);
+    }
+    let routed = |one: &str| media_types(one, ';').next().is_some_and(|ty| PATCH_TYPES.contains(&ty));
+    if media_types(content_type, ',').any(routed) {
+        return Status::unsupported_media_type(&PATCH_TYPES);
     }
     let mut status = Status::unsupported_media_type(&[]).with_details(StatusDetails::default());
     status.message = "415: Unsupported Media Type".to_owned();
