@@ -1,6 +1,7 @@
 //! The two implementations of HTTP/1.1 that `cargo xtask bench http` compares: the server's own, and hyper's with the same
 //! handler behind it. Built with the feature `bench-http` only.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,20 +34,20 @@ pub enum Http1 {
 /// # Errors
 /// Those of accepting connections.
 pub async fn serve(which: Http1, listener: TcpListener, body: Bytes) -> std::io::Result<()> {
-    let service = Arc::new(Fixed { body, limits: HttpLimits::default() });
     loop {
         let (io, peer) = listener.accept().await?;
         io.set_nodelay(true)?;
-        let service = Arc::clone(&service);
+        let service = Arc::new(Fixed { body: body.clone(), peer, limits: HttpLimits::default() });
         match which {
-            Http1::Own => drop(tokio::spawn(h1::connection::serve(io, service, peer))),
-            Http1::Hyper => drop(tokio::spawn(h2::serve_http1(io, service, peer))),
+            Http1::Own => drop(tokio::spawn(h1::connection::serve(io, service))),
+            Http1::Hyper => drop(tokio::spawn(h2::serve_http1(io, service))),
         }
     }
 }
 
 struct Fixed {
     body: Bytes,
+    peer: SocketAddr,
     limits: HttpLimits,
 }
 
@@ -58,6 +59,10 @@ impl Handler for Fixed {
             "/watch" => Body::Watch(Box::new(Silent { told: false, deadline: Instant::now() + HOUR })),
             _ => Body::Full(self.body.clone()),
         })
+    }
+
+    fn peer(&self) -> SocketAddr {
+        self.peer
     }
 
     fn limits(&self) -> &HttpLimits {

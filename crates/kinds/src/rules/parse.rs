@@ -99,6 +99,8 @@ impl RuleReader<'_> {
             }
         }
         if !parsed.steps.is_empty() || parsed.skip {
+            // Exact, because most rows have one line and all are kept.
+            row.lines.reserve_exact(1);
             row.lines.push(parsed);
         }
         // A row that only lists the values of a type says nothing about the field.

@@ -6,6 +6,7 @@
 //!
 //! In kube-apiserver this is the cacheWatcher, which has a bounded channel and is closed when that is full. Next: `view.rs`.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use listwatch_wire::Revision;
@@ -79,25 +80,30 @@ impl Cursor {
     ///
     /// # Errors
     /// [`Lost`] when there will be no more.
-    pub async fn next(&mut self, portion: Portion) -> Result<FilteredEvents, Lost> {
-        loop {
-            // A busy view has something most of the time: look before getting in line to be woken.
-            let Some(polled) = self.poll_memory(portion) else { break };
-            if let Some(events) = polled? {
-                return Ok(events);
+    #[expect(clippy::manual_async_fn, reason = "an async fn holds its arguments twice, in every idle watch")]
+    pub fn next(
+        &mut self,
+        portion: Portion,
+    ) -> impl Future<Output = Result<FilteredEvents, Lost>> + Send + use<'_> {
+        async move {
+            loop {
+                // A busy view has something most of the time: look before getting in line to be woken.
+                let Some(polled) = self.poll_memory(portion) else { break };
+                if let Some(events) = polled? {
+                    return Ok(events);
+                }
+                let view = Arc::clone(&self.view);
+                let mut changed = pin!(view.changed());
+                changed.as_mut().enable();
+                let Some(polled) = self.poll_memory(portion) else { break };
+                if let Some(events) = polled? {
+                    return Ok(events);
+                }
+                changed.await;
             }
-            let view = Arc::clone(&self.view);
-            let changed = view.changed();
-            let mut changed = std::pin::pin!(changed);
-            changed.as_mut().enable();
-            let Some(polled) = self.poll_memory(portion) else { break };
-            if let Some(events) = polled? {
-                return Ok(events);
-            }
-            changed.await;
+            // Boxed: few cursors read history, and every idle one would carry its state.
+            Box::pin(self.read_history(portion)).await.map(Option::unwrap_or_default)
         }
-        // Boxed: few cursors read history, and every idle one would carry its state.
-        Box::pin(self.read_history(portion)).await.map(Option::unwrap_or_default)
     }
 
     /// Advances the position over events that the filter does not see. Returns the position if nothing is waiting to

@@ -85,6 +85,10 @@ impl Handler for ServiceConnection {
         self.service.serve(request, &self.peer, body)
     }
 
+    fn peer(&self) -> SocketAddr {
+        self.peer.address
+    }
+
     fn limits(&self) -> &HttpLimits {
         &self.service.api.options.http
     }

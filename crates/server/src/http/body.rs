@@ -44,6 +44,10 @@ pub(crate) struct BodyPieces {
     pub(crate) held: usize,
 }
 
+/// The bytes by which a piece may exceed its size: the object that it ends with, in most clusters. A piece that is made with room
+/// for it is not copied, and one that a connection has room for is sent by one system call.
+pub(crate) const PIECE_ROOM: usize = 8 << 10;
+
 /// The time a write may take after the deadline of its watch. A client that has stopped reading cannot keep a watch
 /// open beyond it.
 pub(crate) const WRITE_GRACE: Duration = Duration::from_secs(5);

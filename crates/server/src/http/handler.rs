@@ -6,6 +6,7 @@
 //! finish first.
 
 use std::future::Future;
+use std::net::SocketAddr;
 
 use crate::HttpLimits;
 use crate::http::body::Response;
@@ -17,6 +18,9 @@ pub(crate) trait Handler: ProcessorMeter {
     /// Returns the response to one request. The body is read only if the handler reads it, after authentication and
     /// authorization. Never fails: errors are responses.
     fn handle(&self, request: Request, body: &mut dyn BodySource) -> impl Future<Output = Response> + Send;
+
+    /// The address of the client, for logs.
+    fn peer(&self) -> SocketAddr;
 
     /// The bounds of connections.
     fn limits(&self) -> &HttpLimits;

@@ -21,8 +21,11 @@ pub(crate) trait ProcessorMeter: Send + Sync + 'static {
 }
 
 /// Runs a future, and counts the processor time of each poll while the meter is on.
-pub(crate) async fn metered<F: Future>(mut future: Pin<&mut F>, meter: &impl ProcessorMeter) -> F::Output {
-    poll_fn(|cx| {
+pub(crate) fn metered<F: Future>(
+    mut future: Pin<&mut F>,
+    meter: &impl ProcessorMeter,
+) -> impl Future<Output = F::Output> {
+    poll_fn(move |cx| {
         if !meter.is_on() {
             return future.as_mut().poll(cx);
         }
@@ -30,5 +33,4 @@ pub(crate) async fn metered<F: Future>(mut future: Pin<&mut F>, meter: &impl Pro
         meter.used(took);
         polled
     })
-    .await
 }

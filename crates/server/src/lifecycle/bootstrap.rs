@@ -12,7 +12,6 @@
 use std::sync::Arc;
 
 use futures::future::try_join_all;
-use futures::stream::{self, TryStreamExt};
 use futures::try_join;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
@@ -48,24 +47,32 @@ pub(super) async fn write(
 ) -> Result<(), Status> {
     let namespace = |name| put(api, "", "namespaces", json!({"metadata": {"name": name}}));
     try_join_all(NAMESPACES.map(namespace)).await?;
-    let policy = bootstrap_policy::objects().into_iter().map(|(plural, object)| grant(api, plural, object));
-    let policy = some_at_once(policy.collect());
+    let policy = bootstrap_policy::objects();
+    let policy = some_at_once(api, policy, |(plural, object)| grant(api, plural, object));
     let service = put(api, "", "services", kubernetes(port));
     let contents = NAMESPACES.map(|name| bootstrap_namespace(api, name, ca_pem));
     let fairness = flow_control::maintain(api);
-    let others =
-        some_at_once(first_objects::objects().into_iter().map(|object| first(api, object)).collect());
+    let others = some_at_once(api, first_objects::objects(), |object| first(api, object));
     let authentication = publish(api, trusted);
     let tracking = put(api, "", "configmaps", first_objects::token_tracking(&crate::pipeline::now()));
     try_join!(fairness, policy, service, try_join_all(contents), others, authentication, tracking)?;
     Ok(())
 }
 
-/// Runs the writes, [`AT_ONCE`] of them at one time.
-///
-/// They are collected first: for a stream of futures that borrow their arguments the compiler cannot see that it is `Send`.
-async fn some_at_once(writes: Vec<impl Future<Output = Result<(), Status>>>) -> Result<(), Status> {
-    stream::iter(writes.into_iter().map(Ok)).try_for_each_concurrent(AT_ONCE, |write| write).await
+/// Writes objects, [`AT_ONCE`] of them at one time, and drops their trees: roles and flow schemas are seldom written again.
+async fn some_at_once<T, W>(api: &Api, objects: Vec<T>, write: impl Fn(T) -> W) -> Result<(), Status>
+where
+    W: Future<Output = Result<(), Status>>,
+{
+    let mut objects = objects.into_iter().map(write);
+    loop {
+        let writes: Vec<W> = objects.by_ref().take(AT_ONCE).collect();
+        if writes.is_empty() {
+            return Ok(());
+        }
+        try_join_all(writes).await?;
+        api.cache.trees.clear();
+    }
 }
 
 /// Writes one of the other first objects, and its condition if it has none.

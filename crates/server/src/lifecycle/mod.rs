@@ -64,7 +64,6 @@ pub(crate) async fn start(
     let options = api.options.lifecycle;
     if options.first_objects {
         bootstrap::write(&api, port, ca_pem.as_deref(), &trusted).await?;
-        // Roles and flow schemas are seldom written again: their trees would be a megabyte of an idle server.
         api.cache.trees.clear();
     }
     let idle = !options.empty_namespaces

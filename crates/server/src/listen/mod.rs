@@ -14,19 +14,24 @@ pub(crate) mod clients;
 pub(crate) mod tls;
 
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::HttpLimits;
+use crate::http::body::PIECE_ROOM;
 use crate::http::handler::Handler;
+use crate::http::hangup::ClientStream;
 use crate::http::metered::metered;
 use crate::http::{h1, h2};
 use crate::listen::clients::{ClientConnections, ClosedForAnother, ConnectionTicket};
@@ -35,6 +40,10 @@ use crate::listen::tls::Tls;
 /// The pause after a failed accept. Most failures mean that the process has no file descriptors left, and an
 /// immediate retry would spin until one is closed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The bound on what is encrypted of a connection and not sent. The default of rustls, 64 KiB, is a little less than a piece of a
+/// list, each of which would take two system calls.
+const SESSION_BYTES: usize = (64 << 10) + PIECE_ROOM;
 
 /// Makes the handler of each new connection: the interface between the listener and the server above it.
 pub(crate) trait Connect: Send + Sync + 'static {
@@ -80,10 +89,8 @@ pub(crate) async fn accept(
                 let (tls, service) = (tls.clone(), Arc::clone(&service));
                 let ticket = clients.enter();
                 let number = ticket.number();
-                let task = connections.spawn(async move {
-                    serve(stream, peer, tls, service, ticket).await;
-                    drop(permit);
-                });
+                let opening = Box::pin(open(stream, peer, tls, service, ticket));
+                let task = connections.spawn(serve(opening, permit));
                 clients.serve(number, task.abort_handle());
             }
             Err(error) => {
@@ -112,45 +119,73 @@ async fn place(room: &Arc<Semaphore>, clients: &ClientConnections) -> Option<Own
     }
 }
 
-/// Serves one connection: TLS, HTTP version, then requests until it ends.
+/// Serves one connection until it ends, which frees its place. All that is needed before the first request is in `opening`, and
+/// freed with it: the task of a connection is no larger than requests need.
 async fn serve(
+    opening: Pin<Box<impl Future<Output = Option<BoxFuture<'static, ()>>>>>,
+    permit: Option<OwnedSemaphorePermit>,
+) {
+    if let Some(connection) = opening.await {
+        connection.await;
+    }
+    drop(permit);
+}
+
+/// Serves the requests of an HTTP/1.1 connection.
+async fn serve_http1<S: ClientStream, H: Handler>(stream: S, handler: Arc<H>) {
+    metered(pin!(h1::connection::serve(stream, Arc::clone(&handler))), &*handler).await;
+}
+
+/// Serves the requests of an HTTP/2 connection.
+async fn serve_http2<H: Handler>(stream: Box<TlsStream<TcpStream>>, handler: Arc<H>) {
+    metered(pin!(h2::serve(stream, Arc::clone(&handler))), &*handler).await;
+}
+
+/// Does the TLS handshake and makes the handler. Returns what serves the requests; `None` if the client gets no further.
+async fn open(
     stream: TcpStream,
     peer: SocketAddr,
     tls: Option<Tls>,
     service: Arc<impl Connect>,
     ticket: ConnectionTicket,
-) {
+) -> Option<BoxFuture<'static, ()>> {
     // Events are written when they are complete; waiting for more to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else {
-        let handler = Arc::new(service.connect(peer, None, ticket));
-        return metered(pin!(h1::connection::serve(stream, Arc::clone(&handler), peer)), &*handler).await;
+        return Some(Box::pin(serve_http1(stream, Arc::new(service.connect(peer, None, ticket)))));
     };
-    // Futures that end before the first request are boxed, so that the task is no larger than requests need.
-    if Box::pin(is_plaintext_request(&stream, service.limits().head_timeout)).await {
-        return Box::pin(refuse_plain(stream)).await;
+    if is_plaintext_request(&stream, service.limits().head_timeout).await {
+        refuse_plain(stream).await;
+        return None;
     }
-    let handshake =
-        tokio::time::timeout(service.limits().head_timeout, Box::pin(tls.acceptor.accept(stream)));
-    let stream = match handshake.await {
+    let handshake = tls.acceptor.accept_with(stream, |session| session.set_buffer_limit(Some(SESSION_BYTES)));
+    let stream = match timeout(service.limits().head_timeout, handshake).await {
         // Boxed: each future around it would otherwise hold a copy of the state of TLS.
         Ok(Ok(stream)) => Box::new(stream),
-        Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
-        Err(_) => return tracing::debug!(%peer, "TLS handshake took too long"),
+        Ok(Err(error)) => {
+            tracing::debug!(%peer, %error, "TLS handshake failed");
+            return None;
+        }
+        Err(_) => {
+            tracing::debug!(%peer, "TLS handshake took too long");
+            return None;
+        }
     };
-    let handler = Arc::new(service.connect(peer, stream.get_ref().1.peer_certificates(), ticket));
-    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-        metered(Box::pin(h2::serve(stream, Arc::clone(&handler), peer)).as_mut(), &*handler).await;
+    let session = stream.get_ref().1;
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
+    let handler = Arc::new(service.connect(peer, session.peer_certificates(), ticket));
+    Some(if is_http2 {
+        Box::pin(serve_http2(stream, handler))
     } else {
-        metered(pin!(h1::connection::serve(stream, Arc::clone(&handler), peer)), &*handler).await;
-    }
+        Box::pin(serve_http1(stream, handler))
+    })
 }
 
 /// Returns true if the first bytes are those of a request without TLS.
 /// Peeks and consumes nothing, so that a handshake finds its first byte.
 async fn is_plaintext_request(stream: &TcpStream, patience: Duration) -> bool {
     let mut first = [0; 5];
-    let peeked = tokio::time::timeout(patience, stream.peek(&mut first)).await;
+    let peeked = timeout(patience, stream.peek(&mut first)).await;
     matches!(peeked, Ok(Ok(5))) && matches!(&first, b"GET /" | b"HEAD " | b"POST " | b"PUT /" | b"OPTIO")
 }
 
@@ -168,5 +203,25 @@ async fn refuse_plain(mut stream: TcpStream) {
         while stream.read(&mut ignored).await? > 0 {}
         std::io::Result::Ok(())
     };
-    let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
+    let _ = timeout(Duration::from_secs(1), told).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RequestLimits;
+
+    /// The largest future whose task takes a block of 256 bytes.
+    const TASK: usize = 144;
+
+    #[test]
+    fn the_task_of_a_connection_has_no_room_for_its_handshake() {
+        let size = size_of_val(&serve(Box::pin(std::future::ready(None)), None));
+        assert!(size <= TASK, "{size} bytes");
+    }
+
+    #[test]
+    fn a_session_has_room_for_a_piece_of_a_list() {
+        assert!(SESSION_BYTES >= RequestLimits::default().piece_bytes + PIECE_ROOM);
+    }
 }

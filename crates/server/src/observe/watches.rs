@@ -116,12 +116,18 @@ impl OpenWatch {
 /// Every open watch, and the sums over those that were.
 #[derive(Debug, Default)]
 pub struct Watches {
-    /// Open watches by number. Locked to open, close and list, never to count an event.
-    open: Arc<Mutex<HashMap<u64, Arc<OpenWatch>>>>,
+    table: Arc<WatchTable>,
     next: AtomicU64,
-    totals: Arc<Totals>,
     /// Series by labels. Looked up when a watch opens, which then keeps its series.
     series: Mutex<BTreeMap<String, Arc<WatchSeries>>>,
+}
+
+/// What all watches share: one pointer in each of them.
+#[derive(Debug, Default)]
+struct WatchTable {
+    /// Open watches by number. Locked to open, close and list, never to count an event.
+    open: Mutex<HashMap<u64, Arc<OpenWatch>>>,
+    totals: Totals,
 }
 
 /// The events and bytes sent to all watches of one resource.
@@ -148,17 +154,17 @@ impl Watches {
     /// Returns all open watches, in no particular order.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<OpenWatch>> {
-        self.open.lock().values().cloned().collect()
+        self.table.open.lock().values().cloned().collect()
     }
 
     /// The number of open watches.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.open.lock().len()
+        self.table.open.lock().len()
     }
 
     pub(crate) fn totals(&self) -> &Totals {
-        &self.totals
+        &self.table.totals
     }
 
     /// The events and bytes sent, by resource.
@@ -191,10 +197,10 @@ impl Watches {
             last: AtomicU64::default(),
             opened: Instant::now(),
         });
-        self.totals.opened.fetch_add(1, Ordering::Relaxed);
-        self.open.lock().insert(id, Arc::clone(&watch));
-        let (open, totals) = (Arc::clone(&self.open), Arc::clone(&self.totals));
-        WatchTicket { id, watch, open, totals, series, request: None }
+        let table = Arc::clone(&self.table);
+        table.totals.opened.fetch_add(1, Ordering::Relaxed);
+        table.open.lock().insert(id, Arc::clone(&watch));
+        WatchTicket { id, watch, table, series, request: None }
     }
 }
 
@@ -204,8 +210,7 @@ impl Watches {
 pub(crate) struct WatchTicket {
     id: u64,
     watch: Arc<OpenWatch>,
-    open: Arc<Mutex<HashMap<u64, Arc<OpenWatch>>>>,
-    totals: Arc<Totals>,
+    table: Arc<WatchTable>,
     series: Arc<WatchSeries>,
     /// The request it began as, unless it is a part of one.
     request: Option<LastingRequest>,
@@ -224,7 +229,7 @@ impl WatchTicket {
         watch.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         watch.position.store(position.0, Ordering::Relaxed);
         watch.last.store(watch.opened.elapsed().as_millis() as u64, Ordering::Relaxed);
-        self.totals.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.table.totals.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Counts an event of the initial state, of this many bytes.
@@ -251,6 +256,6 @@ impl WatchTicket {
 
 impl Drop for WatchTicket {
     fn drop(&mut self) {
-        self.open.lock().remove(&self.id);
+        self.table.open.lock().remove(&self.id);
     }
 }

@@ -41,7 +41,10 @@ pub struct PolicyRule {
 
 /// A list, or `null` for the empty one.
 pub(super) fn or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
-    Ok(Option::<Vec<T>>::deserialize(from)?.unwrap_or_default())
+    let mut list = Option::<Vec<T>>::deserialize(from)?.unwrap_or_default();
+    // Most have one element and are kept; serde leaves room for four.
+    list.shrink_to_fit();
+    Ok(list)
 }
 
 impl PolicyRule {

@@ -10,14 +10,15 @@
 //! not pipelined in parallel: the next head is read after the response is written. Parsing is [`super::head`],
 //! closing with unread bytes [`super::linger`].
 
+use std::future::ready;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -62,7 +63,7 @@ enum ConnectionFlow {
 
 /// Serves one connection until it ends. Errors are logged at debug level only: they concern one client, and that
 /// client has seen them.
-pub(crate) async fn serve<S>(mut io: S, service: Arc<impl Handler>, peer: SocketAddr)
+pub(crate) async fn serve<S>(mut io: S, service: Arc<impl Handler>)
 where
     S: ClientStream,
 {
@@ -70,23 +71,29 @@ where
     // task as small as the phase it is in.
     let next = Box::pin(requests(&mut io, &*service)).await;
     let unread = matches!(next, Ok(AfterRequest::Linger));
-    let outcome = match next {
-        Ok(AfterRequest::Watch(mut body, ConnectionFlow::Chunks)) => {
-            Box::pin(watch::write_events(&mut io, &mut *body)).await
-        }
-        Ok(AfterRequest::Watch(body, ConnectionFlow::WebSocket)) => {
-            Box::pin(websocket::run(&mut io, body)).await
-        }
-        Ok(AfterRequest::Tunnel(body, begun)) => {
-            Box::pin(tunnel::serve(&mut io, body, begun, &*service)).await
-        }
-        Ok(_) => Ok(()),
-        Err(error) => Err(error),
-    };
-    if let Err(error) = outcome {
-        tracing::debug!(%peer, %error, "connection ended");
+    if let Err(error) = handed_over(&mut io, next, &*service).await {
+        tracing::debug!(peer = %service.peer(), %error, "connection ended");
     }
     Box::pin(close(&mut io, unread, &*service)).await;
+}
+
+/// Serves the watch or the tunnel that a connection was handed to, if it was. It takes `next` before it is awaited, so that the
+/// task of an idle watch has no room for it.
+fn handed_over<'a, S>(
+    io: &'a mut S,
+    next: io::Result<AfterRequest>,
+    service: &'a impl Handler,
+) -> BoxFuture<'a, io::Result<()>>
+where
+    S: ClientStream,
+{
+    match next {
+        Ok(AfterRequest::Watch(body, ConnectionFlow::Chunks)) => Box::pin(watch::write_events(io, body)),
+        Ok(AfterRequest::Watch(body, ConnectionFlow::WebSocket)) => Box::pin(websocket::run(io, body)),
+        Ok(AfterRequest::Tunnel(body, begun)) => Box::pin(tunnel::serve(io, body, begun, service)),
+        Ok(AfterRequest::Again | AfterRequest::Close | AfterRequest::Linger) => Box::pin(ready(Ok(()))),
+        Err(error) => Box::pin(ready(Err(error))),
+    }
 }
 
 /// Closes a connection; reads first what its client is still sending, if it has not read the answer yet.

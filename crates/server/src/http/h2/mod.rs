@@ -40,15 +40,15 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 const SEND_BUFFER: usize = 256 << 10;
 
 /// Serves one connection until it ends.
-pub(crate) async fn serve<S>(io: S, service: Arc<impl Handler>, peer: SocketAddr)
+pub(crate) async fn serve<S>(io: S, service: Arc<impl Handler>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    joined(io, |io| serve_streams(io, service, peer)).await;
+    joined(io, |io| serve_streams(io, service)).await;
 }
 
 /// Serves the streams of a connection until the last has ended.
-async fn serve_streams<S>(io: S, service: Arc<impl Handler>, peer: SocketAddr)
+async fn serve_streams<S>(io: S, service: Arc<impl Handler>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -68,19 +68,19 @@ where
         .serve_connection(TokioIo::new(io), handler);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
-        outcome = connection.as_mut() => return log(outcome, peer),
+        outcome = connection.as_mut() => return log(outcome, service.peer()),
         () = service.stopping() => connection.as_mut().graceful_shutdown(),
     }
-    log(connection.await, peer);
+    log(connection.await, service.peer());
 }
 
 /// HTTP/1.1 by hyper, to be compared with the server's own.
 #[cfg(feature = "bench-http")]
-pub(crate) async fn serve_http1<S>(io: S, service: Arc<impl Handler>, peer: SocketAddr)
+pub(crate) async fn serve_http1<S>(io: S, service: Arc<impl Handler>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = *service.limits();
+    let (limits, peer) = (*service.limits(), service.peer());
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_timeout)

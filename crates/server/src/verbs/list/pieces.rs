@@ -12,7 +12,7 @@ use listwatch_wire::{Revision, Status};
 
 use crate::api::UserPool;
 use crate::cache::{CachedObject, push_number};
-use crate::http::body::{Body, BodyPieces, Broken, PieceStream};
+use crate::http::body::{Body, BodyPieces, Broken, PIECE_ROOM, PieceStream};
 use crate::pipeline::collected::More;
 use crate::registry::Resource;
 use crate::request::negotiate::ResponseShape;
@@ -154,7 +154,7 @@ impl ListPieces {
     /// The next piece; the last one sets `finished`.
     async fn next(&mut self) -> Result<Bytes, Broken> {
         let mut out = self.begin();
-        out.reserve(self.piece_bytes);
+        out.reserve(self.piece_bytes + PIECE_ROOM);
         loop {
             while let Some(object) = self.objects.next_ready() {
                 self.item(&object, &mut out);

@@ -156,42 +156,41 @@ impl ServedWatch {
         stream
     }
 
-    /// The next frames, compressed if the client asked for it.
+    /// The next frames of any stage, compressed if the client asked for it; `None` at the end.
     async fn batch(&mut self) -> Option<FrameBytes> {
-        let Some(frames) = self.frames().await else {
-            return self.gzip.as_mut().and_then(|member| member.end()).map(|end| smallvec![end]);
-        };
-        if self.writer.is_broken() {
-            self.stage = WatchStage::Ended;
-        }
-        self.writer.sent(&frames, self.cursor.position());
-        Some(match &mut self.gzip {
-            Some(member) => member.batch(&frames),
-            None => frames,
-        })
-    }
-
-    /// The next frames of any stage; `None` at the end.
-    async fn frames(&mut self) -> Option<FrameBytes> {
         loop {
             let frames = match &mut self.stage {
-                WatchStage::Ended => return None,
+                WatchStage::Ended => return self.compressed_end(),
                 WatchStage::Failed(status) => {
                     let line = self.writer.error(status);
                     self.stage = WatchStage::Ended;
-                    return Some(smallvec![line]);
+                    Some(smallvec![line])
                 }
                 // Boxed, as below, so that the long-lived future of a watch has no memory for rare steps.
                 WatchStage::Initial(_) => Box::pin(self.initial()).await,
                 WatchStage::Live => self.live().await,
             };
-            if frames.is_some() {
-                return frames;
-            }
             if self.writer.is_broken() {
                 self.stage = WatchStage::Ended;
             }
+            if let Some(frames) = frames {
+                return Some(self.sent(frames));
+            }
         }
+    }
+
+    /// Counts frames, and compresses them if the client asked for it.
+    fn sent(&mut self, frames: FrameBytes) -> FrameBytes {
+        self.writer.sent(&frames, self.cursor.position());
+        match &mut self.gzip {
+            Some(member) => member.batch(&frames),
+            None => frames,
+        }
+    }
+
+    /// The end of what was compressed.
+    fn compressed_end(&mut self) -> Option<FrameBytes> {
+        self.gzip.as_mut().and_then(|member| member.end()).map(|end| smallvec![end])
     }
 
     /// A batch of the present state; at its end over to live events.

@@ -13,7 +13,7 @@ use crate::api::convert::{self, ConversionFreshness};
 use crate::api::{Api, MemoryReservation};
 use crate::cache::{CollectionSnapshot, FilteredEvent, View, Walk};
 use crate::fairness::UserTurns;
-use crate::http::body::FrameBytes;
+use crate::http::body::{FrameBytes, PIECE_ROOM};
 use crate::observe::{RequestSeries, WatchTicket};
 use crate::verbs::slice::TimeSlice;
 use crate::verbs::watch::format::EventFormat;
@@ -160,7 +160,7 @@ impl EventWriter {
     /// objects match.
     fn initial_stored(&mut self, api: &Api, state: &mut InitialState) -> BytesMut {
         let limit = api.options.requests.piece_bytes;
-        let mut out = BytesMut::with_capacity(limit + (8 << 10));
+        let mut out = BytesMut::with_capacity(limit + PIECE_ROOM);
         let (mut last, slice, mut stopped) = (None, TimeSlice::begin(), false);
         for (looked, object) in state.snapshot.range(&state.walk).enumerate() {
             if state.view.filter().matches(object) {
