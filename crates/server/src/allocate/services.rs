@@ -100,6 +100,7 @@ fn assign(
     } else {
         further_ports(reservation, &taken, service.at("spec"), &needs.ports, &own)?
     };
+    // Zero requests any port; one that was chosen is written, one that the client chose is checked.
     let health = match needs.health {
         Some(0) => Some(free_port(reservation, &taken, target)?),
         Some(wanted) if !own.contains(&wanted) => {

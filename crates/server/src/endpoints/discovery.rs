@@ -59,14 +59,11 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
             &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(known)}),
         )?,
         ["apis", name] if known.has_group(name) => {
-            match groups(known).into_iter().find(|g| *g.name == **name) {
-                Some(group) => document(
-                    request,
-                    Serving::Typed,
-                    &ApiGroup { kind: Some("APIGroup"), api_version: Some("v1"), ..group },
-                )?,
-                None => return Ok(None),
-            }
+            let Some(group) = groups(known).into_iter().find(|group| *group.name == **name) else {
+                return Ok(None);
+            };
+            let group = ApiGroup { kind: Some("APIGroup"), api_version: Some("v1"), ..group };
+            document(request, Serving::Typed, &group)?
         }
         ["apis", "", _] => return Ok(None),
         ["api", version] if served.has_version("", version) => {

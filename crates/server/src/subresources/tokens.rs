@@ -80,12 +80,7 @@ pub(crate) async fn issue(api: &Api, request: &WriteRequest) -> Result<Answer, S
         meta.put("creationTimestamp", time(now));
         meta.put("uid", uid);
     }
-    if let Some(written) = asked.inner_or_new("spec") {
-        let reference = written.at("boundObjectRef").clone();
-        written.put("audiences", spec.audiences);
-        written.put("expirationSeconds", spec.seconds);
-        written.put("boundObjectRef", reference);
-    }
+    spec.write(&mut asked);
     asked.put("status", status);
     Ok(Answer::document(201, asked).with_warnings(warnings))
 }
@@ -159,6 +154,16 @@ struct Spec {
 }
 
 impl Spec {
+    /// Writes what was granted into the request, which is the answer.
+    fn write(self, request: &mut Value) {
+        if let Some(spec) = request.inner_or_new("spec") {
+            let reference = spec.at("boundObjectRef").clone();
+            spec.put("audiences", self.audiences);
+            spec.put("expirationSeconds", self.seconds);
+            spec.put("boundObjectRef", reference);
+        }
+    }
+
     /// Bounds the lifetime of the token; returns a warning if it is shorter than requested.
     fn shorten(&mut self, bound: std::time::Duration) -> Option<String> {
         let (asked, bound) = (self.seconds, i64::try_from(bound.as_secs()).unwrap_or(i64::MAX));

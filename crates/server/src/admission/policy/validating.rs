@@ -117,11 +117,9 @@ async fn judge(
     }
     let mut annotations: Vec<(String, Vec<String>)> = Vec::new();
     for binding in policy.bindings.iter().filter(|binding| binding.matches(request, object)) {
-        let deny = |message: String, reason: String| Denial {
-            message,
-            reason,
-            policy: definition.name.clone(),
-            binding: Some(binding.name.clone()),
+        let deny = |message: String, reason: String| {
+            let (policy, binding) = (definition.name.clone(), Some(binding.name.clone()));
+            Denial { message, reason, policy, binding }
         };
         let (params, mut objects) = match inputs(request, object, definition, binding, form).await {
             Ok(inputs) => inputs,
