@@ -144,7 +144,7 @@ fn mark(object: &mut Value, grace: i64, now: Timestamp) {
     }
     let end = |start: Timestamp, grace| start.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
     let first: Option<Timestamp> = meta.text("deletionTimestamp").parse().ok();
-    let (end, grace) = match first.map(|first| end(first, grace - had)) {
+    let (end, grace) = match first.map(|first| end(first, grace.saturating_sub(had))) {
         Some(end) if end < now => (now, grace.min(LAST_SECOND)),
         Some(end) => (end, grace),
         None => (end(now, grace), grace),

@@ -325,6 +325,10 @@ mod tests {
                 "Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): unknown conversion",
             ),
             (
+                r#"{"apiVersion":"apps/v1","kind":"Deployment"}"#,
+                "Deployment in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Deployment) to (core.ConfigMap): unknown conversion",
+            ),
+            (
                 r#"{"apiVersion":"v2","kind":"ConfigMap"}"#,
                 "ConfigMap in version \"v2\" cannot be handled as a ConfigMap: no kind \"ConfigMap\" is registered for version \"v2\" in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
             ),
@@ -354,5 +358,16 @@ mod tests {
         assert!(
             refused(Some("text/plain"), "{}").starts_with("the body of the request was in an unknown format")
         );
+    }
+
+    /// A client that always joins group and version was refused.
+    #[test]
+    fn a_slash_may_stand_before_a_version_of_the_core_group() {
+        let node = listwatch_kinds::schema::node("", "v1", "ConfigMap").unwrap();
+        let check = |object: &mut Value| listwatch_kinds::typecheck::decode(node, object, None);
+        let body = br#"{"apiVersion":"/v1","kind":"ConfigMap"}"#;
+        let decoded = decode(None, body, CONFIG_MAP, &check, FieldValidation::Strict).unwrap();
+        assert_eq!(decoded.object.get("apiVersion").and_then(Value::as_str), Some("v1"));
+        assert!(refused(None, r#"{"apiVersion":"/v2","kind":"ConfigMap"}"#).contains("version \"v2\""));
     }
 }

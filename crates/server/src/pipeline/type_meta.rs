@@ -33,7 +33,8 @@ pub(crate) fn type_text<'a>(fields: &'a Map, key: &str) -> Result<&'a str, Strin
 }
 
 /// Sets `kind` and `apiVersion`, after checking that the body names no others. Returns the version that the body
-/// named, and the error for a custom object of another kind, which comes after other checks.
+/// named, and the error for a custom object of another kind, which comes after other checks. `/v1` is
+/// the core group's `v1`, for clients that always join group and version.
 ///
 /// # Errors
 /// 400 for a body without a type or of another one.
@@ -55,7 +56,10 @@ pub(super) fn name_kind(
         return Err(unrecognized(no_type(object)));
     };
     let text = |key: &str| type_text(fields, key).map_err(&unrecognized);
-    let (kind, api_version) = (text("kind")?, text("apiVersion")?);
+    let (kind, sent_version) = (text("kind")?, text("apiVersion")?);
+    let core_version =
+        sent_version.strip_prefix('/').filter(|_| expected.builtin && expected.group.is_empty());
+    let api_version = core_version.unwrap_or(sent_version);
     if api_version.matches('/').count() > 1 {
         return Err(unrecognized(format!("unexpected GroupVersion string: {api_version}")));
     }
@@ -80,7 +84,7 @@ pub(super) fn name_kind(
         Status::invalid(expected.group, kind, name.unwrap_or_default(), &[error])
     });
     // All that the body names has been compared: only absent fields are added.
-    let (lacks_kind, lacks_version) = (kind.is_empty(), api_version.is_empty());
+    let (lacks_kind, lacks_version) = (kind.is_empty(), api_version.is_empty() || core_version.is_some());
     if lacks_kind {
         fields.insert("kind", expected.kind.into());
     }
@@ -105,7 +109,7 @@ fn mismatch(kind: &str, api_version: &str, expected: Expected<'_>) -> Status {
             .strip_suffix("List")
             .is_some_and(|item| listwatch_kinds::by_kind(group, version, item).is_some());
     let why = if known {
-        let home = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
+        let home = expected.group.split('.').next().filter(|home| !home.is_empty()).unwrap_or("core");
         format!("converting ({version}.{kind}) to ({home}.{}): unknown conversion", expected.kind)
     } else {
         format!(
