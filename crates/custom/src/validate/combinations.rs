@@ -24,14 +24,14 @@ impl Failures {
     /// Keeps the errors of the alternative that came closest, which are the ones that help the user.
     fn add(&mut self, errors: Vec<FieldError>) {
         self.count += 1;
-        if self.closest.as_ref().is_none_or(|closest| errors_with_path(&errors) < errors_with_path(closest)) {
+        if self.closest.as_ref().is_none_or(|closest| told(&errors) < told(closest)) {
             self.closest = Some(errors);
         }
     }
 }
 
 /// The number of errors that have a path. Those without repeat others.
-fn errors_with_path(errors: &[FieldError]) -> usize {
+fn told(errors: &[FieldError]) -> usize {
     errors.iter().filter(|error| error.field != "<nil>").count()
 }
 

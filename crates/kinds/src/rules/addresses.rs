@@ -6,15 +6,15 @@
 
 use std::net::IpAddr;
 
-use super::forms::error_if;
+use super::forms::told;
 use crate::names::{self, IP_ADDRESS};
 
 /// An address in any of its spellings but one: an IPv4 address written as IPv6 is another address for some of its readers.
 pub(crate) fn ip(text: &str) -> Vec<String> {
     match text.parse::<IpAddr>() {
-        Err(_) if has_leading_zeros(text) => error_if(true, "must not have leading 0s"),
-        Err(_) => error_if(true, IP_ADDRESS),
-        Ok(address) => error_if(is_mapped(address), MAPPED),
+        Err(_) if has_leading_zeros(text) => told(true, "must not have leading 0s"),
+        Err(_) => told(true, IP_ADDRESS),
+        Ok(address) => told(is_mapped(address), MAPPED),
     }
 }
 
@@ -73,10 +73,10 @@ pub(crate) fn unreachable(address: IpAddr, text: &str) -> Vec<String> {
             (first & 0xffc0 == 0xfe80, first & 0xff0f == 0xff02)
         }
     };
-    let mut found = error_if(address.is_unspecified(), &format!("may not be unspecified ({text})"));
-    found.extend(error_if(address.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"));
-    found.extend(error_if(link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"));
-    found.extend(error_if(
+    let mut found = told(address.is_unspecified(), &format!("may not be unspecified ({text})"));
+    found.extend(told(address.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"));
+    found.extend(told(link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"));
+    found.extend(told(
         link_multicast,
         "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)",
     ));
@@ -90,13 +90,13 @@ pub(crate) fn canonical_cidr(text: &str) -> Vec<String> {
         return found;
     }
     let canonical = names::canonical_cidr(text);
-    error_if(canonical != text, &format!("must be in canonical form (\"{canonical}\")"))
+    told(canonical != text, &format!("must be in canonical form (\"{canonical}\")"))
 }
 
 /// An address with the length of its network's prefix, as an interface has it.
 pub(super) fn interface(text: &str) -> Vec<String> {
     let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
-    error_if(!names::is_cidr(text), detail)
+    told(!names::is_cidr(text), detail)
 }
 
 /// A range without bits beyond its length.
@@ -104,16 +104,16 @@ pub(super) fn cidr(text: &str) -> Vec<String> {
     let address = |text: &str| text.split_once('/').and_then(|(address, _)| address.parse::<IpAddr>().ok());
     if !names::is_cidr(text) {
         let padded = text.split_once('/').is_some_and(|(address, _)| has_leading_zeros(address));
-        return error_if(
+        return told(
             true,
             if padded { "must not have leading 0s in IP or prefix length" } else { names::CIDR },
         );
     }
     if address(text).is_some_and(is_mapped) {
-        return error_if(true, "must not have an IPv4-mapped IPv6 address");
+        return told(true, "must not have an IPv4-mapped IPv6 address");
     }
     let canonical = names::canonical_cidr(text);
-    error_if(address(&canonical) != address(text), "must not have bits set beyond the prefix length")
+    told(address(&canonical) != address(text), "must not have bits set beyond the prefix length")
 }
 
 #[cfg(test)]

@@ -218,85 +218,77 @@ pub(super) fn form(name: &str) -> Option<TextForm> {
     if let Some(form) = PATTERNS.forms.get(name) {
         return Some(TextForm::Pattern(form));
     }
-    text_form(name).map(TextForm::Text).or_else(|| value_form(name).map(TextForm::Value))
-}
-
-/// The forms of text that are checked by functions.
-fn text_form(name: &str) -> Option<fn(&str) -> Vec<String>> {
     Some(match name {
-        "dns-label" => label_errors,
-        "dns-label-1035" => names::label_1035_errors,
-        "dns-subdomain" => subdomain_errors,
-        "dns-subdomain-caseless" => |text| subdomain_errors(&text.to_lowercase()),
-        "qualified-name" => label_key_errors,
-        "label-value" => label_value_errors,
-        "joined-label-value" => |text| match label_value_errors(text) {
+        "dns-label" => TextForm::Text(label_errors),
+        "dns-label-1035" => TextForm::Text(names::label_1035_errors),
+        "dns-subdomain" => TextForm::Text(subdomain_errors),
+        "dns-subdomain-caseless" => TextForm::Text(|text| subdomain_errors(&text.to_lowercase())),
+        "qualified-name" => TextForm::Text(label_key_errors),
+        "label-value" => TextForm::Text(label_value_errors),
+        "joined-label-value" => TextForm::Text(|text| match label_value_errors(text) {
             found if found.is_empty() => found,
             found => vec![found.join(";")],
-        },
-        "path-segment" => |text| names::path_segment(text, false),
-        "ip" => addresses::ip,
-        "external-ip" => addresses::reachable_ip,
-        "endpoint-ip" => addresses::endpoint_ip,
-        "trimmed-cidr" => |text| addresses::cidr(text.trim()),
-        "cidr" => addresses::cidr,
-        "interface-address" => addresses::interface,
-        "resource-version" => |text| {
+        }),
+        "path-segment" => TextForm::Text(|text| names::path_segment(text, false)),
+        "ip" => TextForm::Text(addresses::ip),
+        "external-ip" => TextForm::Text(addresses::reachable_ip),
+        "endpoint-ip" => TextForm::Text(addresses::endpoint_ip),
+        "trimmed-cidr" => TextForm::Text(|text| addresses::cidr(text.trim())),
+        "cidr" => TextForm::Text(addresses::cidr),
+        "interface-address" => TextForm::Text(addresses::interface),
+        "resource-version" => TextForm::Text(|text| {
             let whole =
                 text == "0" || !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
-            error_if(!whole, &format!("resource version is not well formed: {text}"))
-        },
-        "any-cidr" => |text| error_if(!names::is_cidr(text), names::CIDR),
-        "env-name" => names::env_name,
-        "config-key" => names::config_key,
-        "http-header" => names::http_header,
-        "port-name" => names::port_name,
-        "dns-search-path" => dns_search_path,
-        "caseless-qualified-name" => |text| label_key_errors(&text.to_lowercase()),
-        "no-address" => {
-            |text| error_if(text.parse::<IpAddr>().is_ok(), "must be a DNS name, not an IP address")
-        }
-        "cron-fields" => |text| cron::check(text).err().map(|error| error.to_string()).into_iter().collect(),
-        "finalizer" => meta::finalizer_errors,
-        "extended-resource" => |name| {
-            error_if(!names::is_extended_resource(name), "doesn't follow extended resource name standard")
-        },
-        "canonical-int32" => |text| {
-            error_if(
+            told(!whole, &format!("resource version is not well formed: {text}"))
+        }),
+        "any-cidr" => TextForm::Text(|text| told(!names::is_cidr(text), names::CIDR)),
+        "env-name" => TextForm::Text(names::env_name),
+        "config-key" => TextForm::Text(names::config_key),
+        "http-header" => TextForm::Text(names::http_header),
+        "port-name" => TextForm::Text(names::port_name),
+        "port-or-name" => TextForm::Value(port_or_name),
+        "dns-search-path" => TextForm::Text(dns_search_path),
+        "caseless-qualified-name" => TextForm::Text(|text| label_key_errors(&text.to_lowercase())),
+        "count-or-percent" => TextForm::Value(count_or_percent),
+        "at-most-100-percent" => TextForm::Value(|value| {
+            let percent = value.as_str().and_then(|text| text.strip_suffix('%')?.parse::<u64>().ok());
+            told(percent.is_some_and(|percent| percent > 100), "must not be greater than 100%")
+        }),
+        "quantity-non-negative" => TextForm::Value(|value| {
+            told(compared(value, &[Ordering::Less]), "must be greater than or equal to 0")
+        }),
+        "quantity-positive" => TextForm::Value(|value| {
+            told(compared(value, &[Ordering::Less, Ordering::Equal]), "must be greater than zero")
+        }),
+        "no-address" => TextForm::Text(|text| {
+            told(text.parse::<IpAddr>().is_ok(), "must be a DNS name, not an IP address")
+        }),
+        "cron-fields" => TextForm::Text(|text| {
+            cron::check(text).err().map(|error| error.to_string()).into_iter().collect()
+        }),
+        "finalizer" => TextForm::Text(meta::finalizer_errors),
+        "extended-resource" => TextForm::Text(|name| {
+            told(!names::is_extended_resource(name), "doesn't follow extended resource name standard")
+        }),
+        "canonical-int32" => TextForm::Text(|text| {
+            told(
                 text.parse::<i32>().map(|number| number.to_string()).as_deref() != Ok(text),
                 "must be an integer",
             )
-        },
-        "int64" => {
-            |text| error_if(text.parse::<i64>().is_err(), "must be a valid decimal integer in canonical form")
+        }),
+        "int64" => TextForm::Text(|text| {
+            told(text.parse::<i64>().is_err(), "must be a valid decimal integer in canonical form")
+        }),
+        "base64-json" => TextForm::Text(base64_json),
+        "json-object" => TextForm::Value(|value| told(!value.is_object(), "must be a valid JSON object")),
+        "label-selector" => {
+            TextForm::Value(|value| told(!selector::is_usable(value), "invalid label selector."))
         }
-        "base64-json" => base64_json,
-        _ => return None,
-    })
-}
-
-/// The forms of values that are checked by functions: numbers, quantities, selectors, and what may be a number or a text.
-fn value_form(name: &str) -> Option<fn(&Value) -> Vec<String>> {
-    Some(match name {
-        "port-or-name" => port_or_name,
-        "count-or-percent" => count_or_percent,
-        "at-most-100-percent" => |value| {
-            let percent = value.as_str().and_then(|text| text.strip_suffix('%')?.parse::<u64>().ok());
-            error_if(percent.is_some_and(|percent| percent > 100), "must not be greater than 100%")
-        },
-        "quantity-non-negative" => {
-            |value| error_if(compared(value, &[Ordering::Less]), "must be greater than or equal to 0")
-        }
-        "quantity-positive" => {
-            |value| error_if(compared(value, &[Ordering::Less, Ordering::Equal]), "must be greater than zero")
-        }
-        "json-object" => |value| error_if(!value.is_object(), "must be a valid JSON object"),
-        "label-selector" => |value| error_if(!selector::is_usable(value), "invalid label selector."),
-        "not-zero" => |value| error_if(value.as_i64() == Some(0), "must not be 0"),
-        "ascending" => |value| {
+        "not-zero" => TextForm::Value(|value| told(value.as_i64() == Some(0), "must not be 0")),
+        "ascending" => TextForm::Value(|value| {
             let numbers = value.as_array().into_iter().flatten().filter_map(Value::as_i64);
-            error_if(!numbers.is_sorted(), "must be ordered")
-        },
+            told(!numbers.is_sorted(), "must be ordered")
+        }),
         _ => return None,
     })
 }
@@ -332,11 +324,11 @@ pub(super) fn problems() -> Vec<String> {
 fn base64_json(text: &str) -> Vec<String> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
     let valid = serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok();
-    error_if(!valid, "invalid character in JSON")
+    told(!valid, "invalid character in JSON")
 }
 
-/// Returns the error if the value is wrong.
-pub(super) fn error_if(wrong: bool, text: &str) -> Vec<String> {
+/// The one error, if something is wrong.
+pub(super) fn told(wrong: bool, text: &str) -> Vec<String> {
     if wrong { vec![text.to_owned()] } else { Vec::new() }
 }
 
@@ -355,7 +347,7 @@ fn port_or_name(value: &Value) -> Vec<String> {
         Value::String(name) => names::port_name(name),
         other => {
             let number = other.as_i64().unwrap_or(0);
-            error_if(!(1..=65_535).contains(&number), "must be between 1 and 65535, inclusive")
+            told(!(1..=65_535).contains(&number), "must be between 1 and 65535, inclusive")
         }
     }
 }
@@ -366,14 +358,12 @@ fn count_or_percent(value: &Value) -> Vec<String> {
         Value::String(text) => {
             let digits = text.strip_suffix('%').unwrap_or_default();
             let wrong = digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit());
-            error_if(
+            told(
                 wrong,
                 "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')",
             )
         }
-        other => {
-            error_if(other.as_i64().is_some_and(|number| number < 0), "must be greater than or equal to 0")
-        }
+        other => told(other.as_i64().is_some_and(|number| number < 0), "must be greater than or equal to 0"),
     }
 }
 

@@ -64,10 +64,17 @@ pub(super) fn name_kind(object: &mut Value, expected: Expected<'_>, bytes: &[u8]
     let may_lack = expected.builtin && api_version.is_empty();
     let wrong_version = !may_lack && api_version != wanted;
     if wrong_kind || wrong_version {
-        let kind = if kind.is_empty() { expected.kind } else { kind };
-        let meta = fields.get("metadata");
-        let name = meta.and_then(|meta| meta.get("name")).and_then(Value::as_str).unwrap_or_default();
-        return Err(mismatch(kind, name, api_version, expected, wrong_version));
+        return Err(mismatch(
+            if kind.is_empty() { expected.kind } else { kind },
+            fields
+                .get("metadata")
+                .and_then(|meta| meta.get("name"))
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+            api_version,
+            expected,
+            wrong_version,
+        ));
     }
     // All that the body names has been compared: only absent fields are added.
     let (lacks_kind, lacks_version) = (kind.is_empty(), api_version.is_empty());

@@ -44,15 +44,38 @@ pub(crate) async fn write(
     body: &mut dyn BodySource,
 ) -> Result<Response, Status> {
     let request = &target.request.http;
-    let form = response_form(&target)?;
+    let subject = match target.info.verb {
+        Verb::DeleteCollection => ResponseSubject::List,
+        _ if is_answered_only(&target) => ResponseSubject::Plain,
+        _ => ResponseSubject::Object,
+    };
+    let serving = match Serving::of(&target.resource) {
+        Serving::Custom if target.info.subresource.as_deref() == Some("scale") => Serving::Typed,
+        serving => serving,
+    };
+    let form = negotiate::negotiated(request, subject, serving)?;
     let limit = api.options.requests.body_bytes;
     let _room = api.bodies.enter(&target.user.name, body_bytes(body, limit)).await;
     let body = read_body(api, body, limit).await?;
     target.request.audit.iter().for_each(|audit| audit.read(&body));
     // Taken after the body is read: a slow upload would otherwise hold the seat.
     let _seats = target.flow.enter(1).await?;
-    let (resource, verb) = (&target.resource, target.info.verb);
-    let writing = write_request(&target, body);
+    let (resource, info) = (&target.resource, &target.info);
+    let verb = info.verb;
+    // A custom object that is created is named by its body alone: kube-apiserver ignores a name in the path.
+    let names_itself = resource.is_custom() && verb == Verb::Create && info.subresource.is_none();
+    let writing = WriteRequest {
+        resource: Arc::clone(resource),
+        namespace: info.namespace.clone().filter(|_| resource.namespaced),
+        name: info.name.clone().filter(|_| !names_itself),
+        subresource: info.subresource.clone(),
+        query: Arc::clone(&request.query),
+        content_type: request.header(CONTENT_TYPE).map(str::to_owned),
+        body,
+        user: Arc::clone(&target.user),
+        user_agent: request.header(USER_AGENT).unwrap_or_default().to_owned(),
+        record: Arc::default(),
+    };
     let record = Arc::clone(&writing.record);
     let is_slow = api.slow_writes.contains(resource.collection.name());
     let answer = if is_slow || api.blocking.takes(weight(&writing)) {
@@ -73,42 +96,6 @@ pub(crate) async fn write(
     };
     target.request.audit.iter().for_each(|audit| audit.annotate(record.annotations()));
     answer
-}
-
-/// Negotiates the form of the response.
-///
-/// # Errors
-/// 406 if there is none that the client accepts.
-fn response_form(target: &ResourceRequest) -> Result<ResponseForm, Status> {
-    let subject = match target.info.verb {
-        Verb::DeleteCollection => ResponseSubject::List,
-        _ if is_answered_only(target) => ResponseSubject::Plain,
-        _ => ResponseSubject::Object,
-    };
-    let serving = match Serving::of(&target.resource) {
-        Serving::Custom if target.info.subresource.as_deref() == Some("scale") => Serving::Typed,
-        serving => serving,
-    };
-    negotiate::negotiated(&target.request.http, subject, serving)
-}
-
-/// The request as the verbs take it.
-fn write_request(target: &ResourceRequest, body: Bytes) -> WriteRequest {
-    let (resource, info, request) = (&target.resource, &target.info, &target.request.http);
-    // A custom object that is created is named by its body alone: kube-apiserver ignores a name in the path.
-    let names_itself = resource.is_custom() && info.verb == Verb::Create && info.subresource.is_none();
-    WriteRequest {
-        resource: Arc::clone(resource),
-        namespace: info.namespace.clone().filter(|_| resource.namespaced),
-        name: info.name.clone().filter(|_| !names_itself),
-        subresource: info.subresource.clone(),
-        query: Arc::clone(&request.query),
-        content_type: request.header(CONTENT_TYPE).map(str::to_owned),
-        body,
-        user: Arc::clone(&target.user),
-        user_agent: request.header(USER_AGENT).unwrap_or_default().to_owned(),
-        record: Arc::default(),
-    }
 }
 
 /// The larger of the body and the stored object: the cost of a write grows with both.

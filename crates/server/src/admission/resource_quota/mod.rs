@@ -170,8 +170,9 @@ impl Quota {
         if !negative.is_empty() {
             return refuse(format!("quota usage is negative for resource(s): {negative}"));
         }
-        let in_scope = |old: &&Value| is_in_scope(self.value.at("spec"), request.resource, old);
-        if let Some(old) = request.old.filter(in_scope) {
+        if let Some(old) = request.old
+            && is_in_scope(self.value.at("spec"), request.resource, old)
+        {
             subtract(&mut cost, &usage.measure(old));
         }
         cost.retain(|name, amount| !amount.is_zero() && hard.contains_key(name));
@@ -179,23 +180,17 @@ impl Quota {
             return Ok(None);
         }
         let after = sum(&used, &cost);
-        match self.exceeded(&cost, &used, &hard, &after) {
-            Some(why) if request.subresource != "status" => refuse(why),
-            _ => Ok(Some(self.with_used(&after))),
-        }
-    }
-
-    /// The refusal of a cost that exceeds a hard limit.
-    fn exceeded(&self, cost: &Amounts, used: &Amounts, hard: &Amounts, after: &Amounts) -> Option<String> {
         let is_exceeded =
             |name: &&String| after.get(*name).zip(hard.get(*name)).is_some_and(|(after, hard)| after > hard);
         let exceeded: Vec<&String> = cost.keys().filter(is_exceeded).collect();
-        if exceeded.is_empty() {
-            return None;
+        if !exceeded.is_empty() && request.subresource != "status" {
+            let [requested, used, limited] = [&cost, &used, &hard].map(|amounts| pretty(amounts, &exceeded));
+            let name = self.name();
+            return refuse(format!(
+                "exceeded quota: {name}, requested: {requested}, used: {used}, limited: {limited}"
+            ));
         }
-        let [requested, used, limited] = [cost, used, hard].map(|amounts| pretty(amounts, &exceeded));
-        let name = self.name();
-        Some(format!("exceeded quota: {name}, requested: {requested}, used: {used}, limited: {limited}"))
+        Ok(Some(self.with_used(&after)))
     }
 
     /// The write of a new `status.used`, on the condition that the quota is still at the revision that was read.

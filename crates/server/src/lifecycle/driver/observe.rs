@@ -27,7 +27,7 @@ impl Driver {
         self.note_address(&change.key, previous);
         match &change.value {
             Some(value) => self.present(&change.key, value, change.revision, false),
-            None => self.gone(&change.key, previous),
+            None => self.gone(&change.key, change.previous.as_ref().map(|(_, value)| &value[..])),
         }
     }
 
@@ -60,8 +60,12 @@ impl Driver {
                 }
             }
             "events" => {
-                let age = if at_start { age(value) } else { Duration::ZERO };
-                self.note_event(key, revision, age);
+                if let Some(ttl) = options.event_ttl {
+                    let age = if at_start { age(value) } else { Duration::ZERO };
+                    let due = Instant::now() + ttl.saturating_sub(age);
+                    self.expiring.insert(Arc::clone(key), (revision, due));
+                    self.queue.add(LifecycleTask::Expire(Arc::clone(key)), due);
+                }
             }
             _ => {}
         }
@@ -80,28 +84,14 @@ impl Driver {
             self.queue.add(LifecycleTask::Policy(path.into()), Instant::now());
         }
         if options.collect_garbage {
-            self.note_owners(key, object, soon);
-        }
-    }
-
-    /// Plans the expiry of an Event that was written so long ago.
-    fn note_event(&mut self, key: &Arc<str>, revision: Revision, age: Duration) {
-        if let Some(ttl) = self.api.options.lifecycle.event_ttl {
-            let due = Instant::now() + ttl.saturating_sub(age);
-            self.expiring.insert(Arc::clone(key), (revision, due));
-            self.queue.add(LifecycleTask::Expire(Arc::clone(key)), due);
-        }
-    }
-
-    /// Takes an object into the graph of owners, and queues those that garbage collection has to look at.
-    fn note_owners(&mut self, key: &Arc<str>, object: ChangedObject<'_>, soon: Instant) {
-        let change = self.graph.set(key, object);
-        if change.has_new_owners {
-            self.queue.add(LifecycleTask::Dependent(Arc::clone(key)), soon);
-        }
-        self.wake_owners(&change.former);
-        if garbage::waits(object) {
-            self.queue.add(LifecycleTask::Owner(Arc::clone(key)), soon);
+            let change = self.graph.set(key, object);
+            if change.has_new_owners {
+                self.queue.add(LifecycleTask::Dependent(Arc::clone(key)), soon);
+            }
+            self.wake_owners(&change.former);
+            if garbage::waits(object) {
+                self.queue.add(LifecycleTask::Owner(Arc::clone(key)), soon);
+            }
         }
     }
 
