@@ -121,11 +121,10 @@ mod tests {
 
     #[test]
     fn the_cpu_target_of_an_old_autoscaler_is_a_metric_of_the_new() {
-        let served = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
+        let mut stored = json!({"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler",
             "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 80},
             "status": {"currentCPUUtilizationPercentage": 40, "currentReplicas": 0}});
         let kind = by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
-        let mut stored = served.clone();
         to_stored(kind, &mut stored);
         assert_eq!(stored["apiVersion"], "autoscaling/v2");
         assert_eq!(

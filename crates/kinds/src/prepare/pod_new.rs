@@ -188,12 +188,12 @@ mod tests {
     #[test]
     fn limits_of_the_pod_are_those_that_all_containers_have() {
         let container =
-            |limits: Value| json!({"name": "c", "resources": {"limits": limits.clone(), "requests": limits}});
+            |limits: Value| json!({"name": "c", "resources": {"limits": limits, "requests": limits}});
         let (both, one) =
             (container(json!({"cpu": "100m", "memory": "10Mi"})), container(json!({"memory": "20Mi"})));
         let resources = |spec: Value| created(spec).at("resources").clone();
         assert_eq!(
-            resources(json!({"containers": [both.clone(), one], "resources": {"requests": {"cpu": "1"}}})),
+            resources(json!({"containers": [both, one], "resources": {"requests": {"cpu": "1"}}})),
             json!({"requests": {"cpu": "1", "memory": "30Mi"}, "limits": {"memory": "30Mi"}})
         );
         assert_eq!(
