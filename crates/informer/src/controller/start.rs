@@ -1,6 +1,6 @@
 //! Starting a [`Controller`]: in tasks of the runtime, or until it is stopped.
 //!
-//! Here the builder becomes a queue, a worker and a monitor. What they do then is in [`run`](super::run).
+//! Here the builder becomes a queue, a worker and a monitor. What they do then is in [`run`].
 
 use std::future::Future;
 use std::sync::Arc;
