@@ -1,4 +1,6 @@
 //! Formats of mail addresses and of URIs, as Go's packages read them.
+//!
+//! kube-openapi uses `net/mail` and `net/url`, which accept less and more than the RFCs. The other formats are in [`super`].
 
 /// Returns true for one address, `a@b`, with or without a name in front: `A B <a@b>`.
 pub(super) fn is_email(text: &str) -> bool {

@@ -1,4 +1,6 @@
 //! Elements of lists: those that must differ, and those of the old object that they are compared with.
+//!
+//! Both look elements up by their keys, so that long lists stay linear. [`super`] walks the elements.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,6 @@
-//! Preparation of ResourceClaims.
+//! Preparation of ResourceClaims: the status of devices follows their allocation.
+//!
+//! The rules of claims are in `rules/written.txt` and `validate/device.rs`.
 
 use listwatch_wire::json::Value;
 

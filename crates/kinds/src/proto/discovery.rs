@@ -1,4 +1,7 @@
 //! Aggregated discovery in protobuf: the messages of `k8s.io/api/apidiscovery/v2`.
+//!
+//! The server makes the document as JSON; the tables below have the numbers of its fields. Encoding by such tables is
+//! [`super::message_table`].
 
 use listwatch_wire::json::Value;
 

@@ -122,7 +122,7 @@ pub struct Watches {
     series: Mutex<BTreeMap<String, Arc<WatchSeries>>>,
 }
 
-/// What all watches share: one pointer in each of them.
+/// The state that all watches share, behind one pointer in each of them.
 #[derive(Debug, Default)]
 struct WatchTable {
     /// Open watches by number. Locked to open, close and list, never to count an event.

@@ -44,47 +44,26 @@ pub(super) fn name_kind(
     bytes: &[u8],
 ) -> Result<(String, Option<Status>), Status> {
     if object.is_null() {
-        *object = Value::Object(listwatch_wire::json::Map::new());
+        *object = Value::Object(Map::new());
     }
-    let unrecognized = |why: String| {
-        let (kind, shown) = (expected.kind, summary(bytes));
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
-        ))
-    };
     let Some(fields) = object.as_object_mut() else {
-        return Err(unrecognized(no_type(object)));
+        return Err(unrecognized(expected, bytes, &no_type(object)));
     };
-    let text = |key: &str| type_text(fields, key).map_err(&unrecognized);
-    let (kind, sent_version) = (text("kind")?, text("apiVersion")?);
-    let core_version =
-        sent_version.strip_prefix('/').filter(|_| expected.builtin && expected.group.is_empty());
-    let api_version = core_version.unwrap_or(sent_version);
-    if api_version.matches('/').count() > 1 {
-        return Err(unrecognized(format!("unexpected GroupVersion string: {api_version}")));
-    }
-    if !expected.builtin && kind.is_empty() {
-        let sent = String::from_utf8_lossy(bytes);
-        return Err(unrecognized(format!("Object 'Kind' is missing in '{sent}'")));
-    }
+    let NamedType { kind, api_version, is_written_otherwise } = named_type(fields, expected, bytes)?;
     let wanted = expected.api_version();
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let version = if version.is_empty() { expected.version } else { version }.to_owned();
-    let wrong_kind = !kind.is_empty() && kind != expected.kind;
+    let is_other_kind = !kind.is_empty() && kind != expected.kind;
     // As in kube-apiserver, whose built-in types are decoded without an apiVersion; custom ones are not.
     let may_lack = expected.builtin && api_version.is_empty();
-    let wrong_version = !may_lack && api_version != wanted;
-    if wrong_version || wrong_kind && expected.builtin {
+    let is_other_version = !may_lack && api_version != wanted;
+    if is_other_version || is_other_kind && expected.builtin {
         let kind = if kind.is_empty() { expected.kind } else { kind };
         return Err(mismatch(kind, api_version, expected));
     }
-    let wrong_kind = wrong_kind.then(|| {
-        let name = fields.get("metadata").and_then(|meta| meta.get("name")).and_then(Value::as_str);
-        let error = FieldError::invalid("kind", kind, format!("must be {}", expected.kind));
-        Status::invalid(expected.group, kind, name.unwrap_or_default(), &[error])
-    });
+    let wrong_kind = is_other_kind.then(|| custom_kind_error(fields, kind, expected));
     // All that the body names has been compared: only absent fields are added.
-    let (lacks_kind, lacks_version) = (kind.is_empty(), api_version.is_empty() || core_version.is_some());
+    let (lacks_kind, lacks_version) = (kind.is_empty(), api_version.is_empty() || is_written_otherwise);
     if lacks_kind {
         fields.insert("kind", expected.kind.into());
     }
@@ -92,6 +71,50 @@ pub(super) fn name_kind(
         fields.insert("apiVersion", wanted.into_owned().into());
     }
     Ok((version, wrong_kind))
+}
+
+/// The type that a body names; parts that it does not name are empty.
+struct NamedType<'a> {
+    kind: &'a str,
+    api_version: &'a str,
+    /// The body has a slash before the version of the core group.
+    is_written_otherwise: bool,
+}
+
+/// Reads the type of a body.
+///
+/// # Errors
+/// 400 for a type that is no text, a custom object without a kind, and an `apiVersion` that is none.
+fn named_type<'a>(fields: &'a Map, expected: Expected<'_>, bytes: &[u8]) -> Result<NamedType<'a>, Status> {
+    let text = |key: &str| type_text(fields, key).map_err(|why| unrecognized(expected, bytes, &why));
+    let (kind, sent_version) = (text("kind")?, text("apiVersion")?);
+    let is_core = expected.builtin && expected.group.is_empty();
+    let core_version = sent_version.strip_prefix('/').filter(|_| is_core);
+    let api_version = core_version.unwrap_or(sent_version);
+    if api_version.matches('/').count() > 1 {
+        let why = format!("unexpected GroupVersion string: {api_version}");
+        return Err(unrecognized(expected, bytes, &why));
+    }
+    if !expected.builtin && kind.is_empty() {
+        let sent = String::from_utf8_lossy(bytes);
+        return Err(unrecognized(expected, bytes, &format!("Object 'Kind' is missing in '{sent}'")));
+    }
+    Ok(NamedType { kind, api_version, is_written_otherwise: core_version.is_some() })
+}
+
+/// The error for a body whose type cannot be read.
+fn unrecognized(expected: Expected<'_>, bytes: &[u8], why: &str) -> Status {
+    let (kind, shown) = (expected.kind, summary(bytes));
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+    ))
+}
+
+/// The error for a custom object of another kind.
+fn custom_kind_error(fields: &Map, kind: &str, expected: Expected<'_>) -> Status {
+    let name = fields.get("metadata").and_then(|meta| meta.get("name")).and_then(Value::as_str);
+    let error = FieldError::invalid("kind", kind, format!("must be {}", expected.kind));
+    Status::invalid(expected.group, kind, name.unwrap_or_default(), &[error])
 }
 
 /// The error for a body of another kind or version, worded as Go's conversion and scheme errors.

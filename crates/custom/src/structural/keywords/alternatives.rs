@@ -1,4 +1,6 @@
 //! Schemas inside `allOf`, `anyOf`, `oneOf` and `not`: they restrict values and describe nothing by themselves.
+//!
+//! They may not have the keywords of the structure itself, which [`super`] checks.
 
 use listwatch_wire::json::{Value, json};
 use listwatch_wire::status::{FieldError, FieldErrors};
