@@ -173,6 +173,22 @@ pub(crate) fn autoscaler_v1(object: &mut JsonObject, direction: Direction) {
     }
 }
 
+/// Completes the spec of a `v1` autoscaler as a conversion to `v2` and back does. The status is left as it is, with the annotations
+/// that belong to it: most writes replace it by the stored one afterwards.
+pub(crate) fn complete_v1_spec(object: &mut JsonObject) {
+    let status = object.remove("status");
+    let texts = [CURRENT_METRICS, CONDITIONS].map(|key| (key, take_annotation(object, key)));
+    to_v2(object);
+    to_v1(object);
+    object.remove("status");
+    if let Some(status) = status {
+        object.insert("status", status);
+    }
+    for (key, text) in texts {
+        annotate(object, key, text);
+    }
+}
+
 /// Converts from `v2`: CPU utilization has a field in `v1`, everything else moves into annotations. Measurements are
 /// kept there whole, because the raw value of the CPU has no field.
 fn to_v1(object: &mut JsonObject) {
@@ -279,6 +295,11 @@ pub(crate) fn drop_annotations(object: &mut JsonObject) {
     if dropped > 0 && annotations.is_empty() {
         meta.remove("annotations");
     }
+}
+
+fn take_annotation(object: &mut JsonObject, key: &str) -> Option<String> {
+    let annotations = object.get_mut("metadata")?.as_object_mut()?.get_mut("annotations")?.as_object_mut()?;
+    annotations.remove(key)?.as_str().map(str::to_owned)
 }
 
 /// The CPU utilization of a metric, which `v1` has a field for.

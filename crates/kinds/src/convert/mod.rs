@@ -7,7 +7,9 @@
 mod autoscaler;
 mod go_text;
 
-pub(crate) use autoscaler::{autoscaler_v1, drop_annotations as drop_autoscaler_annotations};
+pub(crate) use autoscaler::{
+    autoscaler_v1, complete_v1_spec, drop_annotations as drop_autoscaler_annotations,
+};
 
 use listwatch_wire::json::{Map, Value};
 
@@ -211,6 +213,19 @@ mod tests {
         let pods = r#"[{"type":"Pods","pods":{"metricName":"m","targetAverageValue":"5"}}]"#;
         let annotated = read(json!({"autoscaling.alpha.kubernetes.io/metrics": pods}));
         assert_eq!(annotated["spec"], json!({"maxReplicas": 3, "minReplicas": 1}));
+    }
+
+    /// A write of the spec replaces the status by the stored one: nothing of it may be left in an annotation.
+    #[test]
+    fn defaults_of_an_old_autoscaler_leave_its_status_alone() {
+        let kind = by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
+        let metadata = json!({"annotations": {"autoscaling.alpha.kubernetes.io/conditions": "[]"}});
+        let status = json!({"currentCPUUtilizationPercentage": 3, "desiredReplicas": 1});
+        let mut object =
+            json!({"metadata": metadata.clone(), "spec": {"maxReplicas": 3}, "status": status.clone()});
+        crate::defaults::apply(kind, &mut object);
+        assert_eq!((&object["metadata"], &object["status"]), (&metadata, &status));
+        assert_eq!(object["spec"]["targetCPUUtilizationPercentage"], 80);
     }
 
     /// The text of kube-apiserver for a behavior of which a part was given.

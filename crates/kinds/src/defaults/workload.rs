@@ -7,7 +7,7 @@
 use listwatch_wire::json::{Map, Value, json};
 
 use super::{empty, pod};
-use crate::convert::{self, Direction};
+use crate::convert;
 use crate::tree::Tree;
 
 /// The annotation that counts the templates of a DaemonSet.
@@ -130,8 +130,7 @@ pub(crate) fn autoscaler_v1(object: &mut Map) {
     if let Some(spec) = object.inner_or_new("spec") {
         spec.fill("minReplicas", 1);
     }
-    convert::autoscaler_v1(object, Direction::ToStored);
-    convert::autoscaler_v1(object, Direction::FromStored);
+    convert::complete_v1_spec(object);
 }
 
 /// Defaults of an autoscaler in the form that is stored.

@@ -7,7 +7,7 @@ use listwatch_wire::json::Value;
 
 use super::envelope;
 use super::message_table::FieldForm::{Many, One, Text, Texts};
-use super::message_table::{Message, MessageField as F};
+use super::message_table::{MessageField as F, ProtoMessage};
 
 /// Encodes an `APIGroupDiscoveryList` with its envelope.
 #[must_use]
@@ -15,27 +15,27 @@ pub fn aggregated_discovery(document: &Value) -> Vec<u8> {
     envelope("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList", &LIST.of(document))
 }
 
-static LIST: Message = Message::Object {
+static LIST: ProtoMessage = ProtoMessage::Object {
     fields: &[F("metadata", 1, One(&LIST_META)), F("items", 2, Many(&GROUP))],
     extensions: None,
 };
 
 /// The metadata of the list, in which nothing is set.
-static LIST_META: Message = Message::Object { fields: &[], extensions: None };
+static LIST_META: ProtoMessage = ProtoMessage::Object { fields: &[], extensions: None };
 
-static GROUP: Message = Message::Object {
+static GROUP: ProtoMessage = ProtoMessage::Object {
     fields: &[F("metadata", 1, One(&META)), F("versions", 2, Many(&VERSION))],
     extensions: None,
 };
 
-static META: Message = Message::Object { fields: &[F("name", 1, Text)], extensions: None };
+static META: ProtoMessage = ProtoMessage::Object { fields: &[F("name", 1, Text)], extensions: None };
 
-static VERSION: Message = Message::Object {
+static VERSION: ProtoMessage = ProtoMessage::Object {
     fields: &[F("version", 1, Text), F("resources", 2, Many(&RESOURCE)), F("freshness", 3, Text)],
     extensions: None,
 };
 
-static RESOURCE: Message = Message::Object {
+static RESOURCE: ProtoMessage = ProtoMessage::Object {
     fields: &[
         F("resource", 1, Text),
         F("responseKind", 2, One(&KIND)),
@@ -49,7 +49,7 @@ static RESOURCE: Message = Message::Object {
     extensions: None,
 };
 
-static SUBRESOURCE: Message = Message::Object {
+static SUBRESOURCE: ProtoMessage = ProtoMessage::Object {
     fields: &[
         F("subresource", 1, Text),
         F("responseKind", 2, One(&KIND)),
@@ -59,7 +59,7 @@ static SUBRESOURCE: Message = Message::Object {
     extensions: None,
 };
 
-static KIND: Message = Message::Object {
+static KIND: ProtoMessage = ProtoMessage::Object {
     fields: &[F("group", 1, Text), F("version", 2, Text), F("kind", 3, Text)],
     extensions: None,
 };

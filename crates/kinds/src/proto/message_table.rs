@@ -8,7 +8,7 @@ use listwatch_wire::json::{Map, Value};
 use super::wire::{put_bytes, put_number, put_string, put_tag};
 
 /// A message, by the JSON that it is made of.
-pub(crate) enum Message {
+pub(crate) enum ProtoMessage {
     /// An object with known members. Those that begin with `x-` are written under the number of `extensions`.
     Object { fields: &'static [MessageField], extensions: Option<u8> },
     /// An object with any members: repeated messages of a name and a value, under this number.
@@ -35,11 +35,11 @@ pub(crate) enum FieldForm {
     Flag,
     Integer,
     Double,
-    One(&'static Message),
-    Many(&'static Message),
+    One(&'static ProtoMessage),
+    Many(&'static ProtoMessage),
 }
 
-impl Message {
+impl ProtoMessage {
     /// Writes the message of a value.
     pub(crate) fn of(&self, value: &Value) -> Vec<u8> {
         let mut out = Vec::new();
@@ -68,8 +68,8 @@ impl Message {
 }
 
 /// The reference that stands for a message.
-static REFERENCE: Message =
-    Message::Object { fields: &[MessageField("$ref", 1, FieldForm::Text)], extensions: None };
+static REFERENCE: ProtoMessage =
+    ProtoMessage::Object { fields: &[MessageField("$ref", 1, FieldForm::Text)], extensions: None };
 
 impl MessageField {
     /// Writes the value of the field, unless it is absent or of another form.
@@ -109,7 +109,7 @@ pub(crate) fn named(name: &str, message: &[u8]) -> Vec<u8> {
 /// Vendor extensions, in which Kubernetes has kinds, merge keys and list types.
 fn put_extensions(out: &mut Vec<u8>, number: u8, map: &Map) {
     for (name, value) in map.iter().filter(|(name, _)| name.starts_with("x-")) {
-        put_bytes(out, number, &named(name, &Message::Yaml.of(value)));
+        put_bytes(out, number, &named(name, &ProtoMessage::Yaml.of(value)));
     }
 }
 

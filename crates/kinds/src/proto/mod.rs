@@ -196,7 +196,7 @@ pub fn encode(api_version: &str, kind: &str, object: &Value) -> Result<Vec<u8>, 
 /// Encodes an object of a built-in kind with an envelope that names another version, such as none.
 ///
 /// # Errors
-/// As for [`encode`].
+/// As for [`encode()`].
 pub fn encode_named(
     api_version: &str,
     kind: &str,
