@@ -221,8 +221,7 @@ mod tests {
         let kind = by_kind("autoscaling", "v1", "HorizontalPodAutoscaler").unwrap();
         let metadata = json!({"annotations": {"autoscaling.alpha.kubernetes.io/conditions": "[]"}});
         let status = json!({"currentCPUUtilizationPercentage": 3, "desiredReplicas": 1});
-        let mut object =
-            json!({"metadata": metadata.clone(), "spec": {"maxReplicas": 3}, "status": status.clone()});
+        let mut object = json!({"metadata": metadata, "spec": {"maxReplicas": 3}, "status": status});
         crate::defaults::apply(kind, &mut object);
         assert_eq!((&object["metadata"], &object["status"]), (&metadata, &status));
         assert_eq!(object["spec"]["targetCPUUtilizationPercentage"], 80);
