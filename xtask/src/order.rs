@@ -5,10 +5,11 @@
 //! `crates/cli/order.txt` next to each other, those of a start first (`crates/cli/build.rs`). `.cargo/config.toml` asks for names
 //! that say the types of a generic function, so that a list holds for later versions of compiler and program, but for what is new.
 //!
-//! The list is made from two profiles of one binary, which needs its symbols. A list that is old costs memory, and nothing else:
+//! The list is made from two profiles of one binary, which needs its symbols. They are kept at the last link only: with another
+//! profile the crates are compiled again, into other functions. A list that is old costs memory, and nothing else:
 //!
 //! ```console
-//! $ cargo build --release --config 'profile.release.package.listwatch-cli.strip="none"'
+//! $ cargo rustc --release --package listwatch-cli --bin listwatch -- -C strip=none
 //! $ valgrind --tool=callgrind --demangle=no --callgrind-out-file=profile target/release/listwatch serve --data-dir DIR
 //! $ callgrind_control -d     # when it is ready: writes profile.1; then send requests, and stop the server: writes profile
 //! $ cargo xtask order --program target/release/listwatch --start profile.1 --requests profile
