@@ -102,16 +102,23 @@ impl Tail {
     }
 
     /// Appends a batch and wakes all waiters. Revisions must not go back.
-    ///
-    /// The lock is released before waiters are woken, so that none of them wakes up only to wait for it. The cost is
-    /// that of the batches it drops, on average one.
     pub(crate) fn publish(&self, batch: Batch) {
         let upto = batch.upto;
-        {
-            let mut recent = self.recent.write();
-            recent.push(batch);
-            recent.shrink(self.bounds);
-        }
+        self.append(batch);
+        self.reach(upto);
+    }
+
+    /// Appends a batch, for cursors that look; those that wait are woken by [`Tail::reach`]. The cost is that of the batches it
+    /// drops, on average one.
+    pub(crate) fn append(&self, batch: Batch) {
+        let mut recent = self.recent.write();
+        recent.push(batch);
+        recent.shrink(self.bounds);
+    }
+
+    /// Wakes all waiters: the log has been appended to up to `upto`. Without the lock, so that none of them wakes up only to wait
+    /// for it.
+    pub(crate) fn reach(&self, upto: Revision) {
         self.reached.send_modify(|reached| reached.upto = reached.upto.max(upto));
     }
 

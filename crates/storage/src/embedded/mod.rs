@@ -16,6 +16,7 @@
 //!
 //! It is not for several processes: the directory is locked. Several servers share an etcd instead (`etcd/`).
 
+mod announce;
 mod attachments;
 mod batch;
 mod checkpoint;
@@ -60,6 +61,7 @@ use crate::{
     Changes, Engine, Error, Health, KeyValue, KeyVersion, Page, Range, Transacted, Usage, VersionRange,
     Write, Written,
 };
+use announce::Announcer;
 use files::Directory;
 use mark::RevisionMark;
 use pending::WriterRequest;
@@ -226,8 +228,14 @@ fn start(
     let (wanted, wants) = sync_channel(1);
     let weak = requests.downgrade();
     let shared = Arc::clone(shared);
-    let write = move || match EngineWriter::new(&connection, Arc::clone(&shared), recovered, options, wanted)
-    {
+    let announcer = Announcer::start(Arc::clone(&shared.tail));
+    let write = move || match EngineWriter::new(
+        &connection,
+        Arc::clone(&shared),
+        recovered,
+        options,
+        (announcer, wanted),
+    ) {
         Ok(writer) => writer.run(inbox),
         Err(error) => *shared.condition.write() = Health::Unavailable(error.to_string()),
     };
@@ -245,7 +253,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 impl Engine for EmbeddedEngine {
     async fn current(&self) -> Result<Revision, Error> {
         self.shared.open()?;
-        Ok(self.shared.index.read().upto)
+        Ok(self.shared.upto())
     }
 
     async fn get(&self, key: &str, at: Option<Revision>) -> Result<Option<KeyValue>, Error> {

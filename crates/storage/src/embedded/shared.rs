@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use listwatch_wire::Revision;
 use parking_lot::{Mutex, RwLock};
 
 use super::checksum::DamagedValue;
@@ -73,6 +74,11 @@ impl PublishedState {
         if !damage.is_settled() {
             written.for_each(|change| damage.written(&change.key, change.revision));
         }
+    }
+
+    /// The newest durable revision. The tail reaches it a moment later, when the batch is announced.
+    pub(super) fn upto(&self) -> Revision {
+        self.index.read().upto
     }
 
     /// Fails once the store is closed.

@@ -120,7 +120,7 @@ impl EngineWriter<'_> {
 
     /// Changes that the index on disk does not have yet; they are found in memory.
     fn unindexed(&self) -> u64 {
-        self.shared.tail.upto().0.saturating_sub(self.upkeep.indexed.0)
+        self.shared.upto().0.saturating_sub(self.upkeep.indexed.0)
     }
 
     /// One step after a batch of `writes`.
@@ -142,7 +142,7 @@ impl EngineWriter<'_> {
         let pass = self
             .upkeep
             .pass
-            .get_or_insert_with(|| UpkeepPass { upto: self.shared.tail.upto(), after: Arc::from("") });
+            .get_or_insert_with(|| UpkeepPass { upto: self.shared.upto(), after: Arc::from("") });
         let heads = self.shared.index.read().after(&pass.after, rows);
         let Some((last, _)) = heads.last() else {
             let upto = pass.upto;
@@ -267,7 +267,7 @@ impl EngineWriter<'_> {
     ///
     /// Unlike a step it runs to the end, because nothing else can be written on a full disk.
     pub(super) fn drop_history(&mut self) {
-        let upto = self.shared.tail.upto();
+        let upto = self.shared.upto();
         let mut outcome = self.begin_history(upto);
         while outcome.is_ok() && self.upkeep.sweep.due(upto) {
             outcome = self.sweep_step(STEP);
@@ -287,7 +287,7 @@ impl EngineWriter<'_> {
     /// Called at each tick, once per second. Does one small insert at most, and marks what has ended; `sweep_step`
     /// clears it.
     pub(super) fn retain(&mut self) -> Result<()> {
-        let now = self.upkeep.now(self.shared.tail.upto());
+        let now = self.upkeep.now(self.shared.upto());
         if mark_due(self.upkeep.marks.back().copied(), now) {
             let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
             let values = params![sql(now.revision), number(now.uptime_ms), number(now.bytes)];

@@ -1,6 +1,7 @@
 //! The writer thread: the only thread that writes to the database.
 //!
-//! It takes all waiting requests, decides them in one transaction, syncs once, publishes, and only then answers. During
+//! It takes all waiting requests, decides them in one transaction, syncs once, publishes, and only then answers, through
+//! [the task that announces](super::announce). During
 //! the sync, the next batch collects. Between batches it does one small step of [upkeep](super::upkeep).
 //!
 //! States: writes are taken; or `broken`, when a commit failed and all writes fail with `ReadOnly`; or broken and
@@ -13,9 +14,11 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
+use listwatch_wire::Revision;
 use rusqlite::Connection;
 use tokio::sync::mpsc;
 
+use super::announce::{Announcement, Announcer};
 use super::batch::{Staged, Statements, Transaction};
 use super::failure::writing;
 use super::mark::RevisionMark;
@@ -46,6 +49,7 @@ pub(super) struct EngineWriter<'c> {
     /// error in it costs a little disk space or one needless pass.
     pub(super) unmoved_bytes: u64,
     wave: Wave,
+    announcer: Announcer,
     /// The reason that writes are refused, if they are.
     broken: Option<String>,
     /// The disk is full: deletions are taken, on the space of the reserve, and history is given up.
@@ -68,7 +72,7 @@ impl<'c> EngineWriter<'c> {
         shared: Arc<PublishedState>,
         recovered: Recovered,
         options: EmbeddedOptions,
-        checkpointer: SyncSender<()>,
+        (announcer, checkpointer): (Announcer, SyncSender<()>),
     ) -> Result<Self, Error> {
         let statements = Statements::prepare(connection).map_err(|error| writing(&error))?;
         let database = connection.path().map(std::path::Path::new).unwrap_or(std::path::Path::new(""));
@@ -84,6 +88,7 @@ impl<'c> EngineWriter<'c> {
             checkpointer,
             unmoved_bytes: 0,
             wave: Wave::default(),
+            announcer,
             broken: None,
             full: false,
             essential_bytes: 0,
@@ -164,8 +169,8 @@ impl<'c> EngineWriter<'c> {
         match outcome {
             Ok(staged) => {
                 self.wave.committed(count, inbox.len());
-                self.publish(staged);
-                answers.into_iter().for_each(Decided::report);
+                let upto = self.publish(staged);
+                self.announcer.announce(Announcement { upto, answers });
             }
             Err(error) => {
                 let error = self.fail(&error);
@@ -243,11 +248,11 @@ impl<'c> EngineWriter<'c> {
         Ok(staged)
     }
 
-    /// Publishes durable changes to readers, then to followers of the log.
+    /// Publishes durable changes to readers, then to followers of the log. Returns the last of them.
     ///
     /// The index comes first: a cursor that is woken by the tail may read at the revision it was given.
-    fn publish(&mut self, staged: Staged) {
-        let Some(upto) = staged.changes.last().map(|change| change.revision) else { return };
+    fn publish(&mut self, staged: Staged) -> Option<Revision> {
+        let upto = staged.changes.last()?.revision;
         {
             let mut index = self.shared.index.write();
             staged.heads.into_iter().for_each(|(key, head)| index.insert(key, head));
@@ -256,7 +261,8 @@ impl<'c> EngineWriter<'c> {
         self.shared.mended(staged.changes.iter());
         self.upkeep.written(staged.bytes);
         self.unmoved_bytes += staged.bytes + checkpoint::BATCH_OVERHEAD;
-        self.shared.tail.publish(Batch { changes: staged.changes.into(), upto });
+        self.shared.tail.append(Batch { changes: staged.changes.into(), upto });
+        Some(upto)
     }
 
     /// Does what is due after a commit, outside of any caller's wait: upkeep in steps, and a hint to the checkpointer.
@@ -340,7 +346,7 @@ impl<'c> EngineWriter<'c> {
 
     /// Notes the newest revision for the next start.
     fn note_revision(&mut self) {
-        let newest = self.shared.index.read().upto;
+        let newest = self.shared.upto();
         if let Err(error) = self.mark.note(newest) {
             tracing::debug!(%error, "could not note the newest revision");
         }
