@@ -198,6 +198,8 @@ impl ParsePath<'_> {
 /// A position in the bytes, which are read once.
 struct JsonParser<'a> {
     bytes: &'a [u8],
+    /// The bytes as text, checked once for all strings; `None` if they are no UTF-8.
+    text: Option<&'a str>,
     at: usize,
     /// Containers that are open now.
     depth: usize,
@@ -213,7 +215,8 @@ type ParseOutcome<T> = Result<T, ParseError>;
 
 impl<'a> JsonParser<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, depth: 0, duplicates: Vec::new(), duplicate_bytes: 0, merges: false }
+        let text = std::str::from_utf8(bytes).ok();
+        Self { bytes, text, at: 0, depth: 0, duplicates: Vec::new(), duplicate_bytes: 0, merges: false }
     }
 
     /// One value and nothing after it but white space.

@@ -111,10 +111,10 @@ impl<'a> JsonParser<'a> {
 
     /// The text of some bytes. Go takes each byte that is no UTF-8 for the replacement character, and so do we.
     fn decoded(&self, start: usize, end: usize) -> Text {
-        let bytes = self.bytes.get(start..end).unwrap_or_default();
-        if let Ok(text) = std::str::from_utf8(bytes) {
-            return text.into();
+        if let Some(text) = self.text {
+            return text.get(start..end).unwrap_or_default().into();
         }
+        let bytes = self.bytes.get(start..end).unwrap_or_default();
         let mut text = Text::default();
         for chunk in bytes.utf8_chunks() {
             text.push_str(chunk.valid());
