@@ -33,9 +33,12 @@ use crate::verbs::write::{body_bytes, read_body};
 ///
 /// Looked up by path for each request outside of the core group, in a list that is empty in most clusters.
 pub(crate) fn remote(api: &Api, path: &str) -> Option<Arc<ExtensionServer>> {
+    if !path.starts_with("/apis/") {
+        return None;
+    }
     let parts = parts(path);
-    let [first, group, version, ..] = parts.as_slice() else { return None };
-    (*first == "apis").then(|| api.registry.remotes.find(group, version)).flatten()
+    let [_, group, version, ..] = parts.as_slice() else { return None };
+    api.registry.remotes.find(group, version)
 }
 
 /// Returns true if a request to an extension API server has no deadline.

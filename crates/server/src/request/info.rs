@@ -258,7 +258,14 @@ impl Verb {
 /// The parts of a path. Slashes at its end do not count; two in a row have an empty part between them.
 pub(crate) fn parts(path: &str) -> SmallVec<[&str; 8]> {
     let path = path.strip_prefix('/').unwrap_or(path).trim_end_matches('/');
-    if path.is_empty() { SmallVec::new() } else { path.split('/').collect() }
+    let mut parts = SmallVec::new();
+    let mut start = 0;
+    for slash in memchr::memchr_iter(b'/', path.as_bytes()) {
+        parts.extend(path.get(start..slash));
+        start = slash + 1;
+    }
+    parts.extend(path.get(start..).filter(|_| !path.is_empty()));
+    parts
 }
 
 /// Subresources of namespaces themselves; any other third segment is a resource inside the namespace.

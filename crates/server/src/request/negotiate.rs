@@ -189,6 +189,18 @@ fn negotiate(accept: Option<&str>, subject: ResponseSubject, typed: bool) -> Opt
     accept::clauses(accept).iter().find_map(|clause| clause.form(subject, typed))
 }
 
+/// The form for the headers that programs send with most requests, which need not be read clause by clause. Routes produce both,
+/// for every subject.
+fn usual(accept: Option<&str>, typed: bool) -> Option<ResponseForm> {
+    match accept {
+        None | Some("application/json" | "application/json, */*") => Some(ResponseForm::JSON),
+        Some(
+            "application/vnd.kubernetes.protobuf" | "application/vnd.kubernetes.protobuf,application/json",
+        ) if typed => Some(ResponseForm { encoding: Encoding::Protobuf, ..ResponseForm::JSON }),
+        _ => None,
+    }
+}
+
 impl AcceptClause<'_> {
     /// The first form of this clause that is on offer for the subject.
     fn form(&self, subject: ResponseSubject, typed: bool) -> Option<ResponseForm> {
@@ -241,11 +253,14 @@ pub(crate) fn negotiated(
     subject: ResponseSubject,
     serving: Serving,
 ) -> Result<ResponseForm, Status> {
+    let (accept, typed) = (accepted(request), serving != Serving::Custom);
+    if let Some(form) = usual(accept, typed) {
+        return Ok(ResponseForm { pretty: wants_pretty(request), ..form });
+    }
     if serving == Serving::Routed {
         routed(request, &subject.produced())?;
     }
-    let form = negotiate(accepted(request), subject, serving != Serving::Custom)
-        .ok_or_else(|| Status::not_acceptable(&DOCUMENTS))?;
+    let form = negotiate(accept, subject, typed).ok_or_else(|| Status::not_acceptable(&DOCUMENTS))?;
     // A stream of YAML documents is not a thing.
     if (subject, form.encoding) == (ResponseSubject::Stream, Encoding::Yaml) {
         return Err(Status::not_acceptable(&STREAMS));
@@ -314,6 +329,26 @@ mod tests {
         match negotiate(Some(accept), subject, typed) {
             None => "406".to_owned(),
             Some(form) => format!("{:?} {:?}", form.encoding, form.shape),
+        }
+    }
+
+    #[test]
+    fn usual_headers_mean_what_their_clauses_say() {
+        use ResponseSubject::{List, Log, Object, Plain, Stream, Untabled};
+        let json = ["application/json", "application/json, */*"];
+        for accept in
+            json.into_iter().chain([PROTOBUF, "application/vnd.kubernetes.protobuf,application/json"])
+        {
+            for (subject, typed) in [Object, Untabled, List, Stream, Log, Plain]
+                .into_iter()
+                .zip([true, false].into_iter().cycle())
+            {
+                assert!(accept::is_produced(accept, &subject.produced()));
+                if let Some(form) = usual(Some(accept), typed) {
+                    assert_eq!(negotiate(Some(accept), subject, typed), Some(form), "{accept} {subject:?}");
+                }
+            }
+            assert!(usual(Some(accept), true).is_some());
         }
     }
 
