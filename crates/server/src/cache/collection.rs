@@ -109,10 +109,11 @@ impl Collection {
     /// The storage key of an object.
     #[must_use]
     pub fn key(&self, namespace: Option<&str>, name: &str) -> Arc<str> {
-        match namespace {
-            Some(namespace) => format!("{}{namespace}/{name}", self.prefix).into(),
-            None => format!("{}{name}", self.prefix).into(),
-        }
+        let key = match namespace {
+            Some(namespace) => [&*self.prefix, namespace, "/", name].concat(),
+            None => [&*self.prefix, name].concat(),
+        };
+        key.into()
     }
 
     /// The current state. [`super::Cache::read`] also returns its revision.

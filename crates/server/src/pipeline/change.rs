@@ -359,9 +359,11 @@ impl OwnersChecked {
 /// The one place that decides when a marked object goes, for writes of clients and of controllers alike.
 pub(crate) fn is_done(object: &Value) -> bool {
     let meta = object.at("metadata");
-    let held = meta.count("finalizers") > 0
-        || (object.text("kind") == "Namespace"
-            && object.text("apiVersion") == "v1"
-            && object.at("spec").count("finalizers") > 0);
-    meta.has("deletionTimestamp") && !held && meta.int("deletionGracePeriodSeconds").unwrap_or(0) == 0
+    let is_held = || {
+        meta.count("finalizers") > 0
+            || (object.text("kind") == "Namespace"
+                && object.text("apiVersion") == "v1"
+                && object.at("spec").count("finalizers") > 0)
+    };
+    meta.has("deletionTimestamp") && !is_held() && meta.int("deletionGracePeriodSeconds").unwrap_or(0) == 0
 }

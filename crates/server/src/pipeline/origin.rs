@@ -3,7 +3,6 @@
 //! `managedFields` name the program that changed fields, not the user, and nothing at all for a deletion. The embedded engine
 //! keeps this text beside the version; the history of an object shows it (`verbs/history.rs`).
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -17,9 +16,7 @@ const MAX_USER: usize = 400;
 /// The text that is stored: the seconds since 1970, a space, and the name of the user.
 pub(crate) fn origin(user: &str, time: Timestamp) -> Arc<str> {
     let user = user.get(..user.floor_char_boundary(MAX_USER)).unwrap_or(user);
-    let mut text = String::with_capacity(user.len() + 12);
-    let _ = write!(text, "{} {user}", time.as_second());
-    text.into()
+    [time.as_second().to_string().as_str(), " ", user].concat().into()
 }
 
 /// The origin of a change that the server makes now on its own behalf.

@@ -46,6 +46,7 @@ pub(crate) fn place(object: &mut Value, namespace: Option<&str>) -> Result<(), S
         Some(namespace) if !given.is_empty() && given != namespace => Err(Status::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         )),
+        Some(namespace) if given == namespace => Ok(()),
         Some(namespace) => {
             if let Some(meta) = object.inner_or_new("metadata") {
                 meta.put("namespace", namespace);
