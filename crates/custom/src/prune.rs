@@ -65,6 +65,14 @@ pub(crate) fn has_unknown(schema: &Schema, value: &Value) -> bool {
     !walk.unknown.is_empty()
 }
 
+/// Removes unknown fields of metadata from the defaults of a schema, as kube-apiserver does before it uses them.
+pub(crate) fn prune_defaults(schema: &mut Schema) {
+    if let Some(Value::Object(default)) = schema.metadata_default_mut() {
+        default.retain(|name, _| METADATA.contains(&&**name));
+    }
+    schema.children_mut().for_each(prune_defaults);
+}
+
 /// The most unknown fields reported, as in kube-apiserver; all are dropped. More would only make the answer large.
 const MAX_UNKNOWN: usize = 100;
 /// The most bytes of their paths: a key may be as long as the object.
