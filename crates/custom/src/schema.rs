@@ -317,10 +317,14 @@ impl Schema {
         named.chain(unnamed).chain(items)
     }
 
-    /// The default of the metadata of an embedded resource.
-    pub(crate) fn metadata_default_mut(&mut self) -> Option<&mut Value> {
-        let metadata = self.properties.by_name.get_mut("metadata").filter(|_| self.embedded);
-        metadata?.default.as_mut()
+    /// The schema of the metadata of an embedded resource.
+    pub(crate) fn embedded_metadata_mut(&mut self) -> Option<&mut Self> {
+        self.properties.by_name.get_mut("metadata").filter(|_| self.embedded)
+    }
+
+    /// The named fields, to change them.
+    pub(crate) fn named_mut(&mut self) -> impl Iterator<Item = (&str, &mut Self)> {
+        self.properties.by_name.iter_mut().map(|(name, schema)| (name.as_str(), schema))
     }
 
     /// [`Self::children`], to change them.

@@ -313,10 +313,10 @@ async fn a_broken_webhook_does_not_keep_a_server_from_starting() {
     let webhooks = json!({"metadata": {"name": "broken"}, "webhooks": [hook]});
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
     assert_eq!(client.call("POST", path, Some(&webhooks)).await.status, 201);
-    first.shutdown().await;
     let second = Server::start(options(), engine).await.expect("it starts");
     let mut client = Client::new(&second).await;
     assert_eq!(client.call("GET", role, None).await.status, 404, "the webhook refused it");
     assert_eq!(client.call("GET", "/api/v1/namespaces/default", None).await.status, 200);
     second.shutdown().await;
+    drop(first);
 }

@@ -196,8 +196,6 @@ impl Definitions {
         if let Some(metadata) = object.inner("metadata") {
             metadata.put("finalizers", others);
         }
-        let message = "removed all instances";
-        condition(&mut object, "Terminating", false, "InstanceDeletionCompleted", message);
         self.write(&stored.object, Some(object)).await;
         0
     }
