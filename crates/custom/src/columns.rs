@@ -14,6 +14,10 @@ use serde::Deserialize;
 use budget::RowBudget;
 use path::ColumnPath;
 
+/// The descriptions of the columns that every kind has: those of the fields of ObjectMeta.
+const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+const CREATION_TIMESTAMP: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
 /// The columns of one version: the name first, then the declared ones, or the age if none are declared.
 ///
 /// Built once per version, so a table of many objects parses no path again. kubectl asks for a Table with each `get`.
@@ -43,6 +47,9 @@ impl Columns {
     #[must_use]
     pub fn read(declared: Option<&Value>) -> Self {
         let columns: Vec<CustomColumn> = declared.and_then(|v| v.to_type().ok()).unwrap_or_default();
+        let texts = declared.and_then(Value::as_array).into_iter().flatten();
+        let columns: Vec<_> =
+            columns.into_iter().zip(texts).map(|(column, text)| column.described(text)).collect();
         Self(if columns.is_empty() { vec![CustomColumn::age()] } else { columns })
     }
 
@@ -51,7 +58,7 @@ impl Columns {
     /// Columns with a priority above zero are listed too: the client leaves them out unless it prints wide.
     pub fn definitions(&self) -> impl Iterator<Item = Value> {
         let name = json!({"name": "Name", "type": "string", "format": "name", "priority": 0,
-            "description": "Name must be unique within a namespace."});
+            "description": NAME});
         std::iter::once(name).chain(self.0.iter().map(CustomColumn::definition))
     }
 
@@ -74,9 +81,19 @@ impl CustomColumn {
         Self {
             name: "Age".into(),
             type_name: "date".into(),
+            description: CREATION_TIMESTAMP.into(),
             json_path: ColumnPath::from(".metadata.creationTimestamp".to_owned()),
             ..Self::default()
         }
+    }
+
+    /// Describes a column without a description by its path, as kube-apiserver does.
+    fn described(mut self, declared: &Value) -> Self {
+        if self.description.is_empty() {
+            let path = declared.get("jsonPath").and_then(Value::as_str).unwrap_or_default();
+            self.description = format!("Custom resource definition column (in JSONPath format): {path}");
+        }
+        self
     }
 
     fn definition(&self) -> Value {

@@ -11,8 +11,10 @@ use listwatch_wire::gvk::version_order;
 use listwatch_wire::json::{Value, json};
 use serde::Deserialize;
 
+use crate::prune::prune_defaults;
 use crate::{Columns, Rules, Schema, structural};
 
+mod approval;
 mod check;
 mod condition;
 mod conversion;
@@ -20,6 +22,7 @@ mod names;
 mod parts;
 mod warnings;
 
+pub use approval::approval_condition;
 pub use check::{validate_create, validate_update};
 pub use condition::set_condition;
 pub use warnings::warnings;
@@ -241,7 +244,7 @@ impl DefinitionVersion {
         Some(Self {
             served: flag("served"),
             storage: flag("storage"),
-            schema: Arc::new(schema_json.to_type::<Schema>().ok()?),
+            schema: Arc::new(with_pruned_defaults(schema_json.to_type().ok()?)),
             rules: Arc::new(Rules::compile(&schema_json)),
             schema_json: Arc::new(schema_json),
             columns: Columns::read(value.get("additionalPrinterColumns")),
@@ -252,6 +255,11 @@ impl DefinitionVersion {
             name,
         })
     }
+}
+
+fn with_pruned_defaults(mut schema: Schema) -> Schema {
+    prune_defaults(&mut schema);
+    schema
 }
 
 /// The paths of `selectableFields`, as field selectors name them.

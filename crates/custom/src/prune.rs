@@ -65,6 +65,23 @@ pub(crate) fn has_unknown(schema: &Schema, value: &Value) -> bool {
     !walk.unknown.is_empty()
 }
 
+/// Removes unknown fields of the metadata of embedded resources from the defaults of a schema, as kube-apiserver does
+/// before it uses them: from defaults of whole resources, of their metadata, and of single fields.
+pub(crate) fn prune_defaults(schema: &mut Schema) {
+    if let Some(mut default) = schema.default.take() {
+        PruneWalk::default().value(schema, &mut default);
+        schema.default = Some(default);
+    }
+    if let Some(metadata) = schema.embedded_metadata_mut() {
+        if let Some(Value::Object(default)) = &mut metadata.default {
+            default.retain(|name, _| METADATA.contains(&&**name));
+        }
+        let unknown = metadata.named_mut().filter(|(name, _)| !METADATA.contains(name));
+        unknown.for_each(|(_, field)| field.default = None);
+    }
+    schema.children_mut().for_each(prune_defaults);
+}
+
 /// The most unknown fields reported, as in kube-apiserver; all are dropped. More would only make the answer large.
 const MAX_UNKNOWN: usize = 100;
 /// The most bytes of their paths: a key may be as long as the object.
@@ -203,5 +220,27 @@ mod tests {
         let mut object =
             json!({"t": {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "junk": 1}, "y": 1}});
         assert_eq!(prune(&schema, &mut object), ["t.y", "t.metadata.junk"]);
+    }
+
+    /// A definition with such defaults was refused, and unknown metadata would have been stored.
+    #[test]
+    fn defaults_have_no_unknown_metadata() {
+        let metadata = json!({"type": "object", "default": {"name": "a", "unknown": "x"}, "properties": {
+            "name": {"type": "string"}, "unknown": {"type": "string", "default": "x"}}});
+        let inner = json!({"type": "object", "x-kubernetes-embedded-resource": true,
+            "x-kubernetes-preserve-unknown-fields": true, "properties": {"metadata": metadata}});
+        let whole = json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "b", "unknown": "y"}});
+        let mut with_default = inner.clone();
+        with_default["default"] = whole;
+        let mut schema: Schema =
+            json!({"type": "object", "properties": {"one": inner, "two": with_default}}).to_type().unwrap();
+        prune_defaults(&mut schema);
+        let mut object = json!({"one": {}, "three": 1});
+        crate::fill(&schema, &mut object);
+        assert_eq!(object["one"], json!({"metadata": {"name": "a"}}));
+        assert_eq!(object["two"]["metadata"], json!({"name": "b"}));
+        let mut object = json!({"one": {"metadata": {}}});
+        crate::fill(&schema, &mut object);
+        assert_eq!(object["one"], json!({"metadata": {}}));
     }
 }

@@ -316,6 +316,25 @@ impl Schema {
         let items = self.items.as_deref().map(|schema| (".items".to_owned(), schema));
         named.chain(unnamed).chain(items)
     }
+
+    /// The schema of the metadata of an embedded resource.
+    pub(crate) fn embedded_metadata_mut(&mut self) -> Option<&mut Self> {
+        self.properties.by_name.get_mut("metadata").filter(|_| self.embedded)
+    }
+
+    /// The named fields, to change them.
+    pub(crate) fn named_mut(&mut self) -> impl Iterator<Item = (&str, &mut Self)> {
+        self.properties.by_name.iter_mut().map(|(name, schema)| (name.as_str(), schema))
+    }
+
+    /// [`Self::children`], to change them.
+    pub(crate) fn children_mut(&mut self) -> impl Iterator<Item = &mut Self> {
+        let unnamed = match &mut self.additional_properties {
+            Some(Additional::Schema(schema)) => Some(&mut **schema),
+            _ => None,
+        };
+        self.properties.by_name.values_mut().chain(unnamed).chain(self.items.as_deref_mut())
+    }
 }
 
 /// A bound on how many there may be. One below zero is taken as zero: it is allowed in a schema and bounds nothing else.

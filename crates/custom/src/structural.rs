@@ -106,13 +106,32 @@ pub fn check(schema: &Schema, json: &Value, rules: &Rules, path: &str) -> Vec<Fi
             _ => errors.push(wrong),
         }
     }
-    node(schema, path, 0, &mut errors);
+    node(schema, path, DefaultPlace::default(), &mut errors);
     errors.extend(keywords::check(json, path));
     if errors.is_empty() { rules.errors(json, path) } else { errors.into_vec() }
 }
 
+/// The place of a node in its schema.
+#[derive(Clone, Copy, Default)]
+struct DefaultPlace {
+    depth: usize,
+    /// True for the type and the metadata of a resource and everything below them.
+    in_metadata: bool,
+}
+
+impl DefaultPlace {
+    /// The place of a node below one at this place.
+    fn below(self, schema: &Schema, step: &str, child: &Schema) -> Self {
+        let is_resource = self.depth == 0 || schema.embedded;
+        let names = [".properties[metadata]", ".properties[apiVersion]", ".properties[kind]"];
+        let in_metadata = self.in_metadata || is_resource && names.contains(&step);
+        Self { depth: self.depth + 1, in_metadata: in_metadata && !child.embedded }
+    }
+}
+
 /// Costs as much as the schema has nodes, apart from defaults, which are validated as values.
-fn node(schema: &Schema, path: &str, depth: usize, errors: &mut FieldErrors) {
+fn node(schema: &Schema, path: &str, place: DefaultPlace, errors: &mut FieldErrors) {
+    let depth = place.depth;
     if errors.is_full() {
         return;
     }
@@ -129,9 +148,9 @@ fn node(schema: &Schema, path: &str, depth: usize, errors: &mut FieldErrors) {
         errors.push(FieldError::forbidden(format!("{path}.additionalProperties"), detail));
     }
     pattern(&schema.pattern, path, errors);
-    default(schema, path, depth == 0, errors);
+    default(schema, path, place, errors);
     for (step, child) in schema.children() {
-        node(child, &format!("{path}{step}"), depth + 1, errors);
+        node(child, &format!("{path}{step}"), place.below(schema, &step, child), errors);
     }
 }
 
@@ -277,17 +296,17 @@ fn key_default(property: &Schema, field: impl FnOnce() -> String, errors: &mut F
     }
 }
 
-/// A default must itself be a valid value, without the defaults inside it and without unknown fields. That of a whole
-/// resource says which one.
-fn default(schema: &Schema, path: &str, is_root: bool, errors: &mut FieldErrors) {
+/// A default must itself be a valid value, without the defaults inside it and without unknown fields, except in metadata,
+/// where these are dropped. That of a whole resource says which one.
+fn default(schema: &Schema, path: &str, place: DefaultPlace, errors: &mut FieldErrors) {
     let Some(default) = &schema.default else { return };
-    if has_unknown(schema, default) {
+    if !place.in_metadata && has_unknown(schema, default) {
         let detail = "must not have unknown fields";
         errors.push(FieldError::invalid(format!("{path}.default"), default.clone(), detail));
     }
     let untyped = ["apiVersion", "kind"].into_iter().filter(|key| default.get(key).is_none());
     let untyped = untyped.map(|key| FieldError::required(format!("{path}.default.{key}"), ""));
-    let untyped: Vec<FieldError> = untyped.filter(|_| is_root || schema.embedded).collect();
+    let untyped: Vec<FieldError> = untyped.filter(|_| place.depth == 0 || schema.embedded).collect();
     if !untyped.is_empty() {
         errors.extend(untyped);
         return;

@@ -291,7 +291,9 @@ impl ValidateWalk {
         let is_key = |name: &str| !schema.properties.contains_key(name);
         for (name, value) in fields {
             if let Some(schema) = schema.field(name) {
-                let old = old.and_then(|old| old.get(name));
+                // The version is always judged, since the old object was converted to that of the new one.
+                let judged_again = self.path.is_empty() && matches!(&**name, "apiVersion" | "kind");
+                let old = old.filter(|_| !judged_again).and_then(|old| old.get(name));
                 let step = format!(".{name}");
                 let depth = self.keys.len();
                 self.keys.extend(is_key(name).then(|| self.path.len()..self.path.len() + step.len()));

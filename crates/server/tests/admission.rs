@@ -86,6 +86,11 @@ fn answer(path: &str, review: &Value) -> String {
             response["patchType"] = "JSONPatch".into();
             response["patch"] = STANDARD.encode(patch.to_string()).into();
         }
+        "disown" => {
+            let patch = json!([{"op": "remove", "path": "/metadata/managedFields/0/apiVersion"}]);
+            response["patchType"] = "JSONPatch".into();
+            response["patch"] = STANDARD.encode(patch.to_string()).into();
+        }
         "backdate" => {
             let patch = json!([{"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}]);
             response["patchType"] = "JSONPatch".into();
@@ -152,6 +157,19 @@ async fn a_mutating_webhook_changes_objects_and_warns_over_one_connection() {
     assert_eq!(hooks.0.connections.load(Ordering::SeqCst), 1);
     // Objects that the selector does not match cost no call.
     assert_eq!(client.call("POST", MAPS, Some(&config_map("plain", "x"))).await.json()["data"]["k"], "x");
+}
+
+/// Owners of fields that a webhook had made unreadable were stored, and the next write dropped them all.
+#[tokio::test]
+async fn owners_that_a_webhook_has_made_unreadable_are_restored() {
+    let (server, hooks) = (server().await, Hooks::start().await);
+    let mut client = Client::new(&server).await;
+    configure(&mut client, "mutating", vec![hooks.hook("disown", "Fail")]).await;
+    let made = client.call("POST", MAPS, Some(&labelled("m", "disown"))).await;
+    assert_eq!(made.status, 201);
+    assert_eq!(made.json()["metadata"]["managedFields"][0]["apiVersion"], "v1");
+    let warning = made.header("warning").unwrap();
+    assert!(warning.contains("apiVersion must not be empty"), "{warning}");
 }
 
 /// A webhook could write an object with another namespace in it under the old key, where neither namespace had it whole, and
@@ -375,6 +393,28 @@ async fn a_policy_rejects_with_its_message_as_soon_as_it_is_bound() {
     assert_eq!(refused.status, 422);
     assert!(refused.json()["message"].as_str().unwrap().ends_with("denied request: too many: 2"));
     assert_eq!(client.call("POST", MAPS, Some(&config_map("a", "x"))).await.status, 201);
+}
+
+/// Policies about the configurations of webhooks were accepted and never evaluated.
+#[tokio::test]
+async fn a_policy_can_be_about_webhooks() {
+    let server = server().await;
+    let mut client = Client::new(&server).await;
+    let policy = json!({"metadata": {"name": "p"}, "spec": {
+        "matchConstraints": {"resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]},
+        "validations": [{"expression": "false", "message": "no"}]}});
+    bind(&mut client, policy).await;
+    let refused = client
+        .call(
+            "POST",
+            &format!("{REGISTRATION}/mutatingwebhookconfigurations"),
+            Some(&json!({"metadata": {"name": "m"}, "webhooks": []})),
+        )
+        .await;
+    assert_eq!(refused.status, 422);
+    // What makes up policies is exempt, so that a wrong one can be deleted.
+    let path = format!("{REGISTRATION}/validatingadmissionpolicies/p");
+    assert_eq!(client.call("DELETE", &path, None).await.status, 200);
 }
 
 /// Match conditions may name `namespaceObject`; kube-apiserver shows them none.

@@ -6,7 +6,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Client, eventually, start, start_as_is, until};
+use common::{Client, Watch, eventually, start, start_as_is, until, version};
 use listwatch_server::registry::Resource;
 use listwatch_server::{Handle, Options};
 use listwatch_storage::MemoryOptions;
@@ -172,5 +172,125 @@ async fn every_version_of_a_custom_group_has_an_api_service() {
     until(&server, &path, |object| object.is_some_and(|object| object["metadata"]["uid"] != uid)).await;
     assert_eq!(client.call("DELETE", &format!("{PATH}/as.example.com"), None).await.status, 200);
     until(&server, &path, |object| object.is_none()).await;
+    server.shutdown().await;
+}
+
+fn merge_patch() -> &'static str {
+    "content-type: application/merge-patch+json\r\n"
+}
+
+/// Watches went on showing objects by the schema that they were opened under.
+#[tokio::test]
+async fn watches_end_when_the_spec_changes() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    assert_eq!(client.call("POST", PATH, Some(&definition("as"))).await.status, 201);
+    eventually("it is served", || served(&server, "as").is_some()).await;
+    let mut watch = Watch::of(&server, "/apis/example.com/v1as/namespaces/default/as", "").await;
+    let path = format!("{PATH}/as.example.com");
+    // Labels are not part of it.
+    let before = served(&server, "as").unwrap();
+    client
+        .send("PATCH", &path, merge_patch(), &json!({"metadata": {"labels": {"a": "b"}}}).to_string())
+        .await;
+    assert_eq!(client.answer().await.status, 200);
+    eventually("it is served anew", || !Arc::ptr_eq(&before, &served(&server, "as").unwrap())).await;
+    let object = json!({"apiVersion": "example.com/v1as", "kind": "AS", "metadata": {"name": "one"}});
+    let objects = "/apis/example.com/v1as/namespaces/default/as";
+    assert_eq!(client.call("POST", objects, Some(&object)).await.status, 201);
+    assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], "one");
+    let mut changed = client.get(&path).await;
+    changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"] =
+        json!({"size": {"type": "string"}});
+    assert_eq!(client.call("PUT", &path, Some(&changed)).await.status, 200);
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), watch.next());
+    assert_eq!(ended.await.expect("the watch ends"), None);
+    server.shutdown().await;
+}
+
+/// Objects stayed in the version that they were stored in, however often they were written without a change, which is how
+/// they are migrated.
+#[tokio::test]
+async fn an_unchanged_object_is_written_again_in_the_stored_version() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let mut sent = definition("as");
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let other = json!({"name": "v2", "served": true, "storage": false, "schema": schema});
+    sent["spec"]["versions"].as_array_mut().unwrap().push(other);
+    assert_eq!(client.call("POST", PATH, Some(&sent)).await.status, 201);
+    eventually("it is served", || served(&server, "as").is_some()).await;
+    let objects = "/apis/example.com/v1as/namespaces/default/as";
+    let object = json!({"apiVersion": "example.com/v1as", "kind": "AS", "metadata": {"name": "one"}});
+    assert_eq!(client.call("POST", objects, Some(&object)).await.status, 201);
+    let one = format!("{objects}/one");
+    let stored = async |client: &mut Client| {
+        client.send("PATCH", &one, merge_patch(), "{}").await;
+        version(&client.answer().await.json())
+    };
+    let first = stored(&mut client).await;
+    assert_eq!(first, version(&client.get(&one).await), "nothing is written");
+    let before = served(&server, "as").unwrap();
+    let path = format!("{PATH}/as.example.com");
+    let mut changed = client.get(&path).await;
+    changed["spec"]["versions"][0]["storage"] = json!(false);
+    changed["spec"]["versions"][1]["storage"] = json!(true);
+    assert_eq!(client.call("PUT", &path, Some(&changed)).await.status, 200);
+    eventually("it is served anew", || !Arc::ptr_eq(&before, &served(&server, "as").unwrap())).await;
+    let second = stored(&mut client).await;
+    assert!(second > first, "it was written in the other version");
+    assert_eq!(stored(&mut client).await, second, "and that once");
+    server.shutdown().await;
+}
+
+/// A definition that a finalizer held was no longer served, so that its clients got a 404 instead of the reason.
+#[tokio::test]
+async fn a_definition_in_deletion_is_served_until_it_is_gone() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let mut sent = definition("as");
+    sent["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    assert_eq!(client.call("POST", PATH, Some(&sent)).await.status, 201);
+    eventually("it is served", || served(&server, "as").is_some()).await;
+    let path = format!("{PATH}/as.example.com");
+    assert_eq!(client.call("DELETE", &path, None).await.status, 200);
+    until(&server, &path, |definition| {
+        definition
+            .is_some_and(|definition| definition["metadata"]["finalizers"] == json!(["example.com/hold"]))
+    })
+    .await;
+    let objects = "/apis/example.com/v1as/namespaces/default/as";
+    assert_eq!(client.call("GET", objects, None).await.status, 200);
+    let object = json!({"apiVersion": "example.com/v1as", "kind": "AS", "metadata": {"name": "one"}});
+    let answer = client.call("POST", objects, Some(&object)).await;
+    assert_eq!(answer.status, 403);
+    let why = "create not allowed while custom resource definition is terminating";
+    assert!(answer.json()["message"].as_str().unwrap().contains(why));
+    client.send("PATCH", &path, merge_patch(), &json!({"metadata": {"finalizers": null}}).to_string()).await;
+    assert_eq!(client.answer().await.status, 200);
+    eventually("it is no longer served", || served(&server, "as").is_none()).await;
+    server.shutdown().await;
+}
+
+/// The approval of a definition in a group of the community was not shown.
+#[tokio::test]
+async fn the_approval_of_a_protected_group_is_a_condition() {
+    let server = start().await;
+    let mut client = Client::new(&server).await;
+    let mut sent = definition("as");
+    sent["metadata"] =
+        json!({"name": "as.test.k8s.io", "annotations": {"api-approved.kubernetes.io": "unapproved"}});
+    sent["spec"]["group"] = json!("test.k8s.io");
+    assert_eq!(client.call("POST", PATH, Some(&sent)).await.status, 201);
+    until(&server, &format!("{PATH}/as.test.k8s.io"), |definition| {
+        let conditions = definition.and_then(|definition| definition["status"]["conditions"].as_array());
+        conditions.is_some_and(|conditions| {
+            conditions.iter().any(|condition| {
+                condition["type"] == "KubernetesAPIApprovalPolicyConformant"
+                    && condition["reason"] == "UnapprovedAnnotation"
+            })
+        })
+    })
+    .await;
     server.shutdown().await;
 }

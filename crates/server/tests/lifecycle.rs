@@ -4,10 +4,12 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Client, config_map, start_on, until};
-use listwatch_server::{LifecycleOptions, Options};
+use listwatch_server::{LifecycleOptions, Options, Security, Server};
+use listwatch_storage::MemoryEngine;
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -292,4 +294,29 @@ async fn a_webhook_that_does_not_answer_holds_up_no_other_namespace() {
     }
     until(&server, "/api/v1/namespaces/other", gone).await;
     until(&server, "/api/v1/namespaces/stuck", there).await;
+}
+
+/// A server with a broken webhook for everything could not be started again.
+#[tokio::test]
+async fn a_broken_webhook_does_not_keep_a_server_from_starting() {
+    let engine = Arc::new(MemoryEngine::default());
+    let options = || Options { security: Security::InsecureHttp, ..Options::default() };
+    let first = Server::start(options(), engine.clone()).await.unwrap();
+    let mut client = Client::new(&first).await;
+    let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/view";
+    assert_eq!(client.call("DELETE", role, None).await.status, 200);
+    let hook = json!({
+        "name": "broken.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"namespace": "default", "name": "none"}},
+        "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"]}],
+    });
+    let webhooks = json!({"metadata": {"name": "broken"}, "webhooks": [hook]});
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    assert_eq!(client.call("POST", path, Some(&webhooks)).await.status, 201);
+    let second = Server::start(options(), engine).await.expect("it starts");
+    let mut client = Client::new(&second).await;
+    assert_eq!(client.call("GET", role, None).await.status, 404, "the webhook refused it");
+    assert_eq!(client.call("GET", "/api/v1/namespaces/default", None).await.status, 200);
+    second.shutdown().await;
+    drop(first);
 }

@@ -13,7 +13,7 @@ use listwatch_wire::names::subdomain_errors;
 use listwatch_wire::status::FieldError;
 
 use super::names::{label_error, names};
-use super::{parts, text};
+use super::{approval, parts, text};
 use crate::{Rules, Schema, structural};
 
 /// Returns the errors in a new definition: its name, its spec, the approval of protected groups, and its first status.
@@ -24,7 +24,7 @@ use crate::{Rules, Schema, structural};
 pub fn validate_create(object: &Value) -> Vec<FieldError> {
     let mut errors = name(object);
     errors.extend(spec(object));
-    errors.extend(parts::approval(object));
+    errors.extend(approval::error(object));
     errors.extend(validate_status(object));
     errors
 }

@@ -32,7 +32,7 @@ pub(crate) use generation::{
 };
 pub use job::label_job;
 pub(crate) use job::{generate_selector, update_job};
-pub(crate) use pod::pod_addresses;
+pub(crate) use pod::{POD_CLAIM_LISTS, pod_addresses};
 pub use pod::{bind, qos_class, set_condition};
 pub use pod_new::pod_amounts;
 pub(crate) use pod_new::{APPARMOR, profile_of};

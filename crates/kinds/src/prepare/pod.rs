@@ -39,21 +39,25 @@ pub(crate) fn update(new: &mut Value, old: &Value) {
     }
 }
 
+/// Lists of the status that an update keeps if it leaves them out, and clears if it has them empty.
+pub(crate) const POD_CLAIM_LISTS: [&str; 2] =
+    ["resourceClaimStatuses", "nodeAllocatableResourceClaimStatuses"];
+
 /// Keeps fields of the status that an older client left out because it does not know them.
 pub(crate) fn status_update(new: &mut Value, old: &Value) {
-    const KEPT: [&str; 4] = [
-        "resourceClaimStatuses",
-        "extendedResourceClaimStatus",
-        "nodeAllocatableResourceClaimStatuses",
-        "observedGeneration",
-    ];
+    const KEPT: [&str; 2] = ["extendedResourceClaimStatus", "observedGeneration"];
     let was = old.at("status");
     let Some(status) = new.inner_or_new("status") else { return };
     if was.has("qosClass") {
         status.fill_text("qosClass", was.text("qosClass"));
     }
-    for key in KEPT.into_iter().filter(|key| was.has(key)) {
+    for key in KEPT.into_iter().chain(POD_CLAIM_LISTS).filter(|key| was.has(key)) {
         status.fill(key, was.at(key).clone());
+    }
+    for key in POD_CLAIM_LISTS {
+        if status.get(key).and_then(Value::as_array).is_some_and(Vec::is_empty) {
+            status.remove(key);
+        }
     }
     let mut known: HashMap<&str, &Value> = HashMap::new();
     for condition in was.list("conditions").iter().rev() {
@@ -201,6 +205,20 @@ mod tests {
         ] {
             assert_eq!(qos_class(&pod(resources.clone())), expected, "{resources}");
         }
+    }
+
+    /// An empty list left the claims as they were.
+    #[test]
+    fn claims_are_kept_if_absent_and_cleared_if_empty() {
+        let old = json!({"status": {"resourceClaimStatuses": [{"name": "a"}]}});
+        let mut new = json!({"status": {}});
+        status_update(&mut new, &old);
+        assert_eq!(new["status"]["resourceClaimStatuses"], old["status"]["resourceClaimStatuses"]);
+        let pod = crate::schema::node("", "v1", "Pod").unwrap();
+        let mut new = json!({"apiVersion": "v1", "kind": "Pod", "status": {"resourceClaimStatuses": []}});
+        assert!(crate::typecheck::decode(pod, &mut new, Some(&old)).error.is_none());
+        status_update(&mut new, &old);
+        assert_eq!(new["status"], json!({}));
     }
 
     #[test]

@@ -255,10 +255,11 @@ fn left_out(id: StructId, field: &Field, value: &Value) -> bool {
         Value::Object(map) => field.omit_empty && map.is_empty() && !matches!(field.ty, FieldType::Struct(_)),
         // An empty list without `omitempty` is written as null: the store's encoding has no empty lists. For the
         // policies of an autoscaler, absent and empty differ. An empty record of field owners resets it. Some lists are kept
-        // until their owner is recorded (`prepare/empty_lists.rs`).
+        // until their owner is recorded (`prepare/empty_lists.rs`), or because an absent one is not cleared (`prepare/pod.rs`).
         Value::Array(items) => {
             let kept = || {
                 matches!(field.name, "policies" | "managedFields")
+                    || prepare::POD_CLAIM_LISTS.contains(&field.name)
                     || !field.omit_empty && prepare::is_owned_empty(schema().structure(id).name, field.name)
             };
             items.is_empty() && !kept()

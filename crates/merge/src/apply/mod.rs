@@ -55,10 +55,12 @@ mod prune;
 mod record;
 #[cfg(test)]
 mod tests;
+mod validity;
 mod versions;
 
 pub use conflict::{ApplyError, Conflict};
 pub use field_set::FieldSet;
 pub use manager::{Applied, FieldManager, merge_unowned};
 pub use record::{DEFAULT_MANAGER_MAX, manager_from_user_agent};
+pub use validity::managed_fields_error;
 pub use versions::{KindVersions, VersionSchema, undeclared_field};

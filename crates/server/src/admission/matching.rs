@@ -222,7 +222,12 @@ impl MatchRule {
     }
 }
 
-/// Resources that no webhook or policy is called for: their own configuration, so that a broken one can always be
+/// Resources that no policy is evaluated for: policies, bindings and reviews. Configurations of webhooks have policies.
+pub(super) fn is_exempt_from_policies(resource: &Resource) -> bool {
+    is_exempt(resource) && !resource.plural.ends_with("webhookconfigurations")
+}
+
+/// Resources that no webhook is called for: the configuration of admission, so that a broken one can always be
 /// deleted, and access and token reviews.
 ///
 /// A webhook that rejects everything therefore cannot lock out the requests that repair it. kube-apiserver exempts

@@ -66,7 +66,7 @@ impl SigningKey {
         rcgen::KeyPair::generate().map(|pair| pair.serialize_pem()).map_err(|error| error.to_string())
     }
 
-    /// Reads a private key: P-256, PKCS#8, PEM.
+    /// Reads a private key: P-256, PEM, in PKCS#8 or as OpenSSL writes it by default (SEC1).
     ///
     /// # Errors
     ///
@@ -74,8 +74,12 @@ impl SigningKey {
     pub(crate) fn from_pem(pem: &str) -> Result<Self, String> {
         let der = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| error.to_string())?;
         let random = SystemRandom::new();
-        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der.secret_der(), &random)
-            .map_err(|error| format!("not a P-256 key in PKCS#8: {error}"))?;
+        let pkcs8 = match &der {
+            PrivateKeyDer::Sec1(key) => pkcs8_of(key.secret_sec1_der())?,
+            other => other.secret_der().to_vec(),
+        };
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &pkcs8, &random)
+            .map_err(|error| format!("not a P-256 key in PKCS#8 or SEC1: {error}"))?;
         let verifying = VerifyingKey::new(pair.public_key().as_ref().to_vec());
         Ok(Self { pair, verifying, random })
     }
@@ -105,8 +109,26 @@ impl SigningKey {
     }
 }
 
+/// Wraps a SEC1 key of P-256 in PKCS#8: a version of zero, the algorithm and its curve, and the key as it is.
+fn pkcs8_of(sec1: &[u8]) -> Result<Vec<u8>, String> {
+    const ALGORITHM: &[u8] = &[
+        0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
+        0x3d, 0x03, 0x01, 0x07,
+    ];
+    let version: &[u8] = &[0x02, 0x01, 0x00];
+    let content = [version, ALGORITHM, &der_element(0x04, sec1)?].concat();
+    der_element(0x30, &content)
+}
+
+/// An element of DER with its length in one byte, or in two with a mark.
+fn der_element(tag: u8, content: &[u8]) -> Result<Vec<u8>, String> {
+    let length = u8::try_from(content.len()).map_err(|_| "the key is too long for P-256".to_owned())?;
+    let head = if length < 0x80 { vec![tag, length] } else { vec![tag, 0x81, length] };
+    Ok([head.as_slice(), content].concat())
+}
+
 impl VerifyingKey {
-    /// Reads a key: P-256, PEM; private (PKCS#8) or public.
+    /// Reads a key: P-256, PEM; private (PKCS#8 or SEC1) or public.
     pub(crate) fn from_pem(pem: &str) -> Result<Self, String> {
         if let Ok(private) = SigningKey::from_pem(pem) {
             return Ok(private.verifying);
@@ -175,6 +197,18 @@ mod tests {
         let token = ours.sign(&json!({"sub": "me"})).unwrap();
         assert_eq!(ours.verify::<Value>(&token), Some(json!({"sub": "me"})));
         assert_eq!(other.verify::<Value>(&token), None);
+    }
+
+    /// A key that `openssl ecparam -genkey` had written kept the server from starting.
+    #[test]
+    fn a_key_in_the_format_of_openssl_signs_and_verifies() {
+        let pem = "-----BEGIN EC PRIVATE KEY-----\n\
+            MHcCAQEEIIYxAkWSQUB7PjXd+0NKiNrdxgN0JF1m2gQauNwPDK+yoAoGCCqGSM49\n\
+            AwEHoUQDQgAEjJ3xxEpYSHRtPTrAFwXG5nD9hIjWrl7hgP5e9JXI3za4bi5YIV7m\n\
+            6ZeJP7B/sPlz9lU6Hn/NODHNkDMmgBje6Q==\n-----END EC PRIVATE KEY-----\n";
+        let token = SigningKey::from_pem(pem).unwrap().sign(&json!({"sub": "me"})).unwrap();
+        let claims = VerifyingKey::from_pem(pem).unwrap().verify::<Value>(&token);
+        assert_eq!(claims, Some(json!({"sub": "me"})));
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::api::Api;
 use crate::lifecycle::first_objects::Authorities;
 use crate::lifecycle::{bootstrap_policy, first_objects, flow_control};
 use crate::pipeline::internal::{amend, ensure};
+use crate::registry::Resource;
 
 /// The namespaces that kube-apiserver creates at its start.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -37,7 +38,7 @@ const AT_ONCE: usize = 64;
 /// The watch cache must follow the store already, since existence is looked up there.
 ///
 /// # Errors
-/// The store fails, or admission refuses one of them.
+/// The store fails.
 #[doc(alias = "PostStartHook")]
 pub(super) async fn write(
     api: &Api,
@@ -46,17 +47,31 @@ pub(super) async fn write(
     trusted: &Authorities,
 ) -> Result<(), Status> {
     let namespace = |name| put(api, "", "namespaces", json!({"metadata": {"name": name}}));
-    try_join_all(NAMESPACES.map(namespace)).await?;
+    try_join_all(NAMESPACES.map(|name| unless_refused(namespace(name)))).await?;
     let policy = bootstrap_policy::objects();
-    let policy = some_at_once(api, policy, |(plural, object)| grant(api, plural, object));
-    let service = put(api, "", "services", kubernetes(port));
-    let contents = NAMESPACES.map(|name| bootstrap_namespace(api, name, ca_pem));
-    let fairness = flow_control::maintain(api);
-    let others = some_at_once(api, first_objects::objects(), |object| first(api, object));
-    let authentication = publish(api, trusted);
-    let tracking = put(api, "", "configmaps", first_objects::token_tracking(&crate::pipeline::now()));
+    let policy = some_at_once(api, policy, |(plural, object)| unless_refused(grant(api, plural, object)));
+    let service = unless_refused(put(api, "", "services", kubernetes(port)));
+    let contents = NAMESPACES.map(|name| unless_refused(bootstrap_namespace(api, name, ca_pem)));
+    let fairness = unless_refused(flow_control::maintain(api));
+    let others = some_at_once(api, first_objects::objects(), |object| unless_refused(first(api, object)));
+    let authentication = unless_refused(publish(api, trusted));
+    let tracking = first_objects::token_tracking(&crate::pipeline::now());
+    let tracking = unless_refused(put(api, "", "configmaps", tracking));
     try_join!(fairness, policy, service, try_join_all(contents), others, authentication, tracking)?;
     Ok(())
+}
+
+/// Logs a refusal by admission instead of returning it: the webhook that fails may run in this cluster, which needs a
+/// server that starts. What is missing is tried again at the next start.
+async fn unless_refused(write: impl Future<Output = Result<(), Status>>) -> Result<(), Status> {
+    let refused = |status: &Status| status.code < 500 || status.message.contains("failed calling webhook");
+    match write.await {
+        Err(status) if refused(&status) => {
+            tracing::warn!(error = %status, "admission refused a bootstrap object");
+            Ok(())
+        }
+        done => done,
+    }
 }
 
 /// Writes objects, [`AT_ONCE`] of them at one time, and drops their trees: roles and flow schemas are seldom written again.
@@ -82,10 +97,7 @@ async fn first(
 ) -> Result<(), Status> {
     let resource = api.registry.find(group, "v1", plural).ok_or_else(Status::no_such_path)?;
     let name = object.at("metadata").text("name");
-    let known = resource.collection.snapshot().get(&resource.key(None, name)).is_some();
-    if !known {
-        ensure(api, Arc::clone(&resource), &object).await?;
-    }
+    create_missing(api, &resource, &object).await?;
     let Some(condition) = condition else { return Ok(()) };
     let now = crate::pipeline::now();
     amend(api, &resource, None, name, |stored| first_objects::with_condition(stored, &condition, &now)).await
@@ -112,9 +124,8 @@ async fn grant(api: &Api, plural: &str, wanted: Value) -> Result<(), Status> {
     let resource = api.registry.find(RBAC, "v1", plural).ok_or_else(Status::no_such_path)?;
     let (namespace, name) = (wanted.at("metadata").text("namespace"), wanted.at("metadata").text("name"));
     let namespace = (!namespace.is_empty()).then_some(namespace);
-    let known = resource.collection.snapshot().get(&resource.key(namespace, name)).is_some();
-    if !known {
-        return ensure(api, resource, &wanted).await;
+    if create_missing(api, &resource, &wanted).await? {
+        return Ok(());
     }
     amend(api, &resource, namespace, name, |stored| bootstrap_policy::repaired(stored, &wanted)).await
 }
@@ -154,5 +165,17 @@ pub(super) async fn bootstrap_namespace(
 /// Creates an object unless it exists; an existing one may have been changed on purpose.
 async fn put(api: &Api, group: &str, plural: &str, object: Value) -> Result<(), Status> {
     let resource = api.registry.find(group, "v1", plural).ok_or_else(Status::no_such_path)?;
-    ensure(api, resource, &object).await
+    create_missing(api, &resource, &object).await.map(drop)
+}
+
+/// Creates an object unless it exists; returns true if it did not. Admission sees only what is missing.
+async fn create_missing(api: &Api, resource: &Arc<Resource>, object: &Value) -> Result<bool, Status> {
+    let meta = object.at("metadata");
+    let (namespace, name) = (meta.text("namespace"), meta.text("name"));
+    let key = resource.key((!namespace.is_empty()).then_some(namespace), name);
+    let known = resource.collection.snapshot().get(&key).is_some();
+    if !known {
+        ensure(api, Arc::clone(resource), object).await?;
+    }
+    Ok(!known)
 }

@@ -161,6 +161,9 @@ impl Definitions {
                 }
             }
         }
+        if let Some((holds, reason, message)) = listwatch_custom::approval_condition(&object) {
+            condition(&mut object, "KubernetesAPIApprovalPolicyConformant", holds, reason, &message);
+        }
         listwatch_custom::remember_version(&mut object);
         stored.settled = !self.write_status(&stored.object, object).await;
         accepted
@@ -186,6 +189,7 @@ impl Definitions {
             .cloned()
             .collect();
         if others.is_empty() {
+            self.stop_serving(stored);
             self.write(&stored.object, None).await;
             return 0;
         }
@@ -196,7 +200,7 @@ impl Definitions {
         0
     }
 
-    /// Deletes the objects of a definition and stops serving it once none is left. Returns the number of those that are.
+    /// Deletes the objects of a definition. Returns the number of those that are left.
     async fn delete_objects(&self, stored: &StoredDefinition) -> usize {
         let collection = self.api.cache.collection(&stored.definition.name, &[]);
         let walk = collection.walk(&Filter::default(), None);
@@ -206,11 +210,8 @@ impl Definitions {
         }
         if !left.is_empty() {
             self.set_terminating_condition(stored).await;
-            return left.len();
         }
-        self.stop_serving(&stored.definition.name);
-        collection.end_watches();
-        0
+        left.len()
     }
 
     /// Sets the `Terminating` condition while objects are being deleted.
@@ -275,29 +276,25 @@ impl Definitions {
         true
     }
 
-    /// Serves a definition as it is now, unless that has been done.
+    /// Serves a definition as it is now, unless that has been done. Watches end if its spec has changed: they show
+    /// objects as the spec said when they were opened. Clients resume them where they ended.
     fn serve(&self, stored: &mut StoredDefinition) {
         if !std::mem::replace(&mut stored.served, true) {
             let name = &stored.definition.name;
-            let now = resources(&self.api, stored);
-            let lost: Vec<Arc<Resource>> = self
-                .api
-                .registry
-                .served()
-                .resources()
-                .iter()
-                .filter(|resource| belongs(resource, name))
-                .filter(|resource| !now.iter().any(|other| other.version == resource.version))
-                .cloned()
-                .collect();
-            self.api.registry.replace(|resource| belongs(resource, name), now);
-            lost.iter().for_each(|resource| resource.collection.restart_watches());
+            self.api.registry.replace(|resource| belongs(resource, name), resources(&self.api, stored));
+            if std::mem::take(&mut stored.respecified) && !is_builtin(name) {
+                self.api.cache.collection(name, &[]).restart_watches();
+            }
         }
     }
 
     /// Watches of the kind end, and requests get a 404 from now on.
-    fn stop_serving(&self, name: &str) {
-        self.api.registry.replace(|resource| belongs(resource, name), Vec::new());
+    fn stop_serving(&self, stored: &StoredDefinition) {
+        let name = &stored.definition.name;
+        if !is_builtin(name) {
+            self.api.registry.replace(|resource| belongs(resource, name), Vec::new());
+            self.api.cache.collection(name, &[]).end_watches();
+        }
     }
 
     /// Stops serving kinds whose definition was deleted unnoticed.
@@ -305,8 +302,11 @@ impl Definitions {
         let known: HashSet<&str> = all.iter().map(|definition| &*definition.name).collect();
         let unknown =
             |resource: &Resource| resource.is_custom() && !known.contains(resource.collection.name());
-        if self.api.registry.served().resources().iter().any(|resource| unknown(resource)) {
+        let served = self.api.registry.served();
+        let gone: Vec<_> = served.resources().iter().filter(|resource| unknown(resource)).cloned().collect();
+        if !gone.is_empty() {
             self.api.registry.replace(unknown, Vec::new());
+            gone.iter().for_each(|resource| resource.collection.end_watches());
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use listwatch_custom::Definition;
-use listwatch_wire::json::Value;
+use listwatch_wire::json::{self, Value};
 
 use crate::cache::CachedObject;
 
@@ -23,6 +23,8 @@ pub(super) struct StoredDefinition {
     pub(super) object: Arc<CachedObject>,
     /// True if it has been served as it is here.
     pub(super) served: bool,
+    /// True if its watches were opened under another spec, and have to be opened again.
+    pub(super) respecified: bool,
     /// True if its status is up to date. It depends on the names of the others in its group, too.
     pub(super) settled: bool,
 }
@@ -32,7 +34,20 @@ impl StoredDefinition {
     fn read(object: &Arc<CachedObject>) -> Option<Self> {
         let definition = Definition::read(&Value::read(object.stored()).ok()?)?;
         let definition = Arc::new(definition);
-        Some(Self { definition, object: Arc::clone(object), served: false, settled: false })
+        let object = Arc::clone(object);
+        Some(Self { definition, object, served: false, respecified: false, settled: false })
+    }
+
+    /// Notes the state before, whose watches may still be open.
+    fn after(mut self, old: Option<&Self>) -> Self {
+        self.respecified = old.is_some_and(|old| old.respecified || old.spec() != self.spec());
+        self
+    }
+
+    /// The bytes of the spec, which are canonical, and those of the names that are accepted.
+    fn spec(&self) -> [Option<&[u8]>; 2] {
+        let stored = self.object.stored();
+        [&["spec"][..], &["status", "acceptedNames"]].map(|path| json::raw::lookup(stored, path))
     }
 }
 
@@ -48,7 +63,7 @@ impl KnownDefinitions {
             let stored = match before.remove(object.key()) {
                 Some(same) if same.object.revision() == object.revision() => Some(same),
                 old => {
-                    let new = StoredDefinition::read(object);
+                    let new = StoredDefinition::read(object).map(|new| new.after(old.as_ref()));
                     moved.extend(old.iter().chain(&new).map(group));
                     new
                 }

@@ -12,6 +12,7 @@
 
 use listwatch_kinds::meta;
 use listwatch_kinds::tree::Tree;
+use listwatch_merge::apply::managed_fields_error;
 use listwatch_wire::Status;
 use listwatch_wire::json::{Map, Value};
 use listwatch_wire::status::FieldError;
@@ -24,6 +25,7 @@ use crate::auth::{AuthorizerAttributes, certificates};
 use crate::pipeline::claims;
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{Target, place};
+use crate::pipeline::times::only_times_differ;
 use crate::pipeline::transaction::Verdict;
 use crate::pipeline::{WriteRequest, now};
 use crate::registry::view::ObjectView;
@@ -270,6 +272,7 @@ fn settle(
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let is_untouched = object.is_same(&sent);
+    let managed = sent.at("metadata").at("managedFields").clone();
     // Dropped here: while it shares containers with the object, each change of the object would copy them.
     drop(sent);
     if is_untouched {
@@ -280,9 +283,24 @@ fn settle(
     if let (Some(meta), Some(before)) = (object.inner("metadata"), before) {
         meta::carry_over(meta, before);
     }
-    warnings
-        .extend(object.inner("metadata").and_then(|meta| OwnersChecked::AfterAdmission.drop_repeated(meta)));
+    if let Some(meta) = object.inner("metadata") {
+        warnings.extend(reset_invalid_owners(meta, managed));
+        warnings.extend(OwnersChecked::AfterAdmission.drop_repeated(meta));
+    }
     Ok(())
+}
+
+/// Restores `managedFields` that a webhook has made unreadable, and returns the warning about it.
+fn reset_invalid_owners(meta: &mut Map, before: Value) -> Option<String> {
+    let now = meta.get("managedFields").filter(|now| **now != before)?;
+    let why = managed_fields_error(now.as_array().map_or(&[], Vec::as_slice))?;
+    match before.is_null() {
+        true => drop(meta.remove("managedFields")),
+        false => drop(meta.insert("managedFields", before)),
+    }
+    Some(format!(
+        ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: {why}"
+    ))
 }
 
 /// The strategy's `prepare`, allocation and validation of the successor of a stored object. `rights` are the errors of
@@ -312,10 +330,10 @@ pub(crate) fn prepare(
 
 /// Decides about a valid successor: keep, write, or remove if it is being deleted and nothing holds it.
 ///
-/// Equal trees mean that nothing is written: no revision, no event. kube-apiserver answers such an update without a
-/// write as well.
+/// Equal trees, apart from the times of managers, mean that nothing is written: no revision, no event. kube-apiserver
+/// answers such an update without a write as well.
 pub(crate) fn verdict(new: &mut Value, stored: &Stored) -> Verdict {
-    if *new == stored.value {
+    if *new == stored.value || only_times_differ(new, &stored.value) {
         return Verdict::Keep;
     }
     let new = std::mem::take(new);

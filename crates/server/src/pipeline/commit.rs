@@ -57,23 +57,40 @@ impl CommitConflict<KeyValue> {
     }
 }
 
-/// Leaves an object as it is, except that it is rewritten if the store encrypts it with an outdated key.
+/// Leaves an object as it is, except that it is rewritten if it would be stored in another form now.
 ///
-/// Makes rotation of an encryption key as simple as writing every object without a change.
+/// Makes rotation of an encryption key and migration to another stored version as simple as writing every object
+/// without a change.
 pub(super) async fn keep(
     api: &Api,
     target: &Target<'_>,
     seen: Option<Stored>,
 ) -> Result<Result<Done, CommitConflict<Stored>>, Status> {
     let stored = seen.ok_or_else(|| target.not_found())?;
-    let mut revision = stored.revision;
-    if let Some(same) = outdated(api, target, revision).await? {
-        match put(api, target, Some(same), Expect::At(revision), Vec::new()).await? {
-            Ok(written) => revision = written,
-            Err(conflict) => return conflict.read(api, target).await.map(Err),
-        }
+    let form = match present_form(api, target, &stored).await? {
+        None => outdated(api, target, stored.revision).await?,
+        form => form,
+    };
+    let Some(bytes) = form else {
+        return Ok(Ok(Done::Stored {
+            object: shown(target, stored.bytes, stored.revision)?,
+            created: false,
+        }));
+    };
+    match put(api, target, Some(bytes.clone()), Expect::At(stored.revision), Vec::new()).await? {
+        Ok(revision) => Ok(Ok(Done::Stored { object: shown(target, bytes, revision)?, created: false })),
+        Err(conflict) => conflict.read(api, target).await.map(Err),
     }
-    Ok(Ok(Done::Stored { object: shown(target, stored.bytes, revision)?, created: false }))
+}
+
+/// The stored form of a custom object by its present definition, if it is another than the one that is stored: in
+/// another version, with defaults that were added, without fields that were removed.
+async fn present_form(api: &Api, target: &Target<'_>, stored: &Stored) -> Result<Option<Bytes>, Status> {
+    if !target.resource.may_restore(stored.revision, &stored.bytes) {
+        return Ok(None);
+    }
+    let present = encode(api, target, stored.value.clone()).await?;
+    Ok((present != stored.bytes).then_some(present))
 }
 
 /// The stored value, if the store would keep it in another form now.

@@ -33,6 +33,7 @@ pub(crate) mod managed;
 pub(crate) mod origin;
 pub(crate) mod patch;
 pub(crate) mod target;
+mod times;
 pub(crate) mod transaction;
 pub(crate) mod type_meta;
 pub(crate) mod unreadable;

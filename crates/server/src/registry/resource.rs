@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use listwatch_custom::DefinitionVersion;
 use listwatch_kinds::Kind;
-use listwatch_wire::Revision;
+use listwatch_wire::{Revision, json};
 
 use crate::cache::{CachedObject, Collection, FieldLookup};
 use crate::registry::custom::Conversion;
@@ -170,6 +170,17 @@ impl Resource {
         } else {
             format!("{}/{}", self.group, self.version)
         }
+    }
+
+    /// Returns true if a stored object, written again without a change, may be stored in another form: it is older than
+    /// the definition of its kind, or of another version than that which is stored.
+    pub(crate) fn may_restore(&self, revision: Revision, stored: &[u8]) -> bool {
+        let (group, version) = &self.stored_as;
+        let is_current = || {
+            let now = format!("\"{group}/{version}\"");
+            json::raw::lookup(stored, &["apiVersion"]) == Some(now.as_bytes())
+        };
+        self.custom.is_some() && (revision < self.since || !is_current())
     }
 
     /// Returns true if discovery lists the verb.

@@ -22,7 +22,7 @@ use super::patch;
 use super::scope::{Access, PolicyObjects, PolicyScope};
 use super::validating::matches_conditions;
 use super::{BoundPolicy, Policies};
-use crate::admission::matching::{MatchForm, is_exempt};
+use crate::admission::matching::{MatchForm, is_exempt_from_policies};
 use crate::admission::webhook::{UnknownFields, accept, in_form, with_version};
 use crate::admission::{Attributes, Operation, Plugin};
 use crate::api::Api;
@@ -50,7 +50,7 @@ enum MutationFailure {
 #[async_trait]
 impl Plugin for MutatingPolicies {
     fn is_interested(&self, resource: &Resource) -> bool {
-        !is_exempt(resource)
+        !is_exempt_from_policies(resource)
     }
 
     fn handles(&self, operation: Operation, _subresource: &str) -> bool {

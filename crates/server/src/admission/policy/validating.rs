@@ -15,7 +15,7 @@ use super::binding::PolicyBinding;
 use super::definition::{PolicyDefinition, Validation};
 use super::scope::{Access, PolicyObjects, PolicyScope};
 use super::{BoundPolicy, Policies};
-use crate::admission::matching::{MatchForm, is_exempt};
+use crate::admission::matching::{MatchForm, is_exempt_from_policies};
 use crate::admission::webhook::{in_form, with_version};
 use crate::admission::{Attributes, Operation, Plugin};
 use crate::api::Api;
@@ -51,7 +51,7 @@ struct Denial {
 #[async_trait]
 impl Plugin for ValidatingPolicies {
     fn is_interested(&self, resource: &Resource) -> bool {
-        !is_exempt(resource)
+        !is_exempt_from_policies(resource)
     }
 
     fn handles(&self, _operation: Operation, _subresource: &str) -> bool {
