@@ -32,7 +32,9 @@ use crate::allocate::claims::ServiceClaims;
 use crate::allocate::ranges::AddedRanges;
 use crate::allocate::reservation::Allocator;
 use crate::api::streams::OpenStreams;
-use crate::api::{Api, NodeConnections, OpenApiDocuments, RecentTemplates, SlowWrites, UserMemory};
+use crate::api::{
+    Api, BodyMemory, NodeConnections, OpenApiDocuments, RecentTemplates, SlowWrites, UserMemory,
+};
 use crate::audit::AuditLog;
 use crate::auth::{Authenticator, Impersonator, Modes, ServiceAccounts};
 use crate::cache::Cache;
@@ -154,7 +156,7 @@ impl ApiParts {
             admission: chain(&options.admission),
             webhooks: WebhookClient::new(options.admission.webhooks),
             documents: OpenApiDocuments::default(),
-            bodies: UserMemory::new(requests.bodies_bytes, requests.user_bodies_bytes),
+            bodies: BodyMemory::new(requests),
             templates: RecentTemplates::default(),
             histories: UserMemory::new(requests.histories_bytes, requests.user_histories_bytes),
             selectors: UserMemory::new(options.watch.selector_bytes, options.watch.user_selector_bytes),

@@ -6,6 +6,7 @@
 
 mod attributes;
 pub(crate) mod blocking;
+mod bodies;
 mod chain;
 mod components;
 pub(crate) mod convert;
@@ -44,6 +45,7 @@ use crate::registry::custom::Hashes;
 
 pub(crate) use attributes::{Attributes, Operation, RequestOptions};
 pub(crate) use blocking::{BlockingPool, UserPool};
+pub(crate) use bodies::{BodyMemory, BodyReservation};
 pub(crate) use chain::Chain;
 pub(crate) use components::{COMPONENTS, ComponentHealth};
 pub(crate) use documents::{OpenApiDocument, OpenApiDocuments};
@@ -96,7 +98,7 @@ pub struct Api {
     /// The open streams of many watches.
     pub(crate) streams: OpenStreams,
     /// The memory of request bodies.
-    pub(crate) bodies: UserMemory,
+    pub(crate) bodies: BodyMemory,
     /// Bodies of creations that came more than once lately.
     pub(crate) templates: RecentTemplates,
     /// The memory of pages of object histories.

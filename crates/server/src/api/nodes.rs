@@ -2,7 +2,8 @@
 //!
 //! A followed log, a tunnel or a proxied request holds an [`OpenConnection`] until it ends. These requests are idle most of the
 //! time and take no seats of API priority and fairness; the bounds here, in total and per user ([`UserShares`]), take their
-//! place. A request beyond them is rejected at once instead of waiting.
+//! place. A request beyond them is rejected at once instead of waiting. Some places are for users with few connections
+//! only: a user of one namespace can create many ServiceAccounts, and a tunnel stays for as long as its client wants.
 //!
 //! The connections are opened in `forward/`.
 
@@ -15,20 +16,28 @@ use crate::api::shares::UserShares;
 use crate::options::NodeOptions;
 use crate::outbound::KubeletTls;
 
+/// The connections of a user that may be among the reserved ones.
+const FEW: usize = 8;
+/// The reserved connections are this part of all, besides them.
+const RESERVED_PART: usize = 4;
+
 /// Connections to kubelets, Pods and Services: how many may be open, and their TLS.
 #[derive(Debug)]
 pub(crate) struct NodeConnections {
     pub(crate) tls: KubeletTls,
     enabled: bool,
     limit: usize,
+    user_limit: usize,
     all: Arc<Semaphore>,
+    /// Places for users with no more than [`FEW`] connections when the others are taken.
+    reserved: Arc<Semaphore>,
     shares: UserShares<Arc<Semaphore>>,
 }
 
 /// The place of one open connection, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
-    _all: OwnedSemaphorePermit,
+    _place: OwnedSemaphorePermit,
     _share: OwnedSemaphorePermit,
 }
 
@@ -40,8 +49,10 @@ impl NodeConnections {
         Self {
             tls,
             enabled: options.enabled,
-            limit,
+            limit: limit + limit / RESERVED_PART,
+            user_limit: share,
             all: Arc::new(Semaphore::new(limit)),
+            reserved: Arc::new(Semaphore::new(limit / RESERVED_PART)),
             shares: UserShares::new(|| Arc::new(Semaphore::new(share))),
         }
     }
@@ -62,15 +73,17 @@ impl NodeConnections {
                 1,
             )
         };
-        let share = self.shares.of(user).ok_or_else(too_many)?;
-        let share = Arc::clone(share).try_acquire_owned().map_err(|_| too_many())?;
-        let all = Arc::clone(&self.all).try_acquire_owned().map_err(|_| too_many())?;
-        Ok(OpenConnection { _all: all, _share: share })
+        let of_user = self.shares.of(user).ok_or_else(too_many)?;
+        let share = Arc::clone(of_user).try_acquire_owned().map_err(|_| too_many())?;
+        let has_few = self.user_limit.saturating_sub(of_user.available_permits()) <= FEW;
+        let reserved = || Arc::clone(&self.reserved).try_acquire_owned().ok().filter(|_| has_few);
+        let place = Arc::clone(&self.all).try_acquire_owned().ok().or_else(reserved).ok_or_else(too_many)?;
+        Ok(OpenConnection { _place: place, _share: share })
     }
 
     /// The number of open connections.
     pub(crate) fn count(&self) -> usize {
-        self.limit.saturating_sub(self.all.available_permits())
+        self.limit.saturating_sub(self.all.available_permits() + self.reserved.available_permits())
     }
 }
 
@@ -95,6 +108,19 @@ mod tests {
         assert!(few.open("a").is_ok(), "given back");
         drop(other);
         assert_eq!(few.count(), 0);
+    }
+
+    /// Four ServiceAccounts with 1,000 tunnels each left no logs to anybody.
+    #[test]
+    fn users_with_few_connections_find_room() {
+        let options = NodeOptions { connections: 400, user_connections: 100, ..NodeOptions::default() };
+        let all = connections(&options);
+        let held: Vec<_> = (0..40_000).filter_map(|n| all.open(&format!("sa{}", n % 8)).ok()).collect();
+        assert!((400..=464).contains(&held.len()), "{}", held.len());
+        let others = (0..20).filter(|n| all.open(&format!("user {n}")).is_ok()).count();
+        assert!(others >= 15, "{others} of 20 find room; a few may share with one of the many");
+        drop(held);
+        assert_eq!(all.count(), 0);
     }
 
     #[test]

@@ -1,10 +1,7 @@
 //! [`UserMemory`]: a bound on the bytes that requests hold, for all users together and per user.
 //!
-//! Three kinds of memory are bounded with it:
+//! Two kinds of memory are bounded with it; request bodies have [`super::BodyMemory`]:
 //!
-//! * Request bodies, from the first byte to the response. A body is read before its request waits for a seat, so seats do not
-//!   bound bodies, and one HTTP/2 connection could send a thousand. A request beyond the bound waits before its first
-//!   byte is read. Memory for a whole body is reserved at once, so that partly read bodies never wait for each other.
 //! * Pages of object histories, until they are sent. They are much larger than the requests for them.
 //! * Long selectors of open watches. Those beyond the bound are rejected, since a watch may last for an hour.
 //!

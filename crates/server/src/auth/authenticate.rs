@@ -169,7 +169,7 @@ impl Authenticator {
     }
 
     /// True if a token may be one of another issuer.
-    fn has_other_issuers(&self) -> bool {
+    pub(crate) fn has_other_issuers(&self) -> bool {
         !self.oidc.is_empty() || self.webhook.is_some()
     }
 

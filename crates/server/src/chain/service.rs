@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
 use crate::audit::{AuditDraft, AuditLog, AuditStage};
-use crate::auth::{Impersonation, RULES_AT_ONCE, User};
+use crate::auth::{Impersonation, User};
 use crate::chain::connection::Peer;
 use crate::chain::labels::labels;
 use crate::chain::panic_recovery::{self, catch_panic};
@@ -39,6 +39,8 @@ use crate::request::deadline;
 use crate::request::info::{RequestInfo, RequestTarget};
 use crate::request::negotiate;
 use crate::respond;
+use crate::verbs::authorized::authorized;
+use crate::verbs::write::body_bytes;
 
 /// Response headers with the FlowSchema and the priority level of a request.
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
@@ -79,7 +81,7 @@ impl Service {
     pub(crate) fn new(api: Arc<Api>, stop: CancellationToken) -> Self {
         let limits = &api.options.requests;
         let piece = limits.gzip_above + 2 * limits.piece_bytes;
-        let unread = UnreadAnswers::new(limits.user_answers_bytes, piece);
+        let unread = UnreadAnswers::new(limits.user_answers_bytes, limits.answers_bytes, piece);
         Self { api, unread, stop }
     }
 
@@ -183,7 +185,10 @@ impl Service {
             true => Duration::MAX,
             false => deadline::allowed(&request.http.query, self.api.options.requests.timeout)?,
         };
-        self.api.authenticator.prepare(&request.http.headers, peer.certificate.as_ref()).await;
+        if !request.waits_for_body() {
+            body.discard();
+        }
+        self.prepared(request, peer, body).await?;
         let user = self.authenticated(request, peer).await?;
         if user.is_in("system:authenticated") {
             peer.ticket.mark_authenticated(&user.name);
@@ -195,7 +200,7 @@ impl Service {
         peer.is_paced.store(flow.is_paced(), Ordering::Relaxed);
         known.classified = Some(flow.headers.clone());
         if !conveys_no_rights(request, &user) {
-            self.authorized(request, &user).await.inspect_err(|status| known.refuse(status))?;
+            authorized(&self.api, request, &user).await.inspect_err(|status| known.refuse(status))?;
         }
         let work = self.with_seats(request, (user, flow), body);
         if long_running {
@@ -205,6 +210,27 @@ impl Service {
             Ok(answer) => answer,
             Err(_) => Err(Status::timeout("request did not complete within the allotted timeout", 0)),
         }
+    }
+
+    /// Fetches what authentication needs. A body that comes with a token of another issuer waits meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// 429 if too many bodies from this address wait.
+    async fn prepared(
+        &self,
+        request: &RequestInfo,
+        peer: &Peer,
+        body: &mut dyn BodySource,
+    ) -> Result<(), Status> {
+        let authenticator = &self.api.authenticator;
+        if !authenticator.has_other_issuers() {
+            return Ok(());
+        }
+        let bytes = body_bytes(body, self.api.options.requests.body_bytes);
+        let _unread = self.api.bodies.unread(&peer.address.ip().to_string(), bytes)?;
+        authenticator.prepare(&request.http.headers, peer.certificate.as_ref()).await;
+        Ok(())
     }
 
     /// Authenticates the request. A token that was refused may be of a ServiceAccount that the cache does not have
@@ -231,23 +257,6 @@ impl Service {
         user.ok_or_else(Status::unauthorized)
     }
 
-    /// Authorizes the request: at once, or beside the workers in a namespace with very many rules.
-    ///
-    /// # Errors
-    ///
-    /// 403.
-    async fn authorized(&self, request: &Arc<RequestInfo>, user: &Arc<User>) -> Result<(), Status> {
-        let size = request.with_attributes(|attributes| self.api.authorizer.size_in(attributes.namespace));
-        if size <= RULES_AT_ONCE {
-            return request.with_attributes(|attributes| self.api.authorizer.require(user, attributes));
-        }
-        let (api, request, user) = (Arc::clone(&self.api), Arc::clone(request), Arc::clone(user));
-        let pool = self.api.blocking_for(&user.name);
-        let decided =
-            async move { request.with_attributes(|attributes| api.authorizer.require(&user, attributes)) };
-        pool.run(decided).await
-    }
-
     /// True for watches, connections to nodes, and upgrades at extension API servers.
     fn is_long_running(&self, request: &RequestInfo) -> bool {
         request.is_long_running()
@@ -269,7 +278,9 @@ impl Service {
             (!self.is_long_running(request)).then(|| self.api.metrics.requests.in_flight.enter(mutating).0);
         // Health checks are answered under any load.
         let exempt = health::serves(&request.http.path) || request.waits_for_body();
-        if !health::serves(&request.http.path) {
+        if !health::serves(&request.http.path) && !self.unread.has_room(&user.name) {
+            let bytes = body_bytes(body, self.api.options.requests.body_bytes);
+            let _unread = self.api.bodies.unread(&user.name, bytes)?;
             self.unread.wait(&user.name).await;
         }
         let _seats = if exempt { None } else { Some(flow.enter(request.seats()).await?) };

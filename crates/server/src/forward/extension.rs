@@ -27,7 +27,7 @@ use crate::outbound::{OutboundBody, identity_headers};
 use crate::registry::extension::ExtensionServer;
 use crate::request::info::{RequestInfo, RequestTarget, parts};
 use crate::respond;
-use crate::verbs::write::{body_bytes, read_body};
+use crate::verbs::write::read_body;
 
 /// The extension API server that a path belongs to.
 ///
@@ -72,9 +72,8 @@ pub(crate) async fn forward(
     };
     let waits = request.waits_for_body();
     let limit = api.options.requests.body_bytes;
-    let room = if waits { body_bytes(body, limit) } else { 0 };
-    let _room = api.bodies.enter(&user.name, room).await;
-    let sent = if waits { read_body(api, body, limit).await? } else { Bytes::new() };
+    let (sent, _room) =
+        if waits { read_body(api, &user.name, body, limit).await? } else { (Bytes::new(), None) };
     // Long-running requests take no seat, as in kube-apiserver.
     let _seats = if waits && !is_long_running(request) { Some(flow.enter(1).await?) } else { None };
     let mut forwarded = outgoing(&request.http, &user, sent)?;

@@ -42,6 +42,9 @@ pub(crate) trait BodySource: Send {
     /// The body is malformed or breaks off.
     fn piece(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, BodyProblem>>;
 
+    /// Drops a body that nobody will read, with what the connection has received of it. Does nothing where that is nothing.
+    fn discard(&mut self) {}
+
     /// Returns true if the client is known to have gone. Where that ends the request by itself, it is never true.
     fn is_hung_up(&self) -> bool {
         false

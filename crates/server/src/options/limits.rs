@@ -57,6 +57,13 @@ pub struct RequestLimits {
     /// The part of it that one user may have, so that there is room for others. Default 48 MiB, sixteen of the largest
     /// bodies.
     pub user_bodies_bytes: usize,
+    /// The time after which a body that is still arriving is given up, with 429, if a request waits for memory whose user would have
+    /// less. Default 1 s: memory goes to whoever sends.
+    pub slow_body: Duration,
+    /// The time after which it is given up if any request waits for memory. Default 10 s.
+    pub very_slow_body: Duration,
+    /// Bytes of answers that all users together may leave unread, beyond which each may only leave a little. Default 256 MiB.
+    pub answers_bytes: usize,
     /// Bytes of answers that one user may leave unread before its further requests wait: what a client does not read
     /// is held for it. Default 64 MiB.
     pub user_answers_bytes: usize,
@@ -108,6 +115,9 @@ impl Default for RequestLimits {
             body_bytes: 3 << 20,
             bodies_bytes: 256 << 20,
             user_bodies_bytes: 48 << 20,
+            slow_body: Duration::from_secs(1),
+            very_slow_body: Duration::from_secs(10),
+            answers_bytes: 256 << 20,
             user_answers_bytes: 64 << 20,
             histories_bytes: 128 << 20,
             user_histories_bytes: 32 << 20,

@@ -29,7 +29,7 @@ pub struct NodeOptions {
     /// kube-apiserver: whoever may write the status of a Pod could reach what listens on this machine. For tests.
     pub special_addresses: bool,
     /// Logs, tunnels and proxied requests at one time (429 above it). Default 4,000: each takes two file descriptors and some
-    /// 50 KB.
+    /// 50 KB. A quarter more is for users with at most eight.
     pub connections: usize,
     /// The part of them that one user has at most, so that others find room. Default 1,000.
     pub user_connections: usize,

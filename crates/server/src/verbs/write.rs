@@ -13,8 +13,8 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use listwatch_wire::Status;
 
-use crate::api::Api;
 use crate::api::convert::{self, ConversionFreshness};
+use crate::api::{Api, BodyReservation};
 use crate::auth::User;
 use crate::cache::CachedObject;
 use crate::http::body::Response;
@@ -46,8 +46,7 @@ pub(crate) async fn write(
     let request = &target.request.http;
     let form = response_form(&target)?;
     let limit = api.options.requests.body_bytes;
-    let _room = api.bodies.enter(&target.user.name, body_bytes(body, limit)).await;
-    let body = read_body(api, body, limit).await?;
+    let (body, _room) = read_body(api, &target.user.name, body, limit).await?;
     target.request.audit.iter().for_each(|audit| audit.read(&body));
     // Taken after the body is read: a slow upload would otherwise hold the seat.
     let _seats = target.flow.enter(1).await?;
@@ -194,12 +193,29 @@ pub(crate) fn body_bytes(body: &dyn BodySource, limit: usize) -> usize {
     body.most().and_then(|most| usize::try_from(most).ok()).map_or(limit, |most| most.min(limit))
 }
 
-/// Reads a body of at most `limit` bytes.
+/// Reads a body of at most `limit` bytes, once its user has memory for it. The memory is returned with it.
 ///
 /// # Errors
 ///
-/// 413 above the limit, 504 for one that is too slow, 400 for one that breaks off.
-pub(crate) async fn read_body(api: &Api, body: &mut dyn BodySource, limit: usize) -> Result<Bytes, Status> {
+/// 413 above the limit, 504 for one that is too slow, 400 for one that breaks off, 429 if it can neither wait nor be waited
+/// for ([`crate::api::BodyMemory`]).
+pub(crate) async fn read_body(
+    api: &Api,
+    user: &str,
+    body: &mut dyn BodySource,
+    limit: usize,
+) -> Result<(Bytes, Option<BodyReservation>), Status> {
+    let room = api.bodies.enter(user, body_bytes(body, limit)).await?;
+    let reading = arrival(api, body, limit);
+    let body = match &room {
+        Some(room) => room.read(reading).await?,
+        None => reading.await?,
+    };
+    Ok((body, room))
+}
+
+/// Reads a body for as long as it may take.
+async fn arrival(api: &Api, body: &mut dyn BodySource, limit: usize) -> Result<Bytes, Status> {
     let patience = api.options.http.body_timeout;
     match tokio::time::timeout(patience, body.read(limit)).await {
         Ok(Ok(body)) => Ok(body),

@@ -76,6 +76,27 @@ async fn bodies_take_bounded_memory_and_users_have_shares() {
     assert_eq!(announced[0].0.head().await.0, 100, "until the first is gone");
 }
 
+/// 136 idle requests of eight ServiceAccounts, each with a body that did not come, stopped all writes of the cluster for a minute.
+#[tokio::test]
+async fn bodies_that_do_not_come_give_way_to_others() {
+    let requests = RequestLimits { bodies_bytes: 3 << 20, ..RequestLimits::default() };
+    let (server, _dir) = two_users(Options { requests, ..Options::default() }).await;
+    let mut slow = Vec::new();
+    for _ in 0..10 {
+        let mut client = as_user(&server, "greedy").await;
+        client.raw(format!("POST {MAPS} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer greedy\r\ncontent-length: 3145728\r\n\r\n{{").as_bytes()).await;
+        slow.push(client);
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let map = json!({"metadata": {"name": "a"}});
+    let mut modest = as_user(&server, "modest").await;
+    let answer = modest.call("POST", MAPS, Some(&map));
+    let answer = tokio::time::timeout(Duration::from_secs(15), answer).await.expect("an answer in time");
+    assert_eq!(answer.status, 201);
+    let answers = slow.iter_mut().map(|client| Box::pin(client.head()));
+    assert_eq!(futures::future::select_all(answers).await.0.0, 429, "one of the slow ones has given way");
+}
+
 #[tokio::test]
 async fn responses_name_the_flow_schema_and_priority_level() {
     let (server, _dir) = two_users(Options::default()).await;

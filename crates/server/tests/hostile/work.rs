@@ -301,6 +301,15 @@ async fn a_namespace_with_very_many_rules_does_not_block_the_workers() {
         assert_eq!(client.answer().await.status, 403);
     })
     .await;
+    // A message to a stream may name 256 watches, each of which is authorized.
+    let message = r#"{"subscribe":[{"id":"a","version":"v1","resource":"pods","namespaces":["default"]}]}"#;
+    does_not_block_the_workers(async || {
+        let mut client = Client::new(&server).await;
+        client.send("POST", "/listwatch/v1/watch", headers, message).await;
+        assert_eq!(client.head().await.0, 200);
+        while !client.read_line().await.contains("forbidden") {}
+    })
+    .await;
 }
 
 /// The Roles of a namespace are compared for each request in it, so they have a bound; administrators have none.

@@ -27,6 +27,8 @@ pub(super) enum CallFailure {
     NotDone(String),
     /// It may have happened or not.
     Unknown(String),
+    /// The response is longer than accepted.
+    TooLong(String),
     /// Another attempt would end the same.
     Final(Error),
 }
@@ -37,7 +39,9 @@ impl CallFailure {
         match self {
             Self::Compacted => Error::Unavailable("etcd: the revision has been compacted".to_owned()),
             Self::Future => Error::Unavailable("etcd: the revision is in the future".to_owned()),
-            Self::NotDone(reason) | Self::Unknown(reason) => Error::Unavailable(reason),
+            Self::NotDone(reason) | Self::Unknown(reason) | Self::TooLong(reason) => {
+                Error::Unavailable(reason)
+            }
             Self::Final(error) => error,
         }
     }
@@ -53,6 +57,8 @@ impl From<etcd_client::Error> for CallFailure {
             Self::Compacted
         } else if has("required revision is a future revision") {
             Self::Future
+        } else if has("decoded message length too large") {
+            Self::TooLong(text)
         } else if has("space exceeded") {
             Self::Final(Error::ReadOnly(text))
         } else if has("request is too large") || has("larger than max") || has("too many operations") {

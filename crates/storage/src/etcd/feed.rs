@@ -15,16 +15,17 @@ use std::time::Duration;
 use etcd_client::{WatchOptions, WatchResponse, WatchStream};
 use listwatch_wire::Revision;
 use parking_lot::RwLock;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 
 use super::call::{CallFailure, Repeat, call, connect, text_of};
 use super::keyspace::{Keyspace, number, revision};
 use super::options::EtcdOptions;
+use super::parts::Parts;
 use crate::tail::Tail;
-use crate::{Batch, Error, Health};
+use crate::{Batch, Health};
 
-/// No response may be too large for us: etcd splits nothing, and has its own bound for what it takes.
+/// No response may be too large for us: etcd has its own bound for what it takes. Those of watches come in [`Parts`].
 pub(super) const MAX_MESSAGE: usize = 1 << 30;
 
 /// The watch id of a response about the whole stream: the response to a progress request.
@@ -39,6 +40,8 @@ pub(super) struct EtcdShared {
     pub(super) client: ClientBox,
     pub(super) options: EtcdOptions,
     pub(super) keys: Keyspace,
+    /// Places to read history that the tail no longer has.
+    pub(super) readers: Arc<Semaphore>,
     /// Written by `run` only.
     pub(super) tail: Arc<Tail>,
     pub(super) health: RwLock<Health>,
@@ -63,6 +66,8 @@ impl std::fmt::Debug for ClientBox {
 enum WatchEnd {
     /// Its position was compacted.
     Compacted,
+    /// etcd has less history than was seen: it was restored from a backup.
+    WentBack(Revision),
     /// Anything else.
     Broken(String),
 }
@@ -74,14 +79,19 @@ impl From<etcd_client::Error> for WatchEnd {
 }
 
 impl EtcdShared {
-    /// Opens a watch on everything after `after`.
-    pub(super) async fn watch(&self, after: Revision) -> Result<WatchStream, etcd_client::Error> {
+    /// Opens a watch on everything after `after`, with responses in parts of [`Parts`].
+    pub(super) async fn watch(
+        &self,
+        client: &etcd_client::Client,
+        after: Revision,
+    ) -> Result<WatchStream, etcd_client::Error> {
         let options = WatchOptions::new()
             .with_range(self.keys.end())
             .with_start_revision(number(after.next()))
             .with_prev_key()
-            .with_progress_notify();
-        let mut client = self.client.0.watch_client().max_decoding_message_size(MAX_MESSAGE);
+            .with_progress_notify()
+            .with_fragment();
+        let mut client = client.watch_client().max_decoding_message_size(MAX_MESSAGE);
         client.watch(self.keys.marker(), Some(options)).await
     }
 
@@ -150,6 +160,7 @@ pub(super) async fn run(shared: Arc<EtcdShared>) {
         let before = shared.tail.upto();
         match follow(&shared).await {
             WatchEnd::Compacted => restart(&shared).await,
+            WatchEnd::WentBack(current) => return give_up(&shared, current),
             WatchEnd::Broken(reason) => {
                 tracing::warn!(reason, upto = %shared.tail.upto(), "the watch on etcd broke, beginning anew");
                 *shared.health.write() = Health::Unavailable(reason);
@@ -161,9 +172,17 @@ pub(super) async fn run(shared: Arc<EtcdShared>) {
     }
 }
 
+/// Ends the engine: revisions that were given before are given again now, so that nothing that was read is true any more.
+fn give_up(shared: &EtcdShared, current: Revision) {
+    let upto = shared.tail.upto();
+    tracing::error!(%current, %upto, "etcd went back, as after a restore: this server must be restarted");
+    *shared.health.write() = Health::Unavailable(format!("etcd went back from revision {upto} to {current}"));
+    shared.tail.close();
+}
+
 /// Continues at the newest revision.
 ///
-/// Followers get [`Error::Compacted`]; the cache then reads everything again.
+/// Followers get [`crate::Error::Compacted`]; the cache then reads everything again.
 async fn restart(shared: &EtcdShared) {
     match shared.current().await {
         Ok(current) => {
@@ -176,7 +195,17 @@ async fn restart(shared: &EtcdShared) {
 
 /// One watch, from where the tail ends to where the watch breaks.
 async fn follow(shared: &Arc<EtcdShared>) -> WatchEnd {
-    let stream = match tokio::time::timeout(shared.options.attempt, shared.watch(shared.tail.upto())).await {
+    match shared.current().await {
+        Ok(current) if current < shared.tail.upto() => return WatchEnd::WentBack(current),
+        Ok(_) => {}
+        Err(failure) => return WatchEnd::Broken(failure.into_error().to_string()),
+    }
+    let stream = match tokio::time::timeout(
+        shared.options.attempt,
+        shared.watch(&shared.client.0, shared.tail.upto()),
+    )
+    .await
+    {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return error.into(),
         Err(_) => return WatchEnd::Broken("etcd: no watch in time".to_owned()),
@@ -191,7 +220,7 @@ async fn follow(shared: &Arc<EtcdShared>) -> WatchEnd {
 /// Reads a watch until it ends and publishes its batches. Requests for progress are only sent to an etcd that orders
 /// its answers after the events; an older one could claim progress that it has not delivered.
 async fn receive(shared: &EtcdShared, mut stream: WatchStream, ordered: bool) -> Result<(), WatchEnd> {
-    let mut wanted = shared.wanted.subscribe();
+    let (mut wanted, mut parts) = (shared.wanted.subscribe(), Parts::default());
     wanted.mark_changed();
     loop {
         let response = tokio::select! {
@@ -211,7 +240,7 @@ async fn receive(shared: &EtcdShared, mut stream: WatchStream, ordered: bool) ->
             *shared.health.write() = Health::Ready;
             continue;
         }
-        let batch = batch(shared, &response, ordered).map_err(|error| WatchEnd::Broken(error.to_string()))?;
+        let batch = batch(shared, response, &mut parts, ordered);
         if let Some(batch) = batch.filter(|batch| batch.upto > shared.tail.upto()) {
             shared.tail.publish(batch);
         }
@@ -228,15 +257,20 @@ fn cancelled(response: &WatchResponse) -> WatchEnd {
 
 /// The changes of a response. One without events is progress, which is an empty batch, unless it is about all watches of
 /// an etcd that does not order such answers after the events.
-fn batch(shared: &EtcdShared, response: &WatchResponse, ordered: bool) -> Result<Option<Batch>, Error> {
-    if let Some(batch) = shared.keys.batch(response.events())? {
-        return Ok(Some(batch));
+fn batch(
+    shared: &EtcdShared,
+    mut response: WatchResponse,
+    parts: &mut Parts,
+    ordered: bool,
+) -> Option<Batch> {
+    if let Some(batch) = shared.keys.batch(parts.add(&mut response)) {
+        return Some(batch);
     }
-    if response.watch_id() == WHOLE_STREAM && !ordered {
-        return Ok(None);
+    if !parts.is_whole() || (response.watch_id() == WHOLE_STREAM && !ordered) {
+        return None;
     }
     let upto = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
-    Ok(Some(Batch { changes: Arc::new([]), upto }))
+    Some(Batch { changes: Arc::new([]), upto })
 }
 
 /// Writes to the marker whenever the log does not reach a wanted revision by itself. Where requests for progress work,
@@ -256,43 +290,6 @@ async fn move_on(shared: Arc<EtcdShared>) {
                 tracing::warn!(error = %failure.into_error(), "could not move the log on");
                 wanted.mark_changed();
             }
-        }
-    }
-}
-
-/// The backlog of a cursor that fell behind the tail: the first changes of a separate watch.
-///
-/// Opens a watch per call and takes one response of it: lagging cursors read in etcd's own portions and keep nothing
-/// open.
-///
-/// # Errors
-///
-/// [`Error::Compacted`] with etcd's compaction revision if `after` is before it.
-pub(super) async fn catch_up(shared: &EtcdShared, after: Revision) -> Result<Batch, Error> {
-    let stream = shared.watch(after).await.map_err(|error| CallFailure::from(error).into_error());
-    let mut stream = stream?;
-    let mut marked = false;
-    loop {
-        let next = tokio::time::timeout(shared.options.progress * 5, stream.message()).await;
-        let response = match next {
-            // Silence: either etcd is slow, or there is nothing between here and the tail. Writing the marker decides
-            // it.
-            Err(_) if !marked => {
-                shared.mark().await.map_err(CallFailure::into_error)?;
-                marked = true;
-                continue;
-            }
-            Err(_) => continue,
-            Ok(response) => response.map_err(|error| CallFailure::from(error).into_error())?,
-        };
-        let ended = || Error::Unavailable("etcd ended the watch".to_owned());
-        let response = response.ok_or_else(ended)?;
-        if response.canceled() {
-            let oldest = revision(response.compact_revision());
-            return Err(if oldest > after { Error::Compacted { asked: after, oldest } } else { ended() });
-        }
-        if let Some(batch) = shared.keys.batch(response.events())? {
-            return Ok(batch);
         }
     }
 }

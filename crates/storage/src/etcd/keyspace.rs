@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use etcd_client::{Event, EventType};
+use etcd_client::EventType;
+use etcd_client::proto::PbEvent;
 use listwatch_wire::Revision;
 
-use crate::{Batch, Change, Error, KeyValue, Range};
+use crate::{Batch, Change, KeyValue, Range};
 
 /// The keys under a prefix.
 ///
@@ -47,52 +48,43 @@ impl Keyspace {
         (self.key(start), self.key(end))
     }
 
-    /// One of etcd's keys as ours.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Corrupt`] for bytes that are not UTF-8: another program writes under the prefix.
-    fn own_key(&self, key: &[u8]) -> Result<Arc<str>, Error> {
-        let key = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&*self.prefix));
-        key.map(Arc::from)
-            .ok_or_else(|| Error::Corrupt("etcd has a key under our prefix that is not text".to_owned()))
+    /// One of etcd's keys as ours; `None` for bytes that are not UTF-8, which another program has written under the prefix.
+    /// No request can name such a key, so it is left out.
+    fn own_key(&self, key: &[u8]) -> Option<Arc<str>> {
+        let own = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix(&*self.prefix));
+        if own.is_none() {
+            tracing::warn!(key = %key.escape_ascii(), "etcd has a key under our prefix that is not text");
+        }
+        own.map(Arc::from)
     }
 
     /// One of etcd's entries as ours.
-    pub(super) fn key_value(&self, found: etcd_client::KeyValue) -> Result<KeyValue, Error> {
+    pub(super) fn key_value(&self, found: etcd_client::KeyValue) -> Option<KeyValue> {
         let revision = revision(found.mod_revision());
         let (key, value) = found.into_key_value();
-        Ok(KeyValue { key: self.own_key(&key)?, value: value.into(), revision })
+        Some(KeyValue { key: self.own_key(&key)?, value: value.into(), revision })
     }
 
     /// The changes of a watch response, or nothing if it has no events. The marker only moves the log on.
-    pub(super) fn batch(&self, events: &[Event]) -> Result<Option<Batch>, Error> {
-        let Some(upto) = events.iter().filter_map(Event::kv).map(|kv| revision(kv.mod_revision())).max()
-        else {
-            return Ok(None);
-        };
+    pub(super) fn batch(&self, events: Vec<PbEvent>) -> Option<Batch> {
+        let upto = events.iter().filter_map(|event| event.kv.as_ref()).map(|kv| kv.mod_revision).max()?;
         let marker = self.marker();
-        let data = events.iter().filter(|event| event.kv().is_some_and(|kv| kv.key() != marker.as_bytes()));
-        let changes: Vec<Change> =
-            data.filter_map(|event| self.change(event).transpose()).collect::<Result<_, _>>()?;
-        Ok(Some(Batch { changes: changes.into(), upto }))
+        let is_data = |event: &PbEvent| event.kv.as_ref().is_some_and(|kv| kv.key != marker.as_bytes());
+        let data = events.into_iter().filter(is_data);
+        let changes: Vec<Change> = data.filter_map(|event| self.change(event)).collect();
+        Some(Batch { changes: changes.into(), upto: revision(upto) })
     }
 
     /// Returns the change that an event of etcd describes, with the key without the prefix.
-    fn change(&self, event: &Event) -> Result<Option<Change>, Error> {
-        let Some(kv) = event.kv() else { return Ok(None) };
-        let value = match event.event_type() {
-            EventType::Put => Some(Bytes::copy_from_slice(kv.value())),
-            EventType::Delete => None,
-        };
-        let previous =
-            event.prev_kv().map(|kv| (revision(kv.mod_revision()), Bytes::copy_from_slice(kv.value())));
-        Ok(Some(Change {
-            revision: revision(kv.mod_revision()),
-            key: self.own_key(kv.key())?,
-            value,
-            previous,
-        }))
+    fn change(&self, event: PbEvent) -> Option<Change> {
+        let is_put = event.r#type == EventType::Put as i32;
+        let kv = event.kv?;
+        Some(Change {
+            revision: revision(kv.mod_revision),
+            key: self.own_key(&kv.key)?,
+            value: is_put.then(|| Bytes::from(kv.value)),
+            previous: event.prev_kv.map(|kv| (revision(kv.mod_revision), Bytes::from(kv.value))),
+        })
     }
 }
 

@@ -10,10 +10,12 @@
 //! history is found by asking. kube-apiserver keeps its objects in etcd the same way, but with a watch per resource
 //! and in protobuf; the two cannot read each other's data.
 
+mod backlog;
 mod call;
 mod feed;
 mod keyspace;
 mod options;
+mod parts;
 
 use std::sync::Arc;
 
@@ -21,21 +23,22 @@ use async_trait::async_trait;
 use etcd_client::{Compare, CompareOp, GetOptions, GetResponse, Txn, TxnOp, TxnOpResponse};
 use listwatch_wire::Revision;
 use parking_lot::RwLock;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
 pub use options::{EtcdOptions, EtcdTls, EtcdUser};
 
-use crate::tail::{LogBacklog, LogCursor, Tail, TailBounds};
-use crate::{
-    Batch, Changes, Engine, Error, Expect, Health, KeyValue, Page, Range, Transacted, Write, Written,
-};
+use crate::tail::{LogCursor, Tail, TailBounds};
+use crate::{Changes, Engine, Error, Expect, Health, KeyValue, Page, Range, Transacted, Write, Written};
+use backlog::{EtcdBacklog, READERS};
 use call::{CallFailure, Repeat, call};
 use feed::{ClientBox, EtcdShared, MAX_MESSAGE};
 use keyspace::{Keyspace, number, revision};
 
 /// The keys that are read at a time: keeps messages small, and other users of etcd served.
 const CHUNK: usize = 1000;
+/// The bytes of a response to a read. Where so many keys have more, fewer are read at a time.
+const MAX_READ: usize = 64 << 20;
 
 /// A store on an etcd cluster. Dropping it ends its watch.
 ///
@@ -62,6 +65,7 @@ impl EtcdEngine {
             tail: Arc::new(Tail::new(Revision::ZERO, bounds)),
             health: RwLock::default(),
             wanted: watch::Sender::new(Revision::ZERO),
+            readers: Arc::new(Semaphore::new(READERS)),
         };
         let current = starting.current().await.map_err(CallFailure::into_error)?;
         starting.tail.restart(current);
@@ -75,11 +79,11 @@ impl EtcdEngine {
     }
 
     /// Sends a read, which may be repeated without harm if its connection fails.
-    async fn read(&self, key: &str, options: GetOptions) -> Result<GetResponse, CallFailure> {
+    async fn read(&self, key: &[u8], options: GetOptions) -> Result<GetResponse, CallFailure> {
         let shared = &self.shared;
         call(&shared.options, Repeat::Harmless, || {
-            let mut kv = shared.client.0.kv_client().max_decoding_message_size(MAX_MESSAGE);
-            let (key, options) = (key.to_owned(), options.clone());
+            let mut kv = shared.client.0.kv_client().max_decoding_message_size(MAX_READ);
+            let (key, options) = (key.to_vec(), options.clone());
             async move { kv.get(key, Some(options)).await }
         })
         .await
@@ -104,7 +108,7 @@ impl EtcdEngine {
     /// history.
     async fn readable(&self, at: Revision) -> Result<(), Error> {
         let probe = GetOptions::new().with_count_only().with_revision(number(at.max(Revision(1))));
-        match self.read(&self.shared.keys.marker(), probe).await {
+        match self.read(self.shared.keys.marker().as_bytes(), probe).await {
             Ok(_) => Ok(()),
             Err(failure) => Err(self.explain(failure, at).await),
         }
@@ -112,17 +116,25 @@ impl EtcdEngine {
 
     /// All of a range, a chunk at a time, each at the revision of the first.
     async fn collect(&self, range: &Range) -> Result<Page, (CallFailure, Revision)> {
-        let (mut start, end) = self.shared.keys.bounds(range);
+        let (start, end) = self.shared.keys.bounds(range);
+        let mut start = start.into_bytes();
         let limit = if range.limit == 0 { usize::MAX } else { range.limit };
         let mut page: Option<Page> = None;
+        let mut most = CHUNK;
         loop {
             let have = page.as_ref().map_or(0, |page| page.items.len());
             let at = page.as_ref().map_or(range.at, |page| Some(page.revision));
-            let chunk = CHUNK.min(limit - have);
+            let chunk = most.min(limit - have);
             let options = GetOptions::new().with_range(end.clone()).with_limit(chunk as i64);
             let options = options.with_revision(at.map_or(0, number));
-            let mut response =
-                self.read(&start, options).await.map_err(|failure| (failure, at.unwrap_or_default()))?;
+            let mut response = match self.read(&start, options).await {
+                Ok(response) => response,
+                Err(CallFailure::TooLong(_)) if chunk > 1 => {
+                    most = chunk / 8 + 1;
+                    continue;
+                }
+                Err(failure) => return Err((failure, at.unwrap_or_default())),
+            };
             let newest = response.header().map_or(Revision::ZERO, |header| revision(header.revision()));
             let count = u64::try_from(response.count()).unwrap_or(0);
             let page =
@@ -130,13 +142,9 @@ impl EtcdEngine {
             let found = response.take_kvs();
             if let Some(last) = found.last() {
                 // The first key after a key is that key with a zero byte.
-                start = String::from_utf8_lossy(last.key()).into_owned() + "\0";
+                start = [last.key(), b"\0"].concat();
             }
-            for kv in found {
-                page.items.push(
-                    self.shared.keys.key_value(kv).map_err(|error| (CallFailure::Final(error), newest))?,
-                );
-            }
+            page.items.extend(found.into_iter().filter_map(|kv| self.shared.keys.key_value(kv)));
             if !response.more() || page.items.len() >= limit {
                 return Ok(page.clone());
             }
@@ -192,10 +200,8 @@ impl Engine for EtcdEngine {
             return self.readable(Revision::ZERO).await.map(|()| None);
         }
         let options = GetOptions::new().with_revision(at.map_or(0, number));
-        match self.read(&self.shared.keys.key(key), options).await {
-            Ok(mut response) => {
-                response.take_kvs().pop().map(|kv| self.shared.keys.key_value(kv)).transpose()
-            }
+        match self.read(self.shared.keys.key(key).as_bytes(), options).await {
+            Ok(mut response) => Ok(response.take_kvs().pop().and_then(|kv| self.shared.keys.key_value(kv))),
             Err(failure) => Err(self.explain(failure, at.unwrap_or_default()).await),
         }
     }
@@ -239,7 +245,7 @@ impl Engine for EtcdEngine {
             Some(TxnOpResponse::Get(mut found)) => found.take_kvs().pop(),
             _ => None,
         };
-        Ok(Written::Refused { current: current.map(|kv| self.shared.keys.key_value(kv)).transpose()? })
+        Ok(Written::Refused { current: current.and_then(|kv| self.shared.keys.key_value(kv)) })
     }
 
     /// etcd gives all changes of a transaction one revision.
@@ -269,7 +275,7 @@ impl Engine for EtcdEngine {
                 TxnOpResponse::Get(mut found) => found.take_kvs().pop(),
                 _ => None,
             };
-            current.push(kv.map(|kv| self.shared.keys.key_value(kv)).transpose()?);
+            current.push(kv.and_then(|kv| self.shared.keys.key_value(kv)));
         }
         Ok(Transacted::Refused { current })
     }
@@ -278,7 +284,7 @@ impl Engine for EtcdEngine {
         self.open()?;
         self.readable(after).await?;
         let tail = Arc::clone(&self.shared.tail);
-        Ok(Box::new(LogCursor::new(tail, Arc::new(EtcdBacklog(Arc::clone(&self.shared))), after)))
+        Ok(Box::new(LogCursor::new(tail, Arc::new(EtcdBacklog::new(Arc::clone(&self.shared))), after)))
     }
 
     async fn compact(&self, upto: Revision) -> Result<(), Error> {
@@ -298,13 +304,9 @@ impl Engine for EtcdEngine {
     async fn compacted(&self) -> Result<Revision, Error> {
         self.open()?;
         let first = GetOptions::new().with_count_only().with_revision(1);
-        match self.read(&self.shared.keys.marker(), first).await {
+        match self.read(self.shared.keys.marker().as_bytes(), first).await {
             Ok(_) => Ok(Revision::ZERO),
-            Err(CallFailure::Compacted) => match feed::catch_up(&self.shared, Revision::ZERO).await {
-                Err(Error::Compacted { oldest, .. }) => Ok(oldest),
-                Err(error) => Err(error),
-                Ok(_) => Err(Error::Unavailable("etcd contradicts itself about its history".to_owned())),
-            },
+            Err(CallFailure::Compacted) => backlog::oldest(&self.shared).await,
             Err(failure) => Err(failure.into_error()),
         }
     }
@@ -324,16 +326,5 @@ impl Drop for EtcdEngine {
     fn drop(&mut self) {
         self.feed.abort();
         self.shared.tail.close();
-    }
-}
-
-/// Changes that the tail no longer has, read from etcd's own history.
-#[derive(Debug)]
-struct EtcdBacklog(Arc<EtcdShared>);
-
-#[async_trait]
-impl LogBacklog for EtcdBacklog {
-    async fn read(&self, after: Revision) -> Result<Batch, Error> {
-        feed::catch_up(&self.0, after).await
     }
 }

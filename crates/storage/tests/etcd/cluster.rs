@@ -103,6 +103,11 @@ impl Cluster {
         }
     }
 
+    /// Removes the data of a member that was killed.
+    pub(crate) fn erase(&self, n: usize) {
+        std::fs::remove_dir_all(self.directory.path().join(format!("m{n}"))).unwrap();
+    }
+
     pub(crate) fn options(&self, prefix: &str) -> EtcdOptions {
         EtcdOptions {
             endpoints: self.members.iter().map(|member| member.client.clone()).collect(),

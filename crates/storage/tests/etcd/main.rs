@@ -122,6 +122,82 @@ async fn prefixes_that_begin_alike_are_apart() {
     assert_eq!(&theirs.get("/k", None).await.unwrap().unwrap().value[..], b"theirs");
 }
 
+/// etcd put a thousand revisions with the values before them into one response. Above 1 GB it was refused, again and again, and the
+/// log stood still; below it, one reader of old changes took as much memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_histories_come_in_parts() {
+    if !available() {
+        return;
+    }
+    let cluster = Cluster::start(1).await;
+    let options = EtcdOptions { tail_changes: 0, ..cluster.options("/long") };
+    let engine = EtcdEngine::connect(options).await.unwrap();
+    let begin = engine.current().await.unwrap();
+    let mut last = begin;
+    for _ in 0..40 {
+        last = set(&engine, "/k", "x".repeat(400_000)).await;
+    }
+    let mut log = engine.changes(begin).await.unwrap();
+    let (mut seen, mut upto) = (0, begin);
+    while upto < last {
+        let batch = tokio::time::timeout(PATIENCE, log.next()).await.unwrap().unwrap();
+        let values = batch.changes.iter().map(|change| change.value.as_ref().map_or(0, |value| value.len()));
+        assert!(values.sum::<usize>() < 4 << 20, "{} changes at once", batch.changes.len());
+        (seen, upto) = (seen + batch.changes.len(), batch.upto);
+    }
+    assert_eq!(seen, 40);
+}
+
+/// A page of a thousand objects of a megabyte was longer than a response may be, and the server could not start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_values_are_read_in_shorter_pages() {
+    if !available() {
+        return;
+    }
+    let cluster = Cluster::start(1).await;
+    let engine = cluster.engine("/large").await;
+    for n in 0..70 {
+        set(&engine, &format!("/k/{n:02}"), "x".repeat(1_000_000)).await;
+    }
+    let page = engine.range(Range::prefix("/")).await.unwrap();
+    let keys: Vec<_> = page.items.iter().map(|item| item.key.to_string()).collect();
+    assert_eq!(keys, (0..70).map(|n| format!("/k/{n:02}")).collect::<Vec<_>>());
+}
+
+/// A key that is no text ended every watch, and nothing was published any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_are_no_text_are_left_out() {
+    if !available() {
+        return;
+    }
+    let cluster = Cluster::start(1).await;
+    let engine = cluster.engine("/odd").await;
+    let mut log = engine.changes(engine.current().await.unwrap()).await.unwrap();
+    cluster.client().await.put(b"/odd/\xff\xfe", "x", None).await.unwrap();
+    let last = set(&engine, "/k", "value").await;
+    assert_eq!(read_upto(&mut log, last).await.len(), 1);
+    assert_eq!(engine.range(Range::prefix("/")).await.unwrap().items.len(), 1);
+}
+
+/// After a restore below a running server it showed what was no longer there, and never what was written from then on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_that_went_back_ends_the_engine() {
+    if !available() {
+        return;
+    }
+    let mut cluster = Cluster::start(1).await;
+    let engine = cluster.engine("/back").await;
+    let mut log = engine.changes(engine.current().await.unwrap()).await.unwrap();
+    let last = set(&engine, "/k", "value").await;
+    read_upto(&mut log, last).await;
+    cluster.kill(0);
+    cluster.erase(0);
+    cluster.revive(0);
+    let ended = tokio::time::timeout(PATIENCE, log.next()).await.unwrap();
+    assert!(matches!(ended, Err(Error::Closed)));
+    assert!(matches!(engine.health(), Health::Unavailable(why) if why.contains("went back")));
+}
+
 /// Writers go on while the leader is killed, again and again. Afterwards the log has every acknowledged write exactly
 /// once and in order, and what it adds up to is what the store holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

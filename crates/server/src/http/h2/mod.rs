@@ -121,6 +121,10 @@ impl BodySource for StreamedBody {
         self.0.as_ref().map_or(Some(0), |body| hyper::body::Body::size_hint(body).upper())
     }
 
+    fn discard(&mut self) {
+        self.0 = None;
+    }
+
     fn read(&mut self, limit: usize) -> BoxFuture<'_, Result<Bytes, BodyProblem>> {
         let body = self.0.take();
         async move {

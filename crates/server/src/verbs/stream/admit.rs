@@ -15,6 +15,7 @@ use crate::request::ResourceRequest;
 use crate::request::info::{RequestInfo, RequestTarget};
 use crate::request::negotiate::Encoding;
 use crate::request::stream::{audit_answer, watch_of};
+use crate::verbs::authorized::authorized;
 use crate::verbs::watch::plan::WatchPlan;
 
 /// Admits subscriptions of one stream, in the name of its user.
@@ -94,7 +95,7 @@ impl StreamAdmission {
         if !credentials_hold(&api.authenticator, &self.stream.http.headers) {
             return Err(Status::unauthorized());
         }
-        request.with_attributes(|attributes| api.authorizer.require(user, attributes))?;
+        authorized(api, &request, user).await?;
         let RequestTarget::Resource(info) = &request.target else { return Err(Status::no_such_path()) };
         let info = Arc::clone(info);
         let resource = request.resource.clone().ok_or_else(Status::no_such_path)?;

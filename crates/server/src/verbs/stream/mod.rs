@@ -9,7 +9,6 @@ mod subscriptions;
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
 use listwatch_wire::Status;
@@ -25,7 +24,7 @@ use crate::request::UserFlow;
 use crate::request::info::RequestInfo;
 use crate::respond;
 use crate::verbs::watch::in_chunks;
-use crate::verbs::write::{body_bytes, read_body};
+use crate::verbs::write::read_body;
 
 use admit::StreamAdmission;
 use serve::ServedStream;
@@ -100,7 +99,6 @@ async fn message(
         return Err(Status::unsupported_media_type(&["application/json"]));
     }
     let limit = api.options.stream.message_bytes;
-    let _room = api.bodies.enter(&user.name, body_bytes(body, limit)).await;
-    let body: Bytes = read_body(api, body, limit).await?;
+    let (body, _room) = read_body(api, &user.name, body, limit).await?;
     ClientMessage::parse(&body).map_err(Status::bad_request)
 }
