@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use listwatch_custom::{
-    Definition, DefinitionScope, DefinitionVersion, aligned, fill, fill_applied, prune, validate,
+    Definition, DefinitionScope, DefinitionVersion, Schema, aligned, fill, fill_applied, prune, validate,
 };
 use listwatch_kinds::field::Errors;
 use listwatch_kinds::kind::NameRule;
@@ -92,6 +92,15 @@ impl Custom {
         let selector = scale.label_selector_path.as_deref().and_then(|path| scaled::selector(object, path));
         let status = scaled::replicas(object, &scale.status_replicas_path);
         spec.into_iter().chain(status).chain(selector).collect()
+    }
+
+    /// Fills in the default of a status that `prepare_create` removed. kube-apiserver shows it from the start, since it fills in
+    /// defaults when it reads an object from etcd.
+    fn complete_status(&self, object: &mut Value) {
+        let has_default = |schema: &Schema| schema.default.is_some();
+        if !object.has("status") && self.version.schema.properties.get("status").is_some_and(has_default) {
+            fill(&self.version.schema, object);
+        }
     }
 
     /// The errors of a status that is written by itself. kube-apiserver validates it with the schema of the status alone,
@@ -247,7 +256,9 @@ impl Strategy for Custom {
     }
 
     fn stored_form(&self, object: &mut Value) {
-        if !self.by_webhook {
+        if object.text("apiVersion") == self.stored_api_version {
+            self.complete_status(object);
+        } else if !self.by_webhook {
             self.stages.store(object, &self.stored_api_version);
         }
     }
