@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use listwatch_custom::{
-    Definition, DefinitionScope, DefinitionVersion, Schema, aligned, fill, fill_applied, prune, validate,
+    Definition, DefinitionScope, DefinitionVersion, aligned, fill, fill_applied, prune, validate,
 };
 use listwatch_kinds::field::Errors;
 use listwatch_kinds::kind::NameRule;
@@ -97,8 +97,8 @@ impl Custom {
     /// Fills in the default of a status that `prepare_create` removed. kube-apiserver shows it from the start, since it fills in
     /// defaults when it reads an object from etcd.
     fn complete_status(&self, object: &mut Value) {
-        let has_default = |schema: &Schema| schema.default.is_some();
-        if !object.has("status") && self.version.schema.properties.get("status").is_some_and(has_default) {
+        let status = self.version.schema.properties.get("status");
+        if !object.has("status") && status.is_some_and(|schema| schema.default.is_some()) {
             fill(&self.version.schema, object);
         }
     }
