@@ -22,7 +22,7 @@ mod names;
 mod parts;
 mod warnings;
 
-pub use approval::approval_condition;
+pub use approval::set_approval_condition;
 pub use check::{validate_create, validate_update};
 pub use condition::set_condition;
 pub use warnings::warnings;

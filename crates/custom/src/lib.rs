@@ -36,8 +36,8 @@ mod validate;
 pub use align::aligned;
 pub use columns::Columns;
 pub use definition::{
-    ConversionWebhook, Definition, DefinitionScope, DefinitionVersion, NameConflict, Names,
-    approval_condition, begin, name_conflicts, remember_version, set_condition, validate_create,
+    ConversionWebhook, Definition, DefinitionScope, DefinitionVersion, NameConflict, Names, begin,
+    name_conflicts, remember_version, set_approval_condition, set_condition, validate_create,
     validate_update, warnings,
 };
 pub use fill::{fill, fill_applied};

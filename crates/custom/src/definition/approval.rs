@@ -1,79 +1,79 @@
-//! The approval of definitions in groups of the Kubernetes community (`*.k8s.io`, `*.kubernetes.io`).
+//! Approval of definitions in the groups of the Kubernetes community (`*.k8s.io`, `*.kubernetes.io`).
 //!
-//! An annotation has the URL of the approval, or the reason why there is none. A new definition must have it; the
-//! condition `KubernetesAPIApprovalPolicyConformant` shows it, also of definitions whose annotation was removed later.
+//! Such a definition names its review in an annotation, or says there that it has none. The condition
+//! `KubernetesAPIApprovalPolicyConformant` repeats it.
 
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
-use super::text;
+use super::{set_condition, text};
 
 const ANNOTATION: &str = "api-approved.kubernetes.io";
+const CONDITION: &str = "KubernetesAPIApprovalPolicyConformant";
 const MISSING: &str = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111";
 const INVALID: &str = "protected groups must have approval annotation \"api-approved.kubernetes.io\" with either a URL or a reason starting with \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// Returns the error of a new definition without a usable approval.
-///
-/// Checked on create only, so that the groups of stored definitions stay usable.
-pub(super) fn error(object: &Value) -> Option<FieldError> {
-    let field = format!("metadata.annotations[{ANNOTATION}]");
-    match Approval::of(object)? {
-        Approval::Missing => Some(FieldError::required(field, MISSING)),
-        Approval::Invalid(said) => Some(FieldError::invalid(field, said, INVALID)),
-        Approval::Approved(_) | Approval::Bypassed(_) => None,
-    }
-}
-
-/// Returns the condition `KubernetesAPIApprovalPolicyConformant` of a definition in a protected group: its status,
-/// reason and message.
-#[must_use]
-#[doc(alias = "KubernetesAPIApprovalPolicyConformantConditionController")]
-pub fn approval_condition(object: &Value) -> Option<(bool, &'static str, String)> {
-    Some(match Approval::of(object)? {
-        Approval::Missing => (false, "MissingAnnotation", MISSING.to_owned()),
-        Approval::Invalid(_) => (false, "InvalidAnnotation", INVALID.to_owned()),
-        Approval::Approved(url) => (true, "ApprovedAnnotation", format!("approved in {url}")),
-        Approval::Bypassed(why) => (false, "UnapprovedAnnotation", format!("not approved: {why:?}")),
-    })
-}
-
-/// The approval that the annotation of a definition in a protected group states.
-enum Approval<'a> {
+/// The meanings of the annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Approval {
     Missing,
-    Invalid(&'a str),
-    Approved(&'a str),
-    Bypassed(&'a str),
+    Bypassed,
+    Approved,
+    Invalid,
 }
 
-impl<'a> Approval<'a> {
-    /// Returns `None` for a group that is not protected.
-    fn of(object: &'a Value) -> Option<Self> {
-        let group = object.pointer("/spec/group").and_then(Value::as_str)?;
-        let within =
-            |own: &str| group.strip_suffix(own).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-        if !within("k8s.io") && !within("kubernetes.io") {
-            return None;
-        }
-        let annotations = object.pointer("/metadata/annotations");
-        let said = annotations.and_then(|annotations| text(annotations, ANNOTATION)).unwrap_or_default();
-        Some(match said {
-            "" => Self::Missing,
-            why if why.starts_with("unapproved") => Self::Bypassed(why),
-            url if has_host(url) => Self::Approved(url),
-            other => Self::Invalid(other),
-        })
+/// Returns the error of a definition whose annotation is missing or wrong. One that was so before may stay so.
+pub(super) fn approval_error(object: &Value, old: Option<&Value>) -> Option<FieldError> {
+    let approval = approval(object);
+    if !is_protected(object) || old.is_some_and(|old| self::approval(old) == approval) {
+        return None;
+    }
+    let field = format!("metadata.annotations[{ANNOTATION}]");
+    match approval {
+        Approval::Missing => Some(FieldError::required(field, MISSING)),
+        Approval::Invalid => Some(FieldError::invalid(field, annotation(object), INVALID)),
+        Approval::Bypassed | Approval::Approved => None,
     }
 }
 
-/// Returns true for a URL with a scheme and a host.
-fn has_host(url: &str) -> bool {
-    let is_scheme = |scheme: &str| {
-        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+/// Sets the condition of a definition in a protected group; others have none.
+pub fn set_approval_condition(object: &mut Value, now: &str) {
+    if !is_protected(object) {
+        return;
+    }
+    let said = annotation(object).to_owned();
+    let (reason, message) = match approval(object) {
+        Approval::Missing => ("MissingAnnotation", MISSING.to_owned()),
+        Approval::Invalid => ("InvalidAnnotation", INVALID.to_owned()),
+        Approval::Bypassed => ("UnapprovedAnnotation", format!("not approved: {said:?}")),
+        Approval::Approved => ("ApprovedAnnotation", format!("approved in {said}")),
     };
-    url.split_once("://").is_some_and(|(scheme, rest)| {
-        is_scheme(scheme) && !rest.is_empty() && !rest.starts_with(['/', '?', '#'])
-    })
+    set_condition(object, CONDITION, reason == "ApprovedAnnotation", (reason, &message), now);
+}
+
+fn is_protected(object: &Value) -> bool {
+    let group = object.pointer("/spec/group").and_then(Value::as_str).unwrap_or_default();
+    ["k8s.io", "kubernetes.io"].iter().any(|own| group == *own || group.ends_with(&format!(".{own}")))
+}
+
+fn annotation(object: &Value) -> &str {
+    let annotations = object.pointer("/metadata/annotations");
+    annotations.and_then(|annotations| text(annotations, ANNOTATION)).unwrap_or_default()
+}
+
+fn approval(object: &Value) -> Approval {
+    match annotation(object) {
+        "" => Approval::Missing,
+        said if said.starts_with("unapproved") => Approval::Bypassed,
+        said if has_scheme_and_host(said) => Approval::Approved,
+        _ => Approval::Invalid,
+    }
+}
+
+/// A coarse test for a URL: a full parser would only refuse what nobody writes.
+fn has_scheme_and_host(said: &str) -> bool {
+    let parts = said.split_once("://");
+    parts.is_some_and(|(scheme, rest)| !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -82,27 +82,44 @@ mod tests {
 
     use super::*;
 
-    fn object(group: &str, said: &str) -> Value {
+    fn definition(group: &str, said: &str) -> Value {
         json!({"metadata": {"annotations": {ANNOTATION: said}}, "spec": {"group": group}})
     }
 
     #[test]
     fn the_communitys_groups_need_approval() {
-        for (group, said, refused, condition) in [
-            ("example.test", "", false, None),
-            ("notk8s.io", "", false, None),
-            ("k8s.io", "", true, Some((false, "MissingAnnotation"))),
-            ("foo.k8s.io", "unapproved, a test", false, Some((false, "UnapprovedAnnotation"))),
-            ("foo.kubernetes.io", "https://example.test/1", false, Some((true, "ApprovedAnnotation"))),
-            ("foo.k8s.io", "https:///1", true, Some((false, "InvalidAnnotation"))),
-            ("foo.k8s.io", "perhaps", true, Some((false, "InvalidAnnotation"))),
-        ] {
-            let object = object(group, said);
-            assert_eq!(error(&object).is_some(), refused, "{group} {said}");
-            let found = approval_condition(&object).map(|(holds, reason, _)| (holds, reason));
-            assert_eq!(found, condition, "{group} {said}");
+        assert!(approval_error(&definition("example.test", ""), None).is_none());
+        for (said, refused) in
+            [("", true), ("unapproved, a test", false), ("https:///x", true), ("yes", true)]
+        {
+            assert_eq!(approval_error(&definition("foo.k8s.io", said), None).is_some(), refused, "{said}");
         }
-        let message = approval_condition(&object("foo.k8s.io", "unapproved, a test")).unwrap().2;
-        assert_eq!(message, "not approved: \"unapproved, a test\"");
+    }
+
+    /// The annotation could be removed from a definition, since it was checked on create only.
+    #[test]
+    fn an_approval_stays() {
+        let [none, approved] = ["", "https://github.com/kubernetes/enhancements/pull/1111"]
+            .map(|said| definition("k8s.io", said));
+        assert!(approval_error(&none, Some(&approved)).is_some());
+        assert!(approval_error(&none, Some(&none)).is_none());
+        assert!(approval_error(&approved, Some(&none)).is_none());
+    }
+
+    #[test]
+    fn the_condition_repeats_the_annotation() {
+        for (said, status, message) in [
+            ("https://example.test/1", "True", "approved in https://example.test/1"),
+            ("unapproved, a test", "False", "not approved: \"unapproved, a test\""),
+            ("", "False", MISSING),
+        ] {
+            let mut object = definition("foo.kubernetes.io", said);
+            set_approval_condition(&mut object, "1");
+            let condition = &object["status"]["conditions"][0];
+            assert_eq!((&condition["status"], &condition["message"]), (&json!(status), &json!(message)));
+        }
+        let mut object = definition("example.test", "");
+        set_approval_condition(&mut object, "1");
+        assert_eq!(object, definition("example.test", ""));
     }
 }

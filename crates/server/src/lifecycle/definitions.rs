@@ -161,9 +161,7 @@ impl Definitions {
                 }
             }
         }
-        if let Some((holds, reason, message)) = listwatch_custom::approval_condition(&object) {
-            condition(&mut object, "KubernetesAPIApprovalPolicyConformant", holds, reason, &message);
-        }
+        listwatch_custom::set_approval_condition(&mut object, &crate::pipeline::now());
         listwatch_custom::remember_version(&mut object);
         stored.settled = !self.write_status(&stored.object, object).await;
         accepted
