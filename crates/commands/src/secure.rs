@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{ArgAction, Args};
-use listwatch_server::auth::AuthorizationMode;
 use listwatch_server::encryption::{Encrypted, EncryptionConfig};
 use listwatch_server::{
     AuditOptions, AuditRotation, IdentityOptions, KeepKeys, Options, Security, ServingOptions, WatchLimits,
 };
 use listwatch_storage::Engine;
 
+use crate::authorization::AuthorizationArguments;
 use crate::store::{StoreArguments, duration};
 use crate::token_issuers::TokenIssuerArguments;
 
@@ -53,9 +53,8 @@ pub(crate) struct Secure {
     #[arg(long, value_name = "FILE")]
     pub(crate) token_auth_file: Option<PathBuf>,
 
-    /// Authorizers, in order: Node for kubelets, RBAC for roles and bindings
-    #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "Node,RBAC")]
-    authorization_mode: Vec<AuthorizationMode>,
+    #[command(flatten)]
+    authorization: AuthorizationArguments,
 
     /// Serve requests without credentials as system:anonymous, with the rights of system:unauthenticated; false answers 401
     #[arg(long, value_name = "BOOL", default_value_t = Options::default().anonymous, action = ArgAction::Set)]
@@ -159,8 +158,9 @@ impl Secure {
         })
     }
 
-    pub(crate) fn authorization(&self) -> Vec<AuthorizationMode> {
-        self.authorization_mode.clone()
+    /// The flags of authorization.
+    pub(crate) fn authorization(&self) -> &AuthorizationArguments {
+        &self.authorization
     }
 
     /// Both flags are needed, which the parser of flags has checked.

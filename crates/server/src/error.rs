@@ -35,7 +35,7 @@ pub enum Error {
         /// The problem with the content.
         problem: String,
     },
-    /// An OpenID Connect issuer or a token webhook cannot be used: correct its options.
+    /// An OpenID Connect issuer, or a webhook for tokens or authorization, cannot be used: correct its options.
     #[error("{0}")]
     Identity(String),
     /// Certificates could not be made or loaded.

@@ -59,6 +59,8 @@ pub struct Options {
     /// The authorizers, in the order they are called. A request that none allows is refused. With `Node`, kubelets are
     /// limited to what their Pods need, as in clusters made by kubeadm; kube-apiserver's own default allows everything.
     pub authorization: Vec<AuthorizationMode>,
+    /// The AuthorizationConfiguration that the authorizers come from, to be read again when it changes; none if they are fixed.
+    pub authorization_config: Option<PathBuf>,
     /// The audit log; none if there is nothing here.
     pub audit: Option<AuditOptions>,
     /// Serves requests without credentials as `system:anonymous`. Default true, as in kube-apiserver: health checks
@@ -218,6 +220,7 @@ impl Default for Options {
             serving: ServingOptions::default(),
             identity: IdentityOptions::default(),
             authorization: vec![AuthorizationMode::Node, AuthorizationMode::Rbac],
+            authorization_config: None,
             audit: None,
             anonymous: true,
             console: true,

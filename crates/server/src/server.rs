@@ -34,7 +34,7 @@ use crate::allocate::reservation::Allocator;
 use crate::api::streams::OpenStreams;
 use crate::api::{Api, NodeConnections, OpenApiDocuments, RecentTemplates, SlowWrites, UserMemory};
 use crate::audit::AuditLog;
-use crate::auth::{Authenticator, Impersonator, Modes, ServiceAccounts};
+use crate::auth::{Authenticator, Authorization, Impersonator, ServiceAccounts, follow_file};
 use crate::cache::Cache;
 use crate::chain::service::Service;
 use crate::endpoints::health::FEEDER;
@@ -103,8 +103,7 @@ impl Server {
             .with_service_accounts(ServiceAccounts::new(signing, former, &cache))
             .with_client_certificates(clients)
             .with_others(oidc.clone(), token_webhook(&options)?);
-        let modes = options.authorization.iter().map(|mode| mode.authorizer(&cache));
-        let authorizer = Arc::new(Modes(modes.collect()));
+        let authorizer = Authorization::new(&options.authorization, &cache).map_err(Error::Identity)?;
         let feeder = cache.start().await?;
         let (front_proxy, nodes) = (credentials.front_proxy, credentials.nodes);
         let parts = ApiParts { registry, authenticator, authorizer, audit, front_proxy, nodes };
@@ -123,6 +122,7 @@ impl Server {
                 .into_iter()
                 .chain(workers(&api, &stop))
                 .chain(lifecycle.map(|task| ("task/lifecycle", task)))
+                .chain(authorization_reload(&api, &stop))
                 .chain(renewal.map(|task| ("task/certificates", tokio::spawn(task))))
                 .chain(oidc.into_iter().map(|issuer| ("task/oidc", tokio::spawn(issuer.run(stop.clone())))));
         let tasks = tasks.map(|(name, task)| api.metrics.tasks.watch(name, task, stop.clone())).collect();
@@ -134,7 +134,7 @@ impl Server {
 struct ApiParts {
     registry: Registry,
     authenticator: Authenticator,
-    authorizer: Arc<Modes>,
+    authorizer: Authorization,
     audit: Option<Arc<AuditLog>>,
     front_proxy: FrontProxyIdentity,
     nodes: NodeConnections,
@@ -180,6 +180,16 @@ fn restore_definitions(api: &Arc<Api>) -> JoinHandle<()> {
     let mut definitions = Definitions::new(Arc::clone(api));
     definitions.restore();
     tokio::spawn(definitions.run())
+}
+
+/// Follows the file of the authorizers, if they come from one.
+fn authorization_reload(
+    api: &Arc<Api>,
+    stop: &CancellationToken,
+) -> Option<(&'static str, JoinHandle<()>)> {
+    let (path, modes) = (api.options.authorization_config.clone()?, api.options.authorization.clone());
+    let follow = follow_file(api.authorizer.clone(), path, modes, stop.clone());
+    Some(("task/authorization", tokio::spawn(follow)))
 }
 
 /// Starts the tasks that need nothing but the shared state. Each has the name of its health check.

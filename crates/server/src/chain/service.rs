@@ -53,11 +53,18 @@ struct RequestFacts {
     classified: Option<FlowHeaders>,
     /// The request was refused by authorization, before its handler.
     refused: bool,
+    /// Authorization failed, and nothing was decided.
+    undecided: bool,
 }
 
 impl RequestFacts {
     fn refuse(&mut self, status: &Status) {
         self.refused = status.code == 403;
+    }
+
+    fn leave_undecided(&mut self, status: &Status) {
+        self.refuse(status);
+        self.undecided = status.code == 500;
     }
 }
 
@@ -111,7 +118,10 @@ impl Service {
             Ok(Err(status)) if status.code >= 400 => Some(status.message.clone()),
             _ => None,
         };
-        let response = self.response(answered, &request.http, &audit_id);
+        let response = match answered {
+            Ok(Err(status)) if known.undecided => undecided(&request.http, &status),
+            answered => self.response(answered, &request.http, &audit_id),
+        };
         let response = self.count(response, &request, started, message, &known);
         respond::finish(with_deprecation(&request, with_headers(response, known)), audit_id)
     }
@@ -188,14 +198,14 @@ impl Service {
         if user.is_in("system:authenticated") {
             peer.ticket.mark_authenticated(&user.name);
         }
-        let user = self.impersonated(request, user).inspect_err(|status| known.refuse(status))?;
+        let user = self.impersonated(request, user).await.inspect_err(|status| known.refuse(status))?;
         known.user = Some(Arc::clone(&user));
         let flow = request.with_attributes(|attributes| self.api.fairness.classify(&user, attributes));
         peer.user.store(flow.user(), Ordering::Relaxed);
         peer.is_paced.store(flow.is_paced(), Ordering::Relaxed);
         known.classified = Some(flow.headers.clone());
         if !conveys_no_rights(request, &user) {
-            self.authorized(request, &user).await.inspect_err(|status| known.refuse(status))?;
+            self.authorized(request, &user).await.inspect_err(|status| known.leave_undecided(status))?;
         }
         let work = self.with_seats(request, (user, flow), body);
         if long_running {
@@ -235,17 +245,15 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// 403.
+    /// 403, or 500 if an authorizer failed.
     async fn authorized(&self, request: &Arc<RequestInfo>, user: &Arc<User>) -> Result<(), Status> {
         let size = request.with_attributes(|attributes| self.api.authorizer.size_in(attributes.namespace));
         if size <= RULES_AT_ONCE {
-            return request.with_attributes(|attributes| self.api.authorizer.require(user, attributes));
+            return required(&self.api, request, user).await;
         }
         let (api, request, user) = (Arc::clone(&self.api), Arc::clone(request), Arc::clone(user));
         let pool = self.api.blocking_for(&user.name);
-        let decided =
-            async move { request.with_attributes(|attributes| api.authorizer.require(&user, attributes)) };
-        pool.run(decided).await
+        pool.run(async move { required(&api, &request, &user).await }).await
     }
 
     /// True for watches, connections to nodes, and upgrades at extension API servers.
@@ -281,17 +289,19 @@ impl Service {
     /// # Errors
     ///
     /// 400 for headers that cannot be used, 403 without permission.
-    fn impersonated(&self, request: &RequestInfo, user: Arc<User>) -> Result<Arc<User>, Status> {
+    async fn impersonated(&self, request: &RequestInfo, user: Arc<User>) -> Result<Arc<User>, Status> {
         let Some(wanted) = Impersonation::read(&request.http.headers)? else { return Ok(user) };
-        request
-            .with_attributes(|attributes| {
-                self.api.impersonator.impersonate(&wanted, &user, &*self.api.authorizer, attributes)
+        let (api, requester) = (&self.api, &user);
+        let impersonated = api.authorizer.decide(|authorizer| {
+            request.with_attributes(|attributes| {
+                api.impersonator.impersonate(&wanted, requester, &**authorizer, attributes)
             })
-            .map(|user| {
-                let user = Arc::new(user);
-                request.audit.iter().for_each(|audit| audit.impersonated(&user));
-                user
-            })
+        });
+        let (user, mode) = impersonated.await?;
+        api.impersonator.remember(requester, mode);
+        let user = Arc::new(user);
+        request.audit.iter().for_each(|audit| audit.impersonated(&user));
+        Ok(user)
     }
 
     /// True from the first signal on. `readyz` fails and connections close after their request, while requests in
@@ -299,6 +309,32 @@ impl Service {
     pub(super) fn is_stopping(&self) -> bool {
         self.stop.is_cancelled()
     }
+}
+
+/// Authorizes a request.
+///
+/// # Errors
+///
+/// 403, or 500 if an authorizer failed.
+async fn required(api: &Api, request: &RequestInfo, user: &User) -> Result<(), Status> {
+    let decided = api.authorizer.decide(|authorizer| {
+        request.with_attributes(|attributes| authorizer.require(user, attributes))
+    });
+    decided.await
+}
+
+/// The response to a request that could not be authorized: plain text, as in kube-apiserver.
+#[doc(alias = "InternalError")]
+fn undecided(request: &Request, status: &Status) -> Response {
+    let uri = match request.raw_query.as_str() {
+        "" => request.path.clone(),
+        query => format!("{}?{query}", request.path),
+    };
+    let why = status.details.as_ref().and_then(|details| Some(details.causes.first()?.message.as_str()));
+    let why = why.unwrap_or(&status.message);
+    let text = format!("Internal Server Error: {}: {why}", listwatch_wire::go::quote(&uri));
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{text}\n"))
 }
 
 /// Returns true for a request about streams of many watches by an authenticated user: each subscription is authorized

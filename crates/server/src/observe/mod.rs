@@ -18,6 +18,7 @@ mod tasks;
 mod watches;
 
 pub(crate) use labels::{COMPONENT, Labels, escape};
+pub(crate) use histogram::LatencyHistogram;
 pub use metrics::ServerMetrics;
 pub(crate) use metrics::{NativeHistograms, family, line, native_histograms, prometheus};
 pub(crate) use native_histogram::NativeHistogram;

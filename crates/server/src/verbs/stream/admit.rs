@@ -94,7 +94,10 @@ impl StreamAdmission {
         if !credentials_hold(&api.authenticator, &self.stream.http.headers) {
             return Err(Status::unauthorized());
         }
-        request.with_attributes(|attributes| api.authorizer.require(user, attributes))?;
+        let authorized = api.authorizer.decide(|authorizer| {
+            request.with_attributes(|attributes| authorizer.require(user, attributes))
+        });
+        authorized.await?;
         let RequestTarget::Resource(info) = &request.target else { return Err(Status::no_such_path()) };
         let info = Arc::clone(info);
         let resource = request.resource.clone().ok_or_else(Status::no_such_path)?;
