@@ -44,9 +44,9 @@ pub enum Error {
     /// The objects that every cluster has could not be written: look at the store.
     #[error("cannot write the first objects: {0}")]
     FirstObjects(listwatch_wire::Status),
-    /// An option names an admission plugin that does not exist.
+    /// An option names an admission plugin that does not exist, or one is configured wrongly.
     #[error(transparent)]
-    Admission(#[from] crate::admission::UnknownPlugin),
+    Admission(#[from] crate::admission::AdmissionError),
     /// The store could not be read.
     #[error(transparent)]
     Storage(#[from] listwatch_storage::Error),

@@ -27,7 +27,7 @@ use self::credentials::ServerCredentials;
 pub use self::handle::Handle;
 use self::parts::{audit_log, blocking_pool, listen_on, oidc_issuers, token_webhook, tokens};
 use crate::Error;
-use crate::admission::chain;
+use crate::admission::{Chain, chain};
 use crate::allocate::claims::ServiceClaims;
 use crate::allocate::ranges::AddedRanges;
 use crate::allocate::reservation::Allocator;
@@ -106,7 +106,8 @@ impl Server {
         let authorizer = Authorization::new(&options.authorization, &cache).map_err(Error::Identity)?;
         let feeder = cache.start().await?;
         let (front_proxy, nodes) = (credentials.front_proxy, credentials.nodes);
-        let parts = ApiParts { registry, authenticator, authorizer, audit, front_proxy, nodes };
+        let admission = chain(&options.admission)?;
+        let parts = ApiParts { admission, registry, authenticator, authorizer, audit, front_proxy, nodes };
         let api = Arc::new(parts.assemble(options, engine, cache));
         let definitions = restore_definitions(&api);
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
@@ -132,6 +133,7 @@ impl Server {
 
 /// The parts of [`Api`] that are made before the cache is loaded: making them can fail, or registers collections.
 struct ApiParts {
+    admission: Chain,
     registry: Registry,
     authenticator: Authenticator,
     authorizer: Authorization,
@@ -151,7 +153,7 @@ impl ApiParts {
             authorizer: self.authorizer,
             impersonator: Impersonator::default(),
             audit: self.audit,
-            admission: chain(&options.admission),
+            admission: self.admission,
             webhooks: WebhookClient::new(options.admission.webhooks),
             documents: OpenApiDocuments::default(),
             bodies: UserMemory::new(requests.bodies_bytes, requests.user_bodies_bytes),

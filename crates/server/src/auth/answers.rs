@@ -2,7 +2,8 @@
 //!
 //! Keys are digests. Positive and negative verdicts have separate tables: a client that invents tokens or names fills the second
 //! and cannot evict those of others. When a table is full, by number or by bytes, after expired entries are removed, it is
-//! cleared; the cost is one call per question. The token webhook and authorization webhooks keep their verdicts here.
+//! cleared; the cost is one call per question. The token webhook and authorization webhooks keep their verdicts here, and
+//! that of image policies (`admission/image_policy_webhook.rs`).
 
 use std::collections::HashMap;
 
@@ -10,10 +11,10 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// A question to a webhook, as a digest: the question itself is not kept.
-pub(super) type Digest = [u8; 32];
+pub(crate) type Digest = [u8; 32];
 
 /// The verdict of a webhook.
-pub(super) trait Verdict: Clone {
+pub(crate) trait Verdict: Clone {
     /// True for verdicts that let users in: they are kept apart from the others.
     fn is_positive(&self) -> bool;
 
@@ -24,7 +25,7 @@ pub(super) trait Verdict: Clone {
 /// Verdicts of a webhook until they expire, at most `bound` of each sort with `bytes` bytes.
 #[doc(alias = "cachedTokenAuthenticator")]
 #[derive(Debug)]
-pub(super) struct Answers<V> {
+pub(crate) struct Answers<V> {
     /// The most verdicts in each table.
     bound: usize,
     /// The most bytes of verdicts in each table.
@@ -68,12 +69,12 @@ impl<V: Verdict> Remembered<V> {
 }
 
 impl<V: Verdict> Answers<V> {
-    pub(super) fn new(bound: usize, bytes: usize) -> Self {
+    pub(crate) fn new(bound: usize, bytes: usize) -> Self {
         Self { bound: bound.max(1), bytes, positive: Mutex::default(), negative: Mutex::default() }
     }
 
     /// Returns the verdict on a question, if it has not expired.
-    pub(super) fn get(&self, digest: &Digest, now: Instant) -> Option<V> {
+    pub(crate) fn get(&self, digest: &Digest, now: Instant) -> Option<V> {
         [&self.positive, &self.negative].into_iter().find_map(|remembered| {
             let remembered = remembered.lock();
             let (verdict, until) = remembered.verdicts.get(digest)?;
@@ -85,7 +86,7 @@ impl<V: Verdict> Answers<V> {
     ///
     /// A full table costs a pass over it for each new question until entries expire or it is cleared, at most `bound`
     /// entries.
-    pub(super) fn put(&self, digest: Digest, verdict: V, until: Instant) {
+    pub(crate) fn put(&self, digest: Digest, verdict: V, until: Instant) {
         let (this, other) = match verdict.is_positive() {
             true => (&self.positive, &self.negative),
             false => (&self.negative, &self.positive),

@@ -43,6 +43,7 @@ use std::collections::BTreeMap;
 
 use listwatch_wire::json::{Map, Value};
 
+pub(crate) use answers::{Answers, Verdict};
 pub use access_webhook::{AccessFailurePolicy, AccessWebhookOptions};
 pub use authenticate::Authenticator;
 pub use authorization::Authorization;

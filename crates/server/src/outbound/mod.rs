@@ -51,7 +51,7 @@ use idle::IdleConnections;
 pub(crate) use kubelet::KubeletTls;
 pub use limits::WebhookLimits;
 pub(crate) use remote::{ClientIdentity, Remote, go_duration};
-pub(crate) use retry::{is_passing, with_retries};
+pub(crate) use retry::{FIRST_PAUSE, is_passing, with_retries};
 pub(crate) use values::has_more_values;
 pub(crate) use words::{CallError, SendError, generic as describe_answer};
 

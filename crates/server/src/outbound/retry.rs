@@ -9,18 +9,18 @@ use super::CallError;
 
 /// The attempts for a call, as in kube-apiserver.
 const TRIES: u32 = 5;
-/// The pause before the second attempt; each later one is half as long again. kube-apiserver adds a jitter.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The pause before the second attempt, unless the configuration names another; kube-apiserver adds a jitter.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Calls until it succeeds, fails for good, or [`TRIES`] are used up.
+/// Calls until it succeeds, fails for good, or [`TRIES`] are used up. Each pause is half as long again as the one before.
 ///
 /// # Errors
 /// The last failure.
 pub(crate) async fn with_retries<T>(
+    mut pause: Duration,
     call: impl AsyncFn() -> Result<T, CallError>,
     may_pass: impl Fn(&CallError) -> bool,
 ) -> Result<T, CallError> {
-    let mut pause = FIRST_PAUSE;
     let mut tries = 1;
     loop {
         match call().await {
@@ -56,7 +56,7 @@ mod tests {
                 let why = "x".to_owned();
                 Err::<(), _>(if passing { CallError::Passing(why) } else { CallError::Refused(why) })
             };
-            assert!(with_retries(call, is_passing).await.is_err());
+            assert!(with_retries(FIRST_PAUSE, call, is_passing).await.is_err());
             assert_eq!(made.get(), calls);
         }
     }

@@ -24,7 +24,7 @@ pub use self::options::{AccessFailurePolicy, AccessWebhookOptions};
 use self::review::{AccessReview, AccessVerdict};
 use crate::auth::answers::{Answers, Digest};
 use crate::auth::{AuthorizerAttributes, Decision, Refusal, User, UserShares};
-use crate::outbound::{CallError, Remote, WebhookClient, WebhookLimits, is_passing, with_retries};
+use crate::outbound::{CallError, FIRST_PAUSE, Remote, WebhookClient, WebhookLimits, is_passing, with_retries};
 
 /// Connections that are kept.
 const CONNECTIONS: usize = 16;
@@ -168,7 +168,7 @@ impl AccessWebhook {
         }
         let body = Bytes::from(question.review.body.clone());
         let call = async || self.call(body.clone(), deadline).await;
-        let outcome = tokio::time::timeout_at(deadline, with_retries(call, is_passing)).await;
+        let outcome = tokio::time::timeout_at(deadline, with_retries(FIRST_PAUSE, call, is_passing)).await;
         let outcome = match outcome {
             Ok(outcome) => outcome.map_err(CallError::into_text),
             Err(_) => Err(self.late()),

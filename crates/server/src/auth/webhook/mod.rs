@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use self::digests::TokenDigests;
 use crate::auth::User;
 use crate::auth::answers::{Answers, Verdict};
-use crate::outbound::{CallError, Remote, WebhookClient, WebhookLimits, with_retries};
+use crate::outbound::{CallError, FIRST_PAUSE, Remote, WebhookClient, WebhookLimits, with_retries};
 
 /// A token authentication webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,7 +220,7 @@ impl TokenWebhook {
         .to_string()
         .into();
         let call = async || self.remote.post(&self.client, body.clone()).await;
-        let answer = with_retries(call, |error| !matches!(error, CallError::Refused(_))).await;
+        let answer = with_retries(FIRST_PAUSE, call, |error| !matches!(error, CallError::Refused(_))).await;
         read(&answer.map_err(CallError::into_text)?, audiences)
     }
 }
