@@ -34,7 +34,7 @@ use crate::allocate::reservation::Allocator;
 use crate::api::streams::OpenStreams;
 use crate::api::{Api, NodeConnections, OpenApiDocuments, RecentTemplates, SlowWrites, UserMemory};
 use crate::audit::AuditLog;
-use crate::auth::{Authenticator, Authorization, Impersonator, ServiceAccounts, follow_file};
+use crate::auth::{Authenticator, Authorization, BootstrapTokens, Impersonator, ServiceAccounts, follow_file};
 use crate::cache::Cache;
 use crate::chain::service::Service;
 use crate::endpoints::health::FEEDER;
@@ -102,6 +102,7 @@ impl Server {
         let authenticator = Authenticator::new(tokens, options.anonymous)
             .with_service_accounts(ServiceAccounts::new(signing, former, &cache))
             .with_client_certificates(clients)
+            .with_bootstrap_tokens(options.identity.bootstrap_tokens.then(|| BootstrapTokens::new(&cache)))
             .with_others(oidc.clone(), token_webhook(&options)?);
         let authorizer = Authorization::new(&options.authorization, &cache).map_err(Error::Identity)?;
         let feeder = cache.start().await?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::header::{HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER, STRICT_TRANSPORT_SECURITY, USER_AGENT};
 use http::{Method, StatusCode};
 use listwatch_wire::Status;
 use tokio_util::sync::CancellationToken;
@@ -78,6 +78,8 @@ impl RequestFacts {
 pub(crate) struct Service {
     pub(crate) api: Arc<Api>,
     unread: UnreadAnswers,
+    /// The header `Strict-Transport-Security` of every response.
+    transport_security: Option<HeaderValue>,
     /// Cancelled when the server stops: connections then close after their present request.
     pub(super) stop: CancellationToken,
 }
@@ -87,7 +89,8 @@ impl Service {
         let limits = &api.options.requests;
         let piece = limits.gzip_above + 2 * limits.piece_bytes;
         let unread = UnreadAnswers::new(limits.user_answers_bytes, piece);
-        Self { api, unread, stop }
+        let transport_security = api.options.serving.transport_security();
+        Self { api, unread, transport_security, stop }
     }
 
     /// Answers a request.
@@ -123,7 +126,11 @@ impl Service {
             answered => self.response(answered, &request.http, &audit_id),
         };
         let response = self.count(response, &request, started, message, &known);
-        respond::finish(with_deprecation(&request, with_headers(response, known)), audit_id)
+        let mut response = with_deprecation(&request, with_headers(response, known));
+        if let Some(value) = &self.transport_security {
+            response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, value.clone());
+        }
+        respond::finish(response, audit_id)
     }
 
     /// The response of a handler that returned one, failed or panicked.
