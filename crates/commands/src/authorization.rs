@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use listwatch_server::auth::{AccessWebhookOptions, AuthorizationMode, ReviewVersion, parse_authorization_config};
+use listwatch_server::auth::{
+    AccessWebhookOptions, AuthorizationMode, ReviewVersion, parse_authorization_config,
+};
 
 use crate::store::duration;
 
@@ -56,7 +58,8 @@ impl AuthorizationArguments {
     /// A file that cannot be used, a mode that is there twice, and a webhook without a configuration or a configuration without it.
     pub(crate) fn authorizers(&self) -> anyhow::Result<Vec<AuthorizationMode>> {
         if let Some(file) = &self.authorization_config {
-            let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+            let text =
+                std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
             let modes = parse_authorization_config(&text);
             return modes.map_err(|problem| anyhow::anyhow!("{}: {problem}", file.display()));
         }

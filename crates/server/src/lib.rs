@@ -68,7 +68,8 @@ mod subresources;
 mod verbs;
 
 pub use admission::{
-    AdmissionError, AdmissionOptions, EventLimit, EventLimitType, ImagePolicyOptions, PodSecurityOptions, WebhookLimits,
+    AdmissionError, AdmissionOptions, EventLimit, EventLimitType, ImagePolicyOptions, PodSecurityOptions,
+    WebhookLimits,
 };
 pub use api::is_essential;
 pub use error::Error;

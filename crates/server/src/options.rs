@@ -163,7 +163,7 @@ impl ServingOptions {
     /// The value of the header, if there is one.
     pub(crate) fn transport_security(&self) -> Option<http::HeaderValue> {
         let directives = &self.strict_transport_security;
-        http::HeaderValue::try_from(directives.join(";")).ok().filter(|value| !value.is_empty())
+        http::HeaderValue::try_from(directives.join("; ")).ok().filter(|value| !value.is_empty())
     }
 }
 

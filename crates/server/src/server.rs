@@ -34,7 +34,9 @@ use crate::allocate::reservation::Allocator;
 use crate::api::streams::OpenStreams;
 use crate::api::{Api, NodeConnections, OpenApiDocuments, RecentTemplates, SlowWrites, UserMemory};
 use crate::audit::AuditLog;
-use crate::auth::{Authenticator, Authorization, BootstrapTokens, Impersonator, ServiceAccounts, follow_file};
+use crate::auth::{
+    Authenticator, Authorization, BootstrapTokens, Impersonator, ServiceAccounts, follow_file,
+};
 use crate::cache::Cache;
 use crate::chain::service::Service;
 use crate::endpoints::health::FEEDER;
@@ -186,10 +188,7 @@ fn restore_definitions(api: &Arc<Api>) -> JoinHandle<()> {
 }
 
 /// Follows the file of the authorizers, if they come from one.
-fn authorization_reload(
-    api: &Arc<Api>,
-    stop: &CancellationToken,
-) -> Option<(&'static str, JoinHandle<()>)> {
+fn authorization_reload(api: &Arc<Api>, stop: &CancellationToken) -> Option<(&'static str, JoinHandle<()>)> {
     let (path, modes) = (api.options.authorization_config.clone()?, api.options.authorization.clone());
     let follow = follow_file(api.authorizer.clone(), path, modes, stop.clone());
     Some(("task/authorization", tokio::spawn(follow)))

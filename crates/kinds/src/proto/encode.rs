@@ -8,7 +8,9 @@ use listwatch_wire::json::{Map, Value};
 
 use super::decode::FieldSlot;
 use super::wire::{put_bytes, put_nested, put_number, put_string, put_tag, put_varint};
-use super::{PARTIAL_V1BETA1, ENVELOPE_END, MAX_DEPTH, ProtoError, encode_message, envelope_head, node_of, special};
+use super::{
+    ENVELOPE_END, MAX_DEPTH, PARTIAL_V1BETA1, ProtoError, encode_message, envelope_head, node_of, special,
+};
 use crate::schema::{Field, FieldType, Node, StructId, field_among, schema};
 
 /// Writes the message of a struct. Fields the type does not have are not written: they have no number.

@@ -150,8 +150,11 @@ fn lists_are_written_in_pieces() {
 #[test]
 fn lists_of_metadata_have_the_numbers_of_their_version() {
     let object = json!({"metadata": {"name": "a"}});
-    for (version, [metadata, items]) in [("meta.k8s.io/v1", [0x0a, 0x12]), ("meta.k8s.io/v1beta1", [0x12, 0x0a])] {
-        let list = ListWriter::new(version, "PartialObjectMetadata", &json!({"resourceVersion": "7"})).unwrap();
+    for (version, [metadata, items]) in
+        [("meta.k8s.io/v1", [0x0a, 0x12]), ("meta.k8s.io/v1beta1", [0x12, 0x0a])]
+    {
+        let list =
+            ListWriter::new(version, "PartialObjectMetadata", &json!({"resourceVersion": "7"})).unwrap();
         let mut item = Vec::new();
         list.item(&object, &mut item).unwrap();
         assert_eq!(item[0], items, "{version}");

@@ -50,9 +50,8 @@ impl Plugin for CertificateApproval {
 
     async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
         let old = request.old.unwrap_or(object);
-        let check = |authorizer: &Arc<dyn Authorizer>| {
-            certificates::check_approval(&**authorizer, request.user, old)
-        };
+        let check =
+            |authorizer: &Arc<dyn Authorizer>| certificates::check_approval(&**authorizer, request.user, old);
         request.api.authorizer.decide(check).await.map_err(|why| request.forbidden(object, &why))
     }
 }

@@ -230,7 +230,8 @@ impl AdmissionOptions {
     fn configuration(&self) -> Result<PluginConfiguration<'_>, AdmissionError> {
         const NAME: &str = "ImagePolicyWebhook";
         let webhook = self.image_policy.clone().filter(|_| self.is_on(NAME)).map(ImagePolicyWebhook::new);
-        let webhook = webhook.transpose().map_err(|why| AdmissionError::Configuration(uninitialized(NAME, &why)))?;
+        let webhook =
+            webhook.transpose().map_err(|why| AdmissionError::Configuration(uninitialized(NAME, &why)))?;
         Ok(PluginConfiguration { options: self, image_policy: webhook.map(Arc::new) })
     }
 
@@ -276,8 +277,14 @@ mod tests {
         };
         let all = chain(&AdmissionOptions::default()).unwrap().len();
         assert_eq!(chain(&options(&[], &["Priority"])).unwrap().len(), all - 1);
-        assert_eq!(options(&["Nonsense"], &[]).check(), Err(AdmissionError::UnknownPlugin("Nonsense".to_owned())));
-        assert_eq!(options(&[], &["Nonsense"]).check(), Err(AdmissionError::UnknownPlugin("Nonsense".to_owned())));
+        assert_eq!(
+            options(&["Nonsense"], &[]).check(),
+            Err(AdmissionError::UnknownPlugin("Nonsense".to_owned()))
+        );
+        assert_eq!(
+            options(&[], &["Nonsense"]).check(),
+            Err(AdmissionError::UnknownPlugin("Nonsense".to_owned()))
+        );
         assert_eq!(options(&["Priority"], &["AlwaysDeny"]).check(), Ok(()));
         for (name, why) in [
             ("EventRateLimit", "limits: Invalid value: null: must not be empty"),

@@ -129,12 +129,16 @@ mod tests {
     fn a_plugin_is_configured_inline_or_in_a_file_beside() {
         let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n";
         let inline = "- name: EventRateLimit\n  configuration: {apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: [{type: Server, qps: 5, burst: 10}]}\n";
-        let options = configured(&format!("{head}{inline}- {{name: PodSecurity, path: own.yaml}}\n")).unwrap();
+        let options =
+            configured(&format!("{head}{inline}- {{name: PodSecurity, path: own.yaml}}\n")).unwrap();
         assert_eq!(options.event_limits.len(), 1);
         assert_ne!(options.pod_security, PodSecurityOptions::default());
         for (text, expected) in [
             ("kind: Pod\napiVersion: v1", r#"no kind "Pod" is registered for version "v1""#),
-            (&format!("{head}- {{name: Priority, path: own.yaml}}"), r#"couldn't init admission plugin "Priority""#),
+            (
+                &format!("{head}- {{name: Priority, path: own.yaml}}"),
+                r#"couldn't init admission plugin "Priority""#,
+            ),
             (&format!("{head}- {{name: PodSecurity, path: none.yaml}}"), "cannot read"),
             (
                 &format!("{head}- {{name: EventRateLimit, path: own.yaml}}"),

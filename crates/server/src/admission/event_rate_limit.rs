@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
-use listwatch_wire::status::{FieldError, aggregate};
+use listwatch_wire::status::{FieldError, StatusReason, aggregate};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -22,8 +22,6 @@ use crate::registry::Resource;
 
 /// The buckets of a limit that names no number.
 const DEFAULT_CACHE_SIZE: usize = 4096;
-/// The seconds after which clients are told to try again. kube-apiserver names no time.
-const RETRY_AFTER: u32 = 1;
 
 /// The parties that share a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,7 +213,8 @@ impl Plugin for EventRateLimit {
             return Ok(());
         }
         let accepted = self.accept(request.namespace, &request.user.name, event, Instant::now());
-        accepted.map_err(|why| Status::too_many_requests(why, RETRY_AFTER))
+        let refused = |why| format!("Too many requests: {why}");
+        accepted.map_err(|why| Status::failure(429, StatusReason::TooManyRequests, refused(why)))
     }
 }
 
@@ -245,7 +244,10 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(ask("n").is_ok() && ask("n").is_err());
         tokio::time::advance(Duration::from_secs(100)).await;
-        assert!(ask("n").is_ok() && ask("n").is_ok() && ask("n").is_err(), "no more than a burst is saved up");
+        assert!(
+            ask("n").is_ok() && ask("n").is_ok() && ask("n").is_err(),
+            "no more than a burst is saved up"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -276,9 +278,13 @@ mod tests {
     #[test]
     fn a_configuration_is_validated_as_in_kube_apiserver() {
         let of = |limits: Value| {
-            event_limits(&json!({"apiVersion": "eventratelimit.admission.k8s.io/v1alpha1", "kind": "Configuration", "limits": limits}))
+            event_limits(
+                &json!({"apiVersion": "eventratelimit.admission.k8s.io/v1alpha1", "kind": "Configuration", "limits": limits}),
+            )
         };
-        let fine = of(json!([{"type": "User", "qps": 5, "burst": 10, "cacheSize": 7}, {"type": "Server", "qps": 1, "burst": 1}]));
+        let fine = of(
+            json!([{"type": "User", "qps": 5, "burst": 10, "cacheSize": 7}, {"type": "Server", "qps": 1, "burst": 1}]),
+        );
         let fine = fine.unwrap();
         assert_eq!((fine[0].cache_size, fine[1].cache_size), (7, DEFAULT_CACHE_SIZE));
         assert_eq!(of(json!([])).unwrap_err(), "limits: Invalid value: null: must not be empty");

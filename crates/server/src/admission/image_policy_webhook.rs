@@ -186,9 +186,16 @@ impl ImagePolicyWebhook {
             "spec": spec.clone(), "status": {"allowed": false},
         });
         let body = Bytes::from(encode(&review).to_vec());
-        let call = async || match tokio::time::timeout(TIMEOUT, self.remote.post_in_words(&self.client, body.clone())).await {
+        let call = async || match tokio::time::timeout(
+            TIMEOUT,
+            self.remote.post_in_words(&self.client, body.clone()),
+        )
+        .await
+        {
             Ok(answer) => answer,
-            Err(_) => Err(CallError::Transport(format!("{}: context deadline exceeded", self.remote.post_words()))),
+            Err(_) => {
+                Err(CallError::Transport(self.remote.late_words()))
+            }
         };
         let answer = with_retries(self.options.retry_backoff, call, is_passing).await;
         let verdict = ImageVerdict::read(&answer.map_err(CallError::into_text)?)?;
@@ -280,25 +287,34 @@ mod tests {
         let read = |policy: Value| ImagePolicyOptions::read(&json!({"imagePolicy": policy}));
         let defaults = read(json!({"kubeConfigFile": "/k"})).unwrap();
         assert_eq!(defaults.allow_ttl, Duration::from_secs(300));
-        assert_eq!((defaults.deny_ttl, defaults.retry_backoff), (Duration::from_secs(30), Duration::from_millis(500)));
-        let set = read(json!({"allowTTL": -1, "denyTTL": 60, "retryBackoff": 20, "defaultAllow": true})).unwrap();
+        assert_eq!(
+            (defaults.deny_ttl, defaults.retry_backoff),
+            (Duration::from_secs(30), Duration::from_millis(500))
+        );
+        let set =
+            read(json!({"allowTTL": -1, "denyTTL": 60, "retryBackoff": 20, "defaultAllow": true})).unwrap();
         assert_eq!((set.allow_ttl, set.deny_ttl), (Duration::ZERO, Duration::from_secs(60)));
         assert!(set.default_allow && set.retry_backoff == Duration::from_millis(20));
-        assert_eq!(read(json!({"allowTTL": 1801})).unwrap_err(), "valid value is between 1s and 30m0s, got 30m1s");
+        assert_eq!(
+            read(json!({"allowTTL": 1801})).unwrap_err(),
+            "valid value is between 1s and 30m0s, got 30m1s"
+        );
         assert_eq!(read(json!({"denyTTL": -2})).unwrap_err(), "valid value is between 1s and 30m0s, got -2s");
         assert!(read(json!({"kubeconfig": ""})).is_err());
     }
 
     #[test]
     fn an_answer_allows_or_rejects_or_is_none() {
-        let rejection = |answer: &str| ImageVerdict::read(answer.as_bytes()).map(|verdict| verdict.rejection());
+        let rejection =
+            |answer: &str| ImageVerdict::read(answer.as_bytes()).map(|verdict| verdict.rejection());
         assert_eq!(rejection(r#"{"kind":"ImageReview","status":{"allowed":true}}"#), Ok(None));
         assert_eq!(
             rejection(r#"{"status":{"reason":"old"}}"#),
             Ok(Some("image policy webhook backend denied one or more images: old".to_owned()))
         );
         assert_eq!(rejection("{}"), Ok(Some("one or more images rejected by webhook backend".to_owned())));
-        for wrong in ["", "[]", r#"{"kind":"Pod","status":{"allowed":true}}"#, r#"{"status":{"allowed":1}}"#] {
+        for wrong in ["", "[]", r#"{"kind":"Pod","status":{"allowed":true}}"#, r#"{"status":{"allowed":1}}"#]
+        {
             assert!(rejection(wrong).is_err(), "{wrong}");
         }
     }

@@ -112,7 +112,8 @@ async fn may_finalize(request: &Attributes<'_>, owner: &Value) -> Result<(), Str
         name: owner.text("name"),
         ..everything
     };
-    let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on";
+    let why =
+        "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on";
     require(request, &wanted).await.map_err(|refused| format!("{why}: {refused}"))
 }
 

@@ -287,7 +287,8 @@ fn mode(authorizer: &Value) -> Result<AuthorizationMode, String> {
 
 fn webhook(authorizer: &Value) -> Result<AccessWebhookOptions, String> {
     let webhook = authorizer.at("webhook");
-    let defaults = AccessWebhookOptions::new(PathBuf::from(webhook.at("connectionInfo").text("kubeConfigFile")));
+    let defaults =
+        AccessWebhookOptions::new(PathBuf::from(webhook.at("connectionInfo").text("kubeConfigFile")));
     let ttl = |field: &str, cached: &str, default: Duration| match webhook.at(cached) {
         Value::Bool(false) => Ok(Duration::ZERO),
         _ => time(webhook, field, default)?,
@@ -355,11 +356,20 @@ mod tests {
                 "[{type: Foo, name: a}]",
                 r#"authorizers[0].type: Unsupported value: "Foo": supported values: "ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook""#,
             ),
-            ("[{type: RBAC, name: rbac}, {type: RBAC, name: b}]", r#"authorizers[1].type: Duplicate value: "RBAC""#),
-            ("[{type: RBAC, name: rbac}, {type: Node, name: rbac}]", r#"authorizers[1].name: Duplicate value: "rbac""#),
+            (
+                "[{type: RBAC, name: rbac}, {type: RBAC, name: b}]",
+                r#"authorizers[1].type: Duplicate value: "RBAC""#,
+            ),
+            (
+                "[{type: RBAC, name: rbac}, {type: Node, name: rbac}]",
+                r#"authorizers[1].name: Duplicate value: "rbac""#,
+            ),
             ("[{type: RBAC}]", "authorizers[0].name: Required value"),
             ("[{type: RBAC, name: roles}]", "expected name rbac for authorizer RBAC instead of roles"),
-            ("[{type: Webhook, name: w}]", "authorizers[0].webhook: Required value: required when type=Webhook"),
+            (
+                "[{type: Webhook, name: w}]",
+                "authorizers[0].webhook: Required value: required when type=Webhook",
+            ),
             (
                 "[{type: RBAC, name: rbac, webhook: {}}]",
                 r#"authorizers[0].webhook: Invalid value: "non-null": may only be specified when type=Webhook"#,
@@ -380,7 +390,10 @@ mod tests {
                 &with("timeout: 1m").replace("timeout: 3s, ", ""),
                 r#"authorizers[0].timeout: Invalid value: "1m0s": must be > 0s and <= 30s"#,
             ),
-            (&with("authorizedTTL: -1s"), r#"authorizers[0].authorizedTTL: Invalid value: "-1s": must be > 0s"#),
+            (
+                &with("authorizedTTL: -1s"),
+                r#"authorizers[0].authorizedTTL: Invalid value: "-1s": must be > 0s"#,
+            ),
             (
                 &with("").replace("/etc/passwd", "a"),
                 r#"authorizers[0].connectionInfo.kubeConfigFile: Invalid value: "a": must be an absolute path"#,

@@ -79,7 +79,8 @@ fn user_of(object: &Value, (id, secret): (&str, &str), now: Timestamp) -> Result
     if data(object, "usage-bootstrap-authentication") != "true" {
         return Err("it is not marked usage-bootstrap-authentication=true");
     }
-    let groups = groups(&data(object, "auth-extra-groups")).ok_or("invalid value for key auth-extra-groups")?;
+    let groups =
+        groups(&data(object, "auth-extra-groups")).ok_or("invalid value for key auth-extra-groups")?;
     Ok(User { name: format!("system:bootstrap:{id}"), groups, ..User::default() })
 }
 
@@ -132,7 +133,12 @@ mod tests {
         let more = decide(&secret(&[("auth-extra-groups", groups), ("expiration", "2026-01-01T00:00:01Z")]));
         assert_eq!(
             more.unwrap().groups,
-            ["system:bootstrappers", "system:bootstrappers:a", "system:bootstrappers:b", "system:authenticated"]
+            [
+                "system:bootstrappers",
+                "system:bootstrappers:a",
+                "system:bootstrappers:b",
+                "system:authenticated"
+            ]
         );
     }
 
@@ -158,7 +164,9 @@ mod tests {
         let mut opaque = secret(&[]);
         opaque.put("type", "Opaque");
         assert!(decide(&opaque).is_err());
-        for text in ["abcdef", "abcdef.0123456789abcdef.", "ABCDEF.0123456789abcdef", "abcdef.0123456789abcde", "."] {
+        for text in
+            ["abcdef", "abcdef.0123456789abcdef.", "ABCDEF.0123456789abcdef", "abcdef.0123456789abcde", "."]
+        {
             assert_eq!(parse(text), None, "{text}");
         }
         assert_eq!(parse("abcdef.0123456789abcdef"), Some(TOKEN));

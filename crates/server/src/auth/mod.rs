@@ -44,12 +44,12 @@ use std::collections::BTreeMap;
 
 use listwatch_wire::json::{Map, Value};
 
-pub(crate) use answers::{Answers, Verdict};
 pub use access_webhook::{AccessFailurePolicy, AccessWebhookOptions};
+pub(crate) use answers::{Answers, Verdict};
 pub use authenticate::Authenticator;
 pub use authorization::Authorization;
-pub(crate) use authorization_reload::follow_file;
 pub use authorization_config::parse_authorization_config;
+pub(crate) use authorization_reload::follow_file;
 pub(crate) use authorize::RULES_AT_ONCE;
 pub use authorize::{Authorizer, AuthorizerAttributes, Decision, Refusal};
 pub(crate) use bearer::TOKEN_PROTOCOL;

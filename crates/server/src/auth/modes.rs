@@ -1,7 +1,7 @@
 //! [`Modes`]: the union of authorizers that `--authorization-mode` or `--authorization-config` names, in order.
 //!
-//! The first that allows or denies decides; otherwise the reasons of all are joined for the 403, one per line, as
-//! in kube-apiserver. Two exceptions come before every mode: `system:masters`, so that a cluster whose roles were
+//! The first that allows or denies decides; otherwise the reasons of all are joined for the 403, one per line and with the name of
+//! the authorizer, as in kube-apiserver. Two exceptions come before every mode: `system:masters`, so that a cluster whose roles were
 //! deleted can be repaired, and the health endpoints, so that probes need no credentials. The authorizers themselves are
 //! [`super::roles`], [`super::node`] and [`super::access_webhook`]. A union never waits: verdicts of webhooks come from a
 //! [`WebhookSource`].
@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::auth::access_webhook::{AccessWebhook, AccessWebhookMetrics, AccessWebhookOptions};
 use crate::auth::rbac::{PolicyRule, RoleRef};
-use crate::auth::{Authorizer, AuthorizerAttributes, Decision, MASTERS, NodeAuthorizer, Refusal, Roles, User};
+use crate::auth::{
+    Authorizer, AuthorizerAttributes, Decision, MASTERS, NodeAuthorizer, Refusal, Roles, User,
+};
 use crate::cache::Cache;
 
 /// An authorizer with its options, by kube-apiserver's names (`--authorization-mode`, `--authorization-config`).
@@ -97,7 +99,8 @@ impl Member {
             AuthorizationMode::AlwaysAllow => (type_name.to_lowercase(), MemberAuthorizer::AlwaysAllow),
             AuthorizationMode::AlwaysDeny => (type_name.to_lowercase(), MemberAuthorizer::AlwaysDeny),
             AuthorizationMode::Node => {
-                let why = "authorizer type Node is not allowed if it was not enabled at initial server startup";
+                let why =
+                    "authorizer type Node is not allowed if it was not enabled at initial server startup";
                 let node = local.node.clone().ok_or(why)?;
                 (type_name.to_lowercase(), MemberAuthorizer::Memory(node))
             }
@@ -231,7 +234,7 @@ impl Modes {
                 return Decision::no_opinion("");
             };
             match decision {
-                Decision::NoOpinion(refusal) => refusals.add(refusal),
+                Decision::NoOpinion(refusal) => refusals.add(&member.name, refusal),
                 decision => {
                     source.decided(index, member, decision == Decision::Allow);
                     return decision;
@@ -275,12 +278,13 @@ struct Refusals {
 }
 
 impl Refusals {
-    fn add(&mut self, Refusal { reason, error }: Refusal) {
+    /// Adds those of the authorizer with this name.
+    fn add(&mut self, name: &str, Refusal { reason, error }: Refusal) {
         if !reason.is_empty() {
             if !self.reasons.is_empty() {
                 self.reasons.push('\n');
             }
-            self.reasons.push_str(&reason);
+            self.reasons.extend([name, ": ", &reason]);
         }
         self.errors.extend(error);
     }

@@ -12,8 +12,8 @@ use listwatch_wire::json::{Value, json};
 
 use crate::auth::review_selectors::ReviewSelectors;
 use crate::auth::{
-    Authenticator, Authorizer, AuthorizerAttributes, Decision, ISSUER, MASTERS, Refusal, UNKNOWN_TOKEN,
-    User, review_check,
+    Authenticator, Authorizer, AuthorizerAttributes, Decision, ISSUER, MASTERS, Refusal, UNKNOWN_TOKEN, User,
+    review_check,
 };
 
 pub(super) const AUTHORIZATION: &str = "authorization.k8s.io";
@@ -64,7 +64,7 @@ fn review_attributes<'a>(spec: &'a Value, selectors: &'a ReviewSelectors) -> Aut
     AuthorizerAttributes {
         verb: attributes.text("verb"),
         group: attributes.text("group"),
-        version: attributes.text("version"),
+        version: if attributes.text("version").is_empty() { "*" } else { attributes.text("version") },
         // A review without a resource is about all resources, not about a path.
         resource: if attributes.text("resource").is_empty() { "*" } else { attributes.text("resource") },
         subresource: attributes.text("subresource"),

@@ -324,9 +324,9 @@ impl Service {
 ///
 /// 403, or 500 if an authorizer failed.
 async fn required(api: &Api, request: &RequestInfo, user: &User) -> Result<(), Status> {
-    let decided = api.authorizer.decide(|authorizer| {
-        request.with_attributes(|attributes| authorizer.require(user, attributes))
-    });
+    let decided = api
+        .authorizer
+        .decide(|authorizer| request.with_attributes(|attributes| authorizer.require(user, attributes)));
     decided.await
 }
 

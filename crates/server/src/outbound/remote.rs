@@ -79,7 +79,7 @@ impl Remote {
     }
 
     /// The beginning of Go's message about a failed POST. Parameters of the configured URL are left out: they may be secret.
-    pub(crate) fn post_words(&self) -> String {
+    fn post_words(&self) -> String {
         let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
         let timeout = query.rsplit('&').next().filter(|last| last.starts_with("timeout="));
         let timeout = timeout.map(|timeout| format!("?{timeout}")).unwrap_or_default();
@@ -88,6 +88,12 @@ impl Remote {
             _ => self.address.authority(),
         };
         format!("Post \"https://{authority}{path}{timeout}\"")
+    }
+
+    /// Go's message about a POST that took longer than its client waits.
+    pub(crate) fn late_words(&self) -> String {
+        let late = "net/http: request canceled (Client.Timeout exceeded while awaiting headers)";
+        format!("{}: {late}", self.post_words())
     }
 
     /// Posts a JSON body and returns the body of a 200. Failed requests are worded as by Go's client, with the URL.
@@ -160,7 +166,8 @@ mod tests {
     /// A parameter of the configured URL may be a secret, and the message reaches users.
     #[test]
     fn failures_name_the_url_without_its_own_parameters() {
-        let remote = Remote::new("https://a:8443/authorize?key=hunter2", "", &ClientIdentity::default()).unwrap();
+        let remote =
+            Remote::new("https://a:8443/authorize?key=hunter2", "", &ClientIdentity::default()).unwrap();
         let remote = remote.with_timeout_parameter(Duration::from_secs(3));
         assert_eq!(remote.path, "/authorize?key=hunter2&timeout=3s");
         assert_eq!(remote.post_words(), r#"Post "https://a:8443/authorize?timeout=3s""#);

@@ -21,9 +21,9 @@ use listwatch_wire::options::{WriteKind, WriteOptions};
 use crate::admission::{Operation, RequestOptions};
 use crate::api::Api;
 use crate::api::stored::fresh;
-use crate::auth::{Authorizer, RULES_AT_ONCE};
 use crate::auth::review;
 use crate::auth::review::Reviewer;
+use crate::auth::{Authorizer, RULES_AT_ONCE};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{expected, place};
 use crate::pipeline::transaction::with_version;
@@ -141,7 +141,8 @@ async fn access(api: &Api, request: &WriteRequest, spec: &Value) -> Result<Value
     let namespace = spec.at("resourceAttributes").text("namespace");
     let (plural, user) = (&*request.resource.plural, &request.user);
     if api.authorizer.size_in(namespace) <= RULES_AT_ONCE {
-        let decided = |authorizer: &Arc<dyn Authorizer>| review::access_status(&**authorizer, plural, user, spec);
+        let decided =
+            |authorizer: &Arc<dyn Authorizer>| review::access_status(&**authorizer, plural, user, spec);
         return Ok(api.authorizer.decide(decided).await);
     }
     let (authorization, user, spec) = (api.authorizer.clone(), user.clone(), spec.clone());

@@ -44,9 +44,8 @@ impl PodSecurityOptions {
         for (mode, standard) in standards {
             default_standard(defaults, mode, standard, &mut errors);
         }
-        let mut names = |list: &str, check: &dyn Fn(&str) -> Vec<String>| {
-            exempted(exemptions, list, check, &mut errors)
-        };
+        let mut names =
+            |list: &str, check: &dyn Fn(&str) -> Vec<String>| exempted(exemptions, list, check, &mut errors);
         let options = Self {
             defaults: policy,
             namespaces: names("namespaces", &label_errors),
@@ -76,7 +75,12 @@ impl PodSecurityOptions {
     }
 
     /// The warning about labels of an exempt namespace.
-    pub(super) fn ignored(&self, namespace: &str, policy: &NamespacePolicy, labels: &Value) -> Option<String> {
+    pub(super) fn ignored(
+        &self,
+        namespace: &str,
+        policy: &NamespacePolicy,
+        labels: &Value,
+    ) -> Option<String> {
         if !self.namespaces.iter().any(|exempt| exempt == namespace)
             || policy.is_privileged()
             || *policy == self.defaults
@@ -93,7 +97,8 @@ impl PodSecurityOptions {
 /// Reads the level and the version of a mode; empty ones stay as they are.
 fn default_standard(defaults: &Value, mode: &str, standard: &mut Standard, errors: &mut Vec<FieldError>) {
     let versions = format!("{mode}-version");
-    let wrong = |field: &str, text: &str, why: &str| FieldError::invalid(format!("defaults.{field}"), text, why);
+    let wrong =
+        |field: &str, text: &str, why: &str| FieldError::invalid(format!("defaults.{field}"), text, why);
     match defaults.text(mode) {
         "" => {}
         text => match level(text) {
@@ -163,7 +168,9 @@ mod tests {
         let policy = NamespacePolicy::of(&labels, options.defaults).0;
         assert_eq!(
             options.ignored("n", &policy, &labels).as_deref(),
-            Some(r#"namespace "n" is exempt from Pod Security, and the policy (enforce=restricted:v1.30) will be ignored"#)
+            Some(
+                r#"namespace "n" is exempt from Pod Security, and the policy (enforce=restricted:v1.30) will be ignored"#
+            )
         );
         assert_eq!(options.ignored("m", &policy, &labels), None);
     }
@@ -184,6 +191,9 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
         }
-        assert_eq!(read(json!({"enforced": "x"}), json!({})).unwrap_err(), r#"strict decoding error: unknown field "defaults.enforced""#);
+        assert_eq!(
+            read(json!({"enforced": "x"}), json!({})).unwrap_err(),
+            r#"strict decoding error: unknown field "defaults.enforced""#
+        );
     }
 }

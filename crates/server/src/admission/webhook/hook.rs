@@ -20,8 +20,8 @@ use super::{in_form, with_version};
 use crate::admission::Attributes;
 use crate::admission::matching::{MatchForm, Matcher};
 use crate::admission::policy::{Access, PolicyObjects, PolicyScope, matches_conditions};
-use crate::outbound::Endpoint;
 use crate::auth::Authorizer;
+use crate::outbound::Endpoint;
 use crate::registry::expressions::CompiledExpression;
 use crate::registry::expressions::environment::{Declared, environment};
 

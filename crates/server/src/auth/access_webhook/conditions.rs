@@ -96,8 +96,12 @@ static ENVIRONMENT: LazyLock<Env> =
 /// The type of the variable `request`.
 static REQUEST: LazyLock<Type> = LazyLock::new(|| {
     let texts = || Type::list(Type::String);
-    let requirement =
-        || object("SelectorRequirement", vec![("key", Type::String), ("operator", Type::String), ("values", texts())]);
+    let requirement = || {
+        object(
+            "SelectorRequirement",
+            vec![("key", Type::String), ("operator", Type::String), ("values", texts())],
+        )
+    };
     let selector = |name: &str| {
         object(name, vec![("rawSelector", Type::String), ("requirements", Type::list(requirement()))])
     };
@@ -142,7 +146,10 @@ mod tests {
         });
         for (source, expected) in [
             ("request.user == 'jane' && 'devs' in request.groups", true),
-            ("has(request.resourceAttributes) && request.resourceAttributes.namespace == 'kube-system'", true),
+            (
+                "has(request.resourceAttributes) && request.resourceAttributes.namespace == 'kube-system'",
+                true,
+            ),
             ("has(request.nonResourceAttributes)", false),
             ("request.extra['a'][0] == 'b'", true),
             ("has(request.resourceAttributes.labelSelector)", false),
@@ -152,7 +159,12 @@ mod tests {
         }
         let fails = "request.nonResourceAttributes.path == '/'";
         let error = holds(&[fails], &request).unwrap_err();
-        assert!(error.starts_with(&format!("cel evaluation error: expression '{fails}' resulted in error: no such key")), "{error}");
+        assert!(
+            error.starts_with(&format!(
+                "cel evaluation error: expression '{fails}' resulted in error: no such key"
+            )),
+            "{error}"
+        );
         assert_eq!(holds(&[fails, "false"], &request), Ok(false), "one that is false decides");
     }
 
@@ -163,7 +175,11 @@ mod tests {
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(texts[0], "authorizers[0].matchConditions[0].expression: Required value");
         assert_eq!(texts[1], r#"authorizers[0].matchConditions[2].expression: Duplicate value: "true""#);
-        assert!(texts[2].contains("compilation failed: ERROR: <input>:1:8: undefined field 'users'"), "{}", texts[2]);
+        assert!(
+            texts[2].contains("compilation failed: ERROR: <input>:1:8: undefined field 'users'"),
+            "{}",
+            texts[2]
+        );
         assert_eq!(
             texts[3],
             r#"authorizers[0].matchConditions[4].expression: Invalid value: "request.user": must evaluate to bool but got string"#

@@ -103,17 +103,22 @@ pub(crate) fn write(all: &[&AccessWebhookMetrics], out: &mut String) {
 }
 
 fn calls(all: &[&AccessWebhookMetrics], out: &mut String) {
-    let seen = || {
-        all.iter().flat_map(|webhook| webhook.results.iter().map(move |counts| (&webhook.name, counts)))
-    };
-    let labels = |name: &str, counts: &ResultCounts| format!("name=\"{name}\",result=\"{}\"", counts.result.name());
+    let seen =
+        || all.iter().flat_map(|webhook| webhook.results.iter().map(move |counts| (&webhook.name, counts)));
+    let labels =
+        |name: &str, counts: &ResultCounts| format!("name=\"{name}\",result=\"{}\"", counts.result.name());
     let family_name = "apiserver_authorization_webhook_evaluations_total";
     family(out, family_name, "counter", "Round-trips to authorization webhooks.");
     for (name, counts) in seen().filter(|(_, counts)| counts.durations.count() > 0) {
         line(out, family_name, labels(name, counts), counts.durations.count());
     }
     let family_name = "apiserver_authorization_webhook_evaluations_fail_open_total";
-    family(out, family_name, "counter", "Failures of authorization webhooks that left the decision to the next.");
+    family(
+        out,
+        family_name,
+        "counter",
+        "Failures of authorization webhooks that left the decision to the next.",
+    );
     for (name, counts) in seen() {
         let count = counts.fail_open.load(Ordering::Relaxed);
         if count > 0 {

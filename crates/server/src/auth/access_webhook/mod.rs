@@ -18,13 +18,15 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use self::conditions::MatchConditions;
-pub(crate) use self::metrics::{AccessWebhookMetrics, write as write_webhook_metrics};
 use self::metrics::CallResult;
+pub(crate) use self::metrics::{AccessWebhookMetrics, write as write_webhook_metrics};
 pub use self::options::{AccessFailurePolicy, AccessWebhookOptions};
 use self::review::{AccessReview, AccessVerdict};
 use crate::auth::answers::{Answers, Digest};
 use crate::auth::{AuthorizerAttributes, Decision, Refusal, User, UserShares};
-use crate::outbound::{CallError, FIRST_PAUSE, Remote, WebhookClient, WebhookLimits, is_passing, with_retries};
+use crate::outbound::{
+    CallError, FIRST_PAUSE, Remote, WebhookClient, WebhookLimits, is_passing, with_retries,
+};
 
 /// Connections that are kept.
 const CONNECTIONS: usize = 16;
@@ -90,9 +92,8 @@ impl AccessWebhook {
             idle_connections: CONNECTIONS,
             ..WebhookLimits::default()
         };
-        let conditions = MatchConditions::compile(&options.match_conditions, "").map_err(|errors| {
-            listwatch_wire::status::aggregate(errors.iter().map(ToString::to_string))
-        })?;
+        let conditions = MatchConditions::compile(&options.match_conditions, "")
+            .map_err(|errors| listwatch_wire::status::aggregate(errors.iter().map(ToString::to_string)))?;
         let remote = Remote::from_kubeconfig(&options.config_file)?;
         let (entries, bytes) = (options.answers / CACHE_SHARES, options.answers_bytes / CACHE_SHARES);
         Ok(Self {
@@ -233,6 +234,6 @@ impl AccessWebhook {
 
     /// Go's message about a call that took too long.
     fn late(&self) -> String {
-        format!("{}: context deadline exceeded", self.remote.post_words())
+        self.remote.late_words()
     }
 }

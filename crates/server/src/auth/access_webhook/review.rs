@@ -34,13 +34,18 @@ impl AccessReview {
             "status": {"allowed": false},
         });
         let body = encode(&review).to_vec();
-        Self { digest: Sha256::digest(&body).into(), body, is_cached: chosen_bytes(wanted) < CACHED_ATTRIBUTES }
+        Self {
+            digest: Sha256::digest(&body).into(),
+            body,
+            is_cached: chosen_bytes(wanted) < CACHED_ATTRIBUTES,
+        }
     }
 }
 
 /// The bytes of a request's attributes that the requester chooses.
 fn chosen_bytes(wanted: &AuthorizerAttributes<'_>) -> usize {
-    let AuthorizerAttributes { verb, group, version, resource, subresource, namespace, name, path, .. } = wanted;
+    let AuthorizerAttributes { verb, group, version, resource, subresource, namespace, name, path, .. } =
+        wanted;
     [verb, group, version, resource, subresource, namespace, name, path].iter().map(|text| text.len()).sum()
 }
 
@@ -101,7 +106,8 @@ fn resource_attributes(wanted: &AuthorizerAttributes<'_>, with_empty: bool) -> V
         ("name", wanted.name),
     ];
     let mut attributes = texts_of(&texts, with_empty);
-    let selectors = [("fieldSelector", wanted.fields.map(fields)), ("labelSelector", wanted.labels.map(labels))];
+    let selectors =
+        [("fieldSelector", wanted.fields.map(fields)), ("labelSelector", wanted.labels.map(labels))];
     for (key, requirements) in selectors {
         if let Some(requirements) = requirements.filter(|requirements| !requirements.is_empty()) {
             attributes.insert(key, json!({"requirements": requirements}));
@@ -263,7 +269,8 @@ mod tests {
     #[test]
     fn an_answer_is_a_verdict_or_a_failure() {
         let decided = |status: &str| {
-            AccessVerdict::read(format!(r#"{{"status":{status}}}"#).as_bytes()).map(|verdict| verdict.decision())
+            AccessVerdict::read(format!(r#"{{"status":{status}}}"#).as_bytes())
+                .map(|verdict| verdict.decision())
         };
         assert_eq!(decided(r#"{"allowed":true,"reason":"x"}"#), Ok(Decision::Allow));
         assert_eq!(decided(r#"{"denied":true,"reason":"x"}"#), Ok(Decision::Deny("x".to_owned().into())));
@@ -273,7 +280,9 @@ mod tests {
         for wrong in [r#"{"allowed":"true"}"#, "[]", "1"] {
             assert!(decided(wrong).is_err(), "{wrong}");
         }
-        for wrong in ["<html>", "", r#"{"kind":"TokenReview"}"#, r#"{"apiVersion":"v1","kind":"SubjectAccessReview"}"#] {
+        for wrong in
+            ["<html>", "", r#"{"kind":"TokenReview"}"#, r#"{"apiVersion":"v1","kind":"SubjectAccessReview"}"#]
+        {
             assert!(AccessVerdict::read(wrong.as_bytes()).is_err(), "{wrong}");
         }
         let long = format!(r#"{{"status":{{"reason":"{}"}}}}"#, "é".repeat(REASON_BYTES));
@@ -285,6 +294,8 @@ mod tests {
         let name = "x".repeat(CACHED_ATTRIBUTES);
         let wanted = AuthorizerAttributes { name: &name, ..AuthorizerAttributes::default() };
         assert!(!AccessReview::new(ReviewVersion::V1, Value::Null, &wanted).is_cached);
-        assert!(AccessReview::new(ReviewVersion::V1, Value::Null, &AuthorizerAttributes::default()).is_cached);
+        assert!(
+            AccessReview::new(ReviewVersion::V1, Value::Null, &AuthorizerAttributes::default()).is_cached
+        );
     }
 }

@@ -94,9 +94,9 @@ impl StreamAdmission {
         if !credentials_hold(&api.authenticator, &self.stream.http.headers) {
             return Err(Status::unauthorized());
         }
-        let authorized = api.authorizer.decide(|authorizer| {
-            request.with_attributes(|attributes| authorizer.require(user, attributes))
-        });
+        let authorized = api
+            .authorizer
+            .decide(|authorizer| request.with_attributes(|attributes| authorizer.require(user, attributes)));
         authorized.await?;
         let RequestTarget::Resource(info) = &request.target else { return Err(Status::no_such_path()) };
         let info = Arc::clone(info);
