@@ -96,7 +96,17 @@ fn check_kind(tree: &Value) -> Result<(), String> {
     if known && kind == KIND {
         return Ok(());
     }
-    Err(format!("no kind {} is registered for version {}", quote(kind), quote(version)))
+    if version.is_empty() || kind.is_empty() {
+        let missing = if version.is_empty() { "apiVersion" } else { "Kind" };
+        return Err(format!("Object '{missing}' is missing"));
+    }
+    let scheme = "k8s.io/apiserver/pkg/apis/apiserver/load/load.go:32";
+    Err(format!(
+        "no kind {} is registered for version {} in scheme {}",
+        quote(kind),
+        quote(version),
+        quote(scheme)
+    ))
 }
 
 /// Fields that no object of the file has.
@@ -257,8 +267,17 @@ fn connection_error(info: &Value, path: &str) -> Option<FieldError> {
         return Some(FieldError::invalid(path, file, "must be an absolute path"));
     }
     match std::fs::metadata(file) {
-        Err(error) => Some(FieldError::invalid(path, file, format!("error loading file: {error}"))),
+        Err(error) => Some(FieldError::invalid(path, file, unloadable(file, &error))),
         Ok(found) => (!found.is_file()).then(|| FieldError::invalid(path, file, "must be a regular file")),
+    }
+}
+
+/// A file that cannot be looked at, in Go's words where people know them.
+fn unloadable(file: &str, error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => format!("error loading file: stat {file}: no such file or directory"),
+        std::io::ErrorKind::PermissionDenied => format!("error loading file: stat {file}: permission denied"),
+        _ => format!("error loading file: stat {file}: {error}"),
     }
 }
 
@@ -399,6 +418,10 @@ mod tests {
                 r#"authorizers[0].connectionInfo.kubeConfigFile: Invalid value: "a": must be an absolute path"#,
             ),
             (
+                &with("").replace("/etc/passwd", "/none"),
+                r#"authorizers[0].connectionInfo.kubeConfigFile: Invalid value: "/none": error loading file: stat /none: no such file or directory"#,
+            ),
+            (
                 &with("").replace("/etc/passwd", "/etc"),
                 r#"authorizers[0].connectionInfo.kubeConfigFile: Invalid value: "/etc": must be a regular file"#,
             ),
@@ -406,7 +429,7 @@ mod tests {
             assert_eq!(of(authorizers).unwrap_err(), expected, "{authorizers}");
         }
         let other = parse_authorization_config("apiVersion: v1\nkind: Pod").unwrap_err();
-        assert!(other.ends_with(r#"no kind "Pod" is registered for version "v1""#), "{other}");
+        assert!(other.ends_with(r#"no kind "Pod" is registered for version "v1" in scheme "k8s.io/apiserver/pkg/apis/apiserver/load/load.go:32""#), "{other}");
         assert!(of("[{type: ABAC, name: abac}]").is_err());
     }
 }
