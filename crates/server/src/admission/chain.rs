@@ -49,7 +49,7 @@ use super::{Chain, Plugin, WebhookLimits, event_rate_limit, policy, webhook};
 
 /// A function and not a value, because webhooks and policies have state of their own: each server of a process (tests
 /// run several) gets its own plugins.
-type Make = fn(&PluginConfiguration) -> Arc<dyn Plugin>;
+type Make = fn(&PluginConfiguration<'_>) -> Arc<dyn Plugin>;
 
 /// A plugin by its name in kube-apiserver.
 struct PluginRow {

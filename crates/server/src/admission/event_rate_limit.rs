@@ -166,7 +166,9 @@ impl Enforcer {
         let mut buckets = self.buckets.lock();
         if !buckets.contains_key(&digest) && buckets.len() >= self.limit.cache_size {
             let oldest = buckets.iter().min_by_key(|(_, bucket)| bucket.at).map(|(key, _)| *key);
-            oldest.into_iter().for_each(|key| drop(buckets.remove(&key)));
+            if let Some(key) = oldest {
+                buckets.remove(&key);
+            }
         }
         let bucket = buckets.entry(digest).or_insert_with(|| TokenBucket::new(&self.limit, now));
         bucket.take(&self.limit, now)

@@ -177,7 +177,7 @@ impl ImagePolicyWebhook {
     /// # Errors
     /// There is no verdict.
     async fn verdict(&self, spec: &Value) -> Result<ImageVerdict, String> {
-        let digest = Sha256::digest(encode(spec)).into();
+        let digest: [u8; 32] = Sha256::digest(encode(spec)).into();
         if let Some(known) = self.answers.get(&digest, Instant::now()) {
             return Ok(known);
         }
@@ -186,15 +186,11 @@ impl ImagePolicyWebhook {
             "spec": spec.clone(), "status": {"allowed": false},
         });
         let body = Bytes::from(encode(&review).to_vec());
-        let call = async || match tokio::time::timeout(
-            TIMEOUT,
-            self.remote.post_in_words(&self.client, body.clone()),
-        )
-        .await
-        {
-            Ok(answer) => answer,
-            Err(_) => {
-                Err(CallError::Transport(self.remote.late_words()))
+        let call = || async {
+            let answer = self.remote.post_in_words(&self.client, body.clone());
+            match tokio::time::timeout(TIMEOUT, answer).await {
+                Ok(answer) => answer,
+                Err(_) => Err(CallError::Transport(self.remote.late_words())),
             }
         };
         let answer = with_retries(self.options.retry_backoff, call, is_passing).await;
@@ -220,7 +216,7 @@ fn spec(pod: &Value, namespace: &str, ephemeral: bool) -> Value {
     let mut annotations = Map::new();
     for (key, value) in pod.at("metadata").entries("annotations") {
         if key.contains(".image-policy.k8s.io/") {
-            annotations.insert(key.clone(), value.clone());
+            annotations.insert(key.to_string(), value.clone());
         }
     }
     let mut spec = Map::new();

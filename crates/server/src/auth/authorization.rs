@@ -119,6 +119,7 @@ impl Authorization {
     }
 
     /// Returns the decision if it can be made without asking a webhook.
+    #[must_use]
     pub fn at_once(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> Option<Decision> {
         let union = self.shared.current.load();
         if !union.modes.has_webhooks() {

@@ -120,7 +120,7 @@ fn unknown_fields(value: &Value, shape: &str, path: &str, errors: &mut Vec<Strin
     let Some((_, known)) = FIELDS.iter().find(|(known, _)| *known == shape) else { return };
     for (key, inner) in value.as_object().into_iter().flat_map(|map| map.iter()) {
         let join = |before: &str| if before.is_empty() { key.to_string() } else { format!("{before}.{key}") };
-        match known.contains(&&**key) {
+        match known.contains(&key.as_str()) {
             true => unknown_fields(inner, &join(shape), &join(path), errors),
             false => errors.push(format!("unknown field {}", quote(&join(path)))),
         }

@@ -337,8 +337,7 @@ fn undecided(request: &Request, status: &Status) -> Response {
         "" => request.path.clone(),
         query => format!("{}?{query}", request.path),
     };
-    let why = status.details.as_ref().and_then(|details| Some(details.causes.first()?.message.as_str()));
-    let why = why.unwrap_or(&status.message);
+    let why = status.message.strip_prefix("Internal error occurred: ").unwrap_or(&status.message);
     let text = format!("Internal Server Error: {}: {why}", listwatch_wire::go::quote(&uri));
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{text}\n"))

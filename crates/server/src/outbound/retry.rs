@@ -16,11 +16,14 @@ pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// The last failure.
-pub(crate) async fn with_retries<T>(
+pub(crate) async fn with_retries<T, F>(
     mut pause: Duration,
-    call: impl AsyncFn() -> Result<T, CallError>,
+    call: impl Fn() -> F,
     may_pass: impl Fn(&CallError) -> bool,
-) -> Result<T, CallError> {
+) -> Result<T, CallError>
+where
+    F: Future<Output = Result<T, CallError>>,
+{
     let mut tries = 1;
     loop {
         match call().await {
@@ -51,10 +54,11 @@ mod tests {
     async fn only_failures_that_may_pass_are_tried_again() {
         for (passing, calls) in [(true, TRIES), (false, 1)] {
             let made = Cell::new(0);
-            let call = async || {
+            let call = || {
                 made.set(made.get() + 1);
                 let why = "x".to_owned();
-                Err::<(), _>(if passing { CallError::Passing(why) } else { CallError::Refused(why) })
+                let error = if passing { CallError::Passing(why) } else { CallError::Refused(why) };
+                async { Err::<(), _>(error) }
             };
             assert!(with_retries(FIRST_PAUSE, call, is_passing).await.is_err());
             assert_eq!(made.get(), calls);

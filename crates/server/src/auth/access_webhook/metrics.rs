@@ -78,17 +78,20 @@ impl AccessWebhookMetrics {
 
     /// Counts a failure that had no consequence, because the failure policy is no opinion.
     pub(super) fn failed_open(&self, result: CallResult) {
-        self.of(result).for_each(|counts| drop(counts.fail_open.fetch_add(1, Ordering::Relaxed)));
+        for counts in self.of(result) {
+            counts.fail_open.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Counts an evaluation of the conditions.
     pub(super) fn evaluated(&self, outcome: &Result<bool, String>, took: Duration) {
         self.conditions.observe(micros(took));
-        match outcome {
-            Ok(true) => {}
-            Ok(false) => drop(self.exclusions.fetch_add(1, Ordering::Relaxed)),
-            Err(_) => drop(self.condition_errors.fetch_add(1, Ordering::Relaxed)),
-        }
+        let counter = match outcome {
+            Ok(true) => return,
+            Ok(false) => &self.exclusions,
+            Err(_) => &self.condition_errors,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 

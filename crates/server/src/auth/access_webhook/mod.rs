@@ -22,7 +22,7 @@ use self::metrics::CallResult;
 pub(crate) use self::metrics::{AccessWebhookMetrics, write as write_webhook_metrics};
 pub use self::options::{AccessFailurePolicy, AccessWebhookOptions};
 use self::review::{AccessReview, AccessVerdict};
-use crate::auth::answers::{Answers, Digest};
+use crate::auth::answers::{Answers, Digest, Verdict};
 use crate::auth::{AuthorizerAttributes, Decision, Refusal, User, UserShares};
 use crate::outbound::{
     CallError, FIRST_PAUSE, Remote, WebhookClient, WebhookLimits, is_passing, with_retries,
@@ -168,7 +168,7 @@ impl AccessWebhook {
             return Ok(verdict);
         }
         let body = Bytes::from(question.review.body.clone());
-        let call = async || self.call(body.clone(), deadline).await;
+        let call = || self.call(body.clone(), deadline);
         let outcome = tokio::time::timeout_at(deadline, with_retries(FIRST_PAUSE, call, is_passing)).await;
         let outcome = match outcome {
             Ok(outcome) => outcome.map_err(CallError::into_text),
@@ -208,7 +208,7 @@ impl AccessWebhook {
 
     /// Keeps a verdict for the time that the options say.
     fn keep(&self, question: &Question, verdict: &AccessVerdict) {
-        let ttl = match self.is_allowing(verdict) {
+        let ttl = match verdict.is_positive() {
             true => self.options.authorized_ttl,
             false => self.options.unauthorized_ttl,
         };
@@ -218,10 +218,6 @@ impl AccessWebhook {
         {
             answers.put(question.digest(), verdict.clone(), Instant::now() + ttl);
         }
-    }
-
-    fn is_allowing(&self, verdict: &AccessVerdict) -> bool {
-        crate::auth::answers::Verdict::is_positive(verdict)
     }
 
     /// Logs a failure, and counts one that has no consequence.

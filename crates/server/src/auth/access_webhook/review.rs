@@ -1,8 +1,8 @@
 //! [`AccessReview`]: the SubjectAccessReview that an authorization webhook receives, and its answer. Pure.
 
+use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::{Map, Value, encode, json};
 use listwatch_wire::selector::{FieldSelector, LabelSelector, Operator};
-use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::auth::answers::{Digest, Verdict};
@@ -154,21 +154,11 @@ fn labels(selector: &str) -> Vec<Value> {
 }
 
 /// The verdict of a webhook, as its answer has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(super) struct AccessVerdict {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AccessVerdict {
     allowed: bool,
     denied: bool,
     reason: String,
-}
-
-/// The part of the answer that is read; the rest is ignored.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct AccessAnswer {
-    api_version: String,
-    kind: String,
-    status: AccessVerdict,
 }
 
 impl AccessVerdict {
@@ -178,17 +168,25 @@ impl AccessVerdict {
     /// The answer is no SubjectAccessReview: the call failed, which is not a verdict.
     pub(super) fn read(answer: &[u8]) -> Result<Self, String> {
         let no_review = |why: &str| format!("the answer of the webhook is no {KIND}: {why}");
-        // Messages of the parser show no more than the type of a value, never the answer.
-        let answer: AccessAnswer =
-            serde_json::from_slice(answer).map_err(|error| no_review(&error.to_string()))?;
+        let answer = Value::read(answer).map_err(|_| no_review("it is no JSON"))?;
         let known = ["", "authorization.k8s.io/v1", "authorization.k8s.io/v1beta1"];
-        if !known.contains(&answer.api_version.as_str()) || !["", KIND].contains(&answer.kind.as_str()) {
+        let (version, kind) = (answer.text("apiVersion"), answer.text("kind"));
+        if !known.contains(&version) || !["", KIND].contains(&kind) || !answer.is_object() {
             return Err(no_review("it has another kind"));
         }
-        let mut verdict = answer.status;
-        verdict.reason.truncate(verdict.reason.floor_char_boundary(REASON_BYTES));
-        verdict.reason.shrink_to_fit();
-        Ok(verdict)
+        let status = answer.at("status");
+        let flag = |key: &str| match status.at(key) {
+            Value::Null => Ok(false),
+            Value::Bool(flag) => Ok(*flag),
+            _ => Err(no_review("its verdict has another type")),
+        };
+        if !status.is_object() && !status.is_null() {
+            return Err(no_review("its status has another type"));
+        }
+        let mut reason = status.text("reason").to_owned();
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES));
+        reason.shrink_to_fit();
+        Ok(Self { allowed: flag("allowed")?, denied: flag("denied")?, reason })
     }
 
     /// The decision that the verdict means.

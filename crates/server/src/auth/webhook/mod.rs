@@ -219,7 +219,7 @@ impl TokenWebhook {
         })
         .to_string()
         .into();
-        let call = async || self.remote.post(&self.client, body.clone()).await;
+        let call = || self.remote.post(&self.client, body.clone());
         let answer = with_retries(FIRST_PAUSE, call, |error| !matches!(error, CallError::Refused(_))).await;
         read(&answer.map_err(CallError::into_text)?, audiences)
     }
