@@ -84,7 +84,7 @@ pub use library::format::Format;
 pub use library::quantity::QuantityValue;
 pub use library::regexes::{CompiledPattern, PatternAllowance, pattern};
 pub use library::semver::Semver;
-pub use library::time::Timestamp;
+pub use library::time::{Timestamp, parse_duration};
 pub use library::url::Url;
 pub use meter::Meter;
 pub use parser::ParserLimits;

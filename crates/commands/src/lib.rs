@@ -6,6 +6,7 @@
 //! Data goes to stdout, everything else to stderr. A command that fails prints the reason in one line and exits with 1;
 //! wrong usage exits with 2; a reader that closes the pipe early is a success. Start reading at [`serve`].
 
+mod authorization;
 mod bench;
 mod build;
 mod client;

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{ArgAction, Args};
-use listwatch_server::auth::AuthorizationMode;
 use listwatch_server::encryption::{Encrypted, EncryptionConfig};
 use listwatch_server::{
     AuditOptions, AuditRotation, IdentityOptions, KeepKeys, Options, Security, ServingOptions, WatchLimits,
 };
 use listwatch_storage::Engine;
 
+use crate::authorization::AuthorizationArguments;
 use crate::store::{StoreArguments, duration};
 use crate::token_issuers::TokenIssuerArguments;
 
@@ -49,17 +49,24 @@ pub(crate) struct Secure {
     #[arg(long, value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
 
+    /// Directives of the Strict-Transport-Security header: max-age=SECONDS, includeSubDomains, preload
+    #[arg(long, value_name = "DIRECTIVES", value_delimiter = ',')]
+    strict_transport_security_directives: Vec<String>,
+
     /// Static tokens, one per line: token,user,uid,"group1,group2"
     #[arg(long, value_name = "FILE")]
     pub(crate) token_auth_file: Option<PathBuf>,
 
-    /// Authorizers, in order: Node for kubelets, RBAC for roles and bindings
-    #[arg(long, value_name = "MODES", value_delimiter = ',', default_value = "Node,RBAC")]
-    authorization_mode: Vec<AuthorizationMode>,
+    #[command(flatten)]
+    authorization: AuthorizationArguments,
 
     /// Serve requests without credentials as system:anonymous, with the rights of system:unauthenticated; false answers 401
     #[arg(long, value_name = "BOOL", default_value_t = Options::default().anonymous, action = ArgAction::Set)]
     pub(crate) anonymous_auth: bool,
+
+    /// Accept tokens in Secrets of kube-system, by which nodes join a cluster
+    #[arg(long, value_name = "BOOL", default_value_t = false, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    enable_bootstrap_token_auth: bool,
 
     #[command(flatten)]
     token_issuers: TokenIssuerArguments,
@@ -109,6 +116,7 @@ impl Secure {
                 "--insecure-http on {bind} lets everybody on the way read tokens and secrets; say it twice if that is wanted"
             );
         }
+        self.serving().check().map_err(anyhow::Error::msg)?;
         let files = [
             &self.tls_cert_file,
             &self.tls_private_key_file,
@@ -144,7 +152,11 @@ impl Secure {
     }
 
     pub(crate) fn serving(&self) -> ServingOptions {
-        ServingOptions { names: self.tls_san.clone(), advertise: self.advertise_address }
+        ServingOptions {
+            names: self.tls_san.clone(),
+            advertise: self.advertise_address,
+            strict_transport_security: self.strict_transport_security_directives.clone(),
+        }
     }
 
     /// The options of authentication.
@@ -154,13 +166,15 @@ impl Secure {
             signing_key_file: self.service_account_signing_key_file.clone(),
             key_files: self.service_account_key_file.clone(),
             oidc: self.token_issuers.issuers()?,
+            bootstrap_tokens: self.enable_bootstrap_token_auth,
             token_webhook: self.token_issuers.webhook(),
             max_token_age: self.service_account_max_token_expiration,
         })
     }
 
-    pub(crate) fn authorization(&self) -> Vec<AuthorizationMode> {
-        self.authorization_mode.clone()
+    /// The flags of authorization.
+    pub(crate) fn authorization(&self) -> &AuthorizationArguments {
+        &self.authorization
     }
 
     /// Both flags are needed, which the parser of flags has checked.

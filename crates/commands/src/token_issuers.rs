@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use listwatch_server::auth::{OidcIssuer, TokenReviewVersion, TokenWebhookOptions};
+use listwatch_server::auth::{OidcIssuer, ReviewVersion, TokenWebhookOptions};
 
 use crate::store::duration;
 
@@ -62,7 +62,7 @@ pub(crate) struct TokenIssuerArguments {
 
     /// Version of TokenReview in requests [v1, v1beta1]
     #[arg(long, value_name = "VERSION", default_value = "v1beta1")]
-    authentication_token_webhook_version: TokenReviewVersion,
+    authentication_token_webhook_version: ReviewVersion,
 
     /// The time for which answers of the webhook are cached
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]

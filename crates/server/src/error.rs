@@ -35,7 +35,7 @@ pub enum Error {
         /// The problem with the content.
         problem: String,
     },
-    /// An OpenID Connect issuer or a token webhook cannot be used: correct its options.
+    /// An OpenID Connect issuer, or a webhook for tokens or authorization, cannot be used: correct its options.
     #[error("{0}")]
     Identity(String),
     /// Certificates could not be made or loaded.
@@ -44,9 +44,9 @@ pub enum Error {
     /// The objects that every cluster has could not be written: look at the store.
     #[error("cannot write the first objects: {0}")]
     FirstObjects(listwatch_wire::Status),
-    /// An option names an admission plugin that does not exist.
+    /// An option names an admission plugin that does not exist, or one is configured wrongly.
     #[error(transparent)]
-    Admission(#[from] crate::admission::UnknownPlugin),
+    Admission(#[from] crate::admission::AdmissionError),
     /// The store could not be read.
     #[error(transparent)]
     Storage(#[from] listwatch_storage::Error),

@@ -67,7 +67,10 @@ mod server;
 mod subresources;
 mod verbs;
 
-pub use admission::{AdmissionOptions, UnknownPlugin, WebhookLimits};
+pub use admission::{
+    AdmissionError, AdmissionOptions, EventLimit, EventLimitType, ImagePolicyOptions, PodSecurityOptions,
+    WebhookLimits,
+};
 pub use api::is_essential;
 pub use error::Error;
 pub use files::parse_yaml;

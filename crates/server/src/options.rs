@@ -59,6 +59,8 @@ pub struct Options {
     /// The authorizers, in the order they are called. A request that none allows is refused. With `Node`, kubelets are
     /// limited to what their Pods need, as in clusters made by kubeadm; kube-apiserver's own default allows everything.
     pub authorization: Vec<AuthorizationMode>,
+    /// The AuthorizationConfiguration that the authorizers come from, to be read again when it changes; none if they are fixed.
+    pub authorization_config: Option<PathBuf>,
     /// The audit log; none if there is nothing here.
     pub audit: Option<AuditOptions>,
     /// Serves requests without credentials as `system:anonymous`. Default true, as in kube-apiserver: health checks
@@ -124,6 +126,45 @@ pub struct ServingOptions {
     pub names: Vec<String>,
     /// The address that kubeconfigs and the certificate name, if it differs from the one listened on.
     pub advertise: Option<IpAddr>,
+    /// The directives of the header `Strict-Transport-Security` of every response; none for no such header.
+    pub strict_transport_security: Vec<String>,
+}
+
+impl ServingOptions {
+    /// Checks the directives of `Strict-Transport-Security`.
+    ///
+    /// ```
+    /// use listwatch_server::ServingOptions;
+    ///
+    /// let options = |directives: &[&str]| ServingOptions {
+    ///     strict_transport_security: directives.iter().map(|&directive| directive.to_owned()).collect(),
+    ///     ..ServingOptions::default()
+    /// };
+    /// assert!(options(&["max-age=31536000", "includeSubDomains", "preload"]).check().is_ok());
+    /// assert!(options(&["max-age=1\r\nx: y"]).check().is_err() && options(&["always"]).check().is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// The first directive that there is not, in kube-apiserver's words.
+    pub fn check(&self) -> Result<(), String> {
+        for directive in &self.strict_transport_security {
+            let has_age = directive.strip_prefix("max-age=").is_some_and(|age| !age.contains('='));
+            let is_plain = directive.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';');
+            if directive.trim().is_empty() {
+                return Err("empty value in strict-transport-security-directives".to_owned());
+            }
+            if !is_plain || (!has_age && !["includeSubDomains", "preload"].contains(&directive.as_str())) {
+                return Err("--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, preload. see https://tools.ietf.org/html/rfc6797#section-6.1 for more information".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of the header, if there is one.
+    pub(crate) fn transport_security(&self) -> Option<http::HeaderValue> {
+        let directives = &self.strict_transport_security;
+        http::HeaderValue::try_from(directives.join("; ")).ok().filter(|value| !value.is_empty())
+    }
 }
 
 /// Keys and CAs that credentials are verified with.
@@ -138,6 +179,8 @@ pub struct IdentityOptions {
     pub key_files: Vec<PathBuf>,
     /// Issuers of OpenID Connect tokens that are accepted.
     pub oidc: Vec<OidcIssuer>,
+    /// Accepts bootstrap tokens: those in Secrets of `kube-system`, by which nodes join a cluster. Off, as in kube-apiserver.
+    pub bootstrap_tokens: bool,
     /// A webhook for tokens that no other authenticator accepts.
     pub token_webhook: Option<TokenWebhookOptions>,
     /// The longest lifetime of a service account token. kube-apiserver has no bound but 2^32 seconds; a token that is
@@ -152,6 +195,7 @@ impl Default for IdentityOptions {
             signing_key_file: None,
             key_files: Vec::new(),
             oidc: Vec::new(),
+            bootstrap_tokens: false,
             token_webhook: None,
             max_token_age: Duration::from_secs(365 * 24 * 3600),
         }
@@ -218,6 +262,7 @@ impl Default for Options {
             serving: ServingOptions::default(),
             identity: IdentityOptions::default(),
             authorization: vec![AuthorizationMode::Node, AuthorizationMode::Rbac],
+            authorization_config: None,
             audit: None,
             anonymous: true,
             console: true,

@@ -27,7 +27,7 @@ use self::credentials::ServerCredentials;
 pub use self::handle::Handle;
 use self::parts::{audit_log, blocking_pool, listen_on, oidc_issuers, token_webhook, tokens};
 use crate::Error;
-use crate::admission::chain;
+use crate::admission::{Chain, chain};
 use crate::allocate::claims::ServiceClaims;
 use crate::allocate::ranges::AddedRanges;
 use crate::allocate::reservation::Allocator;
@@ -36,7 +36,9 @@ use crate::api::{
     Api, BodyMemory, NodeConnections, OpenApiDocuments, RecentTemplates, SlowWrites, UserMemory,
 };
 use crate::audit::AuditLog;
-use crate::auth::{Authenticator, Impersonator, Modes, ServiceAccounts};
+use crate::auth::{
+    Authenticator, Authorization, BootstrapTokens, Impersonator, ServiceAccounts, follow_file,
+};
 use crate::cache::Cache;
 use crate::chain::service::Service;
 use crate::endpoints::health::FEEDER;
@@ -104,12 +106,13 @@ impl Server {
         let authenticator = Authenticator::new(tokens, options.anonymous)
             .with_service_accounts(ServiceAccounts::new(signing, former, &cache))
             .with_client_certificates(clients)
+            .with_bootstrap_tokens(options.identity.bootstrap_tokens.then(|| BootstrapTokens::new(&cache)))
             .with_others(oidc.clone(), token_webhook(&options)?);
-        let modes = options.authorization.iter().map(|mode| mode.authorizer(&cache));
-        let authorizer = Arc::new(Modes(modes.collect()));
+        let authorizer = Authorization::new(&options.authorization, &cache).map_err(Error::Identity)?;
         let feeder = cache.start().await?;
         let (front_proxy, nodes) = (credentials.front_proxy, credentials.nodes);
-        let parts = ApiParts { registry, authenticator, authorizer, audit, front_proxy, nodes };
+        let admission = chain(&options.admission)?;
+        let parts = ApiParts { admission, registry, authenticator, authorizer, audit, front_proxy, nodes };
         let api = Arc::new(parts.assemble(options, engine, cache));
         let definitions = restore_definitions(&api);
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
@@ -125,6 +128,7 @@ impl Server {
                 .into_iter()
                 .chain(workers(&api, &stop))
                 .chain(lifecycle.map(|task| ("task/lifecycle", task)))
+                .chain(authorization_reload(&api, &stop))
                 .chain(renewal.map(|task| ("task/certificates", tokio::spawn(task))))
                 .chain(oidc.into_iter().map(|issuer| ("task/oidc", tokio::spawn(issuer.run(stop.clone())))));
         let tasks = tasks.map(|(name, task)| api.metrics.tasks.watch(name, task, stop.clone())).collect();
@@ -134,9 +138,10 @@ impl Server {
 
 /// The parts of [`Api`] that are made before the cache is loaded: making them can fail, or registers collections.
 struct ApiParts {
+    admission: Chain,
     registry: Registry,
     authenticator: Authenticator,
-    authorizer: Arc<Modes>,
+    authorizer: Authorization,
     audit: Option<Arc<AuditLog>>,
     front_proxy: FrontProxyIdentity,
     nodes: NodeConnections,
@@ -153,7 +158,7 @@ impl ApiParts {
             authorizer: self.authorizer,
             impersonator: Impersonator::default(),
             audit: self.audit,
-            admission: chain(&options.admission),
+            admission: self.admission,
             webhooks: WebhookClient::new(options.admission.webhooks),
             documents: OpenApiDocuments::default(),
             bodies: BodyMemory::new(requests),
@@ -182,6 +187,13 @@ fn restore_definitions(api: &Arc<Api>) -> JoinHandle<()> {
     let mut definitions = Definitions::new(Arc::clone(api));
     definitions.restore();
     tokio::spawn(definitions.run())
+}
+
+/// Follows the file of the authorizers, if they come from one.
+fn authorization_reload(api: &Arc<Api>, stop: &CancellationToken) -> Option<(&'static str, JoinHandle<()>)> {
+    let (path, modes) = (api.options.authorization_config.clone()?, api.options.authorization.clone());
+    let follow = follow_file(api.authorizer.clone(), path, modes, stop.clone());
+    Some(("task/authorization", tokio::spawn(follow)))
 }
 
 /// Starts the tasks that need nothing but the shared state. Each has the name of its health check.

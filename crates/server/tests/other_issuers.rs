@@ -16,7 +16,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use common::{Client, eventually_async, start_on};
 use https::{Https, Reply};
 use hyper::body::Incoming;
-use listwatch_server::auth::{OidcIssuer, TokenReviewVersion, TokenWebhookOptions};
+use listwatch_server::auth::{OidcIssuer, ReviewVersion, TokenWebhookOptions};
 use listwatch_server::{Handle, IdentityOptions, Options};
 use parking_lot::Mutex;
 use ring::rand::SystemRandom;
@@ -227,7 +227,7 @@ fn kubeconfig(directory: &Path, url: &str, ca: &str) -> TokenWebhookOptions {
          users:\n- name: me\n  user: {{}}\ncontexts:\n- name: c\n  context: {{cluster: w, user: me}}\ncurrent-context: c\n"
     );
     std::fs::write(&file, text).unwrap();
-    TokenWebhookOptions { version: TokenReviewVersion::V1, ..TokenWebhookOptions::new(file) }
+    TokenWebhookOptions { version: ReviewVersion::V1, ..TokenWebhookOptions::new(file) }
 }
 
 /// A webhook that accepts `jane-s-token` until `known` is cleared, and the number of its calls.

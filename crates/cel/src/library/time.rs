@@ -219,10 +219,10 @@ pub(crate) fn parse_date(text: &str) -> Option<Timestamp> {
     Timestamp::new(day.to_datetime(Time::midnight()))
 }
 
-/// A span as Go writes it, such as `1h30m` or `-1.5s`.
+/// The nanoseconds of a span as Go writes it, such as `1h30m` or `-1.5s`.
 ///
 /// At most 200 bytes, more than any sensible duration; units may repeat and come in any order, as in Go.
-pub(crate) fn parse_duration(text: &str) -> Option<i64> {
+pub fn parse_duration(text: &str) -> Option<i64> {
     const UNITS: [(&str, i64); 8] = [
         ("ns", 1),
         ("us", 1_000),

@@ -104,16 +104,28 @@ struct Admission {
     /// Do not use these plugins
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
+
+    /// AdmissionConfiguration: the configuration of EventRateLimit, ImagePolicyWebhook and PodSecurity
+    #[arg(long, value_name = "FILE")]
+    admission_control_config_file: Option<PathBuf>,
 }
 
 impl Admission {
     /// The options of admission.
-    fn options(&self) -> AdmissionOptions {
-        AdmissionOptions {
+    ///
+    /// # Errors
+    ///
+    /// A configuration file that cannot be used.
+    fn options(&self) -> anyhow::Result<AdmissionOptions> {
+        let mut options = AdmissionOptions {
             enable: self.enable_admission_plugins.clone(),
             disable: self.disable_admission_plugins.clone(),
             ..AdmissionOptions::default()
+        };
+        if let Some(file) = &self.admission_control_config_file {
+            options.configure(file).map_err(anyhow::Error::msg)?;
         }
+        Ok(options)
     }
 }
 
@@ -229,7 +241,7 @@ impl ServeArguments {
 
     /// Finds what can be found wrong before anything is created.
     fn check(&self) -> anyhow::Result<()> {
-        self.admission.options().check()?;
+        self.admission.options()?.check()?;
         self.security.check(self.listen.bind)?;
         self.nodes.check()?;
         // Only a check: the server binds the address itself. If another process takes it in between, the error is still
@@ -260,7 +272,8 @@ impl ServeArguments {
             keys,
             serving: self.security.serving(),
             identity: self.security.identity()?,
-            authorization: self.security.authorization(),
+            authorization: self.security.authorization().authorizers()?,
+            authorization_config: self.security.authorization().file(),
             anonymous: self.security.anonymous_auth,
             audit: self.security.audit(),
             token_file: self.security.token_auth_file.clone(),
@@ -272,7 +285,7 @@ impl ServeArguments {
             console: !self.listen.no_console,
             nodes,
             lifecycle: self.lifecycle.options(),
-            admission: self.admission.options(),
+            admission: self.admission.options()?,
             flags: self.flags.clone(),
             build: BuildInfo { commit: build::COMMIT.into(), date: build::DATE.into() },
             http,

@@ -8,7 +8,9 @@ use listwatch_wire::json::{Map, Value};
 
 use super::decode::FieldSlot;
 use super::wire::{put_bytes, put_nested, put_number, put_string, put_tag, put_varint};
-use super::{ENVELOPE_END, MAX_DEPTH, ProtoError, encode_message, envelope_head, node_of, special};
+use super::{
+    ENVELOPE_END, MAX_DEPTH, PARTIAL_V1BETA1, ProtoError, encode_message, envelope_head, node_of, special,
+};
 use crate::schema::{Field, FieldType, Node, StructId, field_among, schema};
 
 /// Writes the message of a struct. Fields the type does not have are not written: they have no number.
@@ -158,7 +160,12 @@ pub struct ListWriter {
     envelope: Vec<u8>,
     /// The list's own metadata, which precedes the items.
     head: Vec<u8>,
+    /// The number of the field of items.
+    items: u8,
 }
+
+/// The tag of a message that is the second field.
+const METADATA_AS_SECOND: u8 = 2 << 3 | 2;
 
 impl ListWriter {
     /// Prepares the list of a kind; `metadata` is the list's own.
@@ -171,7 +178,12 @@ impl ListWriter {
         let list = Value::Object([("metadata".to_owned(), metadata.clone())].into_iter().collect());
         let mut head = Vec::new();
         encode_message(node_of(api_version, &kind)?, &list, &mut head)?;
-        Ok(Self { item, envelope: envelope_head(api_version, &kind), head })
+        let swapped = api_version == PARTIAL_V1BETA1;
+        if let Some(tag) = head.first_mut().filter(|_| swapped) {
+            *tag = METADATA_AS_SECOND;
+        }
+        let items = if swapped { 1 } else { 2 };
+        Ok(Self { item, envelope: envelope_head(api_version, &kind), head, items })
     }
 
     /// The bytes before the items. `items` is the sum of their encoded sizes, which the envelope and the list state in
@@ -193,7 +205,7 @@ impl ListWriter {
     /// # Errors
     /// When the object is not of the kind.
     pub fn item(&self, object: &Value, out: &mut Vec<u8>) -> Result<(), ProtoError> {
-        put_nested(out, 2, |out| encode_message(self.item, object, out))
+        put_nested(out, self.items, |out| encode_message(self.item, object, out))
     }
 
     /// The rest of the envelope. A client that does not get it sees a truncated message.

@@ -261,9 +261,13 @@ pub fn watch_frame(event_type: &str, object: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The older version of metadata-only objects. Only its list differs from that of `v1`: its two fields have each other's numbers.
+const PARTIAL_V1BETA1: &str = "meta.k8s.io/v1beta1";
+
 /// The type of an apiVersion and kind. Options of requests are the same in every group.
 fn node_of(api_version: &str, kind: &str) -> Result<Node, ProtoError> {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let same = if api_version == PARTIAL_V1BETA1 { "meta.k8s.io/v1" } else { api_version };
+    let (group, version) = same.split_once('/').unwrap_or(("", same));
     let found = match kind {
         "DeleteOptions" | "Status" => schema::node("", "v1", kind),
         _ => schema::node(group, version, kind),

@@ -146,6 +146,26 @@ fn lists_are_written_in_pieces() {
     assert_eq!(decode(&body, ("", "")), decode(&whole.unwrap(), ("", "")));
 }
 
+/// The fields of this list have each other's numbers in `v1beta1`.
+#[test]
+fn lists_of_metadata_have_the_numbers_of_their_version() {
+    let object = json!({"metadata": {"name": "a"}});
+    for (version, [metadata, items]) in
+        [("meta.k8s.io/v1", [0x0a, 0x12]), ("meta.k8s.io/v1beta1", [0x12, 0x0a])]
+    {
+        let list =
+            ListWriter::new(version, "PartialObjectMetadata", &json!({"resourceVersion": "7"})).unwrap();
+        let mut item = Vec::new();
+        list.item(&object, &mut item).unwrap();
+        assert_eq!(item[0], items, "{version}");
+        let body = [&list.begin(item.len() as u64), &item[..], list.end()].concat();
+        assert_eq!(Envelope::open(&body).unwrap().raw[0], metadata, "{version}");
+    }
+    let one = encode("meta.k8s.io/v1beta1", "PartialObjectMetadata", &object).unwrap();
+    let same = encode("meta.k8s.io/v1", "PartialObjectMetadata", &object).unwrap();
+    assert_eq!(Envelope::open(&one).unwrap().raw, Envelope::open(&same).unwrap().raw);
+}
+
 #[test]
 fn watch_events_are_frames_around_envelopes() {
     let object = encode("v1", "Pod", &pod()).unwrap();

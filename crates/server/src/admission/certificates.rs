@@ -6,12 +6,14 @@
 //! on the resource, so that a controller may sign for its own signer only. The rules are in
 //! [`crate::auth::certificates`]; the strategy that fills in the requester is called from `pipeline/change.rs`.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
 use crate::admission::{Attributes, Operation, Plugin};
-use crate::auth::certificates;
+use crate::auth::{Authorizer, certificates};
 use crate::registry::Resource;
 
 /// The resource of all three plugins, in every version.
@@ -48,8 +50,9 @@ impl Plugin for CertificateApproval {
 
     async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
         let old = request.old.unwrap_or(object);
-        certificates::check_approval(&*request.api.authorizer, request.user, old)
-            .map_err(|why| request.forbidden(object, &why))
+        let check =
+            |authorizer: &Arc<dyn Authorizer>| certificates::check_approval(&**authorizer, request.user, old);
+        request.api.authorizer.decide(check).await.map_err(|why| request.forbidden(object, &why))
     }
 }
 
@@ -66,8 +69,10 @@ impl Plugin for CertificateSigning {
     async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
         let old = request.old.unwrap_or(&Value::Null);
         certificates::check_approved_elsewhere(object, old)?;
-        certificates::check_signing(&*request.api.authorizer, request.user, object, old)
-            .map_err(|why| request.forbidden(object, &why))
+        let check = |authorizer: &Arc<dyn Authorizer>| {
+            certificates::check_signing(&**authorizer, request.user, object, old)
+        };
+        request.api.authorizer.decide(check).await.map_err(|why| request.forbidden(object, &why))
     }
 }
 
@@ -83,7 +88,10 @@ impl Plugin for PodCertificateSigning {
 
     async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
         let old = request.old.unwrap_or(&Value::Null);
-        certificates::check_pod_certificate(&*request.api.authorizer, request.user, object, old)
+        let check = |authorizer: &Arc<dyn Authorizer>| {
+            certificates::check_pod_certificate(&**authorizer, request.user, object, old)
+        };
+        request.api.authorizer.decide(check).await
     }
 }
 

@@ -4,12 +4,14 @@
 //! `attest` on the signer. A change of owners and finalizers alone passes, as in kube-apiserver. The rule is in
 //! [`crate::auth::certificates`].
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
 use crate::admission::{Attributes, Operation, Plugin};
-use crate::auth::{certificates, grant};
+use crate::auth::{Authorizer, certificates, grant};
 use crate::registry::Resource;
 
 /// Requires `attest` on the signer of a bundle.
@@ -30,7 +32,9 @@ impl Plugin for ClusterTrustBundleAttest {
         if request.old.is_some_and(|old| grant::only_releases(object, old)) {
             return Ok(());
         }
-        certificates::check_attestation(&*request.api.authorizer, request.user, object)
-            .map_err(|why| request.forbidden(object, &why))
+        let check = |authorizer: &Arc<dyn Authorizer>| {
+            certificates::check_attestation(&**authorizer, request.user, object)
+        };
+        request.api.authorizer.decide(check).await.map_err(|why| request.forbidden(object, &why))
     }
 }

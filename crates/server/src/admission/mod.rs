@@ -15,11 +15,14 @@ mod certificates;
 mod chain;
 mod cluster_trust_bundle_attest;
 mod config_source;
+mod configuration;
 mod default_ingress_class;
 mod default_storage_class;
 mod default_toleration_seconds;
 mod deny_service_external_ips;
+mod event_rate_limit;
 mod extended_resource_toleration;
+mod image_policy_webhook;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
 mod matching;
@@ -51,8 +54,11 @@ use crate::registry::Resource;
 pub(crate) use crate::api::{AdmissionRecord, Attributes, Chain, Operation, Plugin, RequestOptions};
 pub use crate::outbound::WebhookLimits;
 pub(crate) use chain::chain;
-pub use chain::{AdmissionOptions, UnknownPlugin};
+pub use chain::{AdmissionError, AdmissionOptions};
 pub(crate) use default_storage_class::default_class;
+pub use event_rate_limit::{EventLimit, EventLimitType};
+pub use image_policy_webhook::ImagePolicyOptions;
+pub use pod_security::PodSecurityOptions;
 
 /// Returns true for resources that plugins read, whose changes should take effect at once.
 ///

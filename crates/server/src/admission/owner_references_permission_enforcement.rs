@@ -11,7 +11,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
 use super::{Attributes, Operation, Plugin};
-use crate::auth::{AuthorizerAttributes, Decision};
+use crate::auth::{AuthorizerAttributes, Refusal};
 use crate::registry::Resource;
 
 /// Validating. Writes that do not touch owners cost one comparison of lists.
@@ -37,10 +37,10 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
             return Ok(());
         }
         if request.operation == Operation::Update {
-            may_delete(request).map_err(|why| request.forbidden(object, &why))?;
+            may_delete(request).await.map_err(|why| request.forbidden(object, &why))?;
         }
         for owner in newly_blocked(object, old) {
-            may_finalize(request, owner).map_err(|why| request.forbidden(object, &why))?;
+            may_finalize(request, owner).await.map_err(|why| request.forbidden(object, &why))?;
         }
         Ok(())
     }
@@ -64,7 +64,7 @@ fn newly_blocked<'a>(object: &'a Value, old: &'a Value) -> impl Iterator<Item = 
 /// # Errors
 ///
 /// The reason, in kube-apiserver's words.
-fn may_delete(request: &Attributes<'_>) -> Result<(), String> {
+async fn may_delete(request: &Attributes<'_>) -> Result<(), String> {
     let wanted = AuthorizerAttributes {
         verb: "delete",
         group: &request.resource.group,
@@ -75,12 +75,8 @@ fn may_delete(request: &Attributes<'_>) -> Result<(), String> {
         name: request.name,
         ..AuthorizerAttributes::default()
     };
-    match request.api.authorizer.authorize(request.user, &wanted) {
-        Decision::Allow => Ok(()),
-        Decision::NoOpinion(reason) => {
-            Err(format!("cannot set an ownerRef on a resource you can't delete: {reason}, <nil>"))
-        }
-    }
+    let why = "cannot set an ownerRef on a resource you can't delete";
+    require(request, &wanted).await.map_err(|refused| format!("{why}: {refused}"))
 }
 
 /// Checks `update` on the `finalizers` of an owner; permission for all owners is tried first, because it needs no
@@ -88,7 +84,7 @@ fn may_delete(request: &Attributes<'_>) -> Result<(), String> {
 ///
 /// # Errors
 /// The reason, in kube-apiserver's words.
-fn may_finalize(request: &Attributes<'_>, owner: &Value) -> Result<(), String> {
+async fn may_finalize(request: &Attributes<'_>, owner: &Value) -> Result<(), String> {
     let everything = AuthorizerAttributes {
         verb: "update",
         group: "*",
@@ -98,7 +94,7 @@ fn may_finalize(request: &Attributes<'_>, owner: &Value) -> Result<(), String> {
         name: "*",
         ..AuthorizerAttributes::default()
     };
-    if request.api.authorizer.authorize(request.user, &everything) == Decision::Allow {
+    if request.api.authorizer.allows(request.user, &everything).await {
         return Ok(());
     }
     let (version, kind) = (owner.text("apiVersion"), owner.text("kind"));
@@ -116,11 +112,22 @@ fn may_finalize(request: &Attributes<'_>, owner: &Value) -> Result<(), String> {
         name: owner.text("name"),
         ..everything
     };
-    match request.api.authorizer.authorize(request.user, &wanted) {
-        Decision::Allow => Ok(()),
-        Decision::NoOpinion(reason) => Err(format!(
-            "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: {reason}, <nil>"
-        )),
+    let why =
+        "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on";
+    require(request, &wanted).await.map_err(|refused| format!("{why}: {refused}"))
+}
+
+/// Checks a permission.
+///
+/// # Errors
+/// The reason and the error of the authorizer, as Go prints them.
+async fn require(request: &Attributes<'_>, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
+    let decided = request.api.authorizer.decide(|authorizer| authorizer.authorize(request.user, wanted));
+    match decided.await.refusal() {
+        None => Ok(()),
+        Some(Refusal { reason, error }) => {
+            Err(format!("{reason}, {}", error.unwrap_or_else(|| "<nil>".to_owned())))
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
 use super::{Attributes, Operation, Plugin};
-use crate::auth::{self, Decision, MASTERS, User};
+use crate::auth::{self, MASTERS, User};
 use crate::registry::{Registry, Resource};
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -61,8 +61,8 @@ impl Plugin for ParamAccess {
         // The cache is brought up to the store, so that the latest policies and roles are found.
         request.api.wait_for(None).await?;
         let error = match ParamHolder::of(request.resource) {
-            Some(ParamHolder::Policy) => of_policy(request, object),
-            Some(ParamHolder::Binding(policies)) => of_binding(request, object, policies),
+            Some(ParamHolder::Policy) => of_policy(request, object).await,
+            Some(ParamHolder::Binding(policies)) => of_binding(request, object, policies).await,
             None => None,
         };
         let Some(error) = error else { return Ok(()) };
@@ -72,14 +72,14 @@ impl Plugin for ParamAccess {
 }
 
 /// A `paramKind` needs `get` on all of its objects, unless it stays as it is.
-fn of_policy(request: &Attributes<'_>, policy: &Value) -> Option<FieldError> {
+async fn of_policy(request: &Attributes<'_>, policy: &Value) -> Option<FieldError> {
     let kind = policy.at("spec").at("paramKind");
     let stays = request.old.is_some_and(|old| old.at("spec").at("paramKind") == kind);
     if !kind.is_object() || stays {
         return None;
     }
     let params = ParamResource::of(&request.api.registry, kind);
-    if params.allows(request, "get", "*", "*") {
+    if params.allows(request, "get", "*", "*").await {
         return None;
     }
     let detail = format!(
@@ -93,7 +93,7 @@ fn of_policy(request: &Attributes<'_>, policy: &Value) -> Option<FieldError> {
 
 /// A `paramRef` needs `get` on the object, or `list` for a selector. As in kube-apiserver every update is checked, also one that
 /// leaves the reference as it is.
-fn of_binding(request: &Attributes<'_>, binding: &Value, policies: &str) -> Option<FieldError> {
+async fn of_binding(request: &Attributes<'_>, binding: &Value, policies: &str) -> Option<FieldError> {
     let (spec, reference) = (binding.at("spec"), binding.at("spec").at("paramRef"));
     if !reference.is_object() {
         return None;
@@ -106,7 +106,7 @@ fn of_binding(request: &Attributes<'_>, binding: &Value, policies: &str) -> Opti
     let params = params.unwrap_or_default();
     let name = reference.text("name");
     let verb = if name.is_empty() { "list" } else { "get" };
-    if params.allows(request, verb, reference.text("namespace"), name) {
+    if params.allows(request, verb, reference.text("namespace"), name).await {
         return None;
     }
     let user = shown(request.user);
@@ -163,7 +163,7 @@ impl ParamResource {
     }
 
     /// Returns true if the user may read the parameters.
-    fn allows(&self, request: &Attributes<'_>, verb: &str, namespace: &str, name: &str) -> bool {
+    async fn allows(&self, request: &Attributes<'_>, verb: &str, namespace: &str, name: &str) -> bool {
         let wanted = auth::AuthorizerAttributes {
             verb,
             group: &self.group,
@@ -173,7 +173,7 @@ impl ParamResource {
             name,
             ..auth::AuthorizerAttributes::default()
         };
-        request.api.authorizer.authorize(request.user, &wanted) == Decision::Allow
+        request.api.authorizer.allows(request.user, &wanted).await
     }
 }
 

@@ -5,12 +5,15 @@
 //! it is the last of the mutating plugins, which is the same point of a write, and it cannot be disabled. The cache
 //! is waited for first: permissions withdrawn or granted a moment ago count. The rules are [`crate::auth::grant`].
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
 use super::{Attributes, Operation, Plugin, RequestOptions};
+use crate::auth::Authorizer;
 use crate::auth::grant::{self, Grant};
 use crate::registry::Resource;
 
@@ -41,6 +44,7 @@ impl Plugin for EscalationCheck {
             object,
             old: request.old,
         };
-        grant::check(&*request.api.authorizer, request.user, grant)
+        let check = |authorizer: &Arc<dyn Authorizer>| grant::check(&**authorizer, request.user, grant);
+        request.api.authorizer.decide(check).await
     }
 }

@@ -17,7 +17,7 @@ use listwatch_wire::Status;
 use listwatch_wire::status::StatusReason;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::shares::UserShares;
+use crate::auth::UserShares;
 use crate::fairness::UserTurns;
 
 /// The bounded number of blocking threads for work on large objects.

@@ -17,7 +17,6 @@ mod plugin;
 mod record;
 mod reinvocation;
 mod services;
-mod shares;
 mod slow_writes;
 pub(crate) mod stored;
 pub(crate) mod streams;
@@ -33,7 +32,7 @@ use tokio::sync::Semaphore;
 
 use crate::allocate::reservation::Allocator;
 use crate::audit::AuditLog;
-use crate::auth::{Authenticator, Authorizer, Impersonator};
+use crate::auth::{Authenticator, Authorization, Impersonator};
 use crate::cache::Cache;
 use crate::fairness::Fairness;
 use crate::observe::ServerMetrics;
@@ -53,7 +52,6 @@ pub use essential::is_essential;
 pub(crate) use nodes::{NodeConnections, OpenConnection};
 pub(crate) use plugin::Plugin;
 pub(crate) use record::AdmissionRecord;
-pub(crate) use shares::UserShares;
 pub(crate) use slow_writes::SlowWrites;
 use streams::OpenStreams;
 pub(crate) use templates::{RecentTemplates, TemplateKey, TemplateObject};
@@ -72,7 +70,7 @@ pub struct Api {
     /// Authenticates requests.
     pub authenticator: Authenticator,
     /// Authorizes requests.
-    pub authorizer: Arc<dyn Authorizer>,
+    pub authorizer: Authorization,
     /// The admission plugins.
     pub(crate) admission: Chain,
     /// The audit log; `None` if none is configured.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use listwatch_wire::Status;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::api::shares::UserShares;
+use crate::auth::UserShares;
 use crate::options::NodeOptions;
 use crate::outbound::KubeletTls;
 

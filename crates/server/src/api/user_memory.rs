@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::api::shares::UserShares;
+use crate::auth::UserShares;
 
 /// Memory of one kind, in bytes, of all users and per share of users.
 ///

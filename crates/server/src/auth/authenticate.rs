@@ -1,6 +1,6 @@
 //! [`Authenticator`]: from the credentials of a request to a [`User`]. The union authenticator of kube-apiserver.
 //!
-//! The order is client certificate, static token, service account token, OpenID Connect, webhook, then
+//! The order is client certificate, static token, service account token, bootstrap token, OpenID Connect, webhook, then
 //! `system:anonymous` if nothing was presented. Credentials that are present and wrong never fall back to anonymous:
 //! that would turn an expired token into a request that partly works.
 //!
@@ -19,7 +19,7 @@ use crate::auth::oidc::Oidc;
 use crate::auth::service_account::{ISSUER, wrong_audience};
 use crate::auth::webhook::{TokenVerdict, TokenWebhook};
 use crate::auth::x509::{CertificateUser, ClientCertificates};
-use crate::auth::{ServiceAccounts, Token, User, bearer};
+use crate::auth::{BootstrapTokens, ServiceAccounts, Token, User, bearer};
 
 /// Turns credentials into users. Calls are cheap: every source answers from memory, and no method but
 /// [`Authenticator::prepare`] waits.
@@ -54,6 +54,8 @@ pub struct Authenticator {
     client_certificates: Option<ClientCertificates>,
     /// The user of requests without credentials; `None` if those are refused.
     anonymous: Option<Arc<User>>,
+    /// Tokens of joining nodes, if they are accepted.
+    bootstrap: Option<BootstrapTokens>,
     /// Issuers, in the order they are tried. The first whose URL a token names decides.
     oidc: Vec<Arc<Oidc>>,
     /// Asked last, about tokens that nothing else accepts.
@@ -84,6 +86,13 @@ impl Authenticator {
     #[must_use]
     pub(crate) fn with_service_accounts(mut self, service_accounts: ServiceAccounts) -> Self {
         self.service_accounts = Some(service_accounts);
+        self
+    }
+
+    /// Accepts bootstrap tokens as well.
+    #[must_use]
+    pub(crate) fn with_bootstrap_tokens(mut self, tokens: Option<BootstrapTokens>) -> Self {
+        self.bootstrap = tokens;
         self
     }
 
@@ -252,8 +261,17 @@ impl Authenticator {
         }))
     }
 
-    /// Returns the user of a token that this server made or was given.
+    /// Returns the user of a token that this server made or was given, or keeps in a Secret.
     fn own(&self, token: &str, audiences: &[&str]) -> TokenVerdict {
+        self.issued(token, audiences).or_else(|why| {
+            let bootstrap = self.bootstrap.as_ref().filter(|_| audiences.contains(&ISSUER));
+            let user = bootstrap.and_then(|tokens| tokens.user(token, Timestamp::now()));
+            user.map(|user| (Arc::new(user), vec![ISSUER.to_owned()])).ok_or(why)
+        })
+    }
+
+    /// Returns the user of a token that this server made or was given.
+    fn issued(&self, token: &str, audiences: &[&str]) -> TokenVerdict {
         match (self.tokens.get(token), &self.service_accounts) {
             (Some(user), _) if audiences.contains(&ISSUER) => Ok((Arc::clone(user), vec![ISSUER.to_owned()])),
             // A token from the file has no audiences to report.

@@ -1,7 +1,7 @@
 //! [`Authorizer`]: decides if a user may do what a request asks for, and the [`AuthorizerAttributes`] it decides by.
 //!
-//! An authorizer allows or has no opinion; nothing denies, so the order of authorizers (`modes`) decides only which
-//! reason is given. Decisions are made from memory, without waiting, once per request before its body is read.
+//! An authorizer allows, denies or has no opinion; only webhooks deny. Decisions are made from memory, without waiting, once per
+//! request before its body is read: what a webhook must be asked for is fetched by [`super::Authorization`].
 //! Impersonation, privilege escalation and access reviews ask the same trait, which is why it can also list
 //! [`Authorizer::rules`].
 //!
@@ -41,9 +41,16 @@ pub struct AuthorizerAttributes<'a> {
     pub path: &'a str,
     /// The fields that the objects of a list, a watch or a deletion are selected by.
     pub fields: Option<&'a FieldSelector>,
+    /// The label selector of such a request as it was sent. Only webhooks decide by it, and parse it.
+    pub labels: Option<&'a str>,
 }
 
 impl AuthorizerAttributes<'_> {
+    /// Returns true for a request about resources, false for one about a path.
+    pub(crate) fn is_resource(&self) -> bool {
+        !self.resource.is_empty() || self.path.is_empty()
+    }
+
     /// Returns the 403 for a user that may not do this, in kube-apiserver's words. `reason` is the authorizer's, if
     /// it has one.
     ///
@@ -101,17 +108,47 @@ impl AuthorizerAttributes<'_> {
     }
 }
 
-/// The decision of an authorizer. There is no denial: an authorizer that does not allow leaves the decision to the
-/// next.
-///
-/// kube-apiserver's third decision, `DecisionDeny`, exists for its webhook authorizer, which is not offered here.
+/// The decision of an authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The action is allowed; no other authorizer is called.
     Allow,
-    /// Nothing here allows it. The text may say what went wrong on the way, such as a binding of a role that does not
-    /// exist; it becomes part of the 403.
-    NoOpinion(String),
+    /// The action is denied; no other authorizer is called.
+    Deny(Refusal),
+    /// Nothing here allows it, and the next authorizer decides.
+    NoOpinion(Refusal),
+}
+
+/// The reasons of an authorizer that does not allow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// Part of the 403. It may say what went wrong on the way, such as a binding of a role that does not exist.
+    pub reason: String,
+    /// The failure that kept the authorizer from deciding, such as a webhook that does not answer: the request gets a 500.
+    pub error: Option<String>,
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self { reason, error: None }
+    }
+}
+
+impl Decision {
+    /// No opinion, with a reason for the 403 or an empty text.
+    #[must_use]
+    pub fn no_opinion(reason: impl Into<String>) -> Self {
+        Self::NoOpinion(reason.into().into())
+    }
+
+    /// Returns the reasons against the action; `None` if it is allowed.
+    #[must_use]
+    pub fn refusal(self) -> Option<Refusal> {
+        match self {
+            Self::Allow => None,
+            Self::Deny(refusal) | Self::NoOpinion(refusal) => Some(refusal),
+        }
+    }
 }
 
 /// The texts in rules that are compared on a worker: about a tenth of a millisecond. See [`Authorizer::size_in`].
@@ -153,14 +190,29 @@ pub trait Authorizer: Send + Sync + Debug {
         0
     }
 
-    /// Checks that `user` may do it; otherwise returns the 403 to answer with.
+    /// Returns the rules that privilege-escalation checks compare with: those of RBAC, whatever other authorizers allow.
+    fn held(&self, user: &User, namespace: &str) -> Vec<PolicyRule> {
+        self.rules(user, namespace)
+    }
+
+    /// Checks that `user` may do it; otherwise returns the error to answer with.
+    ///
+    /// # Errors
+    /// 403, or 500 if an authorizer failed.
+    fn require(&self, user: &User, attributes: &AuthorizerAttributes<'_>) -> Result<(), Status> {
+        match self.authorize(user, attributes).refusal() {
+            None => Ok(()),
+            Some(Refusal { error: Some(error), .. }) => Err(Status::internal(error)),
+            Some(Refusal { reason, .. }) => Err(attributes.refusal(user, &reason)),
+        }
+    }
+
+    /// Checks that `user` may do it, as [`Authorizer::require`]; a failure counts as a refusal.
     ///
     /// # Errors
     /// 403.
-    fn require(&self, user: &User, attributes: &AuthorizerAttributes<'_>) -> Result<(), Status> {
-        match self.authorize(user, attributes) {
-            Decision::Allow => Ok(()),
-            Decision::NoOpinion(reason) => Err(attributes.refusal(user, &reason)),
-        }
+    fn require_decided(&self, user: &User, attributes: &AuthorizerAttributes<'_>) -> Result<(), Status> {
+        let refused = self.authorize(user, attributes).refusal();
+        refused.map_or(Ok(()), |refusal| Err(attributes.refusal(user, &refusal.reason)))
     }
 }

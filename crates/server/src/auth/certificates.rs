@@ -224,7 +224,7 @@ mod tests {
     impl Authorizer for Signer {
         fn authorize(&self, _user: &User, wanted: &AuthorizerAttributes<'_>) -> Decision {
             let is_allowed = (wanted.verb, wanted.resource, wanted.name) == (self.0, "signers", self.1);
-            if is_allowed { Decision::Allow } else { Decision::NoOpinion(String::new()) }
+            if is_allowed { Decision::Allow } else { Decision::no_opinion("") }
         }
 
         fn rules(&self, _user: &User, _namespace: &str) -> Vec<PolicyRule> {

@@ -158,7 +158,7 @@ impl Grant<'_> {
         user: &User,
         wanted: &[PolicyRule],
     ) -> Result<(), Status> {
-        let missing = uncovered(&authorizer.rules(user, self.namespace), wanted)
+        let missing = uncovered(&authorizer.held(user, self.namespace), wanted)
             .ok_or_else(|| self.refuse("its rules have too many combinations to be checked"))?;
         if missing.is_empty() {
             return Ok(());

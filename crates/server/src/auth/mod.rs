@@ -4,16 +4,23 @@
 //! [`ServiceAccounts`] are users that are programs, whose signed tokens this server issues itself (`jwt`); `oidc`
 //! accepts tokens of other issuers, `webhook` asks an external service. An [`Authorizer`] decides if the user may do
 //! what the [`AuthorizerAttributes`] describe; [`Roles`] is the one that reads roles and bindings from the cache, with the pure
-//! rules of [`rbac`], [`NodeAuthorizer`] the one for kubelets. [`grant`] keeps users who write roles from granting
+//! rules of [`rbac`], [`NodeAuthorizer`] the one for kubelets, `access_webhook` an external service. [`Authorization`] asks all of
+//! them. [`grant`] keeps users who write roles from granting
 //! more than they hold; [`review`] answers access and token reviews.
 //!
-//! Everything decides from memory, so that a request is authenticated and authorized without waiting. It is not
+//! Everything decides from memory; what webhooks and issuers must be asked for is fetched before. It is not
 //! admission: nothing here looks at the body of a request, except for the questions of [`review`] and [`grant`]. The
 //! caller is the handler chain (`chain/service.rs`).
 
+mod access_webhook;
+mod answers;
 mod authenticate;
+mod authorization;
+mod authorization_config;
+mod authorization_reload;
 mod authorize;
 mod bearer;
+mod bootstrap_tokens;
 pub(crate) mod certificates;
 pub mod grant;
 mod impersonate;
@@ -30,6 +37,7 @@ mod review_selectors;
 mod roles;
 mod service_account;
 mod token_file;
+mod user_shares;
 mod webhook;
 pub(crate) mod x509;
 
@@ -37,14 +45,19 @@ use std::collections::BTreeMap;
 
 use listwatch_wire::json::{Map, Value};
 
+pub use access_webhook::{AccessFailurePolicy, AccessWebhookOptions};
+pub(crate) use answers::{Answers, Verdict};
 pub use authenticate::Authenticator;
+pub use authorization::Authorization;
+pub use authorization_config::parse_authorization_config;
+pub(crate) use authorization_reload::follow_file;
 pub(crate) use authorize::RULES_AT_ONCE;
-pub use authorize::{Authorizer, AuthorizerAttributes, Decision};
+pub use authorize::{Authorizer, AuthorizerAttributes, Decision, Refusal};
 pub(crate) use bearer::TOKEN_PROTOCOL;
+pub(crate) use bootstrap_tokens::BootstrapTokens;
 pub(crate) use impersonate::{Impersonation, Impersonator};
 pub(crate) use jwt::{SigningKey, VerifyingKey};
 pub use modes::AuthorizationMode;
-pub(crate) use modes::Modes;
 pub use node::NodeAuthorizer;
 pub(crate) use oidc::Oidc;
 pub use oidc::OidcIssuer;
@@ -54,8 +67,9 @@ pub use roles::Roles;
 pub(crate) use service_account::UNKNOWN_TOKEN;
 pub use service_account::{Bound, ISSUER, Identity, ServiceAccounts, Ticket};
 pub use token_file::{Token, parse_token_file};
+pub(crate) use user_shares::UserShares;
 pub(crate) use webhook::TokenWebhook;
-pub use webhook::{TokenReviewVersion, TokenWebhookOptions};
+pub use webhook::{ReviewVersion, TokenWebhookOptions};
 
 /// The group whose members bypass authorization, as in kube-apiserver. CertificateSigningRequests for it are refused
 /// (`certificates`).

@@ -3,7 +3,8 @@
 //! kube-apiserver authorizes a watch when it begins and lets it run until its timeout, up to an hour with a revoked
 //! token or binding. This server repeats authentication of tokens that can end, and authorization, at the interval of
 //! `WatchLimits::recheck_every`. The attributes are copied, because the request is dropped to keep an idle watch
-//! small. [`crate::verbs::watch`] is the caller; the check itself never waits.
+//! small. [`crate::verbs::watch`] is the caller; the check itself never waits: a webhook is asked beside it, and its answer is
+//! found at the next check.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +12,11 @@ use std::time::Duration;
 use http::HeaderMap;
 use listwatch_wire::Status;
 use listwatch_wire::selector::FieldSelector;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::Instant;
 
-use crate::auth::{Authenticator, Authorizer, AuthorizerAttributes, User, bearer};
+use crate::auth::{Authenticator, Authorization, AuthorizerAttributes, Decision, Refusal, User, bearer};
 
 /// The credentials and attributes of a watch, to be authorized again at intervals. kube-apiserver authorizes only once.
 #[derive(Debug)]
@@ -21,16 +24,49 @@ pub(crate) struct Recheck {
     user: Arc<User>,
     /// Its token, if that can end.
     token: Option<Box<str>>,
-    verb: &'static str,
-    /// Group, version, resource, namespace and name.
-    wanted: [Box<str>; 5],
-    /// The field selector, boxed because few watches have one.
-    fields: Option<Box<FieldSelector>>,
+    wanted: Arc<WatchAttributes>,
+    /// The decision that a webhook is asked for.
+    asked: Option<oneshot::Receiver<Decision>>,
     /// The interval between checks.
     every: Duration,
     /// The time of the next check.
     due: Instant,
 }
+
+/// The attributes of a watch. A task that asks a webhook shares them.
+#[derive(Debug)]
+struct WatchAttributes {
+    /// Group, version, resource, namespace and name.
+    texts: [Box<str>; 5],
+    fields: Option<FieldSelector>,
+    labels: Option<Box<str>>,
+}
+
+impl WatchAttributes {
+    fn new(wanted: &AuthorizerAttributes<'_>) -> Arc<Self> {
+        let AuthorizerAttributes { group, version, resource, namespace, name, fields, labels, .. } = *wanted;
+        let texts = [group, version, resource, namespace, name].map(Into::into);
+        Arc::new(Self { texts, fields: fields.cloned(), labels: labels.map(Into::into) })
+    }
+
+    fn get(&self) -> AuthorizerAttributes<'_> {
+        let [group, version, resource, namespace, name] = &self.texts;
+        AuthorizerAttributes {
+            verb: "watch",
+            group,
+            version,
+            resource,
+            namespace,
+            name,
+            fields: self.fields.as_ref(),
+            labels: self.labels.as_deref(),
+            ..AuthorizerAttributes::default()
+        }
+    }
+}
+
+/// The time after which the answer of a webhook is looked for.
+const ANSWER_DUE: Duration = Duration::from_secs(1);
 
 /// The reason why a watch must end.
 #[derive(Debug)]
@@ -65,13 +101,11 @@ impl Recheck {
         every: Duration,
     ) -> Self {
         let token = lasting_token(authenticator, headers);
-        let AuthorizerAttributes { group, version, resource, namespace, name, .. } = *wanted;
         Self {
             user: Arc::clone(user),
             token: token.map(Into::into),
-            verb: "watch",
-            wanted: [group, version, resource, namespace, name].map(Into::into),
-            fields: wanted.fields.cloned().map(Box::new),
+            wanted: WatchAttributes::new(wanted),
+            asked: None,
             every,
             due: Instant::now() + every,
         }
@@ -92,7 +126,7 @@ impl Recheck {
     pub(crate) fn check(
         &mut self,
         authenticator: &Authenticator,
-        authorizer: &dyn Authorizer,
+        authorization: &Authorization,
         now: Instant,
     ) -> Result<(), Revoked> {
         if now < self.due {
@@ -102,17 +136,44 @@ impl Recheck {
         if self.token.as_ref().is_some_and(|token| !authenticator.still_holds(token)) {
             return Err(Revoked::Credentials);
         }
-        let [group, version, resource, namespace, name] = &self.wanted;
-        let wanted = AuthorizerAttributes {
-            verb: self.verb,
-            group,
-            version,
-            resource,
-            namespace,
-            name,
-            fields: self.fields.as_deref(),
-            ..AuthorizerAttributes::default()
+        let Some(decision) = self.decision(authorization) else {
+            self.due = now + self.every.min(ANSWER_DUE);
+            return Ok(());
         };
-        authorizer.require(&self.user, &wanted).map_err(|status| Revoked::Rights(Box::new(status)))
+        match decision.refusal() {
+            // A webhook that fails for a moment ends no watches.
+            None | Some(Refusal { error: Some(_), .. }) => Ok(()),
+            Some(Refusal { reason, .. }) => {
+                Err(Revoked::Rights(Box::new(self.wanted.get().refusal(&self.user, &reason))))
+            }
+        }
+    }
+
+    /// The decision, if it is known; otherwise it is asked for beside the watch.
+    fn decision(&mut self, authorization: &Authorization) -> Option<Decision> {
+        match self.asked.as_mut().map(oneshot::Receiver::try_recv) {
+            Some(Err(TryRecvError::Empty)) => return None,
+            Some(Ok(decision)) => {
+                self.asked = None;
+                return Some(decision);
+            }
+            // Never asked, or the task ended without an answer.
+            None | Some(Err(TryRecvError::Closed)) => {}
+        }
+        let decision = authorization.at_once(&self.user, &self.wanted.get());
+        self.asked = decision.is_none().then(|| self.ask(authorization.clone()));
+        decision
+    }
+
+    /// Asks in a task of its own.
+    fn ask(&self, authorization: Authorization) -> oneshot::Receiver<Decision> {
+        let (user, wanted) = (Arc::clone(&self.user), Arc::clone(&self.wanted));
+        let (answer, asked) = oneshot::channel();
+        tokio::spawn(async move {
+            let decided = authorization.decide(|authorizer| authorizer.authorize(&user, &wanted.get())).await;
+            // The watch may have ended.
+            let _ = answer.send(decided);
+        });
+        asked
     }
 }

@@ -12,7 +12,7 @@ use listwatch_wire::json::{Value, json};
 
 use crate::auth::review_selectors::ReviewSelectors;
 use crate::auth::{
-    Authenticator, Authorizer, AuthorizerAttributes, Decision, ISSUER, MASTERS, UNKNOWN_TOKEN, User,
+    Authenticator, Authorizer, AuthorizerAttributes, Decision, ISSUER, MASTERS, Refusal, UNKNOWN_TOKEN, User,
     review_check,
 };
 
@@ -24,23 +24,28 @@ const AUTHENTICATION: &str = "authentication.k8s.io";
 const MAX_LISTED: usize = 50_000;
 
 /// Answers an access review: whether its user may do it, who is the requester or the user that the review names.
-///
-/// `denied` is never set, since no authorizer denies.
 pub(crate) fn access_status(authorizer: &dyn Authorizer, plural: &str, user: &User, spec: &Value) -> Value {
     let other = (plural != "selfsubjectaccessreviews").then(|| subject(spec));
     let user = other.as_ref().unwrap_or(user);
     let selectors = ReviewSelectors::read(spec.at("resourceAttributes"));
     let attributes = review_attributes(spec, &selectors);
-    let (allowed, reason) = match authorizer.authorize(user, &attributes) {
-        Decision::Allow => match authorizer.reason(user, &attributes) {
+    let decision = authorizer.authorize(user, &attributes);
+    let denied = matches!(decision, Decision::Deny(_));
+    let (allowed, Refusal { reason, error }) = match decision.refusal() {
+        None => match authorizer.reason(user, &attributes) {
             // Paths that are open to every request do not count as permissions.
-            None if !attributes.path.is_empty() && !user.is_in(MASTERS) => (false, String::new()),
-            reason => (true, reason.unwrap_or_default()),
+            None if !attributes.path.is_empty() && !user.is_in(MASTERS) => (false, Refusal::default()),
+            reason => (true, reason.unwrap_or_default().into()),
         },
-        Decision::NoOpinion(reason) => (false, reason),
+        Some(refusal) => (false, refusal),
     };
     let mut status = json!({"allowed": allowed});
-    for (key, text) in [("reason", reason), ("evaluationError", selectors.error)] {
+    if denied {
+        status.put("denied", true);
+    }
+    let errors: Vec<String> =
+        error.into_iter().chain([selectors.error]).filter(|error| !error.is_empty()).collect();
+    for (key, text) in [("reason", reason), ("evaluationError", errors.join("; "))] {
         if !text.is_empty() {
             status.put(key, text);
         }
@@ -59,7 +64,7 @@ fn review_attributes<'a>(spec: &'a Value, selectors: &'a ReviewSelectors) -> Aut
     AuthorizerAttributes {
         verb: attributes.text("verb"),
         group: attributes.text("group"),
-        version: attributes.text("version"),
+        version: if attributes.text("version").is_empty() { "*" } else { attributes.text("version") },
         // A review without a resource is about all resources, not about a path.
         resource: if attributes.text("resource").is_empty() { "*" } else { attributes.text("resource") },
         subresource: attributes.text("subresource"),
@@ -67,6 +72,7 @@ fn review_attributes<'a>(spec: &'a Value, selectors: &'a ReviewSelectors) -> Aut
         name: attributes.text("name"),
         path: "",
         fields: selectors.fields.as_ref(),
+        labels: selectors.labels.as_deref(),
     }
 }
 
@@ -74,6 +80,14 @@ fn review_attributes<'a>(spec: &'a Value, selectors: &'a ReviewSelectors) -> Aut
 #[must_use]
 pub(crate) fn is_review(group: &str, plural: &str) -> bool {
     matches!(group, AUTHORIZATION | AUTHENTICATION) && plural.ends_with("reviews")
+}
+
+/// Checks a review; returns true for those that [`access_status`] answers.
+///
+/// # Errors
+/// 422 with all that is wrong.
+pub(crate) fn check(plural: &str, namespace: Option<&str>, review: &Value) -> Result<bool, Status> {
+    review_check::check(plural, namespace, review).map(|()| plural.ends_with("accessreviews"))
 }
 
 /// The requester, and the authorizer that answers.

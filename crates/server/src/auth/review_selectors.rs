@@ -5,13 +5,15 @@
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
-use listwatch_wire::selector::{FieldSelector, FieldTerm, LabelSelector};
+use listwatch_wire::selector::{FieldSelector, FieldTerm, LabelSelector, Operator, Requirement};
 
 /// The selectors of a review, as far as they could be parsed.
 #[derive(Debug, Default)]
 pub(super) struct ReviewSelectors {
-    /// The field selector; `None` if nothing of it was understood. Label selectors narrow no permission here.
+    /// The field selector; `None` if nothing of it was understood.
     pub(super) fields: Option<FieldSelector>,
+    /// The label selector as text; `None` if nothing of it was understood. It narrows no permission but those of webhooks.
+    pub(super) labels: Option<String>,
     /// The `evaluationError` of the answer; empty if everything was understood.
     pub(super) error: String,
 }
@@ -20,7 +22,7 @@ impl ReviewSelectors {
     /// Reads the selectors of `spec.resourceAttributes`.
     pub(super) fn read(asked: &Value) -> Self {
         let (fields, wrong_fields) = field_selector(asked.at("fieldSelector"));
-        let labels = label_problem(asked.at("labelSelector"));
+        let (labels, wrong_labels) = label_selector(asked.at("labelSelector"));
         let told = |name: &str, problem| match problem {
             Ignored::Nothing => None,
             Ignored::Some => {
@@ -28,8 +30,8 @@ impl ReviewSelectors {
             }
             Ignored::All => Some(format!("spec.resourceAttributes.{name} ignored due to parse error")),
         };
-        let errors = [told("fieldSelector", wrong_fields), told("labelSelector", labels)];
-        Self { fields, error: errors.into_iter().flatten().collect::<Vec<_>>().join("; ") }
+        let errors = [told("fieldSelector", wrong_fields), told("labelSelector", wrong_labels)];
+        Self { fields, labels, error: errors.into_iter().flatten().collect::<Vec<_>>().join("; ") }
     }
 }
 
@@ -78,17 +80,31 @@ fn field_term(requirement: &Value) -> Option<FieldTerm> {
     Some(FieldTerm { field: requirement.text("key").to_owned(), value: value.as_str()?.to_owned(), negated })
 }
 
-/// The part of a label selector that is ignored, because its raw text or an operator is unknown.
-fn label_problem(asked: &Value) -> Ignored {
+/// Parses a label selector likewise.
+fn label_selector(asked: &Value) -> (Option<String>, Ignored) {
     let raw = asked.text("rawSelector");
     if !raw.is_empty() {
-        return if raw.parse::<LabelSelector>().is_ok() { Ignored::Nothing } else { Ignored::All };
+        let parsed: Option<LabelSelector> = raw.parse().ok();
+        let ignored = if parsed.is_some() { Ignored::Nothing } else { Ignored::All };
+        return (parsed.map(|selector| selector.to_string()), ignored);
     }
-    let is_known = |requirement: &&Value| {
-        matches!(requirement.text("operator"), "In" | "NotIn" | "Exists" | "DoesNotExist")
-    };
     let requirements = asked.list("requirements");
-    Ignored::of(requirements.len(), requirements.iter().filter(is_known).count())
+    let known: Vec<Requirement> = requirements.iter().filter_map(label_requirement).collect();
+    let ignored = Ignored::of(requirements.len(), known.len());
+    let selector = Some(LabelSelector::new(known)).filter(|selector| !selector.is_empty());
+    (selector.map(|selector| selector.to_string()), ignored)
+}
+
+fn label_requirement(requirement: &Value) -> Option<Requirement> {
+    let operator = match requirement.text("operator") {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        _ => return None,
+    };
+    let values = requirement.list("values").iter().filter_map(Value::as_str).map(str::to_owned);
+    Requirement::new(requirement.text("key"), operator, values.collect()).ok()
 }
 
 #[cfg(test)]
@@ -127,9 +143,12 @@ mod tests {
     fn what_is_understood_narrows_the_question() {
         let asked = json!({"fieldSelector": {"requirements": [
             {"key": "spec.nodeName", "operator": "In", "values": ["n"]}, {"key": "a", "operator": "NotIn", "values": ["b"]},
-        ]}, "labelSelector": {"rawSelector": "a in (b)"}});
+        ]}, "labelSelector": {"requirements": [
+            {"key": "a", "operator": "In", "values": ["c", "b"]}, {"key": "d", "operator": "DoesNotExist"},
+        ]}});
         let read = ReviewSelectors::read(&asked);
         assert_eq!(read.error, "");
         assert_eq!(read.fields.map(|fields| fields.to_string()).as_deref(), Some("spec.nodeName=n,a!=b"));
+        assert_eq!(read.labels.as_deref(), Some("a in (b,c),!d"));
     }
 }

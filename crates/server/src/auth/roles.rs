@@ -130,7 +130,7 @@ impl Authorizer for Roles {
     fn authorize(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> Decision {
         match self.current.load().decide(user, wanted) {
             Ok(_) => Decision::Allow,
-            Err(missing) => Decision::NoOpinion(not_found(&missing)),
+            Err(missing) => Decision::no_opinion(not_found(&missing)),
         }
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use http::header::{HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::header::{HeaderName, HeaderValue, RETRY_AFTER, STRICT_TRANSPORT_SECURITY, USER_AGENT};
 use http::{Method, StatusCode};
 use listwatch_wire::Status;
 use tokio_util::sync::CancellationToken;
@@ -55,11 +55,18 @@ struct RequestFacts {
     classified: Option<FlowHeaders>,
     /// The request was refused by authorization, before its handler.
     refused: bool,
+    /// Authorization failed, and nothing was decided.
+    undecided: bool,
 }
 
 impl RequestFacts {
     fn refuse(&mut self, status: &Status) {
         self.refused = status.code == 403;
+    }
+
+    fn leave_undecided(&mut self, status: &Status) {
+        self.refuse(status);
+        self.undecided = status.code == 500;
     }
 }
 
@@ -73,6 +80,8 @@ impl RequestFacts {
 pub(crate) struct Service {
     pub(crate) api: Arc<Api>,
     unread: UnreadAnswers,
+    /// The header `Strict-Transport-Security` of every response.
+    transport_security: Option<HeaderValue>,
     /// Cancelled when the server stops: connections then close after their present request.
     pub(super) stop: CancellationToken,
 }
@@ -82,7 +91,8 @@ impl Service {
         let limits = &api.options.requests;
         let piece = limits.gzip_above + 2 * limits.piece_bytes;
         let unread = UnreadAnswers::new(limits.user_answers_bytes, limits.answers_bytes, piece);
-        Self { api, unread, stop }
+        let transport_security = api.options.serving.transport_security();
+        Self { api, unread, transport_security, stop }
     }
 
     /// Answers a request.
@@ -113,9 +123,16 @@ impl Service {
             Ok(Err(status)) if status.code >= 400 => Some(status.message.clone()),
             _ => None,
         };
-        let response = self.response(answered, &request.http, &audit_id);
+        let response = match answered {
+            Ok(Err(status)) if known.undecided => undecided(&request.http, &status),
+            answered => self.response(answered, &request.http, &audit_id),
+        };
         let response = self.count(response, &request, started, message, &known);
-        respond::finish(with_deprecation(&request, with_headers(response, known)), audit_id)
+        let mut response = with_deprecation(&request, with_headers(response, known));
+        if let Some(value) = &self.transport_security {
+            response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, value.clone());
+        }
+        respond::finish(response, audit_id)
     }
 
     /// The response of a handler that returned one, failed or panicked.
@@ -193,14 +210,14 @@ impl Service {
         if user.is_in("system:authenticated") {
             peer.ticket.mark_authenticated(&user.name);
         }
-        let user = self.impersonated(request, user).inspect_err(|status| known.refuse(status))?;
+        let user = self.impersonated(request, user).await.inspect_err(|status| known.refuse(status))?;
         known.user = Some(Arc::clone(&user));
         let flow = request.with_attributes(|attributes| self.api.fairness.classify(&user, attributes));
         peer.user.store(flow.user(), Ordering::Relaxed);
         peer.is_paced.store(flow.is_paced(), Ordering::Relaxed);
         known.classified = Some(flow.headers.clone());
         if !conveys_no_rights(request, &user) {
-            authorized(&self.api, request, &user).await.inspect_err(|status| known.refuse(status))?;
+            authorized(&self.api, request, &user).await.inspect_err(|status| known.leave_undecided(status))?;
         }
         let work = self.with_seats(request, (user, flow), body);
         if long_running {
@@ -292,17 +309,19 @@ impl Service {
     /// # Errors
     ///
     /// 400 for headers that cannot be used, 403 without permission.
-    fn impersonated(&self, request: &RequestInfo, user: Arc<User>) -> Result<Arc<User>, Status> {
+    async fn impersonated(&self, request: &RequestInfo, user: Arc<User>) -> Result<Arc<User>, Status> {
         let Some(wanted) = Impersonation::read(&request.http.headers)? else { return Ok(user) };
-        request
-            .with_attributes(|attributes| {
-                self.api.impersonator.impersonate(&wanted, &user, &*self.api.authorizer, attributes)
+        let (api, requester) = (&self.api, &user);
+        let impersonated = api.authorizer.decide(|authorizer| {
+            request.with_attributes(|attributes| {
+                api.impersonator.impersonate(&wanted, requester, &**authorizer, attributes)
             })
-            .map(|user| {
-                let user = Arc::new(user);
-                request.audit.iter().for_each(|audit| audit.impersonated(&user));
-                user
-            })
+        });
+        let (user, mode) = impersonated.await?;
+        api.impersonator.remember(requester, mode);
+        let user = Arc::new(user);
+        request.audit.iter().for_each(|audit| audit.impersonated(&user));
+        Ok(user)
     }
 
     /// True from the first signal on. `readyz` fails and connections close after their request, while requests in
@@ -310,6 +329,19 @@ impl Service {
     pub(super) fn is_stopping(&self) -> bool {
         self.stop.is_cancelled()
     }
+}
+
+/// The response to a request that could not be authorized: plain text, as in kube-apiserver.
+#[doc(alias = "InternalError")]
+fn undecided(request: &Request, status: &Status) -> Response {
+    let uri = match request.raw_query.as_str() {
+        "" => request.path.clone(),
+        query => format!("{}?{query}", request.path),
+    };
+    let why = status.message.strip_prefix("Internal error occurred: ").unwrap_or(&status.message);
+    let text = format!("Internal Server Error: {}: {why}", listwatch_wire::go::quote(&uri));
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    respond::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{text}\n"))
 }
 
 /// Returns true for a request about streams of many watches by an authenticated user: each subscription is authorized

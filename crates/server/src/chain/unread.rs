@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use tokio::sync::Notify;
 
-use crate::api::UserShares;
+use crate::auth::UserShares;
 use crate::fairness::UserTurns;
 use crate::http::body::{Body, BodyPieces, Response};
 

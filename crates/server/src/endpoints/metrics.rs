@@ -63,6 +63,7 @@ async fn page(api: &Api) -> String {
     nodes(api, &mut text);
     write_metrics(&api.fairness, &mut text);
     audit(api, &mut text);
+    api.authorizer.write_metrics(&mut text);
     version::write_metric(api, &mut text);
     write_process(&mut text);
     text

@@ -17,6 +17,7 @@ mod requests;
 mod tasks;
 mod watches;
 
+pub(crate) use histogram::LatencyHistogram;
 pub(crate) use labels::{COMPONENT, Labels, escape};
 pub use metrics::ServerMetrics;
 pub(crate) use metrics::{NativeHistograms, family, line, native_histograms, prometheus};

@@ -4,10 +4,13 @@
 //! are refused when the options are read, and errors never repeat the URL, which may contain a password. Webhooks
 //! that API objects name are [`super::Endpoint`].
 
+use std::path::Path;
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderValue, Method, Uri};
 
-use super::{CONNECT_TIMEOUT, CallError, OutboundCall, WebhookAddress, WebhookClient, tls};
+use super::{CONNECT_TIMEOUT, CallError, OutboundCall, WebhookAddress, WebhookClient, kubeconfig, tls};
 
 /// The credentials that a client presents.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +62,55 @@ impl Remote {
         Ok(Self { address, path, authorization: authorization.map_err(|error| error.to_string())? })
     }
 
+    /// The service of the current context of a kubeconfig.
+    ///
+    /// # Errors
+    /// A problem with the kubeconfig, without any secret in it.
+    pub(crate) fn from_kubeconfig(path: &Path) -> Result<Self, String> {
+        kubeconfig::remote(path)
+    }
+
+    /// Adds the `timeout` parameter that Kubernetes' client sends with every request of a limited time.
+    #[must_use]
+    pub(crate) fn with_timeout_parameter(mut self, timeout: Duration) -> Self {
+        let separator = if self.path.contains('?') { '&' } else { '?' };
+        self.path = format!("{}{separator}timeout={}", self.path, go_duration(timeout));
+        self
+    }
+
+    /// The beginning of Go's message about a failed POST. Parameters of the configured URL are left out: they may be secret.
+    fn post_words(&self) -> String {
+        let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
+        let timeout = query.rsplit('&').next().filter(|last| last.starts_with("timeout="));
+        let timeout = timeout.map(|timeout| format!("?{timeout}")).unwrap_or_default();
+        let authority = match self.address.port {
+            443 => self.address.server_name.clone(),
+            _ => self.address.authority(),
+        };
+        format!("Post \"https://{authority}{path}{timeout}\"")
+    }
+
+    /// Go's message about a POST that took longer than its client waits.
+    pub(crate) fn late_words(&self) -> String {
+        let late = "net/http: request canceled (Client.Timeout exceeded while awaiting headers)";
+        format!("{}: {late}", self.post_words())
+    }
+
+    /// Posts a JSON body and returns the body of a 200. Failed requests are worded as by Go's client, with the URL.
+    ///
+    /// # Errors
+    /// As [`WebhookClient::call`].
+    pub(crate) async fn post_in_words(
+        &self,
+        client: &WebhookClient,
+        body: Bytes,
+    ) -> Result<Bytes, CallError> {
+        self.post(client, body).await.map_err(|error| match error {
+            CallError::Transport(why) => CallError::Transport(format!("{}: {why}", self.post_words())),
+            other => other,
+        })
+    }
+
     /// Gets the URL and returns the body of a 200.
     ///
     /// # Errors
@@ -82,9 +134,44 @@ impl Remote {
     }
 }
 
+/// A time as Go prints it: `30s`, `1m30s`, `1.5s`, `500ms`.
+pub(crate) fn go_duration(time: Duration) -> String {
+    if time < Duration::from_secs(1) && !time.is_zero() {
+        return match time.as_nanos() {
+            nanos @ ..1_000 => format!("{nanos}ns"),
+            nanos @ ..1_000_000 => format!("{}µs", nanos as f64 / 1e3),
+            nanos => format!("{}ms", nanos as f64 / 1e6),
+        };
+    }
+    let (minutes, seconds) = (time.as_secs() / 60, time.as_secs() % 60);
+    let seconds = format!("{}s", seconds as f64 + f64::from(time.subsec_nanos()) / 1e9);
+    match (minutes / 60, minutes % 60) {
+        (0, 0) => seconds,
+        (0, minutes) => format!("{minutes}m{seconds}"),
+        (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_printed_as_by_go() {
+        let printed = |millis: u64| go_duration(Duration::from_millis(millis));
+        let all = [0, 1, 500, 1_500, 30_000, 90_000, 3_600_000].map(printed);
+        assert_eq!(all, ["0s", "1ms", "500ms", "1.5s", "30s", "1m30s", "1h0m0s"]);
+    }
+
+    /// A parameter of the configured URL may be a secret, and the message reaches users.
+    #[test]
+    fn failures_name_the_url_without_its_own_parameters() {
+        let remote =
+            Remote::new("https://a:8443/authorize?key=hunter2", "", &ClientIdentity::default()).unwrap();
+        let remote = remote.with_timeout_parameter(Duration::from_secs(3));
+        assert_eq!(remote.path, "/authorize?key=hunter2&timeout=3s");
+        assert_eq!(remote.post_words(), r#"Post "https://a:8443/authorize?timeout=3s""#);
+    }
 
     /// A password in a URL would appear in logs and errors, which show the URL.
     #[test]

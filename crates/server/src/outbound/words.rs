@@ -24,12 +24,14 @@ pub(crate) enum CallError {
     Answer(String),
     /// An answer with a code that another attempt would bring again, such as 401.
     Refused(String),
+    /// An answer with a code that another attempt may not bring again: 429, 500 and 504, which client-go repeats.
+    Passing(String),
 }
 
 impl CallError {
     pub(crate) fn into_text(self) -> String {
         match self {
-            Self::Transport(why) | Self::Answer(why) | Self::Refused(why) => why,
+            Self::Transport(why) | Self::Answer(why) | Self::Refused(why) | Self::Passing(why) => why,
         }
     }
 
@@ -53,8 +55,11 @@ pub(super) fn successful(answer: Response<Bytes>) -> Result<Bytes, CallError> {
     }
     let own = Value::read(&body).ok().filter(is_failure).map(|status| status.text("message").to_owned());
     let text = own.unwrap_or_else(|| generic(head.status, &head.headers, &body));
-    let refused = !head.status.is_server_error() && head.status != StatusCode::TOO_MANY_REQUESTS;
-    Err(if refused { CallError::Refused(text) } else { CallError::Answer(text) })
+    Err(match head.status.as_u16() {
+        429 | 500 | 504 => CallError::Passing(text),
+        501.. => CallError::Answer(text),
+        _ => CallError::Refused(text),
+    })
 }
 
 fn is_failure(status: &Value) -> bool {

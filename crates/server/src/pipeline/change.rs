@@ -65,7 +65,7 @@ impl ObjectChange<'_> {
         mut new: Value,
         warnings: &mut Vec<String>,
     ) -> Result<Verdict, Status> {
-        self.may_create(target)?;
+        self.may_create(target).await?;
         warnings.clear();
         let version = new.at("metadata").at("resourceVersion").clone();
         self.admit_new(&mut new, warnings).await?;
@@ -245,7 +245,7 @@ impl ObjectChange<'_> {
     /// An update or apply that creates needs the right to create, besides its own.
     ///
     /// The request was authorized as an update or patch before its target was known to be absent.
-    fn may_create(&self, target: &Target<'_>) -> Result<(), Status> {
+    async fn may_create(&self, target: &Target<'_>) -> Result<(), Status> {
         let create = AuthorizerAttributes {
             verb: "create",
             group: &target.resource.group,
@@ -255,7 +255,7 @@ impl ObjectChange<'_> {
             name: target.name,
             ..AuthorizerAttributes::default()
         };
-        self.api.authorizer.require(&self.request.user, &create)
+        self.api.authorizer.require(&self.request.user, &create).await
     }
 }
 

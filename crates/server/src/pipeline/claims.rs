@@ -9,6 +9,7 @@
 //! permissions is the strategy's (`registry/strategy.rs`).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use listwatch_kinds::tree::Tree;
 use listwatch_wire::Status;
@@ -18,7 +19,7 @@ use listwatch_wire::status::FieldError;
 
 use crate::api::stored::{cached, fresh};
 use crate::api::{Api, RequestOptions};
-use crate::auth::{AuthorizerAttributes, NODE_NAME, User};
+use crate::auth::{Authorizer, AuthorizerAttributes, NODE_NAME, User};
 use crate::pipeline::change::ObjectChange;
 use crate::pipeline::target::Target;
 use crate::registry::Resource;
@@ -76,18 +77,22 @@ pub(crate) async fn errors_of_update(
         }
         _ => Vec::new(),
     };
-    let rights = ClaimRights {
-        api: change.api,
-        user: &change.request.user,
-        verb: if matches!(change.options, RequestOptions::Patch(_)) { "patch" } else { "update" },
-        version: &resource.version,
-        namespace: target.namespace.unwrap_or_default(),
+    let refused = |authorizer: &Arc<dyn Authorizer>| {
+        let rights = ClaimRights {
+            authorizer: &**authorizer,
+            user: &change.request.user,
+            verb: if matches!(change.options, RequestOptions::Patch(_)) { "patch" } else { "update" },
+            version: &resource.version,
+            namespace: target.namespace.unwrap_or_default(),
+        };
+        let mut errors: Vec<FieldError> = rights.binding(new, old).into_iter().collect();
+        // The devices of a claim that is not allocated are dropped.
+        if new.has("allocation") {
+            errors.extend(rights.devices(new, old));
+        }
+        errors
     };
-    errors.extend(rights.binding(new, old));
-    // The devices of a claim that is not allocated are dropped.
-    if new.has("allocation") {
-        errors.extend(rights.devices(new, old));
-    }
+    errors.extend(change.api.authorizer.decide(refused).await);
     Ok(errors)
 }
 
@@ -116,7 +121,7 @@ async fn admin_access(api: &Api, namespace: Option<&str>, path: String) -> Resul
 
 /// Permissions for parts of a claim's status, checked as virtual subresources.
 struct ClaimRights<'a> {
-    api: &'a Api,
+    authorizer: &'a dyn Authorizer,
     user: &'a User,
     verb: &'static str,
     version: &'a str,
@@ -174,7 +179,7 @@ impl ClaimRights<'_> {
             name,
             ..AuthorizerAttributes::default()
         };
-        self.api.authorizer.require(self.user, &attributes)
+        self.authorizer.require_decided(self.user, &attributes)
     }
 }
 

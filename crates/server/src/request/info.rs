@@ -93,6 +93,7 @@ impl RequestInfo {
                 // A request with an empty resource must not be authorized as a path by the permissions for discovery.
                 path: if info.resource.is_empty() { "" } else { &self.http.path },
                 fields: self.fields.as_ref(),
+                labels: self.http.query.first("labelSelector").filter(|_| selects(info.verb)),
             }),
         }
     }
@@ -154,10 +155,15 @@ impl RequestInfo {
 ///
 /// A selector that cannot be parsed is left out here and rejected by the verb, after authorization.
 fn fields(info: &ResourceInfo, query: &Query<'_>) -> Option<FieldSelector> {
-    if !matches!(info.verb, Verb::List | Verb::Watch | Verb::DeleteCollection) {
+    if !selects(info.verb) {
         return None;
     }
     query.first("fieldSelector")?.parse().ok()
+}
+
+/// Returns true for verbs of several objects, which selectors restrict.
+fn selects(verb: Verb) -> bool {
+    matches!(verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
 }
 
 /// The resource that a path names, or another target. Authorization treats the last kind by path and the others by

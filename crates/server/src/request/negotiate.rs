@@ -210,10 +210,8 @@ impl AcceptClause<'_> {
         }
         let offered = |encoding: &Encoding| match (encoding, shape) {
             (Encoding::Protobuf, ResponseShape::Whole | ResponseShape::Unfit) => typed,
-            // protobuf has no form for a Table, whose cells are of any type, and none for metadata of v1beta1.
-            (Encoding::Protobuf, ResponseShape::Table(_) | ResponseShape::Metadata(MetaVersion::V1Beta1)) => {
-                false
-            }
+            // protobuf has no form for a Table, whose cells are of any type.
+            (Encoding::Protobuf, ResponseShape::Table(_)) => false,
             _ => true,
         };
         let streams = |encoding: &Encoding| match self.stream {
@@ -411,6 +409,8 @@ mod tests {
         assert_eq!(form_of(table, ResponseSubject::List, true), "406");
         let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
         assert_eq!(form_of(metadata, ResponseSubject::Object, false), "Protobuf Metadata(V1)");
+        let older = metadata.replace("v=v1", "v=v1beta1");
+        assert_eq!(form_of(&older, ResponseSubject::Object, false), "Protobuf Metadata(V1Beta1)");
     }
 
     #[test]

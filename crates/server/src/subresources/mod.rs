@@ -21,9 +21,9 @@ use listwatch_wire::options::{WriteKind, WriteOptions};
 use crate::admission::{Operation, RequestOptions};
 use crate::api::Api;
 use crate::api::stored::fresh;
-use crate::auth::RULES_AT_ONCE;
 use crate::auth::review;
 use crate::auth::review::Reviewer;
+use crate::auth::{Authorizer, RULES_AT_ONCE};
 use crate::pipeline::managed::Tracking;
 use crate::pipeline::target::{expected, place};
 use crate::pipeline::transaction::with_version;
@@ -118,29 +118,40 @@ async fn answer_review(api: &Api, request: &WriteRequest) -> Result<Answer, Stat
     resource.rules.track(&Tracking::new(request, &options), None, &mut review);
     admit(api, request, "", &options, &mut review).await?;
     validate(api, request, "", &options, &review).await?;
-    let reviewer =
-        Reviewer { authorizer: &*api.authorizer, authenticator: &api.authenticator, user: &request.user };
+    let union = api.authorizer.union();
+    let reviewer = Reviewer { authorizer: &*union, authenticator: &api.authenticator, user: &request.user };
     if &*resource.plural == "tokenreviews" {
         reviewer.prepare(&review).await;
     }
-    let access = large_access(api, request, review.at("spec")).await?;
-    let answered =
-        reviewer.answer(&resource.plural, request.namespace.as_deref(), &mut review, (&now(), access));
+    let namespace = request.namespace.as_deref();
+    let access = match review::check(&resource.plural, namespace, &review) {
+        Ok(true) => Some(access(api, request, review.at("spec")).await?),
+        // What is wrong with a review is told by `answer`.
+        Ok(false) | Err(_) => None,
+    };
+    let answered = reviewer.answer(&resource.plural, namespace, &mut review, (&now(), access));
     if answered.is_err() {
         decoded.warnings.iter().for_each(|warning| request.record.warn(warning.clone()));
     }
     answered.map(|()| Answer::document(201, review).with_warnings(decoded.warnings))
 }
 
-/// Decides an access review about a namespace with very many rules beside the workers; `None` for others, which take no time.
-async fn large_access(api: &Api, request: &WriteRequest, spec: &Value) -> Result<Option<Value>, Status> {
+/// Decides an access review; about a namespace with very many rules, beside the workers.
+async fn access(api: &Api, request: &WriteRequest, spec: &Value) -> Result<Value, Status> {
     let namespace = spec.at("resourceAttributes").text("namespace");
+    let (plural, user) = (&*request.resource.plural, &request.user);
     if api.authorizer.size_in(namespace) <= RULES_AT_ONCE {
-        return Ok(None);
+        let decided =
+            |authorizer: &Arc<dyn Authorizer>| review::access_status(&**authorizer, plural, user, spec);
+        return Ok(api.authorizer.decide(decided).await);
     }
-    let (authorizer, user, spec) = (Arc::clone(&api.authorizer), request.user.clone(), spec.clone());
-    let plural = request.resource.plural.to_string();
-    let decided = async move { Ok(Some(review::access_status(&*authorizer, &plural, &user, &spec))) };
+    let (authorization, user, spec) = (api.authorizer.clone(), user.clone(), spec.clone());
+    let plural = plural.to_owned();
+    let decided = async move {
+        let decided =
+            |authorizer: &Arc<dyn Authorizer>| review::access_status(&**authorizer, &plural, &user, &spec);
+        Ok(authorization.decide(decided).await)
+    };
     api.blocking_for(&request.user.name).run(decided).await
 }
 

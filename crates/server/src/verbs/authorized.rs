@@ -12,7 +12,7 @@ use crate::request::info::RequestInfo;
 ///
 /// # Errors
 ///
-/// 403.
+/// 403, or 500 if an authorizer failed.
 pub(crate) async fn authorized(
     api: &Arc<Api>,
     request: &Arc<RequestInfo>,
@@ -20,11 +20,16 @@ pub(crate) async fn authorized(
 ) -> Result<(), Status> {
     let size = request.with_attributes(|attributes| api.authorizer.size_in(attributes.namespace));
     if size <= RULES_AT_ONCE {
-        return request.with_attributes(|attributes| api.authorizer.require(user, attributes));
+        return required(api, request, user).await;
     }
     let pool = api.blocking_for(&user.name);
     let (api, request, user) = (Arc::clone(api), Arc::clone(request), Arc::clone(user));
-    let decided =
-        async move { request.with_attributes(|attributes| api.authorizer.require(&user, attributes)) };
-    pool.run(decided).await
+    pool.run(async move { required(&api, &request, &user).await }).await
+}
+
+async fn required(api: &Api, request: &RequestInfo, user: &User) -> Result<(), Status> {
+    let decided = api
+        .authorizer
+        .decide(|authorizer| request.with_attributes(|attributes| authorizer.require(user, attributes)));
+    decided.await
 }

@@ -16,6 +16,7 @@ use listwatch_wire::Status;
 use listwatch_wire::json::Value;
 
 use super::{Attributes, Operation, Plugin};
+use crate::auth::Authorizer;
 use crate::auth::node::node_of;
 use crate::registry::Resource;
 
@@ -25,8 +26,9 @@ pub(super) struct NodeRestriction;
 
 /// A write by the kubelet of a node.
 /// The object is null for a deletion; the old one is in the request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Clone, Copy)]
 struct ByNode<'a> {
+    authorizer: &'a dyn Authorizer,
     node: &'a str,
     request: &'a Attributes<'a>,
     object: &'a Value,
@@ -51,7 +53,9 @@ impl Plugin for NodeRestriction {
 
     async fn admit(&self, request: &Attributes<'_>, object: &mut Value) -> Result<(), Status> {
         let Some(node) = node_of(request.user) else { return Ok(()) };
-        let by = ByNode { node, request, object };
+        let object = &*object;
+        let union = request.api.authorizer.union();
+        let by = ByNode { node, request, object, authorizer: &*union };
         if node.is_empty() {
             let user = listwatch_wire::go::quote(&request.user.name);
             return by.forbid(&format!("could not determine node from user {user}"));
@@ -60,7 +64,7 @@ impl Plugin for NodeRestriction {
             // The cache is brought up to the store, so that a Pod that was just bound is found.
             request.api.wait_for(None).await?;
         }
-        by.admit()
+        request.api.authorizer.decide(|authorizer| ByNode { authorizer: &**authorizer, ..by }.admit()).await
     }
 }
 

@@ -84,7 +84,7 @@ fn may(by: &ByNode<'_>, verb: &str, resource: &str, name: &str) -> bool {
         name,
         ..auth::AuthorizerAttributes::default()
     };
-    request.api.authorizer.authorize(request.user, &wanted) == Decision::Allow
+    by.authorizer.authorize(request.user, &wanted) == Decision::Allow
 }
 
 /// Returns true if the Pod has a volume that needs a token for the audience.

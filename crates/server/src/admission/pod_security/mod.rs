@@ -8,6 +8,7 @@
 
 mod baseline;
 mod checks;
+mod options;
 mod pod;
 mod policy;
 mod restricted;
@@ -21,6 +22,7 @@ use listwatch_wire::json::Value;
 use listwatch_wire::status::aggregate;
 
 use self::checks::Violations;
+pub use self::options::PodSecurityOptions;
 use self::pod::Pod;
 use self::policy::{NamespacePolicy, Standard, StandardLevel};
 use super::{Attributes, Operation, Plugin};
@@ -33,7 +35,13 @@ const ANNOTATION: &str = "pod-security.kubernetes.io/";
 /// kube-apiserver's plugin PodSecurity: holds Pods against the Pod Security Standards that their namespace names by
 /// labels.
 #[derive(Debug)]
-pub(super) struct PodSecurity;
+pub(super) struct PodSecurity(PodSecurityOptions);
+
+impl PodSecurity {
+    pub(super) fn new(options: PodSecurityOptions) -> Self {
+        Self(options)
+    }
+}
 
 #[async_trait]
 impl Plugin for PodSecurity {
@@ -48,10 +56,14 @@ impl Plugin for PodSecurity {
 
     async fn validate(&self, request: &Attributes<'_>, object: &Value) -> Result<(), Status> {
         if is_namespace(request.resource) {
-            return check_namespace(request, object);
+            return check_namespace(request, object, &self.0);
+        }
+        if let Some(reason) = self.0.exemption(request.namespace, &request.user.name) {
+            request.record.annotate(&format!("{ANNOTATION}exempt"), reason);
+            return Ok(());
         }
         let Some(namespace) = request.namespace_object() else { return Ok(()) };
-        let (policy, errors) = NamespacePolicy::of(namespace.at("metadata").at("labels"));
+        let (policy, errors) = NamespacePolicy::of(namespace.at("metadata").at("labels"), self.0.defaults);
         if !errors.is_empty() {
             let text = errors.iter().map(ToString::to_string);
             request.record.annotate(
@@ -60,11 +72,14 @@ impl Plugin for PodSecurity {
             );
         }
         if is_pod(request.resource) {
-            return check_pod(request, object, &policy);
+            return check_pod(request, object, &policy, &self.0);
         }
         if request.subresource.is_empty()
             && let Some(template) = template_of(request.resource, object)
         {
+            if is_exempt(request, &self.0, template.at("spec")) {
+                return Ok(());
+            }
             let mut results = Results::default();
             audit_and_warn(request, &Pod::new(template), &policy, &mut results);
         }
@@ -102,8 +117,16 @@ fn violations<'r>(results: &'r mut Results, standard: Standard, pod: &Pod<'_>) -
 
 /// Checks a Pod against the three standards of its namespace. A rejected Pod is audited, but gets no warnings: the
 /// error says the same.
-fn check_pod(request: &Attributes<'_>, object: &Value, policy: &NamespacePolicy) -> Result<(), Status> {
-    if policy.is_privileged() || request.old.is_some_and(|old| !is_significant(object, old)) {
+fn check_pod(
+    request: &Attributes<'_>,
+    object: &Value,
+    policy: &NamespacePolicy,
+    options: &PodSecurityOptions,
+) -> Result<(), Status> {
+    if policy.is_privileged()
+        || request.old.is_some_and(|old| !is_significant(object, old))
+        || is_exempt(request, options, object.at("spec"))
+    {
         return Ok(());
     }
     let (pod, mut results, enforce) = (Pod::new(object), Results::new(), policy.enforce);
@@ -116,6 +139,15 @@ fn check_pod(request: &Attributes<'_>, object: &Value, policy: &NamespacePolicy)
     let why = format!("violates PodSecurity \"{enforce}\": {}", violated.detail());
     audit(request, &pod, policy, &mut results);
     Err(Status::forbidden("", "pods", request.name, &why))
+}
+
+/// Returns true for a Pod of an exempt runtime class, which the audit event says.
+fn is_exempt(request: &Attributes<'_>, options: &PodSecurityOptions, spec: &Value) -> bool {
+    let is_exempt = options.exempts_pod(spec);
+    if is_exempt {
+        request.record.annotate(&format!("{ANNOTATION}exempt"), "runtimeClass");
+    }
+    is_exempt
 }
 
 /// Adds what would be violated to the audit event.
@@ -152,31 +184,51 @@ fn is_significant(new: &Value, old: &Value) -> bool {
 }
 
 /// Requires valid labels, and warns of Pods that do not conform to a stricter standard.
-fn check_namespace(request: &Attributes<'_>, namespace: &Value) -> Result<(), Status> {
+fn check_namespace(
+    request: &Attributes<'_>,
+    namespace: &Value,
+    options: &PodSecurityOptions,
+) -> Result<(), Status> {
     if !request.subresource.is_empty() {
         return Ok(());
     }
-    let (new, errors) = NamespacePolicy::of(namespace.at("metadata").at("labels"));
-    let before = request.old.map(|old| NamespacePolicy::of(old.at("metadata").at("labels")));
+    let labels = namespace.at("metadata").at("labels");
+    let (new, errors) = NamespacePolicy::of(labels, options.defaults);
+    let of_old = |old: &Value| NamespacePolicy::of(old.at("metadata").at("labels"), options.defaults);
+    let before = request.old.map(of_old);
     if !errors.is_empty() && before.as_ref().is_none_or(|(_, known)| *known != errors) {
         return Err(Status::invalid("", "Namespace", request.name, &errors));
     }
-    let Some((old, _)) = before else { return Ok(()) };
+    let name = namespace.at("metadata").text("name");
+    let ignored = options.ignored(name, &new, labels);
+    let Some((old, _)) = before else {
+        ignored.into_iter().for_each(|warning| request.record.warn(warning));
+        return Ok(());
+    };
     let same_version = new.enforce.version == old.enforce.version;
     if new.enforce.level == StandardLevel::Privileged
         || same_version && new.enforce.level <= old.enforce.level
     {
         return Ok(());
     }
-    for warning in existing_violations(request, new.enforce) {
+    if options.exemption(name, "").is_some() {
+        ignored.into_iter().for_each(|warning| request.record.warn(warning));
+        return Ok(());
+    }
+    for warning in existing_violations(request, new.enforce, options) {
         request.record.warn(warning);
     }
     Ok(())
 }
 
 /// Returns warnings about the Pods of a namespace that violate a standard: one per set of violations.
-fn existing_violations(request: &Attributes<'_>, standard: Standard) -> Vec<String> {
-    let pods = request.list(("", "v1", "pods"), Some(request.name));
+fn existing_violations(
+    request: &Attributes<'_>,
+    standard: Standard,
+    options: &PodSecurityOptions,
+) -> Vec<String> {
+    let mut pods = request.list(("", "v1", "pods"), Some(request.name));
+    pods.retain(|pod| !options.exempts_pod(pod.at("spec")));
     let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in pods.iter().take(CHECKED_PODS) {
         let violated = checks::evaluate(standard, &Pod::new(pod));

@@ -15,7 +15,7 @@ const PREFIX: &str = "pod-security.kubernetes.io/";
 
 /// The level of a Pod security standard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum StandardLevel {
+pub(crate) enum StandardLevel {
     Privileged,
     Baseline,
     Restricted,
@@ -23,7 +23,7 @@ pub(super) enum StandardLevel {
 
 /// The release whose form of a standard is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum StandardVersion {
+pub(crate) enum StandardVersion {
     /// `v1.x`.
     Minor(u32),
     Latest,
@@ -31,7 +31,7 @@ pub(super) enum StandardVersion {
 
 /// A level in the form of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Standard {
+pub(crate) struct Standard {
     pub(super) level: StandardLevel,
     pub(super) version: StandardVersion,
 }
@@ -39,10 +39,17 @@ pub(super) struct Standard {
 /// The standards of a namespace: one to enforce, one to audit, one to warn of.
 #[doc(alias = "LevelVersion")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NamespacePolicy {
+pub(crate) struct NamespacePolicy {
     pub(super) enforce: Standard,
     pub(super) audit: Standard,
     pub(super) warn: Standard,
+}
+
+impl Default for NamespacePolicy {
+    fn default() -> Self {
+        let open = Standard { level: StandardLevel::Privileged, version: StandardVersion::Latest };
+        Self { enforce: open, audit: open, warn: open }
+    }
 }
 
 impl fmt::Display for Standard {
@@ -60,7 +67,7 @@ impl fmt::Display for Standard {
 }
 
 /// An unknown level is an error of the label, and counts as restricted.
-fn level(text: &str) -> Result<StandardLevel, &'static str> {
+pub(super) fn level(text: &str) -> Result<StandardLevel, &'static str> {
     match text {
         "privileged" => Ok(StandardLevel::Privileged),
         "baseline" => Ok(StandardLevel::Baseline),
@@ -70,7 +77,7 @@ fn level(text: &str) -> Result<StandardLevel, &'static str> {
 }
 
 /// `latest` or `v1.N`.
-fn version(text: &str) -> Result<StandardVersion, &'static str> {
+pub(super) fn version(text: &str) -> Result<StandardVersion, &'static str> {
     if text == "latest" {
         return Ok(StandardVersion::Latest);
     }
@@ -81,10 +88,9 @@ fn version(text: &str) -> Result<StandardVersion, &'static str> {
 }
 
 impl NamespacePolicy {
-    /// Reads the labels. What cannot be read is enforced strictly, and neither audited nor warned of.
-    pub(super) fn of(labels: &Value) -> (Self, Vec<FieldError>) {
-        let open = Standard { level: StandardLevel::Privileged, version: StandardVersion::Latest };
-        let mut policy = Self { enforce: open, audit: open, warn: open };
+    /// Reads the labels; where there are none, the defaults hold. What cannot be read is enforced strictly, and neither audited nor warned of.
+    pub(super) fn of(labels: &Value, defaults: Self) -> (Self, Vec<FieldError>) {
+        let mut policy = defaults;
         let mut errors = Vec::new();
         let mut named = [false; 3];
         let standards = [&mut policy.enforce, &mut policy.audit, &mut policy.warn];
@@ -114,6 +120,17 @@ impl NamespacePolicy {
         (policy, errors)
     }
 
+    /// The modes that labels name, except for privileged ones, as a warning shows them.
+    pub(super) fn named(&self, labels: &Value) -> Vec<String> {
+        let modes = [("enforce", self.enforce), ("audit", self.audit), ("warn", self.warn)];
+        let named = modes.into_iter().filter(|(mode, standard)| {
+            let key = format!("{PREFIX}{mode}");
+            standard.level != StandardLevel::Privileged
+                && (labels.has(&key) || labels.has(&format!("{key}-version")))
+        });
+        named.map(|(mode, standard)| format!("{mode}={standard}")).collect()
+    }
+
     /// Returns true if nothing is checked at all.
     pub(super) fn is_privileged(&self) -> bool {
         [self.enforce, self.audit, self.warn]
@@ -136,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_enforced_level_is_warned_of_unless_the_labels_say_otherwise() {
-        let policy = |labels: Value| NamespacePolicy::of(&labels).0;
+        let policy = |labels: Value| NamespacePolicy::of(&labels, NamespacePolicy::default()).0;
         let enforced = policy(
             json!({"pod-security.kubernetes.io/enforce": "baseline", "pod-security.kubernetes.io/enforce-version": "v1.20"}),
         );
@@ -162,7 +179,10 @@ mod tests {
         ] {
             assert_eq!(version(text).is_ok(), fits, "{text}");
         }
-        let (policy, errors) = NamespacePolicy::of(&json!({"pod-security.kubernetes.io/enforce": "high"}));
+        let (policy, errors) = NamespacePolicy::of(
+            &json!({"pod-security.kubernetes.io/enforce": "high"}),
+            NamespacePolicy::default(),
+        );
         assert_eq!(errors.len(), 1);
         assert_eq!(policy.enforce.level, StandardLevel::Restricted);
         assert_eq!(policy.warn.level, StandardLevel::Privileged);

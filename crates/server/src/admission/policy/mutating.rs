@@ -26,6 +26,7 @@ use crate::admission::matching::{MatchForm, is_exempt_from_policies};
 use crate::admission::webhook::{UnknownFields, accept, in_form, with_version};
 use crate::admission::{Attributes, Operation, Plugin};
 use crate::api::Api;
+use crate::auth::Authorizer;
 use crate::registry::Resource;
 use crate::registry::expressions::PolicyFamily;
 
@@ -152,10 +153,13 @@ async fn mutate(
     let (new, old) = if definition.reads_version { with_version(request, shown) } else { shown };
     let mut objects = PolicyObjects::new(request, form, new, old);
     objects.params = param;
-    let access: Arc<dyn ExpressionAuthorizer> = Access::new(request);
     if !definition.conditions.is_empty() {
-        let scope = PolicyScope::of_conditions(&objects, Arc::clone(&access));
-        if !matches_conditions(&scope, &definition.conditions).map_err(MutationFailure::Policy)? {
+        let matched = |authorizer: &Arc<dyn Authorizer>| {
+            let scope = PolicyScope::of_conditions(&objects, Access::new(authorizer, request.user));
+            matches_conditions(&scope, &definition.conditions)
+        };
+        let matches = request.api.authorizer.decide(matched).await;
+        if !matches.map_err(MutationFailure::Policy)? {
             return Ok(());
         }
     }
@@ -166,8 +170,11 @@ async fn mutate(
     }
     let before = objects.object.clone();
     for mutation in &definition.mutations {
-        let changed = change(form.resource(request), definition, mutation, &objects, Arc::clone(&access))?;
-        objects.object = changed;
+        let changed = |authorizer: &Arc<dyn Authorizer>| {
+            let access = Access::new(authorizer, request.user);
+            change(form.resource(request), definition, mutation, &objects, access)
+        };
+        objects.object = request.api.authorizer.decide(changed).await?;
     }
     if objects.object != before {
         request.record.reinvocation().changed();

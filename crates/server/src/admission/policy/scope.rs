@@ -116,9 +116,9 @@ impl fmt::Debug for Access {
 }
 
 impl Access {
-    /// The authorizer for the user of the request. Expressions may ask about service accounts instead.
-    pub(crate) fn new(request: &Attributes<'_>) -> Arc<Self> {
-        Arc::new(Self { authorizer: Arc::clone(&request.api.authorizer), user: request.user.clone() })
+    /// The authorizer, for the user of the request. Expressions may ask about service accounts instead.
+    pub(crate) fn new(authorizer: &Arc<dyn auth::Authorizer>, user: &User) -> Arc<Self> {
+        Arc::new(Self { authorizer: Arc::clone(authorizer), user: user.clone() })
     }
 }
 
@@ -142,11 +142,11 @@ impl ExpressionAuthorizer for Access {
             namespace: &request.namespace,
             name: &request.name,
             path: request.path.as_deref().unwrap_or_default(),
-            fields: None,
+            ..auth::AuthorizerAttributes::default()
         };
-        match self.authorizer.authorize(other.as_ref().unwrap_or(&self.user), &attributes) {
-            auth::Decision::Allow => AccessDecision { allowed: true, ..AccessDecision::default() },
-            auth::Decision::NoOpinion(reason) => AccessDecision { reason, ..AccessDecision::default() },
+        match self.authorizer.authorize(other.as_ref().unwrap_or(&self.user), &attributes).refusal() {
+            None => AccessDecision { allowed: true, ..AccessDecision::default() },
+            Some(auth::Refusal { reason, error }) => AccessDecision { allowed: false, reason, error },
         }
     }
 }

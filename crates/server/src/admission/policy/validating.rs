@@ -5,6 +5,8 @@
 //! take effect. Errors deny if `failurePolicy` is `Fail`. Audit annotations and messages of expressions are bounded
 //! in bytes. Matching is [`crate::admission`]'s `matching`, variables are [`super::scope`].
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use listwatch_cel::{Budget, MATCH_CONDITIONS_BUDGET, OBJECT_BUDGET, Value};
 use listwatch_wire::Status;
@@ -19,6 +21,7 @@ use crate::admission::matching::{MatchForm, is_exempt_from_policies};
 use crate::admission::webhook::{in_form, with_version};
 use crate::admission::{Attributes, Operation, Plugin};
 use crate::api::Api;
+use crate::auth::Authorizer;
 use crate::registry::Resource;
 use crate::registry::expressions::{CompiledExpression, PolicyFamily};
 
@@ -130,7 +133,10 @@ async fn judge(
         };
         for param in params {
             objects.params = param;
-            let verdict = evaluate(request, definition, &objects);
+            let judged = |authorizer: &Arc<dyn Authorizer>| {
+                evaluate(Access::new(authorizer, request.user), definition, &objects)
+            };
+            let verdict = request.api.authorizer.decide(judged).await;
             for (index, message, reason) in verdict.denied {
                 for action in &binding.actions {
                     match action.as_str() {
@@ -207,12 +213,11 @@ struct PolicyOutcome {
 /// Evaluates a policy with one parameter. All validations are evaluated, since each may have another action; they
 /// share one cost budget.
 fn evaluate(
-    request: &Attributes<'_>,
+    access: Arc<Access>,
     definition: &PolicyDefinition,
     objects: &PolicyObjects<'_>,
 ) -> PolicyOutcome {
     let mut verdict = PolicyOutcome::default();
-    let access = Access::new(request);
     if !definition.conditions.is_empty() {
         let scope = PolicyScope::of_conditions(objects, access.clone());
         match matches_conditions(&scope, &definition.conditions) {

@@ -5,7 +5,7 @@
 //! evaluated before the call, so that requests they exclude do not depend on the webhook being up. The timeout is the
 //! webhook's `timeoutSeconds`; connections and limits are [`crate::outbound`], the document is [`super::review`].
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use listwatch_cel::{Env, Version};
@@ -20,6 +20,7 @@ use super::{in_form, with_version};
 use crate::admission::Attributes;
 use crate::admission::matching::{MatchForm, Matcher};
 use crate::admission::policy::{Access, PolicyObjects, PolicyScope, matches_conditions};
+use crate::auth::Authorizer;
 use crate::outbound::Endpoint;
 use crate::registry::expressions::CompiledExpression;
 use crate::registry::expressions::environment::{Declared, environment};
@@ -152,8 +153,11 @@ impl Webhook {
         }
         let (new, old) = with_version(request, in_form(request, &form, object).await?);
         let objects = PolicyObjects::new(request, &form, new, old);
-        let scope = PolicyScope::of_conditions(&objects, Access::new(request));
-        match matches_conditions(&scope, &self.conditions) {
+        let matched = |authorizer: &Arc<dyn Authorizer>| {
+            let scope = PolicyScope::of_conditions(&objects, Access::new(authorizer, request.user));
+            matches_conditions(&scope, &self.conditions)
+        };
+        match request.api.authorizer.decide(matched).await {
             Ok(matches) => Ok(matches.then_some(form)),
             Err(why) if self.fail_closed => Err(request.forbidden(object, &why)),
             Err(_) => Ok(None),

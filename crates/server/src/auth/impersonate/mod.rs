@@ -16,7 +16,7 @@ use listwatch_wire::Status;
 use parking_lot::Mutex;
 
 use crate::auth::{Authorizer, AuthorizerAttributes, User};
-use mode::Mode;
+pub(crate) use mode::Mode;
 pub(crate) use wanted::Impersonation;
 
 /// The number of users whose last successful mode is cached. Beyond it the cache is cleared, which costs some
@@ -31,7 +31,7 @@ pub(crate) struct Impersonator {
 }
 
 impl Impersonator {
-    /// The user to act as.
+    /// The user to act as, and the mode that allows it, which the caller [remembers](Self::remember).
     ///
     /// Costs up to five modes with one authorization per claim each, all from memory. The refusal is that of the mode
     /// which worked last, or else of the first that fits, because the last mode tried is `impersonate` for everything
@@ -45,16 +45,13 @@ impl Impersonator {
         requester: &User,
         authorizer: &dyn Authorizer,
         request: &AuthorizerAttributes<'_>,
-    ) -> Result<User, Status> {
+    ) -> Result<(User, Mode), Status> {
         let last = self.last.lock().get(&requester.name).copied();
         let rest = Mode::ALL.into_iter().filter(|mode| Some(*mode) != last);
         let mut refusal = None;
         for mode in last.into_iter().chain(rest) {
             match mode.check(wanted, requester, authorizer, request) {
-                Some(Ok(user)) => {
-                    self.remember(requester, mode);
-                    return Ok(user);
-                }
+                Some(Ok(user)) => return Ok((user, mode)),
                 Some(Err(status)) => refusal = refusal.or(Some(status)),
                 None => {}
             }
@@ -62,8 +59,8 @@ impl Impersonator {
         Err(refusal.unwrap_or_else(|| Status::internal("all impersonation modes failed")))
     }
 
-    /// The lock is held for a lookup and an insertion, never during an authorization.
-    fn remember(&self, requester: &User, mode: Mode) {
+    /// Keeps the mode that worked. The lock is held for a lookup and an insertion, never during an authorization.
+    pub(crate) fn remember(&self, requester: &User, mode: Mode) {
         let mut last = self.last.lock();
         if last.get(&requester.name) == Some(&mode) {
             return;

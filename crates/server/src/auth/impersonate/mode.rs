@@ -15,7 +15,7 @@ const MANY: usize = 4;
 
 /// A way in which impersonation can be permitted, each with verbs of its own. Names are kube-apiserver's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     /// A service account as the node its Pod runs on.
     AssociatedNode,
     /// Any node.
@@ -139,7 +139,7 @@ impl ModeCheck<'_> {
             return Ok(());
         }
         let verb = format!("impersonate-on:{}:{}", self.mode.name(), request.verb);
-        self.authorizer.require(self.requester, &AuthorizerAttributes { verb: &verb, ..*request })
+        self.authorizer.require_decided(self.requester, &AuthorizerAttributes { verb: &verb, ..*request })
     }
 
     /// The first half: one authorization per claim. The name comes first, because its refusal is the one that people
@@ -159,7 +159,7 @@ impl ModeCheck<'_> {
 
     /// Authorizes the impersonating user.
     fn may(&self, attributes: &AuthorizerAttributes<'_>) -> Result<(), Status> {
-        self.authorizer.require(self.requester, attributes)
+        self.authorizer.require_decided(self.requester, attributes)
     }
 
     fn refuse(&self, attributes: &AuthorizerAttributes<'_>, why: &str) -> Status {

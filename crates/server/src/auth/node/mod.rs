@@ -200,14 +200,14 @@ impl NodeAuthorizer {
 
 impl Authorizer for NodeAuthorizer {
     fn authorize(&self, user: &User, wanted: &AuthorizerAttributes<'_>) -> Decision {
-        let Some(node) = node_of(user) else { return Decision::NoOpinion(String::new()) };
+        let Some(node) = node_of(user) else { return Decision::no_opinion("") };
         if node.is_empty() {
             let name = listwatch_wire::go::quote(&user.name);
-            return Decision::NoOpinion(format!("unknown node for user {name}"));
+            return Decision::no_opinion(format!("unknown node for user {name}"));
         }
         match self.decide(node, wanted) {
             Ok(()) => Decision::Allow,
-            Err(why) => Decision::NoOpinion(why),
+            Err(why) => Decision::no_opinion(why),
         }
     }
 

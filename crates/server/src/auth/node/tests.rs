@@ -93,14 +93,14 @@ fn a_kubelet_may_read_what_the_pods_of_its_node_refer_to() {
         assert_eq!(ask(&authorizer, &kubelet("one"), allowed), Decision::Allow, "{allowed}");
         let other = ask(&authorizer, &kubelet("two"), allowed);
         let why = "no relationship found between node 'two' and this object";
-        assert_eq!(other, Decision::NoOpinion(why.to_owned()), "{allowed}");
+        assert_eq!(other, Decision::no_opinion(why), "{allowed}");
         // Neither is a user of that name a kubelet without the group, nor a member of the group without the name.
         let mut user = kubelet("one");
         user.groups = vec!["system:authenticated".to_owned()];
-        assert_eq!(ask(&authorizer, &user, allowed), Decision::NoOpinion(String::new()), "{allowed}");
+        assert_eq!(ask(&authorizer, &user, allowed), Decision::no_opinion(""), "{allowed}");
         user = kubelet("one");
         user.name = "one".to_owned();
-        assert_eq!(ask(&authorizer, &user, allowed), Decision::NoOpinion(String::new()), "{allowed}");
+        assert_eq!(ask(&authorizer, &user, allowed), Decision::no_opinion(""), "{allowed}");
     }
 }
 
@@ -185,5 +185,5 @@ fn a_kubelet_may_not_access_anything_else() {
 fn a_node_user_without_a_name_has_no_access() {
     let authorizer = authorizer();
     let decision = ask(&authorizer, &kubelet(""), "list /services /");
-    assert_eq!(decision, Decision::NoOpinion("unknown node for user \"system:node:\"".to_owned()));
+    assert_eq!(decision, Decision::no_opinion("unknown node for user \"system:node:\""));
 }

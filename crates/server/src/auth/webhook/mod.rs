@@ -1,13 +1,12 @@
 //! [`TokenWebhook`]: authentication by an external service (`--authentication-token-webhook-config-file`), with a
 //! TokenReview per unknown token.
 //!
-//! The webhook is called in `prepare`, before authentication; authentication itself finds the answer in [`answers`] and
+//! The webhook is called in `prepare`, before authentication; authentication itself finds the answer in [`crate::auth::answers`] and
 //! never waits. The number of concurrent calls, the time of a call with all retries and the size of an answer are
 //! bounded, because any client can send tokens. A failure is cached for a second only, so that the webhook is called
-//! again soon. Its address is in [`kubeconfig`].
+//! again soon. Tokens are known by their [`digests`] only.
 
-mod answers;
-mod kubeconfig;
+mod digests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,9 +18,10 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use self::answers::Answers;
+use self::digests::TokenDigests;
 use crate::auth::User;
-use crate::outbound::{CallError, Remote, WebhookClient, WebhookLimits};
+use crate::auth::answers::{Answers, Verdict};
+use crate::outbound::{CallError, FIRST_PAUSE, Remote, WebhookClient, WebhookLimits, with_retries};
 
 /// A token authentication webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct TokenWebhookOptions {
     /// A kubeconfig that says where it is and how this server proves itself to it.
     pub config_file: PathBuf,
     /// The version of TokenReview that is sent.
-    pub version: TokenReviewVersion,
+    pub version: ReviewVersion,
     /// The time for which an answer is cached; zero for no longer than the request.
     pub cache_ttl: Duration,
     /// Verdicts that are cached, of accepted and of rejected tokens separately: invented tokens must not push out
@@ -49,7 +49,7 @@ impl TokenWebhookOptions {
     pub fn new(config_file: PathBuf) -> Self {
         Self {
             config_file,
-            version: TokenReviewVersion::V1beta1,
+            version: ReviewVersion::V1beta1,
             cache_ttl: Duration::from_secs(120),
             answers: 16_384,
             answers_bytes: 32 << 20,
@@ -59,16 +59,17 @@ impl TokenWebhookOptions {
     }
 }
 
-/// The version of TokenReview that the webhook uses (`--authentication-token-webhook-version`).
+/// The version of the reviews that a webhook receives (`--authentication-token-webhook-version`,
+/// `--authorization-webhook-version`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TokenReviewVersion {
-    /// `authentication.k8s.io/v1`.
+pub enum ReviewVersion {
+    /// `authentication.k8s.io/v1`, `authorization.k8s.io/v1`.
     V1,
-    /// `authentication.k8s.io/v1beta1`.
+    /// `authentication.k8s.io/v1beta1`, `authorization.k8s.io/v1beta1`.
     V1beta1,
 }
 
-impl std::str::FromStr for TokenReviewVersion {
+impl std::str::FromStr for ReviewVersion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -80,12 +81,12 @@ impl std::str::FromStr for TokenReviewVersion {
     }
 }
 
-impl TokenReviewVersion {
-    /// The version of TokenReview that is sent and must come back.
-    fn api_version(self) -> &'static str {
+impl ReviewVersion {
+    /// The `apiVersion` of reviews of a group.
+    pub(super) fn of(self, group: &str) -> String {
         match self {
-            Self::V1 => "authentication.k8s.io/v1",
-            Self::V1beta1 => "authentication.k8s.io/v1beta1",
+            Self::V1 => format!("{group}/v1"),
+            Self::V1beta1 => format!("{group}/v1beta1"),
         }
     }
 }
@@ -96,13 +97,25 @@ const ANSWER_BYTES: usize = 1 << 20;
 const REASON_BYTES: usize = 1 << 10;
 /// Connections that are kept.
 const CONNECTIONS: usize = 8;
-/// The attempts for a review that is not answered, as in kube-apiserver.
-const TRIES: u32 = 5;
-/// The pause before the second attempt; each later one is half as long again.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The user of a token and its audiences, or the reason why it is rejected.
 pub(super) type TokenVerdict = Result<(Arc<User>, Vec<String>), String>;
+
+impl Verdict for TokenVerdict {
+    fn is_positive(&self) -> bool {
+        self.is_ok()
+    }
+
+    fn bytes(&self) -> usize {
+        let (user, audiences) = match self {
+            Ok(accepted) => accepted,
+            Err(why) => return why.len(),
+        };
+        let all = |texts: &[String]| texts.iter().map(|text| text.len() + size_of::<String>()).sum::<usize>();
+        let extra: usize = user.extra.iter().map(|(key, values)| key.len() + all(values)).sum();
+        user.name.len() + user.uid.len() + all(&user.groups) + extra + all(audiences)
+    }
+}
 
 /// The webhook, its connections and its cached answers. Shared by all requests.
 #[doc(alias = "WebhookTokenAuthenticator")]
@@ -113,7 +126,8 @@ pub(crate) struct TokenWebhook {
     options: TokenWebhookOptions,
     /// Bounds the calls at one time, by [`TokenWebhookOptions::concurrent`].
     slots: Semaphore,
-    answers: Answers,
+    digests: TokenDigests,
+    answers: Answers<TokenVerdict>,
 }
 
 /// The part of the answer that is read; the rest is ignored.
@@ -155,9 +169,10 @@ impl TokenWebhook {
             ..WebhookLimits::default()
         };
         Ok(Arc::new(Self {
-            remote: kubeconfig::remote(&options.config_file)?,
+            remote: Remote::from_kubeconfig(&options.config_file)?,
             client: WebhookClient::new(limits),
             slots: Semaphore::new(options.concurrent),
+            digests: TokenDigests::new(),
             answers: Answers::new(options.answers, options.answers_bytes),
             options,
         }))
@@ -165,7 +180,7 @@ impl TokenWebhook {
 
     /// The cached answer about the token for these audiences, if it still counts.
     pub(crate) fn cached(&self, token: &str, audiences: &[&str]) -> Option<TokenVerdict> {
-        self.answers.get(token, audiences, Instant::now())
+        self.answers.get(&self.digests.of(token, audiences), Instant::now())
     }
 
     /// Calls the webhook unless the answer is cached. A missing answer is kept for this one request.
@@ -179,12 +194,16 @@ impl TokenWebhook {
         let asked = tokio::time::timeout(self.options.timeout, self.ask(token, audiences)).await;
         let ttl = self.options.cache_ttl.max(ONE_REQUEST);
         match asked.unwrap_or_else(|_| Err("context deadline exceeded".to_owned())) {
-            Ok(verdict) => self.answers.put(token, audiences, verdict, Instant::now() + ttl),
+            Ok(verdict) => self.put(token, audiences, verdict, ttl),
             Err(why) => {
                 tracing::warn!(why, "the webhook for tokens does not answer");
-                self.answers.put(token, audiences, Err(why), Instant::now() + ONE_REQUEST);
+                self.put(token, audiences, Err(why), ONE_REQUEST);
             }
         }
+    }
+
+    fn put(&self, token: &str, audiences: &[&str], verdict: TokenVerdict, ttl: Duration) {
+        self.answers.put(self.digests.of(token, audiences), verdict, Instant::now() + ttl);
     }
 
     /// Asks, again and again if need be.
@@ -195,22 +214,14 @@ impl TokenWebhook {
     async fn ask(&self, token: &str, audiences: &[&str]) -> Result<TokenVerdict, String> {
         let _slot = self.slots.acquire().await.map_err(|error| error.to_string())?;
         let body: Bytes = json!({
-            "apiVersion": self.options.version.api_version(), "kind": "TokenReview",
+            "apiVersion": self.options.version.of("authentication.k8s.io"), "kind": "TokenReview",
             "metadata": {}, "spec": {"token": token, "audiences": audiences}, "status": {"user": {}},
         })
         .to_string()
         .into();
-        let mut pause = FIRST_PAUSE;
-        let mut tries = 1;
-        loop {
-            match self.remote.post(&self.client, body.clone()).await {
-                Ok(answer) => return read(&answer, audiences),
-                Err(CallError::Refused(why)) => return Err(why),
-                Err(why) if tries >= TRIES => return Err(why.into_text()),
-                Err(_) => tokio::time::sleep(pause).await,
-            }
-            (pause, tries) = (pause * 3 / 2, tries + 1);
-        }
+        let call = || self.remote.post(&self.client, body.clone());
+        let answer = with_retries(FIRST_PAUSE, call, |error| !matches!(error, CallError::Refused(_))).await;
+        read(&answer.map_err(CallError::into_text)?, audiences)
     }
 }
 

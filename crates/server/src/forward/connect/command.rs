@@ -12,7 +12,7 @@ use listwatch_wire::Status;
 
 use super::kubelet::Kubelet;
 use super::{NodeRequest, container, options, translate};
-use crate::auth::{AuthorizerAttributes, Decision};
+use crate::auth::{AuthorizerAttributes, Refusal};
 use crate::forward::headers::is_upgrade;
 use crate::http::body::Response;
 use crate::http::request::Request;
@@ -35,7 +35,7 @@ pub(super) async fn answer(asked: NodeRequest<'_>) -> Result<Response, Status> {
     let sent = &asked.http().query;
     let kind = asked.target.resource.subresource(subresource).map(|sub| sub.kind.to_string());
     asked.admit(options::command_options(&kind.unwrap_or_default(), sent)?).await?;
-    require_create(asked)?;
+    require_create(asked).await?;
     let pod = asked.object("pods", name).await?;
     let container = match subresource {
         "portforward" => None,
@@ -84,16 +84,19 @@ pub(super) fn is_tunnelled_spdy(protocol: &str) -> bool {
 /// # Errors
 /// 403.
 #[doc(alias = "AuthorizePodWebsocketUpgradeCreatePermission")]
-fn require_create(asked: NodeRequest<'_>) -> Result<(), Status> {
+async fn require_create(asked: NodeRequest<'_>) -> Result<(), Status> {
     if asked.target.info.verb == Verb::Create {
         return Ok(());
     }
-    let decided = asked.target.request.with_attributes(|attributes| {
-        let attributes = AuthorizerAttributes { verb: "create", ..*attributes };
-        asked.api.authorizer.authorize(&asked.target.user, &attributes)
+    let decided = asked.api.authorizer.decide(|authorizer| {
+        asked.target.request.with_attributes(|attributes| {
+            let attributes = AuthorizerAttributes { verb: "create", ..*attributes };
+            authorizer.authorize(&asked.target.user, &attributes)
+        })
     });
-    match decided {
-        Decision::Allow => Ok(()),
-        Decision::NoOpinion(reason) => Err(Status::forbidden("", "pods", asked.name, &reason)),
+    match decided.await.refusal() {
+        None => Ok(()),
+        Some(Refusal { error: Some(error), .. }) => Err(Status::internal(error)),
+        Some(Refusal { reason, .. }) => Err(Status::forbidden("", "pods", asked.name, &reason)),
     }
 }

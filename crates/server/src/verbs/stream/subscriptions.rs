@@ -130,7 +130,7 @@ impl Subscriptions {
         let mut ending = Vec::new();
         for watch in &mut self.watches {
             let Some(guard) = &mut watch.guard else { continue };
-            if let Err(withdrawn) = guard.check(&api.authenticator, &*api.authorizer, now) {
+            if let Err(withdrawn) = guard.check(&api.authenticator, &api.authorizer, now) {
                 ending.push((Arc::clone(&watch.id), withdrawn));
             }
         }

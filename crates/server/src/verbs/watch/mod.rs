@@ -298,7 +298,7 @@ impl ServedWatch {
         let allowed = self
             .guard
             .as_mut()
-            .is_none_or(|guard| guard.check(&api.authenticator, &*api.authorizer, now).is_ok());
+            .is_none_or(|guard| guard.check(&api.authenticator, &api.authorizer, now).is_ok());
         if now >= self.deadline || !allowed {
             return self.end();
         }

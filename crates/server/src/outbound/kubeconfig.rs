@@ -1,8 +1,8 @@
-//! The kubeconfig of the token webhook: address, CA and client credentials of its current context.
+//! The kubeconfig of a webhook that options name: address, CA and client credentials of its current context.
 //!
 //! Only what a webhook needs is read. Errors never quote the file, since a parser's message may contain a key.
-//! `insecure-skip-tls-verify` is refused: a man in the middle could answer any TokenReview. The result is a
-//! [`Remote`]; calls are made by [`super::TokenWebhook`].
+//! `insecure-skip-tls-verify` is refused: a man in the middle could authenticate users and allow requests. The result is a
+//! [`Remote`].
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+use super::{ClientIdentity, Remote};
 use crate::files;
-use crate::outbound::{ClientIdentity, Remote};
 
 /// Unknown fields are ignored, unlike in other configuration files: kubeconfigs carry extensions of many tools.
 #[derive(Default, Deserialize)]
@@ -90,7 +90,7 @@ pub(super) fn remote(path: &Path) -> Result<Remote, String> {
     let cluster = config.clusters.iter().find(|cluster| cluster.name == context.cluster);
     let cluster = &cluster.ok_or("the kubeconfig does not have the cluster of its context")?.cluster;
     if cluster.insecure_skip_tls_verify {
-        return Err("insecure-skip-tls-verify would let anybody say who somebody is".to_owned());
+        return Err("insecure-skip-tls-verify would let anybody answer for the webhook".to_owned());
     }
     let ca = part(
         beside,

@@ -1,7 +1,7 @@
 //! [`UserShares`]: one share of something per user, in bounded memory.
 //!
 //! Users whose names hash alike share one, under a secret key: a user cannot choose a name that uses up another user's
-//! share. [`super::UserMemory`] and `chain/unread.rs` bound memory per user with it.
+//! share. `api/user_memory.rs` and `chain/unread.rs` bound memory per user with it, [`super::access_webhook`] calls.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -19,12 +19,18 @@ pub(crate) struct UserShares<T> {
 impl<T> UserShares<T> {
     /// Shares that `share` makes.
     pub(crate) fn new(share: impl FnMut() -> T) -> Self {
-        Self { shares: std::iter::repeat_with(share).take(SHARES).collect(), keys: RandomState::new() }
+        Self::of_count(SHARES, share)
+    }
+
+    /// So many shares, for what is too large to have one for almost every user.
+    pub(crate) fn of_count(count: usize, share: impl FnMut() -> T) -> Self {
+        Self { shares: std::iter::repeat_with(share).take(count).collect(), keys: RandomState::new() }
     }
 
     /// The share of a user.
     pub(crate) fn of(&self, user: &str) -> Option<&T> {
-        let index = usize::try_from(self.keys.hash_one(user) % SHARES as u64).ok()?;
+        let count = u64::try_from(self.shares.len()).ok()?;
+        let index = usize::try_from(self.keys.hash_one(user).checked_rem(count)?).ok()?;
         self.shares.get(index)
     }
 }
