@@ -68,7 +68,7 @@ fn addresses(program: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
 }
 
 /// Returns the functions of a profile: lines such as `fn=(12) NAME` and `cfn=(12) NAME'2`. The linker folds functions that are
-/// equal and stand in the same list, and a profile has one of their names: all are returned.
+/// equal and are in the same list, and a profile has one of their names: all are returned.
 fn executed<'a>(profile: &str, addresses: &'a BTreeMap<String, u64>) -> BTreeSet<&'a str> {
     let address = |line: &str| {
         let (_, name) = line.strip_prefix("cfn=").or_else(|| line.strip_prefix("fn="))?.split_once(' ')?;

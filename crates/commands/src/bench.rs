@@ -106,7 +106,7 @@ pub(crate) async fn run(arguments: BenchArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the load to its end. An interrupt ends it early, with the figures so far; a second one gives up on requests
+/// Runs the load to its end. An interrupt ends it early, with the figures so far; a second one abandons requests
 /// that are not answered.
 async fn until_interrupted<T>(
     load: impl Future<Output = anyhow::Result<T>>,

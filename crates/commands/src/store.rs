@@ -35,7 +35,7 @@ pub(crate) struct StoreArguments {
     etcd: EtcdArguments,
 }
 
-/// The flags have the names that kube-apiserver gives them, where it has them.
+/// Flags that kube-apiserver has, too, have its names.
 #[derive(Args, Clone, Debug)]
 struct EtcdArguments {
     /// Keep data in etcd; several servers may share one cluster

@@ -15,7 +15,7 @@ const MOST_ADDED: usize = 8 << 20;
 
 /// Fills absent fields that have a default, everywhere in the object, up to a size that cannot be stored anyway.
 ///
-/// A `null` where the schema does not allow one counts as absent: it is dropped, and gives way to a default.
+/// A `null` where the schema does not allow one counts as absent: it is dropped, and replaced by the default if there is one.
 ///
 /// Costs as much as the object and its schema have in common, plus what is added. Called for requests, for objects
 /// that are read from the store, and for defaults themselves.

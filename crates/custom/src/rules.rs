@@ -34,7 +34,7 @@ struct RuleNode {
     decl: Option<Arc<Decl>>,
     type_name: Text,
     rules: Vec<ExpressionRule>,
-    /// The fields that tell the elements of a list apart.
+    /// The key fields of the elements of a list.
     list_keys: Option<Vec<Text>>,
     /// Sorted by name, which is the order of errors.
     properties: Vec<(Text, RuleNode)>,

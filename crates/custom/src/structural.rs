@@ -100,7 +100,7 @@ pub fn check(schema: &Schema, json: &Value, rules: &Rules, path: &str) -> Vec<Fi
         );
         let missing = FieldError::required(format!("{path}.type"), "must not be empty at the root");
         match schema.type_name.as_str() {
-            // Another extension stands for the type of the root.
+            // Another extension replaces the type of the root.
             "" if schema.preserve_unknown || schema.int_or_string => {}
             "" => errors.push(missing),
             _ => errors.push(wrong),
@@ -192,7 +192,7 @@ fn lists(schema: &Schema, path: &str, errors: &mut FieldErrors) {
                 "must not be empty if x-kubernetes-list-type is map",
             ));
         }
-        // Absent or empty: `keywords.rs` tells the two apart.
+        // Absent or empty: `keywords.rs` distinguishes the two.
         "" => {}
         other @ ("atomic" | "set") => errors.push(FieldError::invalid(
             field,

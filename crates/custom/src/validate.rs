@@ -31,7 +31,7 @@ const BYTES_PER_STEP: usize = 16;
 /// The work of searching for a pattern that counts as one step. It is that of the worst case, which most searches are far from.
 const SEARCH_WORK_PER_STEP: u64 = 4;
 
-/// Checks a value, and on update only what changed: a part equal to the old one is not judged again, so that a
+/// Checks a value, and on update only what changed: a part equal to the old one is not validated again, so that a
 /// tightened schema does not lock up objects that were valid once.
 ///
 /// Costs as much as the changed parts of the object and the schema have in common: equal parts are often the same

@@ -103,7 +103,7 @@ async fn several_namespaces_make_one_cache_and_fail_apart() {
         ["add two/b 7 initial", "synced", "delete two/b 7 final state unknown", "add two/c 55"]
     );
     assert_eq!(informer.store().len(), 2);
-    // The store stands where the slowest source stands.
+    // The position of the store is that of the slowest source.
     assert_eq!(informer.store().revision(), Revision(1));
     advance(Duration::from_secs(1)).await;
     informer.stop().await;

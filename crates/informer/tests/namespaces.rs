@@ -79,7 +79,7 @@ async fn a_namespace_comes_and_goes() {
     assert_eq!(informer.status().sources.len(), 1);
 }
 
-/// Removing and adding a namespace again at once must not lose its objects, nor tell deletions after additions.
+/// Removing and adding a namespace again at once must not lose its objects, nor report deletions after additions.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_returns_at_once_is_whole() {
     for form in [Form::InOrder, Form::Coalescing] {

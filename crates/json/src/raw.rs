@@ -80,7 +80,7 @@ fn is_key(bytes: &[u8], place: Range<usize>, key: &str) -> bool {
     }
 }
 
-/// The fields of one object, in order. Ends at the closing brace, or at the first thing that is no field.
+/// The fields of one object, in order. Ends at the closing brace, or at the first token that does not begin a field.
 ///
 /// Cloning is a copy of two words, for walks that look ahead.
 #[derive(Clone, Debug)]

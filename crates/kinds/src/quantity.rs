@@ -263,7 +263,7 @@ fn digits(whole: &str, fraction: &str) -> Amount {
     amount
 }
 
-/// The powers of two and of ten a suffix stands for.
+/// The powers of two and of ten of a suffix.
 fn suffix_of(suffix: &str) -> Result<(u32, i32, QuantityFormat), InvalidQuantity> {
     let decimal = |exponent| Ok((0, exponent, QuantityFormat::DecimalSi));
     let binary = |power| Ok((power, 0, QuantityFormat::BinarySi));
@@ -337,7 +337,7 @@ impl Amount {
         {
             return binary_text(amount);
         }
-        // Suffixes stand for powers of a thousand, so the exponent goes down to the next one.
+        // Suffixes are powers of a thousand, so the exponent is rounded down to the next one.
         let exponent = (self.exponent.div_euclid(3) * 3).min(18);
         let mantissa = power(self.mantissa, self.exponent - exponent).unwrap_or(LARGEST);
         match (self.format, exponent) {

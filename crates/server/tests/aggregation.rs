@@ -290,7 +290,7 @@ async fn discovery_and_openapi_show_what_the_extension_serves() {
     assert_eq!(client.get(url).await["info"]["title"], "sea");
 }
 
-/// `kubectl explain` and Helm before OpenAPI v3 knew nothing of what extensions serve.
+/// `kubectl explain` and Helm before OpenAPI v3 did not find the kinds of extension API servers.
 #[tokio::test(flavor = "multi_thread")]
 async fn openapi_v2_has_the_part_of_the_extension() {
     const FISH: &str = "/apis/sea.example.com/v1/fishes";

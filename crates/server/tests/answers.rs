@@ -240,7 +240,7 @@ async fn discovery_has_the_negotiated_form() {
     }
 }
 
-/// A dry run forgot the resourceVersion of a new object, which only the store refuses.
+/// A dry run ignored the resourceVersion of a new object, which only the store refuses.
 #[tokio::test]
 async fn a_dry_run_of_a_creation_shows_the_version_that_was_sent() {
     let (_server, mut client) = client().await;

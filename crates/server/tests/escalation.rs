@@ -32,7 +32,7 @@ impl Stage {
         self.admin.call(method, path, Some(&body)).await
     }
 
-    /// Gives a user these rules in the whole cluster.
+    /// Grants a user these rules in the whole cluster.
     async fn give(&mut self, user: &str, rules: Value) {
         let role = json!({"metadata": {"name": user}, "rules": rules});
         assert_eq!(self.admin("POST", &format!("{RBAC}/clusterroles"), role).await.status, 201);
@@ -654,7 +654,7 @@ async fn trust_bundles_of_a_signer_are_written_by_those_who_attest_for_it() {
     assert_eq!(stage.typed("writer", "PATCH", &path, merge, &change).await.status, 403);
     let release = json!({"metadata": {"finalizers": ["example.test/x"]}});
     assert_eq!(stage.typed("writer", "PATCH", &path, merge, &release).await.status, 200);
-    // A bundle of no signer is attested by nobody.
+    // A bundle without a signer needs no permission to attest.
     let plain = json!({"metadata": {"name": "plain"}, "spec": {"trustBundle": anchors}});
     assert_eq!(stage.as_user("writer", "POST", BUNDLES, &plain).await.status, 201);
 }

@@ -148,7 +148,7 @@ async fn replicas_scaled_to_zero_have_no_owner() {
     assert_eq!((refused.status, causes(&refused.json())), (422, vec!["patch"]));
 }
 
-/// The object of a dry run that would create it shows the version that was sent, which only the store takes away.
+/// A dry-run create returns the resourceVersion that was sent, which only the store removes.
 #[tokio::test]
 async fn a_dry_run_that_creates_keeps_the_version() {
     let (_server, mut client) = client().await;

@@ -9,7 +9,7 @@ use listwatch_wire::Revision;
 
 /// The errors of a store. The documentation of each variant has the remedy.
 ///
-/// Cloning is cheap enough to give one failure to every write of a batch.
+/// Cloning is cheap enough to return one failure to every write of a batch.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

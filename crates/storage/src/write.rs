@@ -161,7 +161,7 @@ pub enum Written {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transacted {
-    /// All are durable; the revision of each, in the order of the writes. An engine may give all of them the same one.
+    /// All are durable; the revision of each, in the order of the writes. An engine may use one for all of them.
     Done {
         /// The revisions.
         revisions: Vec<Revision>,

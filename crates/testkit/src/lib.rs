@@ -18,7 +18,7 @@
 //!
 //! [`TestServer`] and the controller run in the test. The cache of the controller's informer is the point to wait at: when it has
 //! the resource version that a write returned, and the controller is idle, everything that follows from the write has been done.
-//! The proxy stands for a bad network.
+//! The proxy simulates a bad network.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;

@@ -30,7 +30,7 @@ impl GroupVersion {
         Self { group: Cow::Borrowed(group), version: Cow::Borrowed(version) }
     }
 
-    /// As it stands in an object's `apiVersion`.
+    /// As written in an object's `apiVersion`.
     ///
     /// ```
     /// use listwatch_wire::gvk::GroupVersion;
@@ -114,7 +114,7 @@ impl GroupVersionKind {
         GroupVersion { group: self.group.clone(), version: self.version.clone() }
     }
 
-    /// As it stands in an object's `apiVersion`.
+    /// As written in an object's `apiVersion`.
     #[must_use]
     pub fn api_version(&self) -> String {
         self.group_version().api_version().into_owned()

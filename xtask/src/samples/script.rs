@@ -129,7 +129,7 @@ fn lines_match(expected: &[&str], output: &[&str]) -> bool {
 }
 
 fn line_matches(expected: &str, found: &str) -> bool {
-    // Columns may be wider or narrower where a value with another length stands in one.
+    // Columns may be wider or narrower where a value has another length.
     let normal = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (expected, found) = (normal(expected), normal(found));
     let mut parts = expected.split('…');

@@ -89,7 +89,7 @@ fn flatten_into<'a>(
 
 /// Copies the elements, which is metered with the memory that they take.
 ///
-/// Eight units per element stand for the size of a value; the meter's bound on work is then one on memory too.
+/// Each element costs eight units, about the size of a value, so that the meter's bound on work is also one on memory.
 fn items<'a>(list: &ListValue<'a>, meter: &mut Meter) -> Result<Vec<Value<'a>>, EvalError> {
     meter.work(list.len().saturating_mul(8))?;
     list.iter().collect()

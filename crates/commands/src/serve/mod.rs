@@ -216,7 +216,7 @@ async fn open(store: &StoreArguments) -> anyhow::Result<Arc<dyn Engine>> {
 }
 
 impl ServeArguments {
-    /// Prints where things are, after the two lines that scripts read.
+    /// Prints addresses and file locations, after the two lines that scripts read.
     fn describe(&self, handle: &Handle) {
         match self.store.directory() {
             Some(directory) => note(format_args!("data: {}", directory.display())),

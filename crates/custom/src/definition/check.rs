@@ -221,7 +221,7 @@ fn schemas(versions: &[Value]) -> Vec<FieldError> {
 /// Restricts the root of a schema whose status subresource is enabled. Object and status are then validated apart, so
 /// that keywords about the whole object cannot hold.
 ///
-/// The status is replaced by the stored one in an update of the object, so a rule over both would judge a mixture.
+/// An update of the object replaces its status by the stored one, so a rule over both would evaluate a mixture.
 fn root_beside_status(schema: &Value, path: &str) -> Option<FieldError> {
     const LOST: [&str; 9] = [
         "allOf",

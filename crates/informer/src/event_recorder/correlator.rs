@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::event::{EventRecord, ObjectReference, Occurrence, Reporter, Series, Severity};
 use crate::lru::Lru;
 
-/// The bounds and times of a [`Correlator`]: what a controller that reports the same thing for ever may cost the API
+/// The bounds and times of a [`Correlator`]: what a controller that repeats one event for ever may cost the API
 /// server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CorrelatorOptions {

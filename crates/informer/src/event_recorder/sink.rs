@@ -1,6 +1,6 @@
 //! [`EventSink`]: the destination of events. [`KubeSink`] writes them to the API server.
 //!
-//! A sink makes one attempt and sorts the failure into [`SinkError`]; retries, backoff and giving up are the
+//! A sink makes one attempt and classifies the failure as a [`SinkError`]; retries, backoff and dropping an event are the
 //! recorder's. An Event is created once and then only patched, with a merge patch of its `series`: the API server
 //! refuses changes to any other field. A series whose Event has expired (one hour by default in kube-apiserver) is
 //! answered with 404 and must be created again.
@@ -70,7 +70,7 @@ impl KubeSink {
     }
 }
 
-/// Sorts a failure by what the recorder can do: create the event again, give it up, or try again.
+/// Classifies a failure by the recorder's next step: create the event again, drop it, or retry.
 fn failed(error: kube::Error) -> SinkError {
     match error {
         kube::Error::Api(status) if status.code == 404 => SinkError::Gone,

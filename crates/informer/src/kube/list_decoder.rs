@@ -132,7 +132,7 @@ impl Default for ListDecoder {
 }
 
 impl ListDecoder {
-    /// Takes the next piece of the body and hands each item that it completes to `item`.
+    /// Consumes the next piece of the body and calls `item` with each item that it completes.
     ///
     /// # Errors
     /// [`ListError`], after which nothing more can be decoded.

@@ -46,7 +46,7 @@ pub struct LeaseRecord {
 }
 
 impl LeaseRecord {
-    /// The leader according to the record; none if it was given back.
+    /// The leader according to the record; none if the lease was released.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         self.holder_identity.as_deref().filter(|holder| !holder.is_empty())
@@ -58,7 +58,7 @@ impl LeaseRecord {
 pub struct Observed {
     /// The record.
     pub record: LeaseRecord,
-    /// The version to give with the next update, so that a write in between is refused as a conflict.
+    /// The resourceVersion of the next update, so that a write in between is refused as a conflict.
     pub version: Value,
 }
 

@@ -47,7 +47,7 @@ pub struct Term {
     pub fencing_token: u32,
     /// Before this moment no other candidate can lead.
     pub valid_until: Instant,
-    /// After this moment the leader gives up.
+    /// The time at which the leader stops leading unless it has renewed its lease.
     pub renew_until: Instant,
 }
 
@@ -218,7 +218,7 @@ impl ElectionMachine {
         }
     }
 
-    /// The record by which the lease is given back, and the version to write it over. None if it is not ours.
+    /// The record that releases the lease, and the version it replaces. None if the lease is not ours.
     #[must_use]
     pub fn release(&self, now: Now) -> Option<(LeaseRecord, Value)> {
         let Observed { record, version } = &self.seen.as_ref()?.observed;

@@ -192,7 +192,7 @@ impl<L: LeaseLock> LeaderElection<L> {
             None => ElectionOutcome::NeverLed,
         };
         if self.options.release {
-            // The lease runs out by itself if it cannot be given back soon.
+            // The lease expires by itself if it cannot be released soon.
             let _ = timeout(self.options.retry_period, self.release(&mut machine)).await;
         }
         outcome
@@ -323,7 +323,7 @@ impl<L: LeaseLock> LeaderElection<L> {
         }
     }
 
-    /// Gives the lease up, so that the next leader need not wait for its end.
+    /// Releases the lease, so that the next leader need not wait for its end.
     async fn release(&self, machine: &mut ElectionMachine) {
         for _ in 0..RELEASE_TRIES {
             let Some((record, version)) = machine.release(Now::read()) else { return };

@@ -53,7 +53,7 @@ pub enum ObjectError {
 
 /// Shared by all handles on one version of an object.
 struct ObjectInner {
-    /// Set on first use, or by the cache, which gives every version of an object the key of its first: a key is built
+    /// Set on first use, or by the cache, which shares the key of an object's first version with all later ones: a key is built
     /// once, however often the object changes.
     key: OnceLock<ObjectKey>,
     revision: Revision,

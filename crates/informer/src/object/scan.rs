@@ -206,7 +206,7 @@ fn find(json: &[u8]) -> Option<ScanFound> {
     metadata.is_complete().then_some(found)
 }
 
-/// The bytes to keep, and where things are in them.
+/// The bytes to keep, and the byte ranges of the metadata in them.
 pub(super) fn copy(
     json: &[u8],
     header: &ObjectHeader,
@@ -223,7 +223,7 @@ pub(super) fn copy(
 }
 
 impl ObjectHeader {
-    /// Where things are once `cut` has been taken out.
+    /// The ranges after `cut` has been removed.
     fn offsets(&self, cut: &Range<usize>) -> FieldOffsets {
         let shifted = |at: usize| offset(if at > cut.start { at - cut.len() } else { at });
         FieldOffsets {

@@ -197,7 +197,7 @@ pub struct HandlerStatus {
 /// assert!(handler.wait_synced().await);
 /// assert_eq!((handler.status().backlog, handler.status().panics), (0, 0));
 ///
-/// // Told what has happened so far, and nothing more.
+/// // It received the events so far, and gets no others.
 /// handler.drain();
 /// handler.finished().await;
 /// # Ok(())

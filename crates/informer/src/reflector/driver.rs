@@ -121,14 +121,14 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         self
     }
 
-    /// Gives the source access to the cached objects, for watches that send patches. Not together with a
+    /// Lets the source read the cached objects, for watches that send patches. Not together with a
     /// transformation.
     pub(crate) fn held(mut self, held: Option<HeldObjects>) -> Self {
         self.held = held;
         self
     }
 
-    /// Applies the deltas in its own task instead of queueing them. The queue is only used to learn when to end.
+    /// Applies the deltas in its own task instead of queueing them. The queue only signals when to end.
     pub(crate) fn apply(mut self, apply: Box<Apply<K>>) -> Self {
         self.apply = Some(apply);
         self

@@ -1,7 +1,7 @@
 //! The reflector: keeps a delta queue fed with everything that happens to a collection, whatever happens to the
 //! connection.
 //!
-//! The rules are a state machine without IO, clock or randomness of its own ([`Machine`]); [`Reflector`] gives it a
+//! The rules are a state machine without IO, clock or randomness of its own ([`Machine`]); [`Reflector`] drives it with a
 //! source, a timer and a queue.
 //!
 //! ```text

@@ -112,7 +112,7 @@ pub enum Problem {
     Transform {
         /// The object.
         key: ObjectKey,
-        /// The reason that the transformation gave.
+        /// The error of the transformation.
         reason: String,
     },
     /// The reflector panicked, with this message. It starts over.
@@ -133,7 +133,7 @@ pub enum ProblemResponse {
     Continues,
     /// Lists again at once, asking for the latest state.
     RelistsNow,
-    /// Gives up streaming for now and lists.
+    /// Falls back from streaming to a list, for now.
     FallsBackToList,
     /// Opens the watch again where it broke, after this time.
     Rewatches(Duration),

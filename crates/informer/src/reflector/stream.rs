@@ -143,7 +143,7 @@ impl<K> Machine<K> {
         true
     }
 
-    /// Gives the stream up after a revision that went back, and reads the latest state from the store.
+    /// Ends the stream after a revision that decreased, and reads the latest state from the store.
     #[cold]
     fn out_of_order(&mut self, got: Revision, seen: Revision, now: ReflectorTime, out: &mut Output<K>) {
         self.note_health(now);

@@ -1,4 +1,4 @@
-//! The indexed cache: [`Store`] to read, [`StoreWriter`] to write, [`Snapshot`] to read many things at one moment.
+//! The indexed cache: [`Store`] to read, [`StoreWriter`] to write, [`Snapshot`] for several reads of the same state.
 //!
 //! Objects live in a persistent ordered map. A reader of more than one object takes a [`Snapshot`], which costs
 //! a few reference counts whatever the size, and can iterate over it for any length of time: the writer copies the few

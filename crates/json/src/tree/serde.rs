@@ -14,7 +14,7 @@ use serde_json::Number;
 use super::{Map, Text, Value};
 
 impl Value {
-    /// The tree as a type. For small things such as options: it goes through `serde_json`'s tree.
+    /// Deserializes the tree into a type. For small values such as options: it is converted to `serde_json`'s tree first.
     ///
     /// Two conversions, of which the first copies every string: fine for options and for parts of a definition, too
     /// slow for objects per request.

@@ -124,7 +124,7 @@ impl<'a> PodSummary<'a> {
         summary
     }
 
-    /// Continues to the first init container that is not done, which gives the state. Returns true if there is one, and
+    /// Continues to the first init container that is not done, which determines the state. Returns true if there is one, and
     /// the restarts of sidecars, which count for the whole life of a Pod.
     fn add_init_containers(&mut self, pod: &'a Value) -> (bool, Restarts<'a>) {
         let specs = pod.at("spec").list("initContainers");

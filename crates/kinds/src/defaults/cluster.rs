@@ -33,7 +33,7 @@ pub(crate) fn limit_range(object: &mut Map) {
     }
 }
 
-/// A node can give all it has unless it says otherwise, and its first range is the older field.
+/// `allocatable` defaults to `capacity`, and the deprecated `podCIDR` to the first of `podCIDRs`.
 pub(crate) fn node(object: &mut Map) {
     node_status(object);
     let Some(spec) = object.inner("spec") else { return };
@@ -48,7 +48,7 @@ pub(crate) fn node(object: &mut Map) {
     }
 }
 
-/// A node gives to Pods what it has, unless it says otherwise.
+/// `allocatable` defaults to `capacity`.
 pub(crate) fn node_status(object: &mut Map) {
     if let Some(status) = object.inner("status")
         && status.has("capacity")

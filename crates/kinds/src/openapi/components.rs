@@ -1,7 +1,7 @@
 //! The schemas of an OpenAPI document: every type that can be reached from its operations.
 //!
 //! Schemas are generated from the `schema` table, with texts from `docs` and corrections from `overlay`, so that no
-//! second description of the kinds exists. The two dialects differ: in v3 nothing may stand beside a `$ref`, so it is
+//! second description of the kinds exists. The two dialects differ: in v3 a `$ref` may have no siblings, so it is
 //! wrapped in `allOf`, and unions are `oneOf`. kubectl builds its validation and `explain` from these documents.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -296,7 +296,7 @@ const OR_BOOL: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.
 const OR_STRINGS: &str =
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray";
 
-/// Types that are written by hand, because Go gives them a form of their own in JSON.
+/// Types that are written by hand, because they have marshalers of their own in Go.
 const SPECIAL: [&str; 11] =
     [QUANTITY, INT_OR_STRING, TIME, MICRO_TIME, FIELDS, RAW, JSON, OR_ARRAY, OR_BOOL, OR_STRINGS, PATCH];
 

@@ -214,7 +214,7 @@ fn unfold(map: &mut Map) {
     each_inner(map, unfold);
 }
 
-/// Gives embedded resources the fields that every object has.
+/// Adds the fields that every object has to embedded resources.
 fn embed(map: &mut Map, dialect: Dialect) {
     each_inner(map, |inner| embed(inner, dialect));
     let open = dialect == Dialect::V2 && is_set(map, "x-kubernetes-preserve-unknown-fields");

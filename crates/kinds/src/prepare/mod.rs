@@ -172,7 +172,7 @@ fn keep_metadata(kind: &Kind, meta: &mut Value, old: &Value) {
 
 /// Fields of a request that an endpoint ignores, and that a request therefore does not own, by subresource.
 ///
-/// Server-side apply must not give ownership of fields that the endpoint ignores.
+/// Server-side apply must not record ownership of fields that the endpoint ignores.
 #[must_use]
 pub fn reset_fields(kind: &Kind) -> &'static [(&'static str, &'static [&'static [&'static str]])] {
     kind.strategy.resets

@@ -72,7 +72,7 @@ impl MessageDecoder {
         Ok(())
     }
 
-    /// Returns true if a message with these numbers is inlined: some field of the table stands below it.
+    /// Returns true if a message with these numbers is inlined: the table has a field below it.
     fn inlines(&self, numbers: &[u8; 3], level: usize) -> bool {
         self.fields.iter().any(|f| f.numbers.get(..=level) == numbers.get(..=level))
     }
@@ -191,7 +191,7 @@ fn is_varint(ty: FieldType) -> bool {
     matches!(ty, FieldType::Bool | FieldType::Int32 | FieldType::Int64)
 }
 
-/// One value; `None` for a message that stands for "absent".
+/// One value; `None` for a message that means "absent".
 fn single(
     ty: FieldType,
     reader: &mut WireReader<'_>,

@@ -67,7 +67,7 @@ impl ProtoMessage {
     }
 }
 
-/// The reference that stands for a message.
+/// The reference to a message.
 static REFERENCE: ProtoMessage =
     ProtoMessage::Object { fields: &[MessageField("$ref", 1, FieldForm::Text)], extensions: None };
 

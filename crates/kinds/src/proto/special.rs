@@ -14,7 +14,7 @@ use crate::schema::{FieldType, schema};
 use crate::typecheck::BASE64;
 use crate::{quantity, time};
 
-/// Reads the message of a special type; `None` if it is empty and stands for "absent".
+/// Reads the message of a special type; `None` if it is empty, which means "absent".
 pub(super) fn read(ty: FieldType, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, ProtoError> {
     match ty {
         FieldType::Quantity => amount(bytes, slot).map(Some),

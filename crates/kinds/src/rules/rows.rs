@@ -64,7 +64,7 @@ pub(super) enum FieldRule {
 /// Elements that must differ.
 #[derive(Clone, Debug)]
 pub(super) struct Unique {
-    /// The fields that tell them apart; none for the whole element.
+    /// The key fields; none for the whole element.
     pub(super) keys: Vec<&'static str>,
     /// Elements without these fields are alike as well (`!`).
     pub(super) empty: bool,

@@ -2,7 +2,7 @@
 //!
 //! [`before_allocation`] runs before every other rule, and its errors are the whole response, because kube-apiserver
 //! allocates addresses before it validates. There is one range of addresses, IPv4, so dual-stack policies and IPv6 are
-//! refused, except for a headless Service without a selector, whose endpoints somebody else writes. Allocation itself
+//! refused, except for a headless Service without a selector, whose endpoints are written by its users. Allocation itself
 //! is in the server.
 
 use std::net::IpAddr;

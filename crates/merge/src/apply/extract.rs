@@ -2,7 +2,7 @@
 //!
 //! An applier owns what it sends and nothing else, so the set is computed from the configuration and not from the
 //! merged object. Atomic lists and maps count as one field; elements of associative lists are known by their keys,
-//! which must be complete and unique. Fields that nobody owns (`apiVersion`, `kind`, `metadata.name` and the like) are
+//! which must be complete and unique. Fields without an owner (`apiVersion`, `kind`, `metadata.name` and the like) are
 //! left out. Errors are bounded to 64 KiB. It corresponds to `ToFieldSet` of structured-merge-diff.
 
 use std::collections::HashSet;

@@ -213,7 +213,7 @@ impl<S: MergeSchema> FieldManager<'_, S> {
         last
     }
 
-    /// Removes what was applied last time and nobody owns now. Returns the containers that this emptied.
+    /// Removes what was applied last time and has no owner now. Returns the containers that this emptied.
     ///
     /// Leaves early if the configuration still says all that it said last time, which is the usual case.
     fn prune(&self, object: &mut Value, entries: &[ManagerEntry], last: Option<&ManagerEntry>) -> FieldSet {

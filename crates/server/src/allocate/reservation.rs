@@ -50,7 +50,7 @@ impl Allocator {
     }
 }
 
-/// The addresses and ports reserved for one write. Dropping it gives them back: by then they are claimed by the
+/// The addresses and ports reserved for one write. Dropping it releases them: by then they are claimed by the
 /// committed Service, or free.
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
@@ -75,7 +75,7 @@ impl<'a> Reservation<'a> {
         Some(claimed)
     }
 
-    /// Gives back what an earlier attempt of the same write reserved.
+    /// Releases what an earlier attempt of the same write reserved.
     pub(super) fn start_over(&self) {
         let claimed = std::mem::take(&mut *self.claimed.lock());
         claimed.into_iter().for_each(|claimed| self.allocator.give_back(claimed));

@@ -26,7 +26,7 @@ pub(super) struct TakenByServices<'a> {
 }
 
 impl<'a> TakenByServices<'a> {
-    /// Sees one snapshot for a whole allocation, so that it cannot give out an address twice.
+    /// Uses one snapshot for a whole allocation, so that it cannot allocate an address twice.
     pub(super) fn new(claims: &'a ServiceClaims, target: &'a Target<'a>) -> Self {
         let collection = &*target.resource.collection;
         let snapshot = collection.snapshot();

@@ -1,7 +1,7 @@
 //! The health of the components of a control plane, as ComponentStatus shows it: [`Api::component`].
 //!
 //! As in kube-apiserver, the controller manager and the scheduler are asked at their default ports on this machine, with
-//! any certificate, and only when somebody reads their status. The words of failures are those of Go's client. The
+//! any certificate, and only when their status is read. The texts of failures are those of Go's client. The
 //! store has etcd's name, whichever engine it is. Reading it as an object is `verbs/component_status.rs`.
 
 use std::time::Duration;

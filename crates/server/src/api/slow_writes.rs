@@ -32,7 +32,7 @@ impl SlowWrites {
         !slow.is_empty() && slow.get(collection).is_some_and(|until| Instant::now() < *until)
     }
 
-    /// Runs a write, and remembers its collection if a turn of it is slow.
+    /// Runs a write, and records its collection if one poll of it is slow.
     pub(crate) async fn timed<T>(&self, collection: &str, write: impl Future<Output = T>) -> T {
         let mut write = pin!(write);
         poll_fn(|cx| {

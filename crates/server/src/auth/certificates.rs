@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Whoever could write the status of PodCertificateRequests could issue certificates in the name of any signer.
+    /// A user who could write the status of PodCertificateRequests could issue certificates in the name of any signer.
     #[test]
     fn certificates_of_pods_are_issued_by_their_signer() {
         let user = User { name: "u".to_owned(), ..User::default() };

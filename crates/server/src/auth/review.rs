@@ -97,7 +97,7 @@ impl Reviewer<'_> {
     /// Writes the answer into the `status` of the review. `access` is that of [`access_status`], if the caller has it already.
     ///
     /// # Errors
-    /// 422 for a review that asks about nothing or about two things, 400 for one without a token or namespace where
+    /// 422 for a review with no subject of its question or with two, 400 for one without a token or namespace where
     /// that is needed.
     pub fn answer(
         &self,

@@ -80,7 +80,7 @@ pub struct CollectionLogState {
 }
 
 impl Collection {
-    /// An empty collection; [`Collection::load`] gives it a state.
+    /// An empty collection; [`Collection::load`] sets its state.
     pub(crate) fn new(name: &str, fields: Vec<IndexedField>) -> Self {
         let snapshot = CollectionSnapshot::new(fields.len());
         Self {
@@ -307,7 +307,7 @@ impl Collection {
 }
 
 impl Log {
-    /// Gives a new view the events that are still in the log, so that a watcher that begins in the past need not read
+    /// Adds the events that are still in the log to a new view, so that a watcher that begins in the past need not read
     /// the engine.
     fn extend_back(&self, view: &View, position: Revision) {
         if position < self.floor || position >= view.floor() {

@@ -172,7 +172,7 @@ impl LabelCondition {
             !matches!(requirement.operator(), Operator::DoesNotExist | Operator::NotEquals | Operator::NotIn);
     }
 
-    /// For a label that is there. An absent one is judged by `required`.
+    /// For a label that is present. For an absent one `required` decides.
     fn allows(&self, value: &str) -> bool {
         !self.forbidden && self.value.as_ref().is_none_or(|condition| condition.allows(value))
     }

@@ -57,7 +57,7 @@ pub(crate) struct WrittenTree {
     pub(crate) bytes: Bytes,
     /// The places of the containers of the tree in the bytes; empty if the bytes were parsed.
     pub(crate) spans: Arc<Spans>,
-    /// The protobuf form, for the answer and the event of a write: whoever needs it first makes it for both.
+    /// The protobuf encoding, for the response and the event of a write: made on first use and shared.
     protobuf: Arc<OnceLock<(Revision, Bytes)>>,
 }
 

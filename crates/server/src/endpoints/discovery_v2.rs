@@ -3,7 +3,7 @@
 //! kubectl asks for it first and saves a request per group version. The ETag is a hash of the document, so that a
 //! client that has it gets a 304. The media type names a kind that ordinary negotiation does not offer, hence
 //! [`wanted`]. Resources of extension API servers come from their last discovery document; one that does not answer
-//! is listed as `Stale` without resources, so that clients keep what they knew. The older form is
+//! is listed as `Stale` without resources, so that clients keep their previous lists. The older form is
 //! [`super::discovery`].
 
 use std::collections::HashMap;

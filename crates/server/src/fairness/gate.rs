@@ -1,9 +1,9 @@
-//! [`Fairness`]: gives requests their seats, or makes them wait.
+//! [`Fairness`]: assigns seats to requests, or makes them wait.
 //!
 //! The configuration is compiled (`gate/compiled.rs`) from the objects in the cache when those have changed; classification then
 //! reads it without a lock. A level keeps its queues, and the requests in them, as long as its queue settings stay the same;
 //! otherwise it is replaced and the old one drains. A request that is dropped while it waits leaves its queue
-//! (`Wait`), and one that is dropped while it runs gives back its seats ([`Seats`]).
+//! (`Wait`), and one that is dropped while it runs releases its seats ([`Seats`]).
 //!
 //! The caller is [`crate::chain::service`]; the fair-queuing algorithm is `queues.rs`, borrowing and lending
 //! `shares.rs`.
@@ -277,7 +277,7 @@ impl PriorityLevelState {
         width::MOST.min(self.nominal().saturating_mul(15).div_ceil(100)).max(1)
     }
 
-    /// Gives seats back. `took` corrects the estimate of the request in virtual time.
+    /// Releases seats. `took` corrects the estimate of the request in virtual time.
     fn leave(&self, place: SeatPlace, took: Duration) {
         let turns = self.queues.lock().leave(Instant::now(), place, took);
         call(turns);

@@ -121,7 +121,7 @@ struct Paces<T> {
 }
 
 impl<T> Paces<T> {
-    /// Nobody is counted until two users have sent requests within `ALONE`.
+    /// No user is counted until two users have sent requests within `ALONE`.
     fn new(rate: f64, now: Instant) -> Self {
         Self {
             rate,
@@ -250,7 +250,7 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
-    /// Gives each user this part of the CPU time of so many processors; from 100 percent on no user is paced.
+    /// Limits each user to this share of the CPU time of so many processors; from 100 percent on no user is paced.
     pub(crate) fn new(percent: u32, processors: usize) -> Self {
         let rate = f64::from(percent) / 100.0 * processors as f64;
         let paces = (percent < 100).then(|| Mutex::new(Paces::new(rate, Instant::now())));

@@ -276,7 +276,7 @@ impl FrameReader {
         Self { limit, ..Self::default() }
     }
 
-    /// The next thing that needs an answer. Dropping the future loses nothing.
+    /// The next message that needs an answer. Cancel safe.
     pub(crate) async fn next<S: AsyncRead + Unpin>(&mut self, io: &mut S) -> io::Result<Control> {
         loop {
             if let Some(control) = self.parse() {

@@ -3,7 +3,7 @@
 //! There are two CAs. The second signs only the front-proxy client certificate, so that no holder of an ordinary
 //! client certificate can claim identities towards extension API servers. Issued certificates are valid for a year
 //! and replaced 30 days before their end; the CA is valid for ten years and never replaced by itself, because every
-//! client that trusts it would have to learn of the new one. Keys are kept by [`super::secrets`];
+//! client that trusts it would need the new one. Keys are kept by [`super::secrets`];
 //! CertificateSigningRequests of users are not signed here.
 
 use std::time::Duration;

@@ -119,7 +119,7 @@ impl Definitions {
         pending
     }
 
-    /// Tells which versions are served, for the APIServices of their groups.
+    /// Publishes the served versions, for the APIServices of their groups.
     fn publish_versions(&self) {
         let definitions = self.known.definitions();
         let served = definitions.iter().flat_map(|definition| {

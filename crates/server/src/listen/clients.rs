@@ -200,7 +200,7 @@ mod tests {
         assert!(connections.tasks.lock().unauthenticated.is_empty() && !open[0].1.is_finished());
     }
 
-    /// One user could keep all connections, and nobody else was served.
+    /// One user could keep all connections, and no other was served.
     #[tokio::test(start_paused = true)]
     async fn the_user_with_the_most_connections_loses_the_latest() {
         let connections = Arc::new(ClientConnections { many: 2, ..ClientConnections::new(0) });

@@ -1,6 +1,6 @@
 //! TLS: the serving certificate, its renewal without a restart, and the rules for client certificates.
 //!
-//! The certificate is issued by the server's own CA ([`crate::identity::authority`]) or read from files. It sits
+//! The certificate is issued by the server's own CA ([`crate::identity::authority`]) or read from files. It is
 //! behind an `ArcSwap`, so a handshake never waits for a renewal and open connections keep the one they began with. A
 //! renewal that fails keeps the last good certificate.
 //!

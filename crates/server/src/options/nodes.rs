@@ -26,7 +26,7 @@ pub struct NodeOptions {
     /// The port of kubelets whose node does not name one. Default 10250.
     pub kubelet_port: u16,
     /// Proxies to Pods and nodes on loopback, link-local and other special addresses too. Default false, as in
-    /// kube-apiserver: whoever may write the status of a Pod could reach what listens on this machine. For tests.
+    /// kube-apiserver: a user who may write the status of a Pod could reach services of this machine. For tests.
     pub special_addresses: bool,
     /// Logs, tunnels and proxied requests at one time (429 above it). Default 4,000: each takes two file descriptors and some
     /// 50 KB.

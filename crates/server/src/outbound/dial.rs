@@ -60,7 +60,7 @@ async fn tcp_to(address: SocketAddr) -> io::Result<TcpStream> {
     socket.connect(address).await
 }
 
-/// HTTP/1.1 on a connection. The task that serves it ends when the other end closes, or when nobody holds the sender any
+/// HTTP/1.1 on a connection. The task that serves it ends when the peer closes, or when the sender has been dropped
 /// more.
 async fn handshake<S>(stream: S) -> Result<WebhookConnection, String>
 where

@@ -45,7 +45,7 @@ impl RecentlyValid {
         valid.iter().rev().find(|known| template(known) == Some(prefix)).cloned()
     }
 
-    /// Remembers an object that was found valid, unless one is known that has all its fields. What is named by its sender is not
+    /// Records an object that was found valid, unless one with all its fields is recorded. What is named by its sender is not
     /// made from a template as a rule.
     pub(super) fn add(&self, object: &Value, known: Option<&Value>) {
         // An object of a known template adds nothing.

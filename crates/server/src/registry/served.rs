@@ -177,7 +177,7 @@ impl Served {
 }
 
 /// Returns true if a definition of this name would share paths or stored objects with a built-in kind: it is never served, and its
-/// deletion deletes nothing. Whoever may write definitions could otherwise write roles and bindings past every check of them.
+/// deletion deletes nothing. Otherwise, users who may write definitions could write roles and bindings past every check.
 pub(crate) fn is_builtin(definition: &str) -> bool {
     listwatch_kinds::all().iter().any(|kind| {
         storage_name(kind) == definition || definition.split_once('.') == Some((kind.plural, kind.group))

@@ -154,7 +154,7 @@ pub(crate) fn status(status: &Status, form: ResponseForm) -> Response {
 ///
 /// Called last, for every response, errors of the chain included.
 pub(crate) fn finish(mut response: Response, mut audit_id: HeaderValue) -> Response {
-    // HTTP/2 remembers the headers of a connection that are not sensitive, and this one never comes again.
+    // HTTP/2 indexes headers that are not sensitive for the whole connection, and this one does not repeat.
     audit_id.set_sensitive(true);
     let headers = response.headers_mut();
     headers.insert(AUDIT_ID, audit_id);

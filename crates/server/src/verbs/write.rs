@@ -144,7 +144,7 @@ async fn perform(
             respond_with(api, &user, answer, resource, form, request).await
         }
         Err(status) if warnings.is_empty() => Err(status),
-        // Admission may warn of one thing and reject for another.
+        // Admission may add a warning and still reject the request.
         Err(status) => {
             let mut response = respond::status(&status, negotiate::status_form(request));
             respond::warn(&mut response, warnings.iter().map(String::as_str));

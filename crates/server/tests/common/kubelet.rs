@@ -49,7 +49,7 @@ pub(crate) struct FakeKubelet {
 }
 
 impl FakeKubelet {
-    /// Starts both. The kubelet lets in whoever shows a certificate of this CA.
+    /// Starts both. The kubelet accepts client certificates of this CA.
     pub(crate) async fn start(client_ca: &str) -> Self {
         let seen = Arc::<Seen>::default();
         let of_connection = Arc::clone(&seen);

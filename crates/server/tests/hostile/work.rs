@@ -260,7 +260,7 @@ async fn large_disruption_budgets_do_not_block_the_workers() {
     .await;
 }
 
-/// Whoever may write Roles in a namespace can write hundreds of thousands of rules for all users: each request there took 50 ms
+/// A writer of Roles in one namespace can write hundreds of thousands of rules for all users: each request there took 50 ms
 /// of a worker, and a review of one's rules made an answer of 46 MB.
 #[tokio::test]
 async fn a_namespace_with_very_many_rules_does_not_block_the_workers() {

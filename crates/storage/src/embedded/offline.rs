@@ -150,7 +150,7 @@ pub fn restore(from: &Path, directory: &Path, at: Option<Revision>) -> Result<Re
     Ok(report)
 }
 
-/// Drops all history of the store of a directory and gives the space back to the disk.
+/// Drops all history of the store in a directory and frees the disk space.
 ///
 /// A running server does not need it: it removes expired history and reuses the space inside of the file. This makes
 /// the file smaller.
@@ -194,7 +194,7 @@ fn start_after_restore(database: &Path, at: Option<Revision>) -> Result<Report, 
     inspect(&connection)
 }
 
-/// Takes back every change after a revision. The log has the newest change of every key up to there: sweeping takes away only what
+/// Reverts every change after a revision. The log has the newest change of every key up to there: sweeping removes only what
 /// was replaced before history begins.
 fn rewind(connection: &mut Connection, to: Revision) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;

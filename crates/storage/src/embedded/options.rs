@@ -39,7 +39,7 @@ pub struct EmbeddedOptions {
     /// Decides by key and value which writes are accepted on a full disk besides deletions: those that keep a cluster
     /// alive or end a deletion. They may use a quarter of the reserve.
     pub essential: fn(&str, &[u8]) -> bool,
-    /// The largest size of the main file in pages, or zero for what the disk gives.
+    /// The largest size of the main file in pages, or zero for no limit but the disk.
     pub max_pages: u32,
 }
 

@@ -18,7 +18,7 @@ use crate::Error;
 
 /// The state of a store at its last commit.
 ///
-/// Handed to the writer, which keeps the index published and the rest for upkeep.
+/// Passed to the writer, which keeps the index published and the rest for upkeep.
 #[derive(Debug)]
 pub(super) struct Recovered {
     pub(super) index: StoreIndex,

@@ -318,7 +318,7 @@ impl<'c> EngineWriter<'c> {
         error
     }
 
-    /// Runs at intervals: looks whether a failed disk has recovered, gives up old history, and takes
+    /// Runs at intervals: checks for recovery of a failed disk, compacts old history, and takes
     /// the reserve back.
     fn tick(&mut self) {
         if self.broken.is_some() && self.takes_writes() {

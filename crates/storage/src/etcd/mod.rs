@@ -242,7 +242,7 @@ impl Engine for EtcdEngine {
         Ok(Written::Refused { current: current.map(|kv| self.shared.keys.key_value(kv)).transpose()? })
     }
 
-    /// etcd gives all changes of a transaction one revision.
+    /// In etcd all changes of a transaction have one revision.
     async fn transact(&self, writes: Vec<Write>) -> Result<Transacted, Error> {
         self.open()?;
         Write::check_all(&writes)?;

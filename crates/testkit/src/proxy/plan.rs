@@ -59,7 +59,7 @@ impl Plan {
         Self(PlanKind::Script(rules.into_iter().collect()))
     }
 
-    /// Faults of every sort, drawn from a seed: the same seed and the same order of requests give the same faults.
+    /// Faults of every sort, drawn from a seed: the same seed and order of requests produce the same faults.
     #[must_use]
     pub fn random(seed: u64, odds: Odds) -> Self {
         Self(PlanKind::Random { random: Box::new(StdRng::seed_from_u64(seed)), odds })

@@ -2,7 +2,7 @@
 //!
 //! That is an event or a bookmark, but no initial event, whose revision is that of the object. Every second watcher
 //! requests deltas. Failed requests are repeated after a pause; only responses are checked. It is not a client library:
-//! `RetryWatcher` of `listwatch` is one. The records are judged in `history`.
+//! `RetryWatcher` of `listwatch` is one. The records are checked in `history`.
 
 use std::sync::Arc;
 

@@ -314,7 +314,7 @@ impl KeyIndex {
         }
     }
 
-    /// Gives back the memory of a once large table that is empty now.
+    /// Frees the memory of a once large table that is empty now.
     pub(crate) fn shrink(&mut self) {
         if self.len == 0 && self.is_large() {
             *self = Self::new();

@@ -6,7 +6,7 @@
 //!
 //! So a tenant that needs no more than its share is affected by a flood only while all workers are busy: its key waits for the next free
 //! worker and for other tenants within their shares, as it would without the flood, but not for the flood's keys. (Round-robin
-//! alone does not give that: between two keys of one tenant there would be one of the flood.) And the flood still gets every
+//! alone does not achieve that: between two keys of one tenant there would be one of the flood.) And the flood still gets every
 //! hand-out that no other tenant needs, and always its own share.
 //!
 //! Whenever no key is waiting, all shares are reset: no tenant has been delayed, so there is nothing to compensate.
@@ -193,7 +193,7 @@ impl Tenants {
         self.rest(tenant);
     }
 
-    /// Gives back memory when no key is left.
+    /// Frees memory when no key is left.
     pub(crate) fn shrink(&mut self) {
         self.of_slot = Vec::new();
     }

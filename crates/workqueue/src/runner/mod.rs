@@ -122,8 +122,8 @@ impl<F> Runner<F> {
         self
     }
 
-    /// Gives a key up (until it is added again) after so many failed retries. Default: never, because the rate limiter
-    /// makes hopeless keys cheap, and giving up makes repaired ones wait.
+    /// Drops a key (until it is added again) after so many failed retries. Default: never, because the rate limiter
+    /// makes hopeless keys cheap, and dropping them makes repaired ones wait.
     pub fn retries_max(mut self, retries: u32) -> Self {
         self.limits.retries_max = Some(retries);
         self

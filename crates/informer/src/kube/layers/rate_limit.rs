@@ -61,7 +61,7 @@ pub struct RateLimitLayer {
 }
 
 impl RateLimitLayer {
-    /// Give the same limit to several clients to make them share it.
+    /// Clones share one bucket: pass them to several clients to bound their sum.
     #[must_use]
     pub fn new(limit: Arc<RateLimit>) -> Self {
         Self { limit }

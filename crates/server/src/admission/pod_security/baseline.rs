@@ -47,7 +47,7 @@ pub(super) fn app_armor(pod: &Pod<'_>) -> Option<PodViolation> {
     ))
 }
 
-/// The capabilities that container runtimes grant by default: adding one of them again gives nothing new.
+/// The capabilities that container runtimes grant by default: adding one of them again changes nothing.
 const DEFAULT_CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",

@@ -74,7 +74,7 @@ impl Plugin for MutatingPolicies {
     }
 }
 
-/// The text of an error, and the reason that it gives to the Status.
+/// The text of an error, and the reason of the Status made from it.
 type MutationError = (String, StatusReason);
 
 /// Several errors become causes of one status; the message is the first.

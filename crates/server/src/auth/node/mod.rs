@@ -66,7 +66,7 @@ impl NodeAuthorizer {
         authorizer
     }
 
-    /// Decides by resource. `Err` is the reason for the 403, empty where kube-apiserver gives none.
+    /// Decides by resource. `Err` is the reason in the 403, empty where kube-apiserver has none.
     fn decide(&self, node: &str, wanted: &AuthorizerAttributes<'_>) -> Result<(), String> {
         match (wanted.group, wanted.resource) {
             (_, "") => refuse(""),

@@ -1,6 +1,6 @@
 //! The objects that Pods and PersistentVolumes refer to: Secrets, ConfigMaps, claims, ServiceAccounts.
 //!
-//! The Node authorizer gives a kubelet access to these, so a reference that is missing here breaks Pods at start, and
+//! The Node authorizer grants a kubelet access to these, so a reference that is missing here breaks Pods at start, and
 //! one too many leaks a Secret to a node. The lists of volume sources are those of kube-apiserver's `podutil` and
 //! `persistentvolume` packages. Mirror Pods refer to nothing: a kubelet creates them itself and could otherwise give
 //! itself access to any Secret.
@@ -110,7 +110,7 @@ fn resource_claims(pod: &Value) -> Vec<&str> {
     wanted.chain([extended]).filter(|name| !name.is_empty()).collect()
 }
 
-/// All that a Pod refers to. A Pod that a kubelet made for itself gives it nothing.
+/// All that a Pod refers to. A mirror Pod, made by the kubelet itself, grants it nothing.
 pub(super) fn of_pod(pod: &Value) -> Vec<Vertex> {
     if is_mirror(pod) {
         return Vec::new();

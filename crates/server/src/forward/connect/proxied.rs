@@ -25,7 +25,7 @@ use crate::http::request::BodySource;
 use crate::outbound::{BodySender, BusyConnection, OutboundBody, WebhookAddress};
 use crate::respond;
 
-/// Headers with which a server behind a proxy would speak for this one.
+/// Response headers that a proxied server must not set on behalf of this one.
 const CORS: [HeaderName; 4] = [
     http::header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
     http::header::ACCESS_CONTROL_ALLOW_HEADERS,

@@ -78,7 +78,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> RequestBody<'_, S> {
         Ok(body)
     }
 
-    /// Tells a client that waits for it to send its body.
+    /// Sends `100 Continue` to a client that waits for it before sending its body.
     async fn go_on(&mut self) -> Result<(), BodyProblem> {
         if std::mem::take(&mut self.expects_continue) && self.framing != Framing::Length(0) {
             self.io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|_| BodyProblem::Cut)?;

@@ -1,4 +1,4 @@
-//! The loop over one HTTP/1.1 connection: head, handler, response, again; until it closes or is handed to a watch or
+//! The loop over one HTTP/1.1 connection: head, handler, response, repeated until it closes or is taken over by a watch or
 //! a tunnel.
 //!
 //! Memory is the reason for its form. The request phase owns the read buffer and the handler's future; when a watch
@@ -77,7 +77,7 @@ where
     Box::pin(close(&mut io, unread, &*service)).await;
 }
 
-/// Serves the watch or the tunnel that a connection was handed to, if it was. It takes `next` before it is awaited, so that the
+/// Serves the watch or the tunnel that took over a connection, if one did. It takes `next` before it is awaited, so that the
 /// task of an idle watch has no room for it.
 fn handed_over<'a, S>(
     io: &'a mut S,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
-/// A body a little above the limit, over a slow line, comes to its end within this time; a client that reads while it
+/// A body a little above the limit, over a slow line, ends within this time; a client that reads while it
 /// sends needs one round trip.
 const TIME: Duration = Duration::from_secs(10);
 /// The most bytes that are read and discarded: several times the longest body allowed. A client that sends more has

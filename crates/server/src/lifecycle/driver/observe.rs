@@ -105,7 +105,7 @@ impl Driver {
         }
     }
 
-    /// Usage is counted again when a quota changes its limits or a Pod gives something back.
+    /// Usage is counted again when a quota changes its limits or a Pod releases resources.
     fn note_quotas(&mut self, collection: &str, path: &str, object: ChangedObject<'_>) {
         match collection {
             // The cache may not have the quota yet.

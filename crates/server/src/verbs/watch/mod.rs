@@ -261,7 +261,7 @@ impl ServedWatch {
         }
     }
 
-    /// Compresses the frames of events, once for all watchers that want them so.
+    /// Compresses the frames of events, once for all watchers that accept gzip.
     fn compress(&mut self, events: &[FilteredEvent], frames: &[Bytes]) {
         let Some(member) = &mut self.gzip else { return };
         for (filtered, frame) in events.iter().zip(frames) {

@@ -162,7 +162,7 @@ impl ServedStream {
         })
     }
 
-    /// Does the next thing there is to do. Dropping the future loses nothing.
+    /// Waits for the next message or timer and handles it. Cancel safe.
     async fn step(&mut self) {
         if !self.taken.is_empty() {
             self.write_taken().await;
