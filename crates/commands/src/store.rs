@@ -23,7 +23,8 @@ pub(crate) struct StoreArguments {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     history_age: Duration,
 
-    /// The bytes of changes that stay readable, if that is less [2GiB, 500MiB, …]; as many as the live objects have at most, or 64 MiB
+    /// The bytes of changes that stay readable, if that is less [2GiB, 500MiB, …]; as many as the live objects have at
+    /// most, or 64 MiB
     #[arg(long, value_name = "BYTES", default_value = "2GiB", value_parser = bytes)]
     history_bytes: u64,
 

@@ -9,8 +9,8 @@ use listwatch_wire::json::{Map, Value};
 
 use crate::Schema;
 
-/// The most bytes of defaults that are added to an object: far more than can be stored of it. A list of many empty objects would else become
-/// as many copies of what the schema says about one.
+/// The most bytes of defaults that are added to an object: far more than can be stored of it. A list of many empty
+/// objects would else become as many copies of what the schema says about one.
 const MOST_ADDED: usize = 8 << 20;
 
 /// Fills absent fields that have a default, everywhere in the object, up to a size that cannot be stored anyway.
@@ -37,8 +37,8 @@ pub fn fill(schema: &Schema, value: &mut Value) {
     Filler { room: MOST_ADDED, nulls: Nulls::Dropped }.fill(schema, value);
 }
 
-/// Fills in the defaults of an applied object. A `null` in it is a value: only a default takes its place, and validation refuses it
-/// where it may not be.
+/// Fills in the defaults of an applied object. A `null` in it is a value: only a default takes its place, and
+/// validation refuses it where it may not be.
 pub fn fill_applied(schema: &Schema, value: &mut Value) {
     Filler { room: MOST_ADDED, nulls: Nulls::Kept }.fill(schema, value);
 }

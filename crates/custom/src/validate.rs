@@ -94,8 +94,8 @@ enum ValidationMode {
     Default,
 }
 
-/// The number of kube-openapi's validators that apply to a value, besides those of its parts and its alternatives: of every value the
-/// composition and the enumeration, of a number its bounds, and so on. Some count twice.
+/// The number of kube-openapi's validators that apply to a value, besides those of its parts and its alternatives: of
+/// every value the composition and the enumeration, of a number its bounds, and so on. Some count twice.
 fn validators_of(schema: &Schema, value: &Value) -> usize {
     let by_kind = match value {
         Value::Null => return 1,
@@ -197,8 +197,8 @@ impl ValidateWalk {
         }
     }
 
-    /// Checks the type of a value that should be a text with a format. kube-openapi compares formats instead of types, and leaves lists
-    /// like texts to the validator of formats, which has nothing to say about them.
+    /// Checks the type of a value that should be a text with a format. kube-openapi compares formats instead of types,
+    /// and leaves lists like texts to the validator of formats, which has nothing to say about them.
     fn formatted_type(&mut self, format: &str, actual: &str) {
         match actual {
             "string" | "array" => {}

@@ -294,8 +294,8 @@ async fn a_webhook_that_does_not_answer_is_401() {
     }
 }
 
-/// A webhook that answers 401 to unknown tokens was called five times about each, for four seconds. With a hundred invented tokens
-/// at a time the tokens of others waited for seconds.
+/// A webhook that answers 401 to unknown tokens was called five times about each, for four seconds. With a hundred
+/// invented tokens at a time the tokens of others waited for seconds.
 #[tokio::test]
 async fn a_token_webhook_that_answers_4xx_is_not_called_again_at_once() {
     let directory = tempfile::tempdir().unwrap();

@@ -51,8 +51,9 @@
 //!
 //! # Types of other crates
 //!
-//! Public signatures use types of the server ([`server`]), of storage engines ([`storage`]) and of both ends ([`wire`]), which are
-//! re-exported in the version that this crate uses, and of the crates `kube`, `http` and `serde_json`.
+//! Public signatures use types of the server ([`server`]), of storage engines ([`storage`]) and of both ends
+//! ([`wire`]), which are re-exported in the version that this crate uses, and of the crates `kube`, `http` and
+//! `serde_json`.
 
 mod collection;
 #[cfg(feature = "etcd")]

@@ -59,7 +59,8 @@ impl<'a> Evaluator<'_, 'a> {
         }
     }
 
-    /// Charges for a selection and returns what it found. An absent value is an error unless it is optional, which costs one less.
+    /// Charges for a selection and returns what it found. An absent value is an error unless it is optional, which
+    /// costs one less.
     fn selected(
         &mut self,
         found: Result<Option<Value<'a>>, EvalError>,

@@ -68,7 +68,8 @@ pub(crate) struct ServeArguments {
     pub(crate) flags: Vec<(String, String)>,
 }
 
-/// Addresses, bounds of requests and the console. A heading of clap applies to everything after it, so each group is a separate struct.
+/// Addresses, bounds of requests and the console. A heading of clap applies to everything after it, so each group is a
+/// separate struct.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Serving")]
 struct Listen {

@@ -2,8 +2,8 @@
 //!
 //! Messages, field paths and their order are those of apiextensions-apiserver. Names and scope are immutable once the
 //! definition is established, because stored objects are found by them. Every version must have a structural schema,
-//! and exactly one is stored. Names are in `names`, columns, subresources and selectable fields are in `parts`, conversion in `conversion`,
-//! schemas in `structural`.
+//! and exactly one is stored. Names are in `names`, columns, subresources and selectable fields are in `parts`,
+//! conversion in `conversion`, schemas in `structural`.
 
 use std::collections::HashSet;
 

@@ -296,8 +296,8 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
         self
     }
 
-    /// The number of objects that are reconciled at a time; never one twice. Default 8: enough that one slow object does not hold up
-    /// the others, few enough to spare the server.
+    /// The number of objects that are reconciled at a time; never one twice. Default 8: enough that one slow object
+    /// does not hold up the others, few enough to spare the server.
     #[doc(alias = "MaxConcurrentReconciles")]
     pub fn concurrency(mut self, objects: usize) -> Self {
         self.setup.bounds.concurrency = objects;

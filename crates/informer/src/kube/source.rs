@@ -206,9 +206,9 @@ impl KubeSource {
         self
     }
 
-    /// Sets the most bytes of one list or page of it, or of the initial events of a streaming list, decompressed; a longer one is an
-    /// error. Default 4 GiB, more than the
-    /// largest collections have: a server that never ends its answer does not use up the memory of the program.
+    /// Sets the most bytes of one list or page of it, or of the initial events of a streaming list, decompressed; a
+    /// longer one is an error. Default 4 GiB, more than the largest collections have: a server that never ends its
+    /// answer does not use up the memory of the program.
     #[must_use]
     pub fn max_list_bytes(mut self, bytes: u64) -> Self {
         self.max_list_bytes = bytes;

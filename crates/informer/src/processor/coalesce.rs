@@ -110,7 +110,8 @@ impl<K> Folded<K> {
         self.pending.values().filter_map(PendingChange::latest).collect()
     }
 
-    /// Folds an event into what is pending of its object. An object that was added and deleted before it was delivered is dropped.
+    /// Folds an event into what is pending of its object. An object that was added and deleted before it was delivered
+    /// is dropped.
     pub(crate) fn fold(&mut self, event: Event<K>) {
         let Some(key) = event.key().cloned() else { return };
         match self.pending.entry(key) {

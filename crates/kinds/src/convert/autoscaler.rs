@@ -173,8 +173,8 @@ pub(crate) fn autoscaler_v1(object: &mut JsonObject, direction: Direction) {
     }
 }
 
-/// Completes the spec of a `v1` autoscaler as a conversion to `v2` and back does. The status is left as it is, with the annotations
-/// that belong to it: most writes replace it by the stored one afterwards.
+/// Completes the spec of a `v1` autoscaler as a conversion to `v2` and back does. The status is left as it is, with the
+/// annotations that belong to it: most writes replace it by the stored one afterwards.
 pub(crate) fn complete_v1_spec(object: &mut JsonObject) {
     let status = object.remove("status");
     let texts = [CURRENT_METRICS, CONDITIONS].map(|key| (key, take_annotation(object, key)));

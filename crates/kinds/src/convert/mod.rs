@@ -1,8 +1,9 @@
 //! Conversion of built-in kinds between the version of a request and the version that is stored.
 //!
-//! Only two built-in kinds are served in more than one form: events (core and `events.k8s.io`) and horizontal pod autoscalers (`v1` and
-//! `v2`). [`field@crate::Kind::stored_as`] says which form is stored, and the strategy of the row has the function. The conversion is
-//! lossless: fields that the older form lacks are kept in annotations, as in kube-apiserver.
+//! Only two built-in kinds are served in more than one form: events (core and `events.k8s.io`) and horizontal pod
+//! autoscalers (`v1` and `v2`). [`field@crate::Kind::stored_as`] says which form is stored, and the strategy of the row
+//! has the function. The conversion is lossless: fields that the older form lacks are kept in annotations, as in
+//! kube-apiserver.
 
 mod autoscaler;
 mod go_text;

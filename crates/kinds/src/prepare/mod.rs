@@ -1,8 +1,8 @@
 //! PrepareForCreate and PrepareForUpdate: the parts of a request that count, and the fields that the server sets.
 //!
-//! The row of a kind in [`crate::table`] names its functions. A write goes through [`create`], [`update`] or [`status_update`] after the
-//! defaults and before validation. `metadata` has been stamped or carried over by then ([`crate::meta`]). Custom resources have their
-//! own, simpler rules; they share [`bump_generation`].
+//! The row of a kind in [`crate::table`] names its functions. A write goes through [`create`], [`update`] or
+//! [`status_update`] after the defaults and before validation. `metadata` has been stamped or carried over by then
+//! ([`crate::meta`]). Custom resources have their own, simpler rules; they share [`bump_generation`].
 
 mod certificate;
 mod device;

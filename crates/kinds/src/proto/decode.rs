@@ -110,8 +110,8 @@ impl MessageDecoder {
     }
 }
 
-/// The last value of a field wins. Protobuf would merge a message that comes twice; no sender of Kubernetes relies on it, so that it is
-/// replaced, too.
+/// The last value of a field wins. Protobuf would merge a message that comes twice; no sender of Kubernetes relies on
+/// it, so that it is replaced, too.
 fn store(map: &mut Map, field: &Field, value: Option<Value>) {
     match value {
         Some(value) => map.insert(field.name, value),

@@ -1,8 +1,8 @@
 //! JSON to protobuf: an object becomes its message, by the field numbers of the schema table.
 //!
-//! Order of fields is that of their names, in the table as in the object, so that both are walked once, side by side. Fields without
-//! a number cannot be written and are left out. [`ListWriter`] writes a list item by item: protobuf puts the length in
-//! front, so the sizes are summed in a first pass and no list is held in memory.
+//! Order of fields is that of their names, in the table as in the object, so that both are walked once, side by side.
+//! Fields without a number cannot be written and are left out. [`ListWriter`] writes a list item by item: protobuf puts
+//! the length in front, so the sizes are summed in a first pass and no list is held in memory.
 
 use listwatch_wire::json::{Map, Value};
 

@@ -154,8 +154,8 @@ fn is_inside(inner: &Value, outer: &Value) -> bool {
     !inner.as_str().is_some_and(is_outside)
 }
 
-/// Adds an error unless the text is one of the words. The supported values are listed in the order of the table, as kube-apiserver does,
-/// unless the rule has a message of its own.
+/// Adds an error unless the text is one of the words. The supported values are listed in the order of the table, as
+/// kube-apiserver does, unless the rule has a message of its own.
 fn enumerated(
     words: &[&'static str],
     step: &PathStep,

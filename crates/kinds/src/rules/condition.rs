@@ -11,13 +11,14 @@
 //! | `A<B`, `<=`, `>`, `>=` | the number or the time is smaller, and so on; an absent number is zero, or nothing holds if it is a pointer (`A?<B`) |
 //! | `A==B`, `A!=B` | the values are equal, or differ |
 //!
-//! Routes begin at the struct of the block; in `where=` at the struct at the end of the route, and `/ROUTE` at the one of the
-//! block. `old` is the stored struct (`if=old` is an update), `#ROUTE` the number of elements or letters, `+A+B` the number of those
-//! fields that are there, and a route through `[]` stands for any of its values. Operands are routes, numbers, or words in single quotes.
+//! Routes begin at the struct of the block; in `where=` at the struct at the end of the route, and `/ROUTE` at the one
+//! of the block. `old` is the stored struct (`if=old` is an update), `#ROUTE` the number of elements or letters, `+A+B`
+//! the number of those fields that are there, and a route through `[]` stands for any of its values. Operands are
+//! routes, numbers, or words in single quotes.
 //!
-//! `changed=TERM,TERM` holds in an update that changes one of the terms: the value of a route, or whether a condition holds. A rule
-//! about several fields is limited by it to writes that are about them. `changed-beside=ROUTE:FIELD,FIELD` holds in an update that
-//! changes anything below the route other than these fields.
+//! `changed=TERM,TERM` holds in an update that changes one of the terms: the value of a route, or whether a condition
+//! holds. A rule about several fields is limited by it to writes that are about them.
+//! `changed-beside=ROUTE:FIELD,FIELD` holds in an update that changes anything below the route other than these fields.
 
 use std::cmp::Ordering;
 
@@ -159,7 +160,8 @@ impl RuleCondition {
         }
     }
 
-    /// The routes that begin at the struct of the condition itself, and whether its pattern can be read, for the check of the tables.
+    /// The routes that begin at the struct of the condition itself, and whether its pattern can be read, for the check
+    /// of the tables.
     #[cfg(test)]
     pub(super) fn routes(&self) -> Option<Vec<&Route>> {
         let (subject, test) = match self {

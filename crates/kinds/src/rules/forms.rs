@@ -13,8 +13,9 @@
 //! | `split REGEX FORM` | each part between matches of the pattern has a form, and the error shows that part |
 //! | `lower FORM` | the text in lower case has a form, and the error shows that |
 //!
-//! `when REGEX` and `unless REGEX` before a line restrict it, `last` at its end leaves out the lines below it where it found something.
-//! Forms that no pattern can express are functions below. Forms of addresses are in [`super::addresses`].
+//! `when REGEX` and `unless REGEX` before a line restrict it, `last` at its end leaves out the lines below it where it
+//! found something. Forms that no pattern can express are functions below. Forms of addresses are in
+//! [`super::addresses`].
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

@@ -104,7 +104,8 @@ impl Route {
         }
     }
 
-    /// Looks the fields up. Returns none if the schema has no such way, else the field at its end, unless that is an element or an entry.
+    /// Looks the fields up. Returns none if the schema has no such way, else the field at its end, unless that is an
+    /// element or an entry.
     pub(super) fn resolve(
         &mut self,
         schema: &'static SchemaTable,

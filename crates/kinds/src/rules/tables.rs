@@ -1,7 +1,8 @@
 //! The texts of the rule tables, split into blocks.
 //!
-//! Finding the blocks takes a fraction of a millisecond. The rows of a block are read by [`super::parse`] when an object with that
-//! struct is validated for the first time, so that a server pays for the kinds that are written to it and not for all of them.
+//! Finding the blocks takes a fraction of a millisecond. The rows of a block are read by [`super::parse`] when an
+//! object with that struct is validated for the first time, so that a server pays for the kinds that are written to it
+//! and not for all of them.
 
 use std::collections::HashMap;
 

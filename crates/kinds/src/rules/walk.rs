@@ -107,8 +107,8 @@ impl RuleWalk<'_> {
         }
     }
 
-    /// The rules of the field, then what is below it: an element of a list with its index, an entry of a map with its key. `valid` is the
-    /// same field of an object that has passed.
+    /// The rules of the field, then what is below it: an element of a list with its index, an entry of a map with its
+    /// key. `valid` is the same field of an object that has passed.
     fn field(
         &self,
         stop: &FieldStop,

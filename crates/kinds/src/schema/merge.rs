@@ -70,8 +70,8 @@ impl MergeSchema for Node {
         }
     }
 
-    /// Ports are TCP unless they say otherwise, and a reference to a secret may name none. A key that Go always writes has the zero
-    /// value of its type.
+    /// Ports are TCP unless they say otherwise, and a reference to a secret may name none. A key that Go always writes
+    /// has the zero value of its type.
     fn key_default(&self, key: &str) -> Option<listwatch_wire::json::Value> {
         if key == "protocol" {
             return Some("TCP".into());

@@ -1,7 +1,7 @@
 //! Validation of ClusterTrustBundles: certificates of authorities in PEM.
 //!
-//! Certificates are parsed and otherwise not verified, since each of them is an anchor of trust by itself. The names of bundles are
-//! checked in `object_name`.
+//! Certificates are parsed and otherwise not verified, since each of them is an anchor of trust by itself. The names of
+//! bundles are checked in `object_name`.
 
 use std::collections::HashMap;
 

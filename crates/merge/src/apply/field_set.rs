@@ -114,8 +114,8 @@ impl FieldSet {
 
     /// Takes out all paths of another set; paths below them stay.
     ///
-    /// Costs as much as `other` has paths, not as much as this set has: the usual `other` is what one write changed. A set that has
-    /// none of them stays shared with its copies.
+    /// Costs as much as `other` has paths, not as much as this set has: the usual `other` is what one write changed. A
+    /// set that has none of them stays shared with its copies.
     pub fn subtract(&mut self, other: &Self) {
         if overlaps(&self.0, &other.0) {
             subtract(&mut self.0, &other.0);

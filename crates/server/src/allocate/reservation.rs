@@ -1,7 +1,7 @@
 //! [`Reservation`]: values that a write has chosen and not yet committed.
 //!
-//! Two Services that are created at the same moment must not be given one address. The values of writes in progress are kept here,
-//! in the memory of this server; a conflict with another server shows at the commit, by its claim.
+//! Two Services that are created at the same moment must not be given one address. The values of writes in progress are
+//! kept here, in the memory of this server; a conflict with another server shows at the commit, by its claim.
 
 use std::collections::HashSet;
 

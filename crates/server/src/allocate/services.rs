@@ -1,8 +1,8 @@
 //! Addresses and node ports of Services.
 //!
-//! The values in use are read from the Services and claims in the cache ([`super::taken`]), and from the writes in progress
-//! ([`super::reservation`]). Values that the cache does not show yet, or that another server allocates at the same time, conflict when
-//! the Service is committed with its claims ([`super::claims`]); then another value is chosen.
+//! The values in use are read from the Services and claims in the cache ([`super::taken`]), and from the writes in
+//! progress ([`super::reservation`]). Values that the cache does not show yet, or that another server allocates at the
+//! same time, conflict when the Service is committed with its claims ([`super::claims`]); then another value is chosen.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr};

@@ -5,8 +5,8 @@
 //! with too many unread bytes wait until some are read, or given up after [`crate::http::body::STALL`]. Other users are not
 //! affected.
 //!
-//! The size of a response is known only once it is made. Responses that are made at the same time may exceed the bound together; seats
-//! bound their number.
+//! The size of a response is known only once it is made. Responses that are made at the same time may exceed the bound
+//! together; seats bound their number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -78,7 +78,8 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
     }))
 }
 
-/// Returns true for the path that aggregates the core group, false for that of all others, `None` where there is no aggregated form.
+/// Returns true for the path that aggregates the core group, false for that of all others, `None` where there is no
+/// aggregated form.
 fn aggregates(request: &Request, parts: &[&str]) -> Option<bool> {
     match parts {
         ["api"] => Some(true),

@@ -148,8 +148,8 @@ pub(crate) fn answer(
     with_etag(request, json, encoding)
 }
 
-/// The resources and extension API servers of each group version. Definitions may have thousands of versions, so that a search for
-/// each of them would take seconds.
+/// The resources and extension API servers of each group version. Definitions may have thousands of versions, so that a
+/// search for each of them would take seconds.
 struct VersionIndex<'a> {
     served: HashMap<(&'a str, &'a str), Vec<&'a Resource>>,
     remotes: HashMap<(&'a str, &'a str), &'a ExtensionServer>,

@@ -29,7 +29,8 @@ const ALONE: Duration = Duration::from_secs(1);
 /// for it. It is the precision of the runtime's clock.
 const TICK: Duration = Duration::from_millis(1);
 
-/// The time that a user may be ahead of its share before its requests wait, so that few requests, however close together, never do.
+/// The time that a user may be ahead of its share before its requests wait, so that few requests, however close
+/// together, never do.
 const AHEAD: Duration = Duration::from_millis(2);
 
 /// The users that are counted at a time, about 100 bytes each. Further ones are not paced.

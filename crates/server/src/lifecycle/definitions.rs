@@ -30,8 +30,8 @@ use crate::registry::managed::Tracking;
 use crate::registry::{Resource, custom, is_builtin};
 
 const COLLECTION: &str = "customresourcedefinitions.apiextensions.k8s.io";
-/// The interval at which a definition in deletion is checked: its objects may be held by finalizers of their own. It doubles up to
-/// [`LONGEST_RETRY`] while nothing happens, since they may be held for days.
+/// The interval at which a definition in deletion is checked: its objects may be held by finalizers of their own. It
+/// doubles up to [`LONGEST_RETRY`] while nothing happens, since they may be held for days.
 const TERMINATING_RETRY: Duration = Duration::from_millis(200);
 /// The longest interval of these checks.
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
@@ -166,8 +166,8 @@ impl Definitions {
         accepted
     }
 
-    /// Deletes the objects of a definition that is being deleted, then removes its finalizer. Returns the number of objects that are
-    /// left.
+    /// Deletes the objects of a definition that is being deleted, then removes its finalizer. Returns the number of
+    /// objects that are left.
     ///
     /// Deletes one after the other, without admission, as kube-apiserver's finalizer does. Objects with finalizers of
     /// their own keep the definition until those are gone.

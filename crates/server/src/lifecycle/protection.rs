@@ -21,8 +21,8 @@ use crate::pipeline::internal::amend;
 /// The collection of claims.
 pub(super) const CLAIMS: &str = "persistentvolumeclaims";
 
-/// The claims that the Pods of one namespace use, in one state of them. Thousands of deleted claims may be asked about in a row, each of
-/// which would look through all Pods.
+/// The claims that the Pods of one namespace use, in one state of them. Thousands of deleted claims may be asked about
+/// in a row, each of which would look through all Pods.
 #[derive(Debug, Default)]
 pub(super) struct MountedClaims {
     namespace: String,

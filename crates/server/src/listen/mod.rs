@@ -1,11 +1,11 @@
 //! The listening socket: accepts TCP connections, bounds how many there are, does the TLS handshake and chooses the
 //! HTTP version.
 //!
-//! A connection takes a permit of `HttpLimits::connections` before it is served. If there is none, an
-//! unauthenticated connection is closed, or one of the user with the most ([`clients`]); if nobody has many, further clients wait in the
-//! kernel's backlog instead of using memory here. ALPN decides between [`crate::http::h2`] and
-//! [`crate::http::h1`]; without TLS only HTTP/1.1 is served. A plain HTTP request on the TLS port gets the 400 that
-//! Go's server sends, because clients print that text.
+//! A connection takes a permit of `HttpLimits::connections` before it is served. If there is none, an unauthenticated
+//! connection is closed, or one of the user with the most ([`clients`]); if nobody has many, further clients wait in
+//! the kernel's backlog instead of using memory here. ALPN decides between [`crate::http::h2`] and [`crate::http::h1`];
+//! without TLS only HTTP/1.1 is served. A plain HTTP request on the TLS port gets the 400 that Go's server sends,
+//! because clients print that text.
 //!
 //! Nothing here reads a request: [`Connect`] makes one [`Handler`] per connection (the handler chain,
 //! [`crate::chain::service`]), and [`tls`] holds the serving certificate.

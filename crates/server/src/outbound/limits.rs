@@ -25,12 +25,14 @@ pub struct WebhookLimits {
     pub conversion_bytes: usize,
     /// Time that a conversion webhook has to answer, as in kube-apiserver.
     pub conversion_timeout: Duration,
-    /// Bytes of the discovery document of an extension API server, which is kept as a tree. Those of Kubernetes have 20 KB at most;
-    /// a server with a larger one is not available.
+    /// Bytes of the discovery document of an extension API server, which is kept as a tree. Those of Kubernetes have 20
+    /// KB at most; a server with a larger one is not available.
     pub discovery_bytes: usize,
-    /// Bytes of the OpenAPI v2 document of an extension API server: as much as that of Kubernetes itself. Larger ones are not merged.
+    /// Bytes of the OpenAPI v2 document of an extension API server: as much as that of Kubernetes itself. Larger ones
+    /// are not merged.
     pub openapi_bytes: usize,
-    /// Bytes of what extension API servers add to `/openapi/v2` together. What does not fit is left out, the lowest priority first.
+    /// Bytes of what extension API servers add to `/openapi/v2` together. What does not fit is left out, the lowest
+    /// priority first.
     pub merged_openapi_bytes: usize,
 }
 

@@ -10,9 +10,10 @@
 //! Unlike in kube-apiserver, redirects are not followed: a webhook could make this server send requests to any address
 //! that it reaches.
 //!
-//! [`Endpoint`] is the webhook of an object's client configuration, [`Remote`] a service at a fixed URL, [`KubeletTls`] what
-//! kubelets are shown, [`tls`] the verification, [`dial`] makes connections, [`words`] has the texts of failures. Deadlines are the
-//! callers': `admission/webhook`, `api/convert.rs`, `forward/`, `lifecycle/api_services.rs` and `auth`.
+//! [`Endpoint`] is the webhook of an object's client configuration, [`Remote`] a service at a fixed URL, [`KubeletTls`]
+//! what kubelets are shown, [`tls`] the verification, [`dial`] makes connections, [`words`] has the texts of failures.
+//! Deadlines are the callers': `admission/webhook`, `api/convert.rs`, `forward/`, `lifecycle/api_services.rs` and
+//! `auth`.
 
 mod body;
 mod closed;

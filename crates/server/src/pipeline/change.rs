@@ -179,8 +179,9 @@ impl ObjectChange<'_> {
         settle(object, sent, self.request.namespace.as_deref(), None, warnings)
     }
 
-    /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings. A Service that comes into being
-    /// by a write of its status gets no addresses, since in kube-apiserver the path of the status does not allocate.
+    /// Identity, the strategy's `prepare`, allocation and validation of a new object. Returns warnings. A Service that
+    /// comes into being by a write of its status gets no addresses, since in kube-apiserver the path of the status does
+    /// not allocate.
     pub(crate) async fn prepare_new(
         &self,
         reservation: &Reservation<'_>,

@@ -5,11 +5,11 @@
 //!
 //! 1. decode the [`body`] (or the [`mod@patch`]) and check it against its path ([`target`]);
 //! 2. fill in defaults, by the strategy of the resource (`registry/strategy.rs`);
-//! 3. [`mod@change`]: field ownership ([`managed`]), mutating admission, `prepare`, allocation, validation with the rights of [`claims`], validating
-//!    admission;
-//! 4. [`transaction`] and [`commit`]: size and depth, canonical encoding, and the write under the condition that the stored object
-//!    is still the one that was read; on a conflict, step 3 is repeated with the newer object. The [`origin`] of the change is
-//!    stored with it.
+//! 3. [`mod@change`]: field ownership ([`managed`]), mutating admission, `prepare`, allocation, validation with the
+//!    rights of [`claims`], validating admission;
+//! 4. [`transaction`] and [`commit`]: size and depth, canonical encoding, and the write under the condition that the
+//!    stored object is still the one that was read; on a conflict, step 3 is repeated with the newer object. The
+//!    [`origin`] of the change is stored with it.
 //!
 //! [`mod@create`] has all steps of a POST, [`mod@delete`] those of a deletion ([`before_delete`] decides it, [`unreadable`] if
 //! the object is damaged), [`internal`] those of the server's own writes. The watch cache receives a write through the log of

@@ -71,7 +71,8 @@ pub(crate) trait Strategy: TreeMaker {
     /// tables and checks compare with `old` for that.
     fn validate_update(&self, view: ObjectView, new: &Value, old: &Value) -> Vec<FieldError>;
 
-    /// The fields besides metadata that an object has with nothing set, as JSON behind a comma: what bookmarks of a watch consist of.
+    /// The fields besides metadata that an object has with nothing set, as JSON behind a comma: what bookmarks of a
+    /// watch consist of.
     fn zero_fields(&self) -> &[u8] {
         b""
     }

@@ -56,8 +56,8 @@ pub(crate) enum ResponseShape {
     Table(MetaVersion),
     /// Only the metadata.
     Metadata(MetaVersion),
-    /// The metadata of a list where there is one object, or the reverse. An error, but not before the object is found; the end of a
-    /// watch, at its first event.
+    /// The metadata of a list where there is one object, or the reverse. An error, but not before the object is found;
+    /// the end of a watch, at its first event.
     Unfit,
 }
 

@@ -1,7 +1,7 @@
 //! Parts of the server that are made from options and files at its start, before anything is served.
 //!
-//! An error here ends the start with nothing running. The order in which they are needed is [`super::Server::start`]'s; certificates
-//! are [`crate::identity`]'s.
+//! An error here ends the start with nothing running. The order in which they are needed is [`super::Server::start`]'s;
+//! certificates are [`crate::identity`]'s.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -318,8 +318,8 @@ async fn write(
     shown(&paths, done)
 }
 
-/// Records the owner of replicas that were changed. Zero replicas have no owner: Go leaves zero out of a Scale, so that the field is
-/// absent, as in kube-apiserver.
+/// Records the owner of replicas that were changed. Zero replicas have no owner: Go leaves zero out of a Scale, so that
+/// the field is absent, as in kube-apiserver.
 fn record_owner(
     request: &WriteRequest,
     tracking: &Tracking<'_>,
@@ -352,7 +352,8 @@ fn about_scale(mut status: Status, resource: &Resource, paths: &ScalePaths) -> S
     status
 }
 
-/// Checks the replicas of a Scale. Those of a custom resource are checked with the resource itself, by its schema and its definition.
+/// Checks the replicas of a Scale. Those of a custom resource are checked with the resource itself, by its schema and
+/// its definition.
 ///
 /// # Errors
 /// 422 for less than none.

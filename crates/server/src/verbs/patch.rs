@@ -90,8 +90,8 @@ impl Decide for &mut PatchWork<'_> {
     }
 }
 
-/// Returns the error of a patch that could not be parsed: 404 if the object does not exist, which is reported before everything but
-/// a body that is no JSON.
+/// Returns the error of a patch that could not be parsed: 404 if the object does not exist, which is reported before
+/// everything but a body that is no JSON.
 async fn refusal(
     api: &Api,
     target: &Target<'_>,
@@ -129,8 +129,8 @@ fn media_types(content_type: &str, separator: char) -> impl Iterator<Item = &str
     content_type.split(separator).map(str::trim)
 }
 
-/// The 415 of a patch. The handlers name the types they accept; those of built-in kinds are behind a route, which takes one of several
-/// types and refuses others without a word.
+/// The 415 of a patch. The handlers name the types they accept; those of built-in kinds are behind a route, which takes
+/// one of several types and refuses others without a word.
 fn unsupported(resource: &Resource, content_type: &str) -> Status {
     if resource.is_custom() {
         return Status::unsupported_media_type(custom::PATCH_TYPES);
@@ -240,8 +240,8 @@ impl PatchWork<'_> {
         Err(Status::invalid(group, kind, self.target.name, &[error]))
     }
 
-    /// Returns warnings about all fields of an object without a version: kube-apiserver reads it as its internal type, whose fields
-    /// have other names.
+    /// Returns warnings about all fields of an object without a version: kube-apiserver reads it as its internal type,
+    /// whose fields have other names.
     ///
     /// # Errors
     ///

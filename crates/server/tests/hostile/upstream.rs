@@ -98,8 +98,8 @@ fn message(channel: u8) -> Vec<u8> {
     [head, &[b'x'; 0xf000 - 1][..]].concat()
 }
 
-/// A kubelet or a Pod that took nothing held the connections of clients that had gone for ever: 1,000 of them are all that a user may
-/// have.
+/// A kubelet or a Pod that took nothing held the connections of clients that had gone for ever: 1,000 of them are all
+/// that a user may have.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_end_with_their_client_when_the_far_end_reads_nothing() {
     let (server, port) = with_deaf_node().await;

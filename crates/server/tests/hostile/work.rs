@@ -224,8 +224,8 @@ async fn the_long_selectors_of_one_user_are_bounded() {
     .await;
 }
 
-/// Evictions parsed all budgets of their namespace on the workers: a hundred of a megabyte each, which any editor can create, kept
-/// `/livez` waiting for seven seconds.
+/// Evictions parsed all budgets of their namespace on the workers: a hundred of a megabyte each, which any editor can
+/// create, kept `/livez` waiting for seven seconds.
 #[tokio::test]
 async fn large_disruption_budgets_do_not_block_the_workers() {
     let engine = Arc::new(MemoryEngine::default());

@@ -177,8 +177,8 @@ impl Wheel {
         }
     }
 
-    /// The earliest bucket: the first one of the lowest level that has any. (A bucket is opened before the time passes its start, so
-    /// those of a level start after the span of the level below ends.)
+    /// The earliest bucket: the first one of the lowest level that has any. (A bucket is opened before the time passes
+    /// its start, so those of a level start after the span of the level below ends.)
     fn find_next(&self) -> Option<NextTimers> {
         let (level, bits) = (0..).zip(&self.occupied).find(|(_, bits)| **bits != 0)?;
         Some(self.first_of(level, *bits))

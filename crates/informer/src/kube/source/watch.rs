@@ -1,7 +1,7 @@
 //! Reading a watch: from the chunks of a body to the events of the reflector.
 //!
-//! An object that cannot be used is reported as a separate event; a line that cannot be decoded ends the watch. Patches are applied
-//! to the cached objects (`deltas`).
+//! An object that cannot be used is reported as a separate event; a line that cannot be decoded ends the watch. Patches
+//! are applied to the cached objects (`deltas`).
 
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,8 @@
 //! The tasks that a change of the store leads to.
 //!
-//! Nothing is written or awaited here: a change is looked at once, in the order of the log, and leaves tasks in the queue. They are
-//! performed by [`super`]. A controller is a case of [`Driver::present`] or [`Driver::gone`] and a task.
+//! Nothing is written or awaited here: a change is looked at once, in the order of the log, and leaves tasks in the
+//! queue. They are performed by [`super`]. A controller is a case of [`Driver::present`] or [`Driver::gone`] and a
+//! task.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -24,7 +24,8 @@ pub(super) struct Stages {
     all: VersionSchemas,
 }
 
-/// The schemas of all versions of a definition, by their `group/version`. Shared by its versions, of which there may be thousands.
+/// The schemas of all versions of a definition, by their `group/version`. Shared by its versions, of which there may be
+/// thousands.
 pub(super) type VersionSchemas = Arc<[(String, Arc<Schema>)]>;
 
 /// Collects the schemas of all versions of a definition.

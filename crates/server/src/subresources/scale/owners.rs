@@ -1,7 +1,7 @@
 //! Field owners of replicas that are changed through a Scale.
 //!
-//! kube-apiserver converts `managedFields` between the target and its Scale and loses times on the way; these functions leave the same
-//! entries. Ownership itself is recorded by the strategy of the target ([`crate::registry::managed`]).
+//! kube-apiserver converts `managedFields` between the target and its Scale and loses times on the way; these functions
+//! leave the same entries. Ownership itself is recorded by the strategy of the target ([`crate::registry::managed`]).
 
 use std::collections::HashMap;
 

@@ -80,8 +80,8 @@ pub(crate) struct ServedWatch {
     writer: EventWriter,
     /// Initial events, live events, or a last error.
     stage: WatchStage,
-    /// Events that the cursor has passed while they wait to be written: the connection drops the future of a batch when the client
-    /// sends something.
+    /// Events that the cursor has passed while they wait to be written: the connection drops the future of a batch when
+    /// the client sends something.
     converting: Option<Box<FilteredEvents>>,
     /// Fires at the next bookmark, recheck or the deadline, whichever is first.
     timer: Pin<Box<Sleep>>,

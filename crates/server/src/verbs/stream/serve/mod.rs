@@ -1,7 +1,7 @@
 //! [`ServedStream`]: the body of a stream of many watches.
 //!
-//! It takes messages ([`messages`]), admits subscriptions one after the other and begins them ([`begin`]), and writes the events of all
-//! in the order of revisions. Subscriptions that have begun are [`super::subscriptions`].
+//! It takes messages ([`messages`]), admits subscriptions one after the other and begins them ([`begin`]), and writes
+//! the events of all in the order of revisions. Subscriptions that have begun are [`super::subscriptions`].
 
 mod begin;
 mod messages;
