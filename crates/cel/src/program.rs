@@ -41,7 +41,7 @@ impl Env {
     /// milliseconds.
     ///
     /// # Errors
-    /// All that is wrong with it, with places.
+    /// All errors of the expression, with positions.
     pub fn compile(&self, source: &str) -> Result<Expression, Issues> {
         let ast = parser::parse(source, &self.limits)?;
         let checked = checker::check(ast, self, source)?;

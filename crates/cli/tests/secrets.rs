@@ -179,7 +179,7 @@ fn secrets_appear_in_no_log_error_metric_or_debug_page() {
     let pages = server.send("GET /debug/listwatch/errors HTTP/1.1", &admin, "");
     let audit = std::fs::read_to_string(directory.path().join("audit.log")).unwrap();
     let said = server.end();
-    assert!(said.len() > 1000, "it said enough to judge: {said}");
+    assert!(said.len() > 1000, "it said enough to compare: {said}");
     for (what, text) in [
         ("answers", &seen),
         ("logs", &said),

@@ -42,7 +42,7 @@ pub(crate) fn man<C: CommandFactory>(arguments: &ManArguments) -> anyhow::Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the definition of a command under its full name. A name that is none is wrong usage.
+/// Returns the definition of a command under its full name. An unknown name is a usage error.
 fn described<C: CommandFactory>(name: Option<&str>) -> Command {
     let mut all = C::command();
     all.build();

@@ -113,7 +113,7 @@ fn outcome() -> anyhow::Result<ExitCode> {
 }
 
 /// Parses the command line, with the flags of the file that `--config` names. Flags of a file are parsed like typed ones,
-/// so that an error says where else to look.
+/// so that an error names its cause.
 fn parse(typed: Vec<OsString>) -> anyhow::Result<CliArguments> {
     let file = config_file::named(&typed);
     let mut command = CliArguments::command();

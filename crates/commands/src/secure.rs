@@ -103,7 +103,7 @@ pub(crate) struct Secure {
 }
 
 impl Secure {
-    /// Finds what can be found wrong before anything is created.
+    /// Checks what can be checked before anything is created.
     pub(crate) fn check(&self, bind: SocketAddr) -> anyhow::Result<()> {
         if self.insecure_http == 1 && !bind.ip().is_loopback() {
             anyhow::bail!(

@@ -48,12 +48,12 @@ const SEARCH_WORK_PER_STEP: u64 = 4;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let errors = ValidateWalk::new(MAX_STEPS).judge(schema, value, old);
+    let errors = ValidateWalk::new(MAX_STEPS).run(schema, value, old);
     match old {
         // Once there are repeated elements, there may be more, wherever they are.
         Some(old) if !errors.is_empty() && repetitions(schema, old) => {
             let mode = ValidationMode::KeepRepetitions;
-            ValidateWalk { mode, ..ValidateWalk::new(MAX_STEPS) }.judge(schema, value, Some(old))
+            ValidateWalk { mode, ..ValidateWalk::new(MAX_STEPS) }.run(schema, value, Some(old))
         }
         _ => errors,
     }
@@ -61,8 +61,7 @@ pub fn validate(schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<Fiel
 
 /// Validates a default by the schema that it is declared in.
 pub(crate) fn validate_default(schema: &Schema, default: &Value) -> Vec<FieldError> {
-    ValidateWalk { mode: ValidationMode::Default, ..ValidateWalk::new(MAX_STEPS) }
-        .judge(schema, default, None)
+    ValidateWalk { mode: ValidationMode::Default, ..ValidateWalk::new(MAX_STEPS) }.run(schema, default, None)
 }
 
 /// One walk over an object and its schema.
@@ -122,7 +121,7 @@ impl ValidateWalk {
 
     /// Validates a value and returns the errors. When the steps are used up, that is the only error: what was found
     /// before may be wrong.
-    fn judge(mut self, schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    fn run(mut self, schema: &Schema, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
         self.value(schema, value, old);
         match self.exhausted_at {
             None => self.errors.into_vec(),
@@ -198,7 +197,7 @@ impl ValidateWalk {
     }
 
     /// Checks the type of a value that should be a text with a format. kube-openapi compares formats instead of types,
-    /// and leaves lists like texts to the validator of formats, which has nothing to say about them.
+    /// and leaves lists like texts to the validator of formats, which accepts them.
     fn formatted_type(&mut self, format: &str, actual: &str) {
         match actual {
             "string" | "array" => {}
@@ -365,7 +364,7 @@ impl ValidateWalk {
         out.trim_start_matches('.').to_owned()
     }
 
-    /// Goes one step down, and restores the path afterwards.
+    /// Calls a function one step down the path, and restores the path afterwards.
     fn below<T>(&mut self, step: &str, inside: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.len();
         self.path.push_str(step);

@@ -17,7 +17,7 @@ use crate::processor::HandlerStatus;
 pub enum MetricKind {
     /// It only grows.
     Counter,
-    /// It goes up and down.
+    /// A value that goes up and down.
     Gauge,
 }
 

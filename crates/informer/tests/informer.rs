@@ -134,7 +134,7 @@ async fn an_object_that_an_index_cannot_place_is_reported() {
     assert_eq!((snapshot.len(), snapshot.by_index(&index, "n1").unwrap().count()), (2, 1));
 }
 
-/// However long a reader takes over its list, the writer goes on; and the reader sees one moment all the while.
+/// A slow reader of a list does not block the writer, and sees one state all the while.
 #[test]
 fn a_reader_in_the_middle_of_a_list_does_not_hold_up_the_writer() {
     let (store, mut writer) = listwatch::Store::<Value>::new();

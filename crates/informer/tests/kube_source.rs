@@ -1,5 +1,5 @@
-//! The standard source over a `kube::Client` whose server is a function: what goes over the wire, and what comes back
-//! whatever the pieces it comes in.
+//! The standard source over a `kube::Client` whose server is a function: the requests it sends, and the decoding of responses
+//! in pieces of any size.
 #![cfg(test)]
 
 mod support;

@@ -24,7 +24,7 @@ enum IdentityAnswer {
     Silent,
 }
 
-/// A collection with a scope, of a server that may not say which one it is.
+/// A collection with a scope, of a server that may not return its identity.
 #[derive(Clone)]
 struct Scoped {
     pods: InMemory,

@@ -24,7 +24,7 @@ const MAX_DUPLICATES: usize = 100;
 /// repetition of a key, also for one that was reported before.
 const MAX_DUPLICATE_BYTES: usize = 256 << 10;
 
-/// A tree, and what was wrong with it that a lenient reader would pass over.
+/// A tree, and the errors that a lenient reader ignores.
 ///
 /// Duplicates are not an error here: `fieldValidation` decides if they are ignored, warned about or refused.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,7 +151,7 @@ impl Value {
     }
 }
 
-/// Checks that the bytes have the syntax of JSON, whatever their encoding.
+/// Checks that the bytes have the syntax of JSON, in any encoding.
 ///
 /// Builds and drops the tree: it is for small texts, such as a continue token.
 ///

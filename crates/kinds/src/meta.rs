@@ -55,7 +55,7 @@ pub fn generated_name(prefix: &str, random: [u8; 5]) -> String {
     name
 }
 
-/// Wipes what a client may not say about a new object and states its identity.
+/// Clears the metadata that a client may not set in a new object and sets its identity.
 ///
 /// `managedFields`, labels and the rest of what a client sent stay.
 ///

@@ -163,7 +163,7 @@ impl Quantity {
         self.plus(Self { finest: other.finest.saturating_neg(), ..other })
     }
 
-    /// Returns true if the amount is zero, in whatever unit it was written.
+    /// Returns true if the amount is zero, in any unit.
     #[must_use]
     pub fn is_zero(self) -> bool {
         self.finest == 0

@@ -118,14 +118,14 @@ impl Server {
         let service = Arc::new(Service::new(Arc::clone(&api), stop.clone()));
         let renewal = tls.clone().zip(source).map(|(tls, source)| tls.renew(source, stop.clone()));
         let accept = listen::accept(listener, tls, service, stop.clone(), connections.clone());
-        let tasks =
-            [("task/accept", tokio::spawn(accept)), (FEEDER, feeder), ("task/definitions", definitions)]
-                .into_iter()
-                .chain(workers(&api, &stop))
-                .chain(lifecycle.map(|task| ("task/lifecycle", task)))
-                .chain(renewal.map(|task| ("task/certificates", tokio::spawn(task))))
-                .chain(oidc.into_iter().map(|issuer| ("task/oidc", tokio::spawn(issuer.run(stop.clone())))));
-        let tasks = tasks.map(|(name, task)| api.metrics.tasks.watch(name, task, stop.clone())).collect();
+        let mut tasks =
+            vec![("task/accept", tokio::spawn(accept)), (FEEDER, feeder), ("task/definitions", definitions)];
+        tasks.extend(workers(&api, &stop));
+        tasks.extend(lifecycle.map(|task| ("task/lifecycle", task)));
+        tasks.extend(renewal.map(|task| ("task/certificates", tokio::spawn(task))));
+        tasks.extend(oidc.into_iter().map(|issuer| ("task/oidc", tokio::spawn(issuer.run(stop.clone())))));
+        let watch = |(name, task)| api.metrics.tasks.watch(name, task, stop.clone());
+        let tasks = tasks.into_iter().map(watch).collect();
         Ok(Handle { address, ca_pem, admin_token, admin_certificate, api, stop, connections, tasks })
     }
 }

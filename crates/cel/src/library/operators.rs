@@ -178,7 +178,7 @@ fn ordered<'a>(args: &[Value<'a>], name: &str, wanted: fn(Ordering) -> bool) -> 
 
 /// The error of an operator. It names the operator only if no value of the type of the left operand has it.
 ///
-/// Two texts, because cel-go dispatches operators by the type of the left value, and the error says how far it came.
+/// Two texts, because cel-go dispatches operators by the type of the left value, and the error shows how far that got.
 fn unsupported(name: &str, args: &[Value<'_>]) -> EvalError {
     let number = matches!(args.first(), Some(Value::Int(_) | Value::Uint(_)));
     let known = match (name, args.first()) {

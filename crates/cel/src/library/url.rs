@@ -52,13 +52,7 @@ impl Url {
                 ..Self::default()
             });
         }
-        let (authority, path) = match rest.strip_prefix("//") {
-            Some(after) if !scheme.is_empty() || !rest.starts_with("///") => {
-                let end = after.find('/').unwrap_or(after.len());
-                after.split_at_checked(end).unwrap_or((after, ""))
-            }
-            _ => ("", rest),
-        };
+        let (authority, path) = split_authority(rest, !scheme.is_empty());
         let (user, host) = match authority.rsplit_once('@') {
             Some((user, host)) => (Some(user.to_owned()), host),
             None => (None, authority),
@@ -107,6 +101,17 @@ impl Url {
             }
         }
         pairs
+    }
+}
+
+/// Splits the authority from the path. Without a scheme, three slashes begin a path.
+fn split_authority(rest: &str, has_scheme: bool) -> (&str, &str) {
+    match rest.strip_prefix("//") {
+        Some(after) if has_scheme || !rest.starts_with("///") => {
+            let end = after.find('/').unwrap_or(after.len());
+            after.split_at_checked(end).unwrap_or((after, ""))
+        }
+        _ => ("", rest),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Answers of a server to the requests of commands, read whole and within bounds.
 //!
-//! `kube::Client::request` reads whatever a server sends; a command must not use up the memory of its machine because a
+//! `kube::Client::request` reads a response of any length; a command must not use up the memory of its machine because a
 //! server, or what pretends to be one, never ends its answer. Lists and watches of objects are streamed by the library
 //! and have their bounds there.
 
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 pub(crate) const MAX_ANSWER: usize = 256 << 20;
 /// More of an error is not worth reading.
 const MAX_ERROR: usize = 64 << 10;
-/// The time limit for the first response. Whatever accepts connections and never responds is no API server.
+/// The time limit for the first response. A server that accepts connections and never responds is no API server.
 const FIRST_ANSWER: Duration = Duration::from_secs(30);
 
 /// Gets a JSON document.
@@ -83,7 +83,7 @@ async fn read(client: &kube::Client, request: http::request::Builder) -> anyhow:
 async fn collect(mut body: Body, max: usize) -> anyhow::Result<Vec<u8>> {
     let mut all = Vec::new();
     while let Some(frame) = body.frame().await {
-        // Trailers say nothing that matters here.
+        // Trailers are not used here.
         let Ok(piece) = frame?.into_data() else { continue };
         if all.len() + piece.len() > max {
             bail!("the answer of the server has more than {max} bytes");

@@ -220,7 +220,7 @@ pub(crate) fn data(object: &Object<Value>, field: &str) -> Option<String> {
     object.text(&["data", field]).map(std::borrow::Cow::into_owned)
 }
 
-/// `None` for events that say nothing of an object, and for objects without the fields that the verdict compares.
+/// `None` for events without an object, and for objects without the fields that the verdict compares.
 fn handler_call(event: &Event<Value>) -> Option<HandlerCall> {
     match event {
         Event::Added { object, .. } => Some(HandlerCall::Added(seen(object)?)),

@@ -171,7 +171,7 @@ impl DemoVerdict {
     }
 }
 
-/// Violations that are named; more would say the same.
+/// The violations that are listed; more would not help.
 const MAX_BROKEN: usize = 20;
 const RED: u8 = 31;
 const GREEN: u8 = 32;

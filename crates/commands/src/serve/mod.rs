@@ -228,7 +228,7 @@ impl ServeArguments {
         }
     }
 
-    /// Finds what can be found wrong before anything is created.
+    /// Checks what can be checked before anything is created.
     fn check(&self) -> anyhow::Result<()> {
         self.admission.options().check()?;
         self.security.check(self.listen.bind)?;

@@ -204,7 +204,7 @@ fn missing_schemas(versions: &[Value]) -> impl Iterator<Item = FieldError> {
         .map(|(index, _)| FieldError::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""))
 }
 
-/// Checks each schema where [`parts::places`] says.
+/// Checks each schema at the place in [`parts::places`].
 fn schemas(versions: &[Value]) -> Vec<FieldError> {
     let (mut errors, patterns) = (Vec::new(), PatternAllowance::default());
     for (path, version) in parts::places(versions, "schema", "validation") {

@@ -284,7 +284,7 @@ impl<K: Send + Sync + 'static, J: Send + Sync + 'static> Controller<K, J> {
 
     /// Calls a function with the key of an object that was deleted, in the place of a reconcile: to drop state that is kept by
     /// key. Clean-up that must not be missed needs a [`finalizer`](Self::finalizer), because a controller that is not running
-    /// when the object is deleted never sees its key.
+    /// when the object is deleted never gets its key.
     pub fn on_deleted(mut self, deleted: impl Fn(&ObjectKey) + Send + Sync + 'static) -> Self {
         self.deleted = Some(Arc::new(deleted));
         self

@@ -100,7 +100,7 @@ impl InformerFactory {
         }
     }
 
-    /// Sets the options of informers that are made from now on. Unless they say otherwise, 16 of them obtain their
+    /// Sets the options of informers that are made from now on. By default, 16 of them obtain their
     /// initial state at a time: a program with a hundred informers would else send a hundred lists at once.
     #[must_use]
     pub fn options(mut self, options: InformerOptions) -> Self {

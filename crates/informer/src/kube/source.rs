@@ -148,7 +148,7 @@ impl KubeSource {
         KubeNamespaces { source: self, namespaces, may_be_empty: false, labels: None }
     }
 
-    /// Only namespaces with such labels, each from when it has them to when it loses them or goes. The server must let the
+    /// Only namespaces with such labels, each from when it has them until it loses them or is deleted. The server must let the
     /// client list and watch Namespaces.
     #[must_use]
     pub fn namespaces_labelled(self, selector: LabelSelector) -> KubeNamespaces {

@@ -268,7 +268,7 @@ impl ElectionMachine {
             || silence >= self.duration(record)
     }
 
-    /// A record that does not say how long it lasts lasts as long as ours.
+    /// A record without a duration lasts as long as ours.
     fn duration(&self, record: &LeaseRecord) -> Duration {
         let seconds = record.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         seconds.filter(|seconds| *seconds > 0).map_or(self.options.lease_duration, Duration::from_secs)

@@ -268,7 +268,7 @@ pub(super) fn offset(at: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// A namespace that is longer than its length can say would be cut off.
+    /// A namespace that is too long for its length field would be cut off.
     #[test]
     fn a_long_namespace_is_read_at_once() {
         for (len, at_once) in [(255, false), (256, true)] {

@@ -1,7 +1,7 @@
 //! [`Processor`]: the handlers of an informer. [`Registration`]: a user's handle on one of them.
 //!
 //! client-go calls them `sharedProcessor` and `processorListener`. The difference is that a listener holds a position
-//! in shared batches and not a channel: publishing costs one reference count per handler, whatever the number of
+//! in shared batches and not a channel: publishing costs one reference count per handler, for any number of
 //! events, and never waits.
 //!
 //! The lock of the processor orders changes of the store and joins of handlers (see `informer::applier`). Backlogs and

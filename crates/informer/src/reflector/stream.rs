@@ -115,7 +115,7 @@ impl<K> Machine<K> {
                 out.deltas.push(Delta::Rejected { key: key.clone(), revision });
                 out.report(Problem::Transform { key, reason }, ProblemResponse::Continues);
             }
-            // The revision stays where it is: what this event was about is not known to be dealt with.
+            // The revision does not advance: the change of this event was not applied.
             WatchEvent::Unusable(reason) => out.report(Problem::Unusable(reason), ProblemResponse::Continues),
             WatchEvent::Error(status) => {
                 self.note_health(now);

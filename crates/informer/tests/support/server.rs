@@ -17,7 +17,7 @@ pub(crate) struct Server {
     pub(crate) code: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) chunks: Vec<Vec<u8>>,
-    /// An answer stays open after its last piece.
+    /// A response that stays open after its last piece.
     pub(crate) stay_open: bool,
 }
 

@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for Map {
     }
 }
 
-/// Builds a tree from whatever the format offers.
+/// Builds a tree from any self-describing format.
 struct TreeVisitor;
 
 impl<'de> Visitor<'de> for TreeVisitor {

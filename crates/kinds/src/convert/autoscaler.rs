@@ -2,7 +2,7 @@
 //!
 //! The metrics, behaviour and conditions that `v1` has no fields for are JSON in annotations, metrics in the flat form that
 //! `v1` once had. Clients that read `v1` see these texts, so that they are written as kube-apiserver writes them
-//! ([`super::go_text`]); annotations under these keys are always consumed, whatever they contain.
+//! ([`super::go_text`]); annotations under these keys are always consumed, even with unreadable content.
 
 use listwatch_wire::json::{Map, Value, json};
 

@@ -18,7 +18,7 @@ use crate::kind::Kind;
 
 /// Turns an object of this kind into the form that is stored. Does nothing for kinds that are stored as they are.
 ///
-/// Cannot fail: whatever has no place in the other form is kept in annotations or dropped as kube-apiserver drops it.
+/// Cannot fail: fields that the other version lacks are kept in annotations or dropped, as in kube-apiserver.
 ///
 /// The defaults of the stored form are filled in, with which kube-apiserver reads what it has stored.
 pub fn to_stored(kind: &Kind, object: &mut Value) {

@@ -78,7 +78,7 @@ pub(crate) fn resource_slice(object: &mut Map) {
     }
 }
 
-/// A request of a claim is for one device unless it says otherwise.
+/// A request of a claim is for one device by default.
 pub(crate) fn resource_claim(object: &mut Map) {
     let allocation = object.inner("status").and_then(|status| status.inner("allocation"));
     if let Some(devices) = allocation.and_then(|allocation| allocation.inner("devices")) {
@@ -104,7 +104,7 @@ fn device_count(request: &mut Map) {
     tolerate_equal(request);
 }
 
-/// A toleration compares unless it says otherwise.
+/// The operator of a toleration is `Equal` by default.
 fn tolerate_equal(holder: &mut Map) {
     for toleration in holder.each("tolerations") {
         toleration.fill_text("operator", "Equal");

@@ -213,7 +213,7 @@ pub(super) fn operation_id(verb: &str, group: &str, version: &str, rest: &str) -
     format!("{verb}{}{}{}", camel(short(group), true), camel(version, true), camel(rest, true))
 }
 
-/// `apps` stays, `networking.k8s.io` becomes `networking`: tags and names are without the suffix.
+/// `apps` is unchanged, `networking.k8s.io` becomes `networking`: tags and names are without the suffix.
 fn short(group: &str) -> &str {
     if group.is_empty() { "core" } else { group.strip_suffix(".k8s.io").unwrap_or(group) }
 }

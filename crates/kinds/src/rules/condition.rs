@@ -207,16 +207,7 @@ impl Test {
             Self::Compare { orders, other } => {
                 let mut met = false;
                 other.each(scene, &mut |right| {
-                    // Stored times have one form, in which the order of texts is the order of times.
-                    let order = match (value, right) {
-                        (Value::String(left), Value::String(right)) => {
-                            Some(left.as_str().cmp(right.as_str()))
-                        }
-                        _ => subject
-                            .number(value)
-                            .zip(other.number(right))
-                            .map(|(left, right)| left.cmp(&right)),
-                    };
+                    let order = order((subject, value), (other, right));
                     met |= order.is_some_and(|order| orders.contains(&order));
                 });
                 met
@@ -227,6 +218,14 @@ impl Test {
                 met
             }
         }
+    }
+}
+
+/// Compares two values as numbers, or as texts: stored times have one form, in which the order of texts is that of times.
+fn order((left, value): (&Operand, &Value), (right, other): (&Operand, &Value)) -> Option<Ordering> {
+    match (value, other) {
+        (Value::String(value), Value::String(other)) => Some(value.as_str().cmp(other.as_str())),
+        _ => Some(left.number(value)?.cmp(&right.number(other)?)),
     }
 }
 

@@ -30,10 +30,10 @@ use super::addresses;
 use super::pattern::LazyPattern;
 use crate::{cron, meta, names, quantity, selector};
 
-/// Something wrong with a text.
+/// An error of a text.
 #[derive(Debug)]
 pub(super) struct Finding {
-    /// The part that is wrong, if it is not the whole.
+    /// The part that is invalid, if it is not the whole.
     pub(super) part: Option<String>,
     pub(super) text: String,
 }
@@ -231,10 +231,7 @@ fn text_form(name: &str) -> Option<fn(&str) -> Vec<String>> {
         "dns-subdomain-caseless" => caseless_subdomain,
         "qualified-name" => label_key_errors,
         "label-value" => label_value_errors,
-        "joined-label-value" => |text| match label_value_errors(text) {
-            found if found.is_empty() => found,
-            found => vec![found.join(";")],
-        },
+        "joined-label-value" => joined_label_value,
         "path-segment" => |text| names::path_segment(text, false),
         "ip" => addresses::ip,
         "external-ip" => addresses::reachable_ip,
@@ -242,11 +239,7 @@ fn text_form(name: &str) -> Option<fn(&str) -> Vec<String>> {
         "trimmed-cidr" => |text| addresses::cidr(text.trim()),
         "cidr" => addresses::cidr,
         "interface-address" => addresses::interface,
-        "resource-version" => |text| {
-            let whole =
-                text == "0" || !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
-            error_if(!whole, &format!("resource version is not well formed: {text}"))
-        },
+        "resource-version" => resource_version,
         "any-cidr" => |text| error_if(!names::is_cidr(text), names::CIDR),
         "env-name" => names::env_name,
         "config-key" => names::config_key,
@@ -254,26 +247,45 @@ fn text_form(name: &str) -> Option<fn(&str) -> Vec<String>> {
         "port-name" => names::port_name,
         "dns-search-path" => dns_search_path,
         "caseless-qualified-name" => |text| label_key_errors(&text.to_lowercase()),
-        "no-address" => {
-            |text| error_if(text.parse::<IpAddr>().is_ok(), "must be a DNS name, not an IP address")
-        }
+        "no-address" => no_address,
         "cron-fields" => |text| cron::check(text).err().map(|error| error.to_string()).into_iter().collect(),
         "finalizer" => meta::finalizer_errors,
-        "extended-resource" => |name| {
-            error_if(!names::is_extended_resource(name), "doesn't follow extended resource name standard")
-        },
-        "canonical-int32" => |text| {
-            error_if(
-                text.parse::<i32>().map(|number| number.to_string()).as_deref() != Ok(text),
-                "must be an integer",
-            )
-        },
-        "int64" => {
-            |text| error_if(text.parse::<i64>().is_err(), "must be a valid decimal integer in canonical form")
-        }
+        "extended-resource" => extended_resource,
+        "canonical-int32" => canonical_int32,
+        "int64" => int64,
         "base64-json" => base64_json,
         _ => return None,
     })
+}
+
+/// The errors of a label value as one text.
+fn joined_label_value(text: &str) -> Vec<String> {
+    match label_value_errors(text) {
+        found if found.is_empty() => found,
+        found => vec![found.join(";")],
+    }
+}
+
+fn resource_version(text: &str) -> Vec<String> {
+    let is_whole = text == "0" || !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
+    error_if(!is_whole, &format!("resource version is not well formed: {text}"))
+}
+
+fn no_address(text: &str) -> Vec<String> {
+    error_if(text.parse::<IpAddr>().is_ok(), "must be a DNS name, not an IP address")
+}
+
+fn extended_resource(name: &str) -> Vec<String> {
+    error_if(!names::is_extended_resource(name), "doesn't follow extended resource name standard")
+}
+
+fn canonical_int32(text: &str) -> Vec<String> {
+    let is_canonical = text.parse::<i32>().is_ok_and(|number| number.to_string() == text);
+    error_if(!is_canonical, "must be an integer")
+}
+
+fn int64(text: &str) -> Vec<String> {
+    error_if(text.parse::<i64>().is_err(), "must be a valid decimal integer in canonical form")
 }
 
 /// The forms of values that are checked by functions: numbers, quantities, selectors, and what may be a number or a text.
@@ -336,12 +348,12 @@ fn base64_json(text: &str) -> Vec<String> {
     error_if(!valid, "invalid character in JSON")
 }
 
-/// Returns the error if the value is wrong.
+/// Returns the error if the value is invalid.
 pub(super) fn error_if(wrong: bool, text: &str) -> Vec<String> {
     if wrong { vec![text.to_owned()] } else { Vec::new() }
 }
 
-/// True if a quantity compares with zero in one of the wrong ways.
+/// True if a quantity compares with zero in one of the forbidden ways.
 fn compared(value: &Value, wrong: &[Ordering]) -> bool {
     let text = match value {
         Value::String(text) => text.to_string(),

@@ -179,11 +179,7 @@ impl RuleReader<'_> {
         let skip_zero = empty == Empty::Absent;
         Some(match plain {
             "required" => FieldRule::Required,
-            "enum" => {
-                let base = self.block.split('@').next().unwrap_or(self.block);
-                let words = if value.is_empty() { self.tables.enumerated(base, field)? } else { value };
-                FieldRule::Enum { words: list(words), empty }
-            }
+            "enum" => FieldRule::Enum { words: list(self.words(field, value)?), empty },
             "min" => FieldRule::Range { min: value.parse().ok()?, max: i64::MAX, skip_zero },
             "max" => FieldRule::Range { min: i64::MIN, max: value.parse().ok()?, skip_zero },
             "range" => {
@@ -207,14 +203,16 @@ impl RuleReader<'_> {
                 let routes = value.split('|').map(Route::parse).collect();
                 FieldRule::Known { routes, wanted: plain == "in", empty: empty == Empty::Checked }
             }
-            "error" => match value.split_once(':') {
-                Some(("unsupported", words)) => FieldRule::Unsupported(words.split('|').collect()),
-                None if value == "unsupported" => FieldRule::Unsupported(Vec::new()),
-                _ => FieldRule::Error(error_kind(value)?),
-            },
+            "error" => error_rule(value)?,
             "check" => FieldRule::Check(self.tables.check(value)?),
             _ => FieldRule::Form { form: forms::form(plain)?, empty },
         })
+    }
+
+    /// The words of an enumeration; those of the field's type if the line has none.
+    fn words(&self, field: &'static str, own: &'static str) -> Option<&'static str> {
+        let base = self.block.split('@').next().unwrap_or(self.block);
+        if own.is_empty() { self.tables.enumerated(base, field) } else { Some(own) }
     }
 
     /// Declared rules report at the element, as the tags that they come from do.
@@ -270,6 +268,15 @@ fn leaked(text: String) -> &'static str {
 /// True for the name of a field, false for the struct itself and for routes.
 pub(super) fn is_field(name: &str) -> bool {
     name != ":" && !name.contains(['.', '['])
+}
+
+/// An error where the conditions of the line hold.
+fn error_rule(value: &'static str) -> Option<FieldRule> {
+    Some(match value.split_once(':') {
+        Some(("unsupported", words)) => FieldRule::Unsupported(words.split('|').collect()),
+        None if value == "unsupported" => FieldRule::Unsupported(Vec::new()),
+        _ => FieldRule::Error(error_kind(value)?),
+    })
 }
 
 /// Kinds that a table may name. The others belong to rules of their own.

@@ -31,7 +31,7 @@ struct BlockText {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPart {
     pub(super) text: &'static str,
-    /// The table is not the first, and repeats some of what that says.
+    /// The table is not the first, and repeats some rules of that one.
     pub(super) declared: bool,
 }
 
@@ -131,7 +131,7 @@ impl Tables {
     }
 }
 
-/// True for lines that say nothing.
+/// True for blank lines and comments.
 pub(super) fn is_comment(line: &str) -> bool {
     let line = line.trim_start();
     line.is_empty() || line.starts_with('#')

@@ -19,7 +19,7 @@ use crate::{quantity, time};
 pub(super) enum ScalarFault {
     /// It is of another type; the text is what Go calls the value.
     Kind(Cow<'static, str>),
-    /// The type's own decoder refuses it, and this is all the message says.
+    /// The type's own decoder refuses it, and the message has nothing else.
     Text(String),
 }
 

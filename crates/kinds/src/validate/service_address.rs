@@ -21,7 +21,7 @@ fn is_headless(spec: &Value) -> bool {
     spec.list("clusterIPs") == [Value::from("None")]
 }
 
-/// Checks what addresses are allocated by. kube-apiserver does so before anything else, and stops there if something is wrong:
+/// Checks the fields that decide about allocation. kube-apiserver does so first, and stops there if one is invalid:
 /// first each field for itself, then what this cluster has.
 pub(crate) fn before_allocation(service: &Value, errors: &mut Errors) {
     let (spec, path) = (service.at("spec"), Path::root("spec"));

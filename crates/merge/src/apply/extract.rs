@@ -55,7 +55,7 @@ fn strip_metadata(root: &mut Map) {
     }
 }
 
-/// The part of an error that all errors of the wrong type have.
+/// The text that all errors about types have in common.
 pub(super) const MISFIT: &str = ": expected ";
 
 /// The error of a field that the schema does not have.
@@ -116,7 +116,7 @@ impl ExtractWalk {
         self.errors.push(error);
     }
 
-    /// The field set of a value. Atomic values are one leaf, whatever is inside: they have one owner.
+    /// The field set of a value. Atomic values are one leaf: they have one owner.
     fn value<S: MergeSchema>(&mut self, value: &Value, schema: S, path: &FieldPath<'_>) -> FieldSetNode {
         if let Some(problem) = misfit(value, schema.shape()) {
             self.error(Some(path), &problem);

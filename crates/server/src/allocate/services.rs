@@ -100,15 +100,7 @@ fn assign(
     } else {
         further_ports(reservation, &taken, service.at("spec"), &needs.ports, &own)?
     };
-    // Zero requests any port; one that was chosen is written, one that the client chose is checked.
-    let health = match needs.health {
-        Some(0) => Some(free_port(reservation, &taken, target)?),
-        Some(wanted) if !own.contains(&wanted) => {
-            check_wanted_port(reservation, &taken, target, "spec.healthCheckNodePort", wanted)?;
-            None
-        }
-        _ => None,
-    };
+    let health = health_port(reservation, &taken, target, needs.health, &own)?;
     if let Some(spec) = service.get_mut("spec") {
         prepare::assign_service(spec, address.as_deref(), &ports);
         if let Some(port) = health {
@@ -116,6 +108,24 @@ fn assign(
         }
     }
     Ok(())
+}
+
+/// Returns the health check node port to write. Zero requests any port; a port that the client chose is only checked.
+fn health_port(
+    reservation: &Reservation<'_>,
+    taken: &TakenByServices<'_>,
+    target: &Target<'_>,
+    wanted: Option<i64>,
+    own: &HashSet<i64>,
+) -> Result<Option<i64>, Status> {
+    match wanted {
+        Some(0) => free_port(reservation, taken, target).map(Some),
+        Some(wanted) if !own.contains(&wanted) => {
+            check_wanted_port(reservation, taken, target, "spec.healthCheckNodePort", wanted)?;
+            Ok(None)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The node ports of a new Service, by their place among its ports.

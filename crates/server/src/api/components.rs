@@ -21,7 +21,7 @@ pub(crate) const COMPONENTS: [&str; 3] = [CONTROLLER_MANAGER, STORE, SCHEDULER];
 /// The names of ComponentStatuses, which clients ask for by name.
 const CONTROLLER_MANAGER: &str = "controller-manager";
 const SCHEDULER: &str = "scheduler";
-/// The store has the name that the first member of etcd has in kube-apiserver, whatever engine it is.
+/// The store has the name that the first member of etcd has in kube-apiserver, with any engine.
 const STORE: &str = "etcd-0";
 /// Asked without credentials: components answer it to everyone.
 const PATH: &str = "/healthz";

@@ -29,7 +29,7 @@ pub(super) fn token(headers: &HeaderMap) -> Result<Option<String>, Malformed> {
     }
 }
 
-/// The token of an `Authorization: Bearer` header. Without a token, or with another scheme, it says nothing.
+/// The token of an `Authorization: Bearer` header; `None` without a token, or with another scheme.
 fn authorization(headers: &HeaderMap) -> Result<Option<String>, Malformed> {
     let Some(header) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let mut words = header.as_bytes().trim_ascii().split(|byte| *byte == b' ');

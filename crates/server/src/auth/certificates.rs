@@ -3,7 +3,7 @@
 //!
 //! In kube-apiserver these are the admission plugins CertificateApproval, CertificateSigning and
 //! CertificateSubjectRestriction plus the strategy that fills in the requester. They exist because the right to
-//! update a request says nothing about the signer it is for. `system:masters` bypasses authorization, so a client
+//! update a request that does not concern the signer it is for. `system:masters` bypasses authorization, so a client
 //! certificate with that group is refused at creation.
 //!
 //! Pure checks: `admission/certificates.rs` calls them in the write pipeline. Authentication by certificate is

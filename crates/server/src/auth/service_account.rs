@@ -102,7 +102,7 @@ struct Kubernetes {
     serviceaccount: Identity,
 }
 
-/// The claims of a token with a good signature, and its user.
+/// The claims of a token with a valid signature, and its user.
 #[derive(Debug)]
 struct Verified {
     claims: Claims,

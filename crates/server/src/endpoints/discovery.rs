@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use listwatch_wire::Status;
 use listwatch_wire::gvk::version_order;
-use listwatch_wire::json::json;
+use listwatch_wire::json::{Value, json};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -45,19 +45,8 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
     }
     Ok(Some(match parts.as_slice() {
         [] | ["index.html"] => json_of(&json!({"paths": paths(api, known)})),
-        ["api"] => document(
-            request,
-            Serving::Routed,
-            &json!({
-                "kind": "APIVersions", "versions": ["v1"],
-                "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
-            }),
-        )?,
-        ["apis"] => document(
-            request,
-            Serving::Typed,
-            &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(known)}),
-        )?,
+        ["api"] => document(request, Serving::Routed, &core_versions())?,
+        ["apis"] => document(request, Serving::Typed, &group_list(known))?,
         ["apis", name] if known.has_group(name) => {
             let Some(group) = groups(known).into_iter().find(|group| *group.name == **name) else {
                 return Ok(None);
@@ -76,6 +65,17 @@ pub(crate) fn answer(api: &Api, request: &Request, path: &str) -> Result<Option<
         ["apis", group, _] if served.has_builtin_group(group) => return Err(Status::no_such_path()),
         _ => return Ok(None),
     }))
+}
+
+fn core_versions() -> Value {
+    json!({
+        "kind": "APIVersions", "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
+    })
+}
+
+fn group_list(known: Known<'_>) -> Value {
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups(known)})
 }
 
 /// Returns true for the path that aggregates the core group, false for that of all others, `None` where there is no

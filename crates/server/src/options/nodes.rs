@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOptions {
     /// Connects at all. Default true. If it is false, logs, exec, attach, port-forward and proxies end with an error that
-    /// says so, after all checks that need no connection.
+    /// reports that, after all checks that need no connection.
     pub enabled: bool,
     /// The types of node addresses to connect to, the first one that a node has wins. Default as in kube-apiserver:
     /// Hostname, InternalDNS, InternalIP, ExternalDNS, ExternalIP.

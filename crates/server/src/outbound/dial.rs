@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use super::closed::ClosedByEof;
 use super::{WebhookAddress, WebhookConnection, words};
 
-/// Time to connect where nothing else says how long, as in Go's client.
+/// The default time to connect, as in Go's client.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connects within the time that the target has for it.

@@ -335,7 +335,7 @@ fn is_unsent(error: &hyper::Error) -> bool {
     error.is_canceled() || error.is_closed() || error.is_incomplete_message()
 }
 
-/// `EOF` is what Go's client says of a connection that ends, and what users search for.
+/// `EOF` is the text of Go's client for a connection that ends, and what users search for.
 fn describe(error: &hyper::Error) -> String {
     if error.is_incomplete_message() || error.is_closed() {
         "EOF".to_owned()

@@ -40,7 +40,7 @@ impl CallError {
     }
 }
 
-/// Returns the body of an answer with a code of success, and what client-go says about others.
+/// Returns the body of a response with a code of success, and client-go's error for others.
 pub(super) fn successful(answer: Response<Bytes>) -> Result<Bytes, CallError> {
     let (head, body) = answer.into_parts();
     if (200..=206).contains(&head.status.as_u16()) {
@@ -65,7 +65,7 @@ fn content_type(headers: &HeaderMap) -> Option<&str> {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).filter(|value| !value.is_empty())
 }
 
-/// The text for a code and whatever came with it.
+/// The text for a code and a body.
 pub(crate) fn generic(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> String {
     let is_text = content_type(headers).is_none_or(|ty| ty.starts_with("text/"));
     let text = String::from_utf8_lossy(body.get(..REPEATED.min(body.len())).unwrap_or_default());

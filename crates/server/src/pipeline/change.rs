@@ -357,7 +357,7 @@ impl OwnersChecked {
 
 /// Returns true if an object that is being deleted has nothing left to wait for.
 ///
-/// The one place that decides when a marked object goes, for writes of clients and of controllers alike.
+/// The one place that decides when a marked object is deleted, for writes of clients and of controllers alike.
 pub(crate) fn is_done(object: &Value) -> bool {
     let meta = object.at("metadata");
     let held = meta.count("finalizers") > 0

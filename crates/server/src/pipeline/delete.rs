@@ -139,7 +139,7 @@ pub(crate) async fn delete_target(
 }
 
 /// Removes an object that is marked and whose grace period is over. A kubelet that saw the mark may have done so first,
-/// which is as good.
+/// which is equivalent.
 async fn remove_marked(api: &Api, target: &Target<'_>, marked: &Arc<CachedObject>) -> Result<Done, Status> {
     let uid = marked.field("metadata.uid").unwrap_or_default();
     let same = |stored: &&Stored| stored.value.at("metadata").text("uid") == uid;

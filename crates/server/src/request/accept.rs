@@ -47,7 +47,7 @@ pub(crate) fn clauses(accept: &str) -> Vec<AcceptClause<'_>> {
         clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
         return clauses;
     }
-    // Not a total order: a type that is spelled out precedes a wildcard whatever their qualities are.
+    // Not a total order: a type that is spelled out precedes a wildcard of any quality.
     for end in 1..clauses.len() {
         for at in (1..=end).rev() {
             let [before, after] = clauses.get_mut(at - 1..=at).unwrap_or_default() else { break };

@@ -62,7 +62,7 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Response {
     response
 }
 
-/// Keeps browsers from taking an answer for anything else than it says.
+/// Keeps browsers from guessing another content type.
 pub(crate) fn do_not_sniff(response: &mut Response) {
     response.headers_mut().insert(NO_SNIFF, HeaderValue::from_static("nosniff"));
 }

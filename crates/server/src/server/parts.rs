@@ -54,7 +54,7 @@ pub(super) fn tokens(options: &Options) -> Result<Vec<Token>, Error> {
     parse_token_file(&files::read(path)?).map_err(|problem| Error::Content { path: path.clone(), problem })
 }
 
-/// The administrator's token: kept with the CA, so that a kubeconfig written once stays good.
+/// The administrator's token: kept with the CA, so that a kubeconfig written once stays valid.
 ///
 /// Compared with a client certificate it never expires, which is why both are in the kubeconfig: tools choose what
 /// they can.

@@ -46,7 +46,7 @@ fn success() -> Answer {
 }
 
 /// Decodes the body of a subresource that has its own kind, and puts it into the namespace of the path. Warnings about it are
-/// returned whatever becomes of the request.
+/// returned even if the request fails.
 ///
 /// # Errors
 /// 400 for a body that is not of the kind, or names another namespace.
@@ -276,7 +276,7 @@ async fn spend_budget(api: &Api, target: &Target<'_>, pod: &Value, dry_run: bool
     Ok(())
 }
 
-/// Says why a budget allows no disruption, in kube-apiserver's words. After a failed sync its figures mean nothing.
+/// Returns kube-apiserver's text for a budget that allows no disruption. After a failed sync its figures mean nothing.
 fn why_exhausted(status: &Map) -> String {
     const REFUSED: &str = "does not allow evicting pods currently";
     let figure = |name| status.int(name).unwrap_or(0);

@@ -174,7 +174,7 @@ impl PatchWork<'_> {
             return Err(refused(why.to_owned()));
         }
         match parsed.patch {
-            // The result is of the stored object's kind, whatever `kind` and `apiVersion` the patch has set.
+            // The result is of the stored object's kind, even if the patch sets another `kind` or `apiVersion`.
             Patch::Strategic(_) => self.name_type(&mut new),
             _ => self.check_type(&mut new, told)?,
         }
@@ -203,7 +203,7 @@ impl PatchWork<'_> {
         new.put("apiVersion", wanted.api_version().into_owned());
     }
 
-    /// Checks the type that a patched object says it has. A built-in kind may leave it out; of a custom kind the path of
+    /// Checks the type in a patched object. A built-in kind may leave it out; of a custom kind the path of
     /// the status takes only the status.
     ///
     /// # Errors
@@ -316,7 +316,7 @@ impl PatchWork<'_> {
             );
             return Err(target.conflict(&why));
         }
-        // A new object must say its name, though the path does.
+        // A new object must have its name, though the path has it, too.
         target.check_identity(&mut applied)?;
         let merged = rules.apply(&self.change.tracking, None, &applied, true);
         let mut new = merged.map_err(|status| as_sent(status, sent, target.namespace))?.object;

@@ -18,7 +18,7 @@ use crate::lister_watcher::{SourceError, WatchEvent, WatchStream};
 use crate::object::Object;
 
 impl KubeSource {
-    /// The events of a body, in batches of what has arrived together. `initial` says if they begin with the initial state.
+    /// The events of a body, in batches of what has arrived together. `initial` is true if they begin with the initial state.
     pub(super) fn read(&self, chunks: Chunks, deltas: Option<Deltas>, initial: bool) -> WatchStream {
         let decoder = Decoder::new(DecoderOptions { deltas: deltas.is_some(), ..DecoderOptions::default() });
         let initial_left = initial.then_some(self.max_list_bytes);

@@ -281,7 +281,7 @@ impl ConnectionTask {
 }
 
 impl OpenSubscription {
-    /// Says how it began, which is all that will be said.
+    /// Reports the outcome of opening; later failures are not reported here.
     fn answer(self, outcome: SubscriptionOutcome) {
         if let Some((begun, _)) = self.beginning {
             let _ = begun.send(outcome);

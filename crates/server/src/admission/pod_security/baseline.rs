@@ -94,7 +94,7 @@ pub(super) fn host_namespaces(pod: &Pod<'_>) -> Option<PodViolation> {
     (!used.is_empty()).then(|| ("host namespaces", used.join(", ")))
 }
 
-/// A directory of the node is a way out of the container, whatever the rest of the Pod forbids.
+/// A host path can break out of the container despite all other restrictions of the Pod.
 pub(super) fn host_path_volumes(pod: &Pod<'_>) -> Option<PodViolation> {
     let volumes = pod.spec.list("volumes").iter().filter(|volume| volume.has("hostPath"));
     let names: Vec<&str> = volumes.map(|volume| volume.text("name")).collect();

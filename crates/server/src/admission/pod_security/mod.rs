@@ -101,7 +101,7 @@ fn violations<'r>(results: &'r mut Results, standard: Standard, pod: &Pod<'_>) -
 }
 
 /// Checks a Pod against the three standards of its namespace. A rejected Pod is audited, but gets no warnings: the
-/// error says the same.
+/// error has the same text.
 fn check_pod(request: &Attributes<'_>, object: &Value, policy: &NamespacePolicy) -> Result<(), Status> {
     if policy.is_privileged() || request.old.is_some_and(|old| !is_significant(object, old)) {
         return Ok(());

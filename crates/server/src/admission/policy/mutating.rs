@@ -3,7 +3,7 @@
 //! Each mutation is an apply configuration or a JSON patch that a CEL expression returns; each sees the result of the
 //! one before. Policies and webhooks share the reinvocation state ([`crate::api`]): with `IfNeeded`, a policy is
 //! evaluated a second time if something changed the object after it. A result that is not a valid object of its kind
-//! fails the request whatever the failure policy says.
+//! fails the request under any failure policy.
 //!
 //! Applying results is [`mod@super::patch`], policies that reject [`super::validating`].
 

@@ -66,7 +66,7 @@ impl Plugin for ValidatingPolicies {
         let (mut denials, mut failures) = (Vec::new(), Vec::new());
         for policy in self.0.current(request.api).iter() {
             if let Some(form) = policy.definition.matcher.matches(request, object) {
-                judge(request, object, policy, &form, &mut denials, &mut failures).await;
+                evaluate_policy(request, object, policy, &form, &mut denials, &mut failures).await;
             }
         }
         if !failures.is_empty() {
@@ -99,7 +99,7 @@ impl Denial {
 ///
 /// Nothing is returned early: each binding may have another action, and the audit event has all of them. Audit annotations of
 /// several bindings are joined, equal values once.
-async fn judge(
+async fn evaluate_policy(
     request: &Attributes<'_>,
     object: &Json,
     policy: &BoundPolicy,
@@ -144,6 +144,15 @@ async fn judge(
             verdict.annotations.into_iter().for_each(|annotation| join(&mut annotations, annotation));
         }
     }
+    annotate(request, definition, annotations);
+}
+
+/// Adds the audit annotations of a policy, whose name is their prefix.
+fn annotate(
+    request: &Attributes<'_>,
+    definition: &PolicyDefinition,
+    annotations: Vec<(String, Vec<String>)>,
+) {
     for (key, values) in annotations {
         request.record.annotate(&format!("{}/{key}", definition.name), values.join(", "));
     }
@@ -244,7 +253,7 @@ fn evaluate(
     verdict
 }
 
-/// Evaluates match conditions: one that is false decides, whatever errors others have.
+/// Evaluates match conditions: one that is false decides, even if others have errors.
 ///
 /// Conditions have a budget apart from that of validations (`MATCH_CONDITIONS_BUDGET`). Webhooks use the same
 /// function for theirs.

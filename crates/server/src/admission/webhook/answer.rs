@@ -237,7 +237,7 @@ mod tests {
         ReviewAnswer::read(&encode(&review), (V1, "u"), mutating, 100)
     }
 
-    /// An answer of the wrong types was taken for a denial or a permission; kube-apiserver cannot decode it, and the failure
+    /// A response of other types was taken for a denial or a permission; kube-apiserver cannot decode it, and the failure
     /// policy decides.
     #[test]
     fn an_answer_has_the_types_of_an_admission_review() {

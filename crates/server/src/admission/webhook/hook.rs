@@ -173,7 +173,7 @@ impl Webhook {
     ///
     /// # Errors
     /// [`WebhookFailure::Rejected`] if it denied the request or does not support dry run, [`WebhookFailure::Call`]
-    /// for everything that went wrong.
+    /// for all failures.
     pub(super) async fn call(
         &self,
         request: &Attributes<'_>,

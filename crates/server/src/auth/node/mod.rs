@@ -26,7 +26,7 @@ const OWN: &[&str] = &["get", "create", "update", "patch", "delete"];
 /// The namespace of the Leases that kubelets renew.
 pub(crate) const LEASES: &str = "kube-node-lease";
 
-/// The permissions of every kubelet, whatever runs on its node: group, resource, verbs.
+/// The permissions of every kubelet, independent of its Pods: group, resource, verbs.
 const GENERAL: [(&str, &str, &[&str]); 11] = [
     ("authentication.k8s.io", "tokenreviews", &["create"]),
     ("authorization.k8s.io", "subjectaccessreviews", &["create"]),

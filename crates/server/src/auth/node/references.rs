@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(of_pod(&pod).len(), 1 + 7 + 4 + 2 + 3);
     }
 
-    /// A kubelet may make Pods for itself; if they counted, it could read whatever it names in one.
+    /// A kubelet may make Pods for itself; if they counted, it could read every object that it names in one.
     #[test]
     fn a_mirror_pod_refers_to_nothing() {
         let mut pod = pod();

@@ -42,29 +42,16 @@ impl Driver {
         }
     }
 
-    /// An object is there, new or changed.
+    /// Adds the tasks that follow from an object that is new or changed.
     pub(super) fn present(&mut self, key: &Arc<str>, value: &[u8], revision: Revision, at_start: bool) {
         let options = self.api.options.lifecycle;
         let Some((collection, path)) = split(key) else { return };
         let soon = self.settle_time();
         self.note_address(key, Some(value));
-        match collection {
-            "namespaces" if options.empty_namespaces && namespaces::terminating(value) => {
-                self.queue.add(LifecycleTask::Namespace(path.into()), soon);
-            }
-            "namespaces" if options.namespace_objects == NamespaceObjects::AtOnce => {
-                self.bootstrap_namespace(path)
-            }
-            "pods" if options.namespace_objects == NamespaceObjects::WithFirstPod => {
-                if let Some((namespace, _)) = path.split_once('/') {
-                    self.bootstrap_namespace(namespace);
-                }
-            }
-            "events" => {
-                let age = if at_start { age(value) } else { Duration::ZERO };
-                self.note_event(key, revision, age);
-            }
-            _ => {}
+        self.note_namespace(collection, path, value, soon);
+        if collection == "events" {
+            let age = if at_start { age(value) } else { Duration::ZERO };
+            self.note_event(key, revision, age);
         }
         let tree = self.api.cache.trees.peek_bytes(key, value);
         let object = ChangedObject { bytes: value, tree: tree.as_ref() };
@@ -82,6 +69,25 @@ impl Driver {
         }
         if options.collect_garbage {
             self.note_owners(key, object, soon);
+        }
+    }
+
+    /// A namespace that is being deleted is emptied; one that is new, or has its first Pod, gets its bootstrap objects.
+    fn note_namespace(&mut self, collection: &str, path: &str, value: &[u8], soon: Instant) {
+        let options = self.api.options.lifecycle;
+        match collection {
+            "namespaces" if options.empty_namespaces && namespaces::terminating(value) => {
+                self.queue.add(LifecycleTask::Namespace(path.into()), soon);
+            }
+            "namespaces" if options.namespace_objects == NamespaceObjects::AtOnce => {
+                self.bootstrap_namespace(path);
+            }
+            "pods" if options.namespace_objects == NamespaceObjects::WithFirstPod => {
+                if let Some((namespace, _)) = path.split_once('/') {
+                    self.bootstrap_namespace(namespace);
+                }
+            }
+            _ => {}
         }
     }
 

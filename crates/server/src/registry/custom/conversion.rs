@@ -177,7 +177,7 @@ pub(crate) fn kind_of(object: &Value) -> String {
     format!("{}, Kind={}", object.text("apiVersion"), object.text("kind"))
 }
 
-/// The part of a converted object that is wrong.
+/// The part of a converted object that is invalid.
 enum Invalid {
     Type(String),
     Object(String),
@@ -243,9 +243,9 @@ fn take_texts(metadata: &mut Map, before: &Value, after: &Value, field: &str) ->
     Ok(())
 }
 
-/// Converted objects in two generations: when the younger one is full, the older one goes.
+/// Converted objects in two generations: when the younger one is full, the older one is dropped.
 ///
-/// Half of the bound per generation. An entry is a key with a revision, so nothing in it ever goes out of date.
+/// Half of the bound per generation. An entry is a key with a revision, so no entry is ever outdated.
 #[derive(Debug, Default)]
 struct ConversionCache {
     young: HashMap<ConversionPlace, Bytes>,

@@ -82,7 +82,7 @@ impl Stages {
         }
     }
 
-    /// Makes a stored object one of this version. `old` says whether its schema may have changed since it was stored.
+    /// Makes a stored object one of this version. `old` is true if its schema may have changed since it was stored.
     pub(super) fn show(&self, object: &mut Value, old: bool) {
         let stored_as = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let alike = stored_as == self.api_version;

@@ -46,7 +46,7 @@ pub(crate) enum ContinueTokenError {
     /// Another format than the one known.
     #[error("continue key is not valid: server does not recognize this encoded version {0}")]
     UnknownVersion(String),
-    /// A version of zero says nothing.
+    /// A token without a revision.
     #[error("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")]
     NoVersion,
     /// Without a start key the list would start over.

@@ -128,7 +128,7 @@ pub(super) async fn admitted(
     }
 }
 
-/// Says that a subscription begins.
+/// The message at the start of a subscription.
 fn started(starting: &StartingWatch, out: &mut BytesMut) {
     let Some(begun) = &starting.begun else { return };
     let start = SubscriptionStart {
