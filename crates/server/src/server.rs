@@ -84,9 +84,7 @@ impl Server {
     async fn assemble(options: Options, engine: Arc<dyn Engine>) -> Result<Handle, Error> {
         options.admission.check()?;
         let mut tokens = tokens(&options)?;
-        let listener = listen_on(options.bind)?;
-        let address =
-            listener.local_addr().map_err(|source| Error::Bind { address: options.bind, source })?;
+        let (listener, address) = listen_on(options.bind)?;
         let credentials = ServerCredentials::load(&options, &engine, address).await?;
         let ServerCredentials { admin, clients, serving, .. } = credentials;
         let (admin_token, admin_certificate) = (admin.0.secret.clone(), admin.1);
@@ -103,8 +101,7 @@ impl Server {
             .with_service_accounts(ServiceAccounts::new(signing, former, &cache))
             .with_client_certificates(clients)
             .with_others(oidc.clone(), token_webhook(&options)?);
-        let modes = options.authorization.iter().map(|mode| mode.authorizer(&cache));
-        let authorizer = Arc::new(Modes(modes.collect()));
+        let authorizer = authorizer(&options, &cache);
         let feeder = cache.start().await?;
         let (front_proxy, nodes) = (credentials.front_proxy, credentials.nodes);
         let parts = ApiParts { registry, authenticator, authorizer, audit, front_proxy, nodes };
@@ -113,8 +110,9 @@ impl Server {
         let (stop, connections) = (CancellationToken::new(), TaskTracker::new());
         let trusted = credentials.trusted;
         let lifecycle =
-            lifecycle::start(Arc::clone(&api), address.port(), ca_pem.clone(), trusted, stop.clone());
-        let lifecycle = lifecycle.await.map_err(Error::FirstObjects)?;
+            lifecycle::start(Arc::clone(&api), address.port(), ca_pem.clone(), trusted, stop.clone())
+                .await
+                .map_err(Error::FirstObjects)?;
         let service = Arc::new(Service::new(Arc::clone(&api), stop.clone()));
         let renewal = tls.clone().zip(source).map(|(tls, source)| tls.renew(source, stop.clone()));
         let accept = listen::accept(listener, tls, service, stop.clone(), connections.clone());
@@ -173,6 +171,10 @@ impl ApiParts {
             cache,
         }
     }
+}
+
+fn authorizer(options: &Options, cache: &Arc<Cache>) -> Arc<Modes> {
+    Arc::new(Modes(options.authorization.iter().map(|mode| mode.authorizer(cache)).collect()))
 }
 
 /// Serves the custom kinds that are stored, and follows their definitions from then on.

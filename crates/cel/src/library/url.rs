@@ -53,17 +53,15 @@ impl Url {
             });
         }
         let (authority, path) = split_authority(rest, !scheme.is_empty());
-        let (user, host) = match authority.rsplit_once('@') {
-            Some((user, host)) => (Some(user.to_owned()), host),
-            None => (None, authority),
-        };
+        let (user, host) =
+            authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
         check_host(host).map_err(|why| wrong(&why))?;
         if let Some(bad) = bad_escape(path) {
             return Err(wrong(&format!("invalid URL escape {bad:?}")));
         }
         Ok(Self {
             scheme: scheme.to_ascii_lowercase(),
-            user,
+            user: user.map(str::to_owned),
             host: host.to_owned(),
             path: path.to_owned(),
             query: query.to_owned(),

@@ -33,13 +33,15 @@ pub(super) fn blocking_pool(options: &Options) -> BlockingPool {
 /// # Errors
 ///
 /// The address cannot be bound, with the address in the message.
-pub(super) fn listen_on(address: SocketAddr) -> Result<TcpListener, Error> {
+pub(super) fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let listening = socket.and_then(|socket| {
         socket.set_reuseaddr(true)?;
         socket.set_keepalive(true)?;
         socket.bind(address)?;
-        socket.listen(BACKLOG)
+        let listener = socket.listen(BACKLOG)?;
+        let bound = listener.local_addr()?;
+        Ok((listener, bound))
     });
     listening.map_err(|source| Error::Bind { address, source })
 }

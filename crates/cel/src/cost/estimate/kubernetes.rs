@@ -74,6 +74,23 @@ impl Coster<'_> {
                 _,
             ) => self.traversal(function, target),
             ("url" | "jsonpatch.escapeKey", _, [arg]) => Call::sized(scan(arg.size, 1.0), arg.size),
+            ("ip", ..) if overload == "cidr_ip" => Call::of(ONE),
+            (
+                "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
+                _,
+                [arg, ..],
+            ) => Call::of(scan(arg.size, 1.0)),
+            ("ip.isCanonical", _, [arg]) => Call::of(scan(arg.size, 2.0)),
+            ("containsIP" | "containsCIDR", _, [arg]) => Call::of(containment(function, overload, arg.size)),
+            ("validate", _, [arg, ..]) => Call::of(scan(arg.size, 1.0).scaled(128.0 * REGEX_FACTOR)),
+            ("_==_", _, [left, right]) => return self.library_equality(*left, *right),
+            _ => return self.text_function(function, target, args),
+        })
+    }
+
+    /// The functions on strings and lists of strings.
+    fn text_function(&self, function: &str, target: Option<Arg>, args: &[Arg]) -> Option<Call> {
+        Some(match (function, target, args) {
             ("lowerAscii" | "upperAscii" | "substring" | "trim", Some(target), _) => {
                 Call::sized(scan(target.size, 1.0), target.size)
             }
@@ -88,16 +105,6 @@ impl Coster<'_> {
             ("find" | "findAll", Some(text), [pattern, ..]) => {
                 Call::sized(regex(text.size, pattern.size), SizeRange { min: 0, max: text.size.max })
             }
-            ("ip", ..) if overload == "cidr_ip" => Call::of(ONE),
-            (
-                "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
-                _,
-                [arg, ..],
-            ) => Call::of(scan(arg.size, 1.0)),
-            ("ip.isCanonical", _, [arg]) => Call::of(scan(arg.size, 2.0)),
-            ("containsIP" | "containsCIDR", _, [arg]) => Call::of(containment(function, overload, arg.size)),
-            ("validate", _, [arg, ..]) => Call::of(scan(arg.size, 1.0).scaled(128.0 * REGEX_FACTOR)),
-            ("_==_", _, [left, right]) => return self.library_equality(*left, *right),
             _ => return None,
         })
     }

@@ -101,10 +101,8 @@ async fn apply(
 ) -> Result<(), Status> {
     let definition = &policy.definition;
     if let Some(why) = policy.misconfigured(request) {
-        if definition.fail_closed {
-            let text = format!("policy '{}' denied request: {why}", definition.name);
-            errors.push((text, StatusReason::Forbidden));
-        }
+        let text = format!("policy '{}' denied request: {why}", definition.name);
+        errors.extend(definition.fail_closed.then_some((text, StatusReason::Forbidden)));
         return Ok(());
     }
     for binding in &policy.bindings {
@@ -112,11 +110,9 @@ async fn apply(
             continue;
         }
         let mut fail = |why: String, reason: StatusReason| {
-            if definition.fail_closed {
-                let (policy, binding) = (&definition.name, &binding.name);
-                let text = format!("policy '{policy}' with binding '{binding}' denied request: {why}");
-                errors.push((text, reason));
-            }
+            let (policy, binding) = (&definition.name, &binding.name);
+            let text = format!("policy '{policy}' with binding '{binding}' denied request: {why}");
+            errors.extend(definition.fail_closed.then_some((text, reason)));
         };
         let params = match binding.params(request, definition.param_kind.as_ref()).await {
             Ok(params) => params,
@@ -153,11 +149,11 @@ async fn mutate(
     let mut objects = PolicyObjects::new(request, form, new, old);
     objects.params = param;
     let access: Arc<dyn ExpressionAuthorizer> = Access::new(request);
-    if !definition.conditions.is_empty() {
-        let scope = PolicyScope::of_conditions(&objects, Arc::clone(&access));
-        if !matches_conditions(&scope, &definition.conditions).map_err(MutationFailure::Policy)? {
-            return Ok(());
-        }
+    let scope = || PolicyScope::of_conditions(&objects, Arc::clone(&access));
+    if !definition.conditions.is_empty()
+        && !matches_conditions(&scope(), &definition.conditions).map_err(MutationFailure::Policy)?
+    {
+        return Ok(());
     }
     let name = objects.params.at("metadata").text("name");
     let uid = format!("{}/{}/{name}", definition.name, binding.name);
@@ -166,8 +162,7 @@ async fn mutate(
     }
     let before = objects.object.clone();
     for mutation in &definition.mutations {
-        let changed = change(form.resource(request), definition, mutation, &objects, Arc::clone(&access))?;
-        objects.object = changed;
+        objects.object = change(form.resource(request), definition, mutation, &objects, Arc::clone(&access))?;
     }
     if objects.object != before {
         request.record.reinvocation().changed();

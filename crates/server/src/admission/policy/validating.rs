@@ -109,11 +109,9 @@ async fn evaluate_policy(
 ) {
     let definition = &policy.definition;
     if let Some(message) = policy.misconfigured(request) {
-        if definition.fail_closed {
-            let (policy, reason) = (definition.name.clone(), String::new());
-            denials.push(Denial { message, reason, policy, binding: None });
-        }
-        return;
+        let (policy, reason) = (definition.name.clone(), String::new());
+        let denial = Denial { message, reason, policy, binding: None };
+        return denials.extend(definition.fail_closed.then_some(denial));
     }
     let mut annotations: Vec<(String, Vec<String>)> = Vec::new();
     for binding in policy.bindings.iter().filter(|binding| binding.matches(request, object)) {
