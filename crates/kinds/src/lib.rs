@@ -13,7 +13,6 @@
 //!
 //! # Where to change what
 //!
-//!
 //! A field that Kubernetes adds comes with a new table (`cargo xtask kinds`), a rule with a tag comes with the other
 //! one (`cargo xtask rules`). A rule without a tag is a line in `rules/written.txt`; one that spans fields is a
 //! function in [`validate`] that such a line names. A default is a line in the function of its kind in [`defaults`].

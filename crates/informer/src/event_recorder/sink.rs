@@ -29,6 +29,35 @@ pub enum SinkError {
 
 /// The destination of events. An implementation makes one attempt per call; the recorder retries [`SinkError::Failed`]
 /// with backoff.
+///
+/// ```
+/// use listwatch::event_recorder::{EventRecord, EventRecorder, EventSink, ObjectReference, Occurrence, Reporter, SinkError};
+///
+/// /// Prints events, for a program that runs without a cluster.
+/// struct Printer;
+///
+/// #[async_trait::async_trait]
+/// impl EventSink for Printer {
+///     async fn create(&self, event: &EventRecord) -> Result<(), SinkError> {
+///         println!("{}: {}", event.occurrence.reason, event.occurrence.note);
+///         Ok(())
+///     }
+///
+///     async fn extend(&self, event: &EventRecord) -> Result<(), SinkError> {
+///         println!("{} times: {}", event.series.map_or(1, |series| series.count), event.occurrence.reason);
+///         Ok(())
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let reporter = Reporter { controller: "example.com/cleaner".into(), instance: "local".into() };
+/// let recorder = EventRecorder::start(Printer, reporter, Default::default());
+/// # let pod = k8s_openapi::api::core::v1::Pod::default();
+/// recorder.record(Occurrence::normal(ObjectReference::of(&pod), "Started", "Start", "up"));
+/// recorder.shut_down().await;
+/// # }
+/// ```
 #[async_trait::async_trait]
 pub trait EventSink: Send + Sync + 'static {
     /// Creates the event. One that exists already, because an earlier attempt got through, is created.

@@ -80,8 +80,8 @@ pub enum ElectionOutcome<T> {
 
 /// The term in which the work runs: its fencing token, and the signal to end.
 ///
-/// Pass it to systems outside Kubernetes that the program writes to. A process that was paused can be past its lease unnoticed,
-/// and only the storage that receives a write can refuse it, by the [fencing token](Self::fencing_token).
+/// Pass it to all code that writes outside Kubernetes. A process that was paused can be past its lease unnoticed, and
+/// only the storage that receives a write can refuse it, by the [fencing token](Self::fencing_token).
 #[derive(Clone, Debug)]
 pub struct Leadership {
     fencing_token: u32,

@@ -48,7 +48,33 @@ pub(crate) type Apply<K> = dyn FnMut(Vec<Delta<K>>) + Send + Sync;
 
 /// Lists and watches one source and feeds a delta queue, until it is stopped.
 ///
-/// Most programs use a [`SharedInformer`](crate::SharedInformer), which contains one.
+/// Most programs use a [`SharedInformer`](crate::SharedInformer), which contains one. Alone it is for programs that keep
+/// the state themselves, such as a database that mirrors a cluster:
+///
+/// ```
+/// use std::sync::Arc;
+/// use listwatch::delta::{Delta, DeltaQueue, QueueOptions};
+/// use listwatch::lister_watcher::InMemory;
+/// use listwatch::reflector::{Reflector, ReflectorOptions};
+/// use listwatch::{CancellationToken, Raw};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let source = InMemory::new(100);
+/// source.put(&json!({"metadata": {"name": "a"}}))?;
+/// let queue = Arc::new(DeltaQueue::<Raw>::new(1, QueueOptions::default()));
+/// let reflector = Reflector::new(Arc::new(source), Arc::clone(&queue), 0, ReflectorOptions::default());
+/// let stop = CancellationToken::new();
+/// let running = tokio::spawn(reflector.run(stop.clone()));
+///
+/// let first = queue.pop_batch().await.ok_or("closed")?;
+/// assert!(matches!(&first.deltas[..], [Delta::Replaced { objects, .. }] if objects.len() == 1));
+/// stop.cancel();
+/// running.await?;
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "ListAndWatch")]
 pub struct Reflector<K = Raw> {
     source: Arc<dyn ListerWatcher>,
@@ -134,8 +160,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         self
     }
 
-    /// Lists and watches until `stop` is cancelled or the queue is closed. Both end it at once, whatever it waits
-    /// for.
+    /// Lists and watches until `stop` is cancelled or the queue is closed. Both end it at once, also during a request.
     pub async fn run(mut self, stop: CancellationToken) {
         stop.run_until_cancelled(self.supervise()).await;
         self.monitor.phase("stopped");

@@ -159,6 +159,16 @@ impl Default for CacheLimits {
 
 /// Timeouts and bounds of watches. None of them cuts off a watcher for being slow: it is only limited in what it
 /// holds.
+///
+/// ```
+/// use std::time::Duration;
+/// use listwatch_server::{Options, WatchLimits};
+///
+/// // For a test of a client that must survive the end of its watches.
+/// let watch = WatchLimits { min_timeout: Duration::from_secs(1), ..WatchLimits::default() };
+/// let options = Options { watch, ..Options::default() };
+/// assert!(options.watch.bookmark_every > options.watch.min_timeout);
+/// ```
 #[doc(alias = "MinRequestTimeout")]
 #[derive(Clone, Copy, Debug)]
 pub struct WatchLimits {

@@ -120,6 +120,29 @@ pub fn backup(directory: &Path, into: &Path, keys: Keys) -> Result<Report, Error
 /// With a revision, the store is restored as of that revision: a backup contains the history, so that a mistake from before the
 /// backup can be undone.
 ///
+/// ```
+/// use listwatch_storage::embedded::offline::{Keys, backup, restore};
+/// use listwatch_storage::{EmbeddedEngine, EmbeddedOptions, Engine, Expect, Write, Written};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let (data, copy, again) = (folder.path().join("data"), folder.path().join("backup"), folder.path().join("again"));
+/// let engine = EmbeddedEngine::open(&data, EmbeddedOptions::default()).await?;
+/// let write = |value| Write { key: "/a".into(), value, expect: Expect::Any, origin: None };
+/// let Written::Done { revision: good } = engine.write(write(Some("1".into()))).await? else { unreachable!() };
+/// engine.write(write(None)).await?; // the mistake
+/// backup(&data, &copy, Keys::LeftOut)?;
+/// engine.close().await?;
+///
+/// restore(&copy, &again, Some(good))?;
+/// let engine = EmbeddedEngine::open(&again, EmbeddedOptions::default()).await?;
+/// assert!(engine.get("/a", None).await?.is_some());
+/// # engine.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// [`Error::Corrupt`] if the backup is damaged, [`Error::Invalid`] if its history does not reach back to the revision,
 /// [`Error::Unavailable`] if the directory has a store or cannot be used.

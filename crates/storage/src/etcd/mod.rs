@@ -48,7 +48,24 @@ pub struct EtcdEngine {
 }
 
 impl EtcdEngine {
-    /// Connects, and begins to follow what happens under the prefix.
+    /// Connects, and begins to follow all changes under the prefix.
+    ///
+    /// ```no_run
+    /// use listwatch_storage::{EtcdEngine, EtcdOptions, EtcdUser};
+    ///
+    /// # async fn example(password: String) -> Result<(), listwatch_storage::Error> {
+    /// let engine = EtcdEngine::connect(EtcdOptions {
+    ///     endpoints: vec!["https://etcd-0:2379".into(), "https://etcd-1:2379".into()],
+    ///     prefix: "/staging".into(), // servers with another prefix share nothing but the revisions
+    ///     tls: Some(Default::default()),
+    ///     user: Some(EtcdUser { name: "listwatch".into(), password }),
+    ///     ..EtcdOptions::default()
+    /// })
+    /// .await?;
+    /// # drop(engine);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Unavailable`] if no member answers in time, or none lets us in.
