@@ -27,7 +27,7 @@ pub enum Error {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file was read but its content is wrong: correct it.
+    /// A file was read but its content is invalid: correct it.
     #[error("{}: {problem}", path.display())]
     Content {
         /// The file.

@@ -198,7 +198,7 @@ impl ServiceAccounts {
         Ok((Arc::clone(&verified.user), meant))
     }
 
-    /// Returns true if a token is good but for the object it is bound to, which is not there: the cache may be a moment behind.
+    /// Returns true if only the object that a token is bound to is missing: the cache may be a moment behind.
     pub(super) fn misses_objects(&self, token: &str) -> bool {
         let now = Timestamp::now().as_second();
         self.verified(token).is_some_and(|verified| {
@@ -207,7 +207,7 @@ impl ServiceAccounts {
         })
     }
 
-    /// Returns the claims of a token whose signature is good: from memory, or by trying the current key and then
+    /// Returns the claims of a token with a valid signature: from memory, or by trying the current key and then
     /// former ones.
     fn verified(&self, token: &str) -> Option<Arc<Verified>> {
         if let Some(known) = self.verified.lock().get(token) {

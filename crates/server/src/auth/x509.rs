@@ -96,7 +96,7 @@ impl ClientCertificates {
 ///
 /// Of several common names the last counts, as in Go: the approvers and signers of certificate requests read that one, and a
 /// request could otherwise show them the name of a node and be a certificate of somebody else. A name or group that is not text
-/// rejects the certificate, because a user with fewer groups than its certificate says might be refused or admitted
+/// rejects the certificate, because a user with fewer groups than in its certificate might be refused or admitted
 /// wrongly. The digest becomes the credential ID in `extra`.
 fn user(certificate: &CertificateDer<'_>) -> Option<CertificateUser> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;

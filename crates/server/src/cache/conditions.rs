@@ -26,7 +26,7 @@ pub(super) struct LabelConditions {
     pub(super) text: Box<str>,
 }
 
-/// All requirements on one label. A long selector has thousands of them, most of which say only that the label is there or is not.
+/// All requirements on one label. A long selector has thousands of labels, most with a requirement of presence or absence only.
 #[derive(Debug)]
 struct LabelCondition {
     key: Box<str>,
@@ -208,7 +208,7 @@ impl LabelValueCondition {
 }
 
 impl ValueCondition {
-    /// Leaves only these, which are sorted.
+    /// Keeps only these, which are sorted.
     fn narrow(&mut self, values: Vec<Box<str>>) {
         match &mut self.one_of {
             Some(before) => before.retain(|value| values.binary_search(value).is_ok()),

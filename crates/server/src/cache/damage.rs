@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use listwatch_wire::Status;
 use parking_lot::RwLock;
 
-/// The keys whose stored values cannot be read. A key leaves it when it is written or deleted.
+/// The keys whose stored values cannot be read. A key is removed when it is written or deleted.
 #[derive(Debug, Default)]
 pub(crate) struct Damage {
     /// The number of keys. Nearly always zero, so that readers rarely take the lock.

@@ -14,7 +14,7 @@ use listwatch_wire::Status;
 /// Runs a handler. `Err` is the text of its panic.
 ///
 /// Unwinding is safe because state that handlers share is locked for single steps or replaced as a whole: a panic
-/// leaves nothing half done.
+/// leaves nothing half-finished.
 ///
 /// Costs nothing unless the handler panics.
 pub(crate) async fn catch_panic<T>(

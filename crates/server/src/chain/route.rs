@@ -65,7 +65,7 @@ async fn other(service: &Service, request: &Request) -> Result<Response, Status>
     }
 }
 
-/// Calls the endpoint of a path, whatever the method; `None` for unknown paths.
+/// Calls the endpoint of a path, for any method; `None` for unknown paths.
 async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Option<Response>, Status> {
     let api = &service.api;
     Ok(match path {
@@ -174,7 +174,7 @@ fn check_path(resource: &Resource, info: &ResourceInfo, method: &Method) -> Opti
 
 /// Built-in kinds have a fixed set of paths, each with its methods.
 ///
-/// The table of kinds says which verbs exist; nothing is registered per path.
+/// The table of kinds has the verbs; nothing is registered per path.
 fn check_builtin(
     resource: &Resource,
     info: &ResourceInfo,

@@ -146,7 +146,7 @@ fn transform(providers: &[BTreeMap<String, Option<Provider>>]) -> Result<ValueTr
 ///
 /// # Errors
 ///
-/// The name of the key and what is wrong with it, never the secret.
+/// The name of the key and its error, never the secret.
 fn key(text: &KeyText) -> Result<EncryptionKey, String> {
     let name = &text.name;
     let secret =

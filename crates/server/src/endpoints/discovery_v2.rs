@@ -184,7 +184,7 @@ impl<'a> VersionIndex<'a> {
     }
 }
 
-/// The resources that an extension API server says it serves. One that does not answer serves nothing that is known.
+/// The resources that an extension API server lists. One that does not answer has none.
 fn extension_version(remote: &ExtensionServer, version: Arc<str>) -> ApiVersionDiscovery {
     let Some(documents) = remote.documents() else {
         return ApiVersionDiscovery { version, freshness: "Stale", resources: Vec::new() };

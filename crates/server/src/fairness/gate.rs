@@ -358,7 +358,7 @@ impl Flow {
     }
 }
 
-/// A request that waits. Dropped before its turn has come, it leaves the queue, or the seats it was just given.
+/// A request that waits. Dropped before its turn, it leaves the queue, or releases the seats it has just got.
 struct Wait<'a> {
     level: &'a Arc<PriorityLevelState>,
     place: SeatPlace,

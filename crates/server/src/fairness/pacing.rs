@@ -162,7 +162,7 @@ impl<T> Paces<T> {
         free
     }
 
-    /// Puts a request behind the others of its user. Users that wait are served in turns, whatever the number of their requests.
+    /// Queues a request behind the others of its user. Users that wait are served in turns, for any number of their requests.
     fn wait(&mut self, user: u64, waiting: T) {
         let Some(pace) = self.users.get_mut(&user) else { return };
         if pace.waiting.is_empty() {

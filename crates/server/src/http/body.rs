@@ -74,7 +74,7 @@ pub(crate) trait WatchBody: Send {
         false
     }
 
-    /// The longest message that the client may send over a WebSocket. Zero if it has nothing to say: then what it sends is passed
+    /// The longest message that the client may send over a WebSocket. Zero if it has none to send: then what it sends is passed
     /// over.
     fn message_bytes(&self) -> usize {
         0

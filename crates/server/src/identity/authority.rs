@@ -67,7 +67,7 @@ impl Authority {
         Self::named(keep, "front-proxy-ca", "front-proxy-ca").await
     }
 
-    /// A CA of this name, made at the first start and kept where `keep` says.
+    /// A CA of this name, made at the first start and stored by `keep`.
     async fn named(keep: &SecretStore, file: &str, name: &'static str) -> Result<Self, Error> {
         let make = || KeyPair::generate().map(|key| key.serialize_pem()).map_err(tls);
         let key = keep.secret(&format!("{file}.key"), make).await?;

@@ -107,7 +107,7 @@ pub(super) async fn recalculate(api: &Api, namespace: &str) -> Result<(), Status
     api.wait_for(None).await?;
     let snapshot = resource.collection.snapshot();
     let stored: Vec<_> = snapshot.range(&resource.collection.walk(&within(namespace), None)).collect();
-    // Whatever the quotas were charged for must be in the cache before it is counted.
+    // All objects that the quotas were charged for must be in the cache before they are counted.
     api.wait_for(stored.iter().map(|quota| quota.revision()).max()).await?;
     let mut quotas: Vec<_> = stored.into_iter().filter_map(|quota| CountedQuota::new(quota)).collect();
     count(api, namespace, &mut quotas).await;

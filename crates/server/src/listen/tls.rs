@@ -2,7 +2,7 @@
 //!
 //! The certificate is issued by the server's own CA ([`crate::identity::authority`]) or read from files. It is
 //! behind an `ArcSwap`, so a handshake never waits for a renewal and open connections keep the one they began with. A
-//! renewal that fails keeps the last good certificate.
+//! renewal that fails keeps the last valid certificate.
 //!
 //! Client certificates are accepted here without verifying who signed them, as in kube-apiserver: authentication
 //! (`auth/x509.rs`) verifies the chain, so that a certificate of an unknown CA ends in a 401 rather than in a failed

@@ -86,7 +86,7 @@ impl Answers {
         })
     }
 
-    /// Keeps a verdict until a time. A token that changes sides leaves the other table.
+    /// Keeps a verdict until a time. A token is in one of the two tables only.
     ///
     /// A full table costs a pass over it for each new token until entries expire or it is cleared, at most `bound`
     /// entries.
@@ -146,7 +146,7 @@ mod tests {
         assert!(answers.get("t", &["a"], Instant::now()).is_none());
     }
 
-    /// Made-up tokens must not push out those that are good.
+    /// Invalid tokens must not evict valid ones.
     #[tokio::test(start_paused = true)]
     async fn invalid_tokens_evict_only_each_other() {
         let answers = Answers::new(10, 1 << 20);

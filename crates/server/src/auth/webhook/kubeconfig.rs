@@ -81,7 +81,7 @@ struct Context {
 /// A problem with the kubeconfig, without any secret in it.
 pub(super) fn remote(path: &Path) -> Result<Remote, String> {
     let text = file(path)?;
-    // What a parser says may quote the line, and the line may be a key.
+    // The message of a parser may quote the line, and the line may be a key.
     let config: WebhookKubeconfig =
         files::parse_yaml(&text).map_err(|_| format!("{} is no kubeconfig", path.display()))?;
     let beside = path.parent().unwrap_or(Path::new("."));

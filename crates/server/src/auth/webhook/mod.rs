@@ -26,7 +26,7 @@ use crate::outbound::{CallError, Remote, WebhookClient, WebhookLimits};
 /// A token authentication webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenWebhookOptions {
-    /// A kubeconfig that says where it is and how this server proves itself to it.
+    /// A kubeconfig with its address and the credentials of this server.
     pub config_file: PathBuf,
     /// The version of TokenReview that is sent.
     pub version: TokenReviewVersion,

@@ -216,7 +216,7 @@ async fn exchange(
     }
 }
 
-/// Waits until the client has gone. Nothing is read from it while the server behind the proxy takes nothing or says nothing.
+/// Waits until the client has disconnected. Nothing is read from it while the server behind the proxy neither reads nor writes.
 async fn left(asked: NodeRequest<'_>, body: &mut dyn BodySource) -> Status {
     hung_up(move || body.is_hung_up(), asked.api.options.http.body_timeout).await;
     Status::bad_request("the client has gone")

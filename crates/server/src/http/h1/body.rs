@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    /// A body that is passed on has the bytes of one that is read whole, however they come, and the next request stays.
+    /// A body that is passed on has the bytes of one that is read whole, in pieces of any size, and the next request is left.
     #[tokio::test]
     async fn a_body_can_be_read_piece_by_piece() {
         let chunks = "3;a=b\r\nabc\r\n14\r\nthis is a long chunk\r\n0\r\nX: y\r\n\r\nGET /";

@@ -325,7 +325,7 @@ mod tests {
         }
     }
 
-    /// Heads in good form, and ones with lines and bytes that are not.
+    /// Well-formed heads, and ones with malformed lines and bytes.
     fn heads() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
         use proptest::prelude::*;
         let first = prop::sample::select(vec![

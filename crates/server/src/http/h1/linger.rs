@@ -1,7 +1,7 @@
 //! Closing while the client is still sending.
 //!
 //! A connection that is closed with bytes unread is reset by the kernel, and a reset discards what the client has not
-//! read yet, which is the response that says why. So only the sending side is closed, and what the client still sends is
+//! read yet, which is the response with the reason. So only the sending side is closed, and what the client still sends is
 //! read and discarded until it closes the connection, within a bound of time and bytes.
 
 use std::time::Duration;

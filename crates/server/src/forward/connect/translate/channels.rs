@@ -155,7 +155,7 @@ async fn refusal(mut body: Incoming) -> String {
     words.find(|words| !words.is_empty()).unwrap_or("empty server response").to_owned()
 }
 
-/// Something for the kubelet that the direction from it has to say.
+/// A message to the kubelet that the direction from it causes.
 enum ToKubelet {
     Pong(u32),
     CloseStdin,

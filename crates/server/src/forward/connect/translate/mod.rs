@@ -92,7 +92,7 @@ pub(super) async fn tunnel(
 /// clients look for it.
 ///
 /// # Errors
-/// 400 for a handshake in bad form, 429 if there are too many connections.
+/// 400 for a malformed handshake, 429 if there are too many connections.
 #[doc(alias = "StreamTranslatorHandler")]
 pub(super) async fn channels(
     asked: NodeRequest<'_>,
