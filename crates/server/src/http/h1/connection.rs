@@ -311,7 +311,8 @@ fn delimiter(body: &Body, status: StatusCode, chunked: bool) -> Delimiter {
     }
 }
 
-/// Returns true for a code whose responses end with their head, even with a length in it. Bytes after it would be taken for the next response.
+/// Returns true for a code whose responses end with their head, even with a length in it. Bytes after it would be taken for
+/// the next response.
 fn has_no_body(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
