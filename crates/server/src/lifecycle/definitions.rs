@@ -21,6 +21,7 @@ use listwatch_wire::{Revision, json};
 
 use crate::api::Api;
 use crate::cache::{CachedObject, Collection, Filter, Portion};
+use crate::lifecycle::finalizers::remove_finalizer;
 use crate::lifecycle::known::{KnownDefinitions, StoredDefinition};
 use crate::lifecycle::namespaces::is_held;
 use crate::outbound::tls::bundle_problem;
@@ -178,21 +179,11 @@ impl Definitions {
             return left;
         }
         let Ok(mut object) = Value::read(stored.object.stored()) else { return 0 };
-        let others: Vec<Value> = object
-            .at("metadata")
-            .list("finalizers")
-            .iter()
-            .filter(|f| f.as_str() != Some(custom::CLEANUP))
-            .cloned()
-            .collect();
-        if others.is_empty() {
-            self.write(&stored.object, None).await;
-            return 0;
-        }
         if let Some(metadata) = object.inner("metadata") {
-            metadata.put("finalizers", others);
+            remove_finalizer(metadata, custom::CLEANUP);
         }
-        self.write(&stored.object, Some(object)).await;
+        let kept = object.at("metadata").has("finalizers").then_some(object);
+        self.write(&stored.object, kept).await;
         0
     }
 

@@ -19,6 +19,7 @@ use listwatch_wire::options::{DeleteOptions, Preconditions};
 use parking_lot::RwLock;
 
 use crate::api::Api;
+use crate::lifecycle::finalizers::remove_finalizer;
 use crate::lifecycle::graph::{self, OwnerGraph, StorageKey, Uid};
 use crate::lifecycle::place::ObjectPlace;
 use crate::lifecycle::task::TaskProgress;
@@ -294,14 +295,7 @@ pub(super) async fn release_owner(
 async fn drop_finalizer(api: &Api, place: &ObjectPlace, name: &str) -> Result<(), Status> {
     amend(api, &place.resource, place.namespace(), &place.name, |object| {
         let mut new = object.clone();
-        let meta = new.inner("metadata")?;
-        let mut finalizers = meta.list("finalizers").to_vec();
-        finalizers.retain(|finalizer| finalizer != name);
-        if finalizers.is_empty() {
-            drop(meta.remove("finalizers"))
-        } else {
-            meta.put("finalizers", finalizers)
-        }
+        remove_finalizer(new.inner("metadata")?, name);
         Some(new)
     })
     .await

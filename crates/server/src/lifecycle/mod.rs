@@ -23,6 +23,7 @@ mod custom_groups;
 pub(crate) mod definitions;
 mod driver;
 mod extension_documents;
+mod finalizers;
 pub(crate) mod first_objects;
 pub(crate) mod flow_control;
 mod garbage;

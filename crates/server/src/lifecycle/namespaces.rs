@@ -16,6 +16,7 @@ use listwatch_wire::options::DeleteOptions;
 
 use crate::api::Api;
 use crate::cache::{CachedObject, Filter};
+use crate::lifecycle::finalizers::remove_finalizer;
 use crate::lifecycle::place::keeps_form;
 use crate::pipeline::internal::{amend, remove};
 use crate::registry::Resource;
@@ -116,14 +117,7 @@ fn inside(resource: &Resource, namespace: &str) -> Vec<Arc<CachedObject>> {
 async fn remove_kubernetes_finalizer(api: &Api, namespaces: &Resource, name: &str) -> Result<(), Status> {
     amend(api, namespaces, None, name, |namespace| {
         let mut new = namespace.clone();
-        let spec = new.inner("spec")?;
-        let mut finalizers = spec.list("finalizers").to_vec();
-        finalizers.retain(|finalizer| finalizer != FINALIZER);
-        if finalizers.is_empty() {
-            drop(spec.remove("finalizers"))
-        } else {
-            spec.put("finalizers", finalizers)
-        }
+        remove_finalizer(new.inner("spec")?, FINALIZER);
         Some(new)
     })
     .await

@@ -16,6 +16,7 @@ use listwatch_wire::json::{Value, raw};
 use crate::admission::storage_object_in_use_protection::finalizer;
 use crate::api::Api;
 use crate::cache::{CollectionSnapshot, Filter};
+use crate::lifecycle::finalizers::remove_finalizer;
 use crate::pipeline::internal::amend;
 
 /// The collection of claims.
@@ -113,10 +114,7 @@ pub(super) async fn release(
     }
     amend(api, &resource, namespace, name, |stored| {
         let mut new = stored.clone();
-        let meta = new.inner("metadata")?;
-        let mut finalizers = meta.list("finalizers").to_vec();
-        finalizers.retain(|finalizer| finalizer != wanted);
-        meta.put("finalizers", finalizers);
+        remove_finalizer(new.inner("metadata")?, wanted);
         Some(new)
     })
     .await?;
