@@ -245,17 +245,19 @@ fn property(field: &Field, docs: &Docs, dialect: Dialect) -> Value {
     if let Some(key) = field.merge_key {
         put("x-kubernetes-patch-merge-key", key.into());
     }
-    let strategy = match (field.patch.merge, field.patch.retain_keys) {
-        (true, true) => "merge,retainKeys",
-        (true, false) => "merge",
-        (false, true) => "retainKeys",
-        (false, false) if field.patch.replace => "replace",
-        (false, false) => "",
-    };
-    if !strategy.is_empty() {
+    if let Some(strategy) = patch_strategy(field) {
         put("x-kubernetes-patch-strategy", strategy.into());
     }
     alone(property)
+}
+
+fn patch_strategy(field: &Field) -> Option<&'static str> {
+    match (field.patch.merge, field.patch.retain_keys) {
+        (true, true) => Some("merge,retainKeys"),
+        (true, false) => Some("merge"),
+        (false, true) => Some("retainKeys"),
+        (false, false) => field.patch.replace.then_some("replace"),
+    }
 }
 
 /// A reference without siblings needs no `allOf`.

@@ -134,13 +134,13 @@ impl RuleReader<'_> {
         line: &mut RuleLine,
         target: &mut RuleTarget,
     ) -> bool {
-        if let Some(text) = word.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        if let Some(text) = unquoted(word) {
             let Some(last) = line.steps.last_mut() else { return false };
             last.detail = Some(Message::parse(text));
             return true;
         }
         let (word, value) = word.split_once('=').unwrap_or((word, ""));
-        let value = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
+        let value = unquoted(value).unwrap_or(value);
         match word {
             "each" => *target = RuleTarget::Each { indexed: true },
             "each-here" => *target = RuleTarget::Each { indexed: false },
@@ -268,6 +268,11 @@ fn leaked(text: String) -> &'static str {
 /// True for the name of a field, false for the struct itself and for routes.
 pub(super) fn is_field(name: &str) -> bool {
     name != ":" && !name.contains(['.', '['])
+}
+
+/// The text between double quotes.
+fn unquoted(text: &str) -> Option<&str> {
+    text.strip_prefix('"')?.strip_suffix('"')
 }
 
 /// An error where the conditions of the line hold.

@@ -145,20 +145,17 @@ fn first_ports(
         }
         let path = format!("spec.ports[{index}].nodePort");
         let number = port.int("port").unwrap_or_default();
+        let check = |wanted| check_wanted_port(reservation, taken, taken.target, &path, wanted);
         let own = match shared.get(&number).copied() {
             Some(shared) if given(port).is_none_or(|given| given == shared) => shared,
             Some(_) => {
-                let wanted = given(port).unwrap_or_default();
-                check_wanted_port(reservation, taken, taken.target, &path, wanted)?;
+                check(given(port).unwrap_or_default())?;
                 continue;
             }
             None => {
                 let mut same = spec.list("ports").iter().filter(|other| other.int("port") == Some(number));
                 match same.find_map(given) {
-                    Some(wanted) => {
-                        check_wanted_port(reservation, taken, taken.target, &path, wanted)?;
-                        wanted
-                    }
+                    Some(wanted) => check(wanted).map(|()| wanted)?,
                     None => free_port(reservation, taken, taken.target)?,
                 }
             }

@@ -174,9 +174,8 @@ fn check_namespace(request: &Attributes<'_>, namespace: &Value) -> Result<(), St
     Ok(())
 }
 
-/// Returns warnings about the Pods of a namespace that violate a standard: one per set of violations.
-fn existing_violations(request: &Attributes<'_>, standard: Standard) -> Vec<String> {
-    let pods = request.list(("", "v1", "pods"), Some(request.name));
+/// Groups Pods by their violations: the first of them by name, and their number.
+fn group_violations(pods: &[Value], standard: Standard) -> BTreeMap<String, (String, usize)> {
     let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
     for pod in pods.iter().take(CHECKED_PODS) {
         let violated = checks::evaluate(standard, &Pod::new(pod));
@@ -190,6 +189,13 @@ fn existing_violations(request: &Attributes<'_>, standard: Standard) -> Vec<Stri
         }
         entry.1 += 1;
     }
+    found
+}
+
+/// Returns warnings about the Pods of a namespace that violate a standard: one per set of violations.
+fn existing_violations(request: &Attributes<'_>, standard: Standard) -> Vec<String> {
+    let pods = request.list(("", "v1", "pods"), Some(request.name));
+    let found = group_violations(&pods, standard);
     let mut warnings = Vec::new();
     if pods.len() > CHECKED_PODS {
         warnings.push(format!(
