@@ -225,7 +225,7 @@ fn fields(package: &Package, name: &str) -> Vec<Field> {
     found
 }
 
-/// The rules of a field, in the words of the table.
+/// The rules of a field, in the language of the table.
 fn rules(package: &Package, field: &Field, union: &mut Vec<String>) -> String {
     let mut rules = String::new();
     let keys: Vec<&str> = field.tags.iter().filter_map(|tag| tag.strip_prefix("listMapKey=")).collect();

@@ -267,7 +267,7 @@ impl Pattern {
         if self.text.is_empty() { None } else { listwatch_cel::pattern(&self.text).ok() }
     }
 
-    /// The reason for which the pattern is no valid expression, in Go's words.
+    /// The reason for which the pattern is no valid expression, with Go's text.
     #[must_use]
     pub fn error(&self) -> Option<String> {
         if self.text.is_empty() {

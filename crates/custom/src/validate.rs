@@ -399,7 +399,7 @@ fn is_integer(number: &Number) -> bool {
     number.as_i64().is_some() || (number.is_f64() && number.as_f64().is_some_and(nearly))
 }
 
-/// The JSON type in go-openapi's words. A float without a fraction counts as an integer.
+/// go-openapi's name of the JSON type. A float without a fraction counts as an integer.
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_read_like_the_reference() {
+    fn paths_read_as_in_kube_apiserver() {
         let spec = Path::root("spec");
         let ports = spec.child("ports");
         let first = ports.index(0);

@@ -84,7 +84,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// cel-go's words.
+/// cel-go's message.
 fn overflow() -> EvalError {
     EvalError::new("timestamp overflow")
 }

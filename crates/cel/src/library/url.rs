@@ -28,7 +28,7 @@ impl Url {
     /// Reads a URL that is absolute or a path.
     ///
     /// # Errors
-    /// The message, in Go's words.
+    /// The message, with Go's text.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("parse {text:?}: {why}");
         if text.chars().any(|c| c < ' ' || c == '\x7f') {

@@ -2,7 +2,7 @@
 //!
 //! The token rules are those of CEL's ANTLR grammar: raw, byte and triple-quoted strings, hexadecimal and unsigned
 //! numbers, identifiers in backticks, `//` comments. Places are offsets in code points, because errors are. Characters
-//! that begin no token are reported and skipped, so that one expression can report several errors, in ANTLR's words.
+//! that begin no token are reported and skipped, so that one expression can report several errors, with ANTLR's text.
 //! Escapes inside of literals are read by `unescape`.
 
 use crate::issues::Issues;

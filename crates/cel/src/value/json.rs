@@ -105,7 +105,7 @@ fn string<'a>(shape: &Representation, text: &'a str) -> Result<Value<'a>, EvalEr
     })
 }
 
-/// The type of a JSON value in Go's words.
+/// Go's name of the type of a JSON value.
 fn kind(json: &Json) -> &'static str {
     match json {
         Json::Null => "<nil>",

@@ -225,7 +225,7 @@ fn rules_in_all_of_are_evaluated_too() {
 
 /// kube-apiserver takes the key of a map for as long as its value where the path to the map has an odd length.
 #[test]
-fn the_cost_of_two_variables_is_that_of_the_reference() {
+fn the_cost_of_two_variables_is_that_of_kube_apiserver() {
     let labels = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let rule = |rule: &str, properties: Value| {
         let field =

@@ -1,4 +1,4 @@
-//! One rule applied to one value: the checks, and their errors in the words of kube-apiserver.
+//! One rule applied to one value: the checks, and their errors with the messages of kube-apiserver.
 //!
 //! The subtle part is emptiness: a field that is no pointer in Go is indistinguishable from its zero value, so `0`, `""` and
 //! `false` count as absent there and as values elsewhere. The schema table says which is which. Uniqueness uses sets, since

@@ -14,7 +14,7 @@
 //! | `immutable` | an update leaves the field as it is |
 //! | `forbidden`, `invalid` | the field is absent; the words choose the type of the error |
 //! | `one-of=A,B` | exactly one of these fields of the struct is there |
-//! | `union=A,B` | the same, in the words of declared unions; empty text and `false` do not count |
+//! | `union=A,B` | the same, with the messages of declared unions; empty text and `false` do not count |
 //! | `first-of=A,B` | none of these fields is there beside the first one that is |
 //! | `in=ROUTE\|ROUTE`, `not-in=…` | the value is, or is not, among those that the routes lead to |
 //! | `selected-by=ROUTE` | the labels match the LabelSelector at the route; `selected-by-labels` is for a plain map |

@@ -63,7 +63,7 @@ fn newly_blocked<'a>(object: &'a Value, old: &'a Value) -> impl Iterator<Item = 
 ///
 /// # Errors
 ///
-/// The reason, in kube-apiserver's words.
+/// The reason, with kube-apiserver's text.
 fn may_delete(request: &Attributes<'_>) -> Result<(), String> {
     let wanted = AuthorizerAttributes {
         verb: "delete",
@@ -87,7 +87,7 @@ fn may_delete(request: &Attributes<'_>) -> Result<(), String> {
 /// lookup of the kind.
 ///
 /// # Errors
-/// The reason, in kube-apiserver's words.
+/// The reason, with kube-apiserver's text.
 fn may_finalize(request: &Attributes<'_>, owner: &Value) -> Result<(), String> {
     let everything = AuthorizerAttributes {
         verb: "update",

@@ -219,7 +219,7 @@ impl Authenticator {
     /// Returns the user of a token, and those of the `audiences` that it is meant for. Static tokens are meant for this server.
     ///
     /// # Errors
-    /// The reason the token is rejected, in kube-apiserver's words.
+    /// The reason the token is rejected, with kube-apiserver's text.
     pub(crate) fn user_for(
         &self,
         token: &str,

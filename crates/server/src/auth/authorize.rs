@@ -44,7 +44,7 @@ pub struct AuthorizerAttributes<'a> {
 }
 
 impl AuthorizerAttributes<'_> {
-    /// Returns the 403 for a user that may not do this, in kube-apiserver's words. `reason` is the authorizer's, if
+    /// Returns the 403 for a user that may not do this, with kube-apiserver's text. `reason` is the authorizer's, if
     /// it has one.
     ///
     /// ```

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_in_the_words_of_the_reference() {
+    fn requests_are_counted_with_the_labels_of_kube_apiserver() {
         for (method, target, expected) in [
             (
                 Method::GET,

@@ -167,7 +167,7 @@ mod tests {
     const KEYS: &str = "  providers:\n  - aesgcm:\n      keys:\n      - name: k1\n        secret: AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n  - identity: {}\n";
 
     #[test]
-    fn resources_are_named_as_in_the_reference() {
+    fn resources_are_named_as_in_kube_apiserver() {
         let config =
             config(&format!("- resources: [secrets, '*.apps', things.example.com]\n{KEYS}")).unwrap();
         let encrypted = |key: &str| config.transform(key).is_some();

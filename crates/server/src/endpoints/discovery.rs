@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn storage_versions_hash_as_in_the_reference() {
+    fn storage_versions_hash_as_in_kube_apiserver() {
         let hash = |group: &str, kind| storage_version_hash(&(group.into(), "v1".into()), kind);
         assert_eq!(hash("", "Pod"), "xPOwRZ+Yhw8=");
         assert_eq!(hash("", "ConfigMap"), "qFsyl6wFWjQ=");

@@ -35,7 +35,7 @@ use crate::cache::{Cache, Collection, CollectionSnapshot};
 /// The API group of FlowSchemas and PriorityLevelConfigurations.
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 
-/// The message of a 429, in kube-apiserver's words. The chain recognises it and answers in plain text.
+/// The message of a 429, with kube-apiserver's text. The chain recognises it and answers in plain text.
 pub(crate) const TOO_MANY: &str = "Too many requests, please try again later.";
 
 /// Turns of a round: the processors have work while the next round begins, and no more than that.

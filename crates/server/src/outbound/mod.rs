@@ -303,7 +303,7 @@ impl ExchangeError {
 /// Go's message for an expired deadline.
 const LATE: &str = "context deadline exceeded";
 
-/// The error of a deadline that has passed, in Go's words.
+/// The error of a deadline that has passed, with Go's text.
 fn too_late() -> CallError {
     CallError::Transport(LATE.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Failures of outgoing requests in the words of Go's HTTP and Kubernetes clients.
+//! Failures of outgoing requests with the messages of Go's HTTP and Kubernetes clients.
 //!
 //! They appear in Status messages, conditions and logs that users know from kube-apiserver and search for. [`CallError`]
 //! separates failed requests, whose messages name the request (`Post "URL": …`), from unusable responses.

@@ -299,7 +299,7 @@ fn why_exhausted(status: &Map) -> String {
 ///
 /// # Errors
 ///
-/// The reason in kube-apiserver's words, and the seconds after which to try again.
+/// The reason with kube-apiserver's text, and the seconds after which to try again.
 fn record_disruption(
     budget: &Value,
     (pod_name, pod): (&str, &Value),

@@ -1,6 +1,6 @@
 //! [`ReviewAnswer`]: the answer of an admission webhook, decoded and verified.
 //!
-//! It comes from outside: its size is bounded by the client, its types are checked as Go's decoder does, in Go's words,
+//! It comes from outside: its size is bounded by the client, its types are checked as Go's decoder does, with Go's text,
 //! and a rejection is forced to a code of at least 400. `v1` answers are held to their uid, type and patch type;
 //! `v1beta1` ones are not, as in kube-apiserver. A patch is decoded here; [`super`] applies it and checks the result.
 

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_without_a_name_are_refused_in_the_words_of_the_reference() {
+    fn claims_without_a_name_are_refused_with_the_messages_of_kube_apiserver() {
         assert_eq!(
             read(&[("impersonate-extra-a", b"1"), ("impersonate-group", b"g")]).unwrap_err(),
             "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"g\"}, \

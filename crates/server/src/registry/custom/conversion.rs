@@ -113,7 +113,7 @@ impl ConversionReviewBody {
     /// Reads the answer: the originals in the wanted version.
     ///
     /// # Errors
-    /// The problem, in kube-apiserver's words.
+    /// The problem, with kube-apiserver's text.
     pub(crate) fn read(
         &self,
         answer: &[u8],
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_cannot_be_used_are_refused_in_the_words_of_the_reference() {
+    fn answers_that_cannot_be_used_are_refused_with_the_messages_of_kube_apiserver() {
         let object = |api_version: &str, kind: &str, metadata: Value| json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
         for (answer, expected) in [
             (
