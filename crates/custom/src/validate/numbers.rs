@@ -5,7 +5,8 @@
 use listwatch_wire::json::Value;
 use listwatch_wire::status::FieldError;
 
-use super::{ValidateWalk, type_of};
+use super::ValidateWalk;
+use super::types::type_of;
 use crate::schema::Schema;
 
 impl ValidateWalk {

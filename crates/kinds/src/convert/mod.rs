@@ -6,6 +6,7 @@
 //! kube-apiserver.
 
 mod autoscaler;
+mod autoscaler_fields;
 mod go_text;
 
 pub(crate) use autoscaler::{

@@ -22,6 +22,7 @@ mod addresses;
 mod apply;
 mod compile;
 mod condition;
+mod form_checks;
 mod forms;
 mod known;
 mod message;
