@@ -96,7 +96,7 @@ impl Planner<'_> {
         self.free(next);
     }
 
-    /// The cost of a selection: one more if it begins at something that is no variable.
+    /// The cost of a selection: one more if it begins at something that is not a variable.
     fn selection_cost(&self, operand: OpId) -> u64 {
         if self.is_attribute(operand) { 1 } else { 2 }
     }

@@ -162,7 +162,7 @@ fn secrets_appear_in_no_log_error_metric_or_debug_page() {
         ("GET /readyz?verbose HTTP/1.1".to_owned(), &admin, String::new()),
     ] {
         let answer = server.send(&head, token, &body);
-        // A permitted read of a Secret is no leak.
+        // A permitted read of a Secret is not a leak.
         if !head.starts_with("GET /api/v1") || !answer.starts_with("HTTP/1.1 200") {
             writeln!(seen, "{} -> {answer}", head.split(' ').next().unwrap()).unwrap();
         }

@@ -127,7 +127,7 @@ async fn until_interrupted<T>(
 ///
 /// # Errors
 ///
-/// The first client that cannot measure. Failed requests are counted and are no errors.
+/// The first client that cannot measure. Failed requests are counted and are not errors.
 async fn load(
     client: &kube::Client,
     namespace: &str,

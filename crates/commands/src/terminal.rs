@@ -47,7 +47,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// JSON of one line from a server, for a terminal: the characters that [`visible`] replaces are written as escapes of JSON, so
-/// that strings mean the same. Controls outside of strings and bytes that are no text are no JSON, and are made harmless.
+/// that strings mean the same. Controls outside of strings and bytes that are not text are not JSON, and are made harmless.
 pub(crate) fn visible_json(json: &[u8]) -> Cow<'_, [u8]> {
     let text = String::from_utf8_lossy(json);
     if !text.chars().any(is_unsafe) {

@@ -32,7 +32,7 @@ const NESTED: [&str; 6] = ["items", "additionalProperties", "not", "allOf", "any
 const MAX_PATH_BYTES: usize = 128 << 20;
 
 /// Returns the reason for which a schema is not read at all: it nests too deep, or its paths are too long. It does not recurse:
-/// reading a schema takes more stack per level than reading JSON does, and the depth of JSON alone is no bound.
+/// reading a schema takes more stack per level than reading JSON does, and the depth of JSON alone is not a bound.
 pub(crate) fn exceeded_bound(schema: &Value) -> Option<String> {
     let (mut open, mut bytes) = (vec![(schema, 0, 0)], 0_usize);
     while let Some((schema, depth, length)) = open.pop() {

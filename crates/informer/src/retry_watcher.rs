@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::lister_watcher::{ListerWatcher, SourceError, WatchEvent, WatchRequest, WatchStream};
 use crate::reflector::{Backoff, BackoffOptions};
 
-/// A watch that lived this long was no failure, however it ended.
+/// A watch that lived this long was not a failure, however it ended.
 const HEALTHY: Duration = Duration::from_secs(1);
 
 /// The delays and deadlines of a [`RetryWatcher`]. They are those of the reflector where both have one.
@@ -49,7 +49,7 @@ impl Default for RetryWatcherOptions {
     }
 }
 
-/// The resource version is no place to begin: zero means "any state", which is no position in a history.
+/// The resource version is no place to begin: zero means "any state", which is not a position in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a watch cannot resume from resource version 0; list first and begin after the list")]
 pub struct NoStart;

@@ -271,7 +271,7 @@ impl<'a> JsonParser<'a> {
         Ok(value)
     }
 
-    /// Parses an object. Of duplicate keys the last counts, as in Go, and their paths are reported for strict field
+    /// Parses an object. The last of duplicate keys counts, as in Go, and their paths are reported for strict field
     /// validation.
     fn object(&mut self, path: Option<&ParsePath<'_>>) -> ParseOutcome<Value> {
         let mut map = Map::new();

@@ -254,7 +254,7 @@ pub fn scalar(raw: &[u8]) -> Option<&str> {
     std::str::from_utf8(text).ok().filter(|text| !text.contains('\\'))
 }
 
-/// The text between the quotes of a string, without its escapes; `None` if it is no valid string.
+/// The text between the quotes of a string, without its escapes; `None` if it is not a valid string.
 ///
 /// Allocates only if there is an escape.
 ///

@@ -258,7 +258,7 @@ async fn an_eviction_is_admitted_once() {
     assert_eq!(evicted.status, 201, "{}", String::from_utf8_lossy(&evicted.body));
 }
 
-/// A selector of objects matched the options of `kubectl exec`, which are no object.
+/// A selector of objects matched the options of `kubectl exec`, which are not an object.
 #[tokio::test]
 async fn no_object_selector_matches_a_connection() {
     let (server, hooks) = (server().await, Hooks::start().await);

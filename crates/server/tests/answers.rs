@@ -250,7 +250,7 @@ async fn a_dry_run_of_a_creation_shows_the_version_that_was_sent() {
     assert_eq!(client.call("POST", MAPS, Some(&map)).await.status, 400);
 }
 
-/// Of several classes that are marked as the default the newest is it, or the first by name. One class alone is not marked.
+/// The newest of several classes that are marked as the default is used, or the first by name. One class alone is not marked.
 #[tokio::test]
 async fn a_table_of_storage_classes_marks_the_default() {
     let (_server, mut client) = client().await;

@@ -212,7 +212,7 @@ async fn impersonated_names_may_be_utf8() {
     assert_eq!(stage.admin.answer().await.status, 400);
 }
 
-/// `Authorization: Bearer` with bytes that are no text was served as anonymous.
+/// `Authorization: Bearer` with bytes that are not text was served as anonymous.
 #[tokio::test]
 async fn malformed_credentials_are_401() {
     let mut stage = Stage::new().await;

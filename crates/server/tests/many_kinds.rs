@@ -52,7 +52,7 @@ impl Stream {
         self.frames.next().await.expect("the stream goes on")
     }
 
-    /// The next frame that is no bookmark.
+    /// The next frame that is not a bookmark.
     async fn event(&mut self) -> Value {
         loop {
             let frame = self.next().await;

@@ -2,7 +2,7 @@
 //! revision, retry, or give up.
 //!
 //! The API server maps them to statuses: `Compacted` to 410 `Expired`, `Future` to "too large resource version",
-//! `ReadOnly` and `Unavailable` to statuses that clients retry. A condition that does not hold is no error but
+//! `ReadOnly` and `Unavailable` to statuses that clients retry. A condition that does not hold is not an error but
 //! [`Written::Refused`](crate::Written::Refused), since it is the ordinary outcome of optimistic concurrency.
 
 use listwatch_wire::Revision;

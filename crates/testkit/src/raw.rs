@@ -131,7 +131,7 @@ impl RawClient {
         self.open_watch(path, delta::ACCEPT, Some(held)).await
     }
 
-    /// A response that is no stream is an error with its status.
+    /// A response that is not a stream is an error with its status.
     async fn open_watch(
         &self,
         path: &str,

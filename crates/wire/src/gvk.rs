@@ -1,6 +1,6 @@
 //! Names of types and paths: [`GroupVersion`], [`GroupVersionKind`] and [`GroupVersionResource`].
 //!
-//! Objects name a kind (`Deployment`), URLs a resource (`deployments`). The mapping between them is no rule of grammar:
+//! Objects name a kind (`Deployment`), URLs a resource (`deployments`). The mapping between them is not a rule of grammar:
 //! the registry of a server or discovery has it (client-go's `RESTMapper`). The core group is the empty string and has
 //! its own URL root, `/api`. `Display` is the form of kube-apiserver's error texts, which clients match on.
 

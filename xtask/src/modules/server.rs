@@ -15,7 +15,7 @@ use crate::root;
 /// The head of the table in ARCHITECTURE.md.
 const HEAD: &str = "| module | contents | may use |";
 
-/// Files at the root that are no modules of the table: `lib` and `server` put the modules together, `error` and
+/// Files at the root that are not modules of the table: `lib` and `server` put the modules together, `error` and
 /// `options` are used by all.
 const BETWEEN: [&str; 4] = ["lib", "server", "error", "options"];
 

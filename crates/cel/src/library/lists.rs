@@ -55,7 +55,7 @@ fn slice<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list(items.collect::<Result<_, EvalError>>()?))
 }
 
-/// One level without a depth. Elements that are no lists are kept.
+/// One level without a depth. Elements that are not lists are kept.
 fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     let (list, depth) = match args {
         [Value::List(list)] => (list, 1),

@@ -216,7 +216,7 @@ pub(super) fn has_element<'a>(
     failed.map_or(Ok(false), Err)
 }
 
-/// Of a map, the key is looked up; a type that no key can have is an error.
+/// In a map, the key is looked up; a type that no key can have is an error.
 fn contains<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     match args {
         [item, Value::List(list)] => has_element(list, item, meter).map(Value::Bool),

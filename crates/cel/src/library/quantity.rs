@@ -1,7 +1,7 @@
 //! The `quantity` library: amounts such as `100Mi` and `1.5`.
 //!
 //! Values are kept in billionths, the finest unit that Kubernetes keeps, and rounded up like there; beyond the range
-//! they are capped. `isInteger` and `asInteger` follow the fast path of apimachinery's parser, so `1000m` is no integer
+//! they are capped. `isInteger` and `asInteger` follow the fast path of apimachinery's parser, so `1000m` is not an integer
 //! although it equals one. Validation of quantities in built-in kinds is separate code in `listwatch-kinds`.
 
 use std::cmp::Ordering;

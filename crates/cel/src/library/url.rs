@@ -77,7 +77,7 @@ impl Url {
         }
     }
 
-    /// Without brackets of an IPv6 address, whose colons are no ports.
+    /// Without brackets of an IPv6 address, whose colons are not ports.
     fn port(&self) -> &str {
         let after = self.host.rfind(']').and_then(|at| self.host.get(at + 1..)).unwrap_or(&self.host);
         after.rsplit_once(':').map_or("", |(_, port)| port)

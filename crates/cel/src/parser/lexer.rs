@@ -65,7 +65,7 @@ impl<'s> Lexer<'s> {
         text
     }
 
-    /// Returns the next token, or nothing at the end. Text that is no token is reported and skipped, as ANTLR's lexer
+    /// Returns the next token, or nothing at the end. Text that is not a token is reported and skipped, as ANTLR's lexer
     /// does, so that the parser sees the rest.
     fn next(&mut self, issues: &mut Issues) -> Option<Lexeme<'s>> {
         loop {

@@ -170,7 +170,7 @@ fn maps<'a>(a: &MapValue<'a>, b: &MapValue<'a>, meter: &mut Meter) -> Result<boo
     Ok(true)
 }
 
-/// The order of two numbers, whatever their types. Nothing orders what is no number.
+/// The order of two numbers, whatever their types. Nothing orders what is not a number.
 pub(crate) fn numbers(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),

@@ -36,7 +36,7 @@ pub struct OwnedMap<'a> {
 enum MapKey {
     Bool(bool),
     Number(i128),
-    /// A number that is no integer, by its bits.
+    /// A number that is not an integer, by its bits.
     Fraction(u64),
     String(Arc<str>),
 }

@@ -13,7 +13,7 @@ use kube::config::{AuthInfo, Kubeconfig};
 ///
 /// # Errors
 ///
-/// A file that cannot be read or is no kubeconfig, with its name.
+/// A file that cannot be read or is not a kubeconfig, with its name.
 pub(super) fn read(files: &[PathBuf]) -> anyhow::Result<Kubeconfig> {
     files.iter().try_fold(Kubeconfig::default(), |merged, file| {
         merged

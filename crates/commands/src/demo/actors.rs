@@ -184,7 +184,7 @@ pub(crate) fn controller(demo: &Demo) -> Running<ObjectKey> {
     .start(&demo.queue)
 }
 
-/// Reconciles one object: copies the desired value into `done`. A conflict is no error, because the event of the newer
+/// Reconciles one object: copies the desired value into `done`. A conflict is not an error, because the event of the newer
 /// version queues the key again.
 async fn reconcile(
     raw: &RawClient,

@@ -2,7 +2,7 @@
 //!
 //! Everything recorded is compared with the store's log by the validators of `listwatch-testkit`, the same that the
 //! tests use: acknowledged writes, the order and completeness of the watch, the cache against the server, the history
-//! of each handler, the controller's result. It is no benchmark: latencies are those of one process on one machine.
+//! of each handler, the controller's result. It is not a benchmark: latencies are those of one process on one machine.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

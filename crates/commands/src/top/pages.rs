@@ -45,7 +45,7 @@ impl Pages {
         Ok(reading)
     }
 
-    /// Reads the server. A kube-apiserver has no list of its watches, which is no error.
+    /// Reads the server. A kube-apiserver has no list of its watches, which is not an error.
     async fn read_server(&self) -> anyhow::Result<TopReading> {
         let metrics = answer::text(&self.server, "/metrics").await.context("cannot read /metrics")?;
         let watches = match answer::text(&self.server, "/debug/listwatch/watches").await {

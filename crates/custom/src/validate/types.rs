@@ -38,7 +38,7 @@ impl ValidateWalk {
         }
     }
 
-    /// Reports a number that is no integer. kube-apiserver checks the format too and loses the path on the way; formats with a
+    /// Reports a number that is not an integer. kube-apiserver checks the format too and loses the path; formats with a
     /// size it takes for types.
     fn no_integer(&mut self, format: &str) {
         let field = self.field();

@@ -92,7 +92,7 @@ pub struct KubeSource {
 
 /// The default of [`KubeSource::max_list_bytes`].
 const MAX_LIST_BYTES: u64 = 4 << 30;
-/// Reasons that are kept of objects of one page that cannot be used; further ones are counted. A few bytes that are no object
+/// Reasons that are kept of objects of one page that cannot be used; further ones are counted. A few bytes that are not an object
 /// cost a hundred.
 const MAX_UNUSABLE: usize = 1000;
 

@@ -190,7 +190,7 @@ fn find(json: &[u8]) -> Option<ScanFound> {
     let mut found = ScanFound::default();
     let mut metadata = raw::fields(json, start)?;
     for field in &mut metadata {
-        // Only strings count: `null` is the same as absent, and anything else is no name.
+        // Only strings count: `null` is the same as absent, and anything else is not a name.
         let is_text = json.get(field.value.start) == Some(&b'"');
         let inside = || if is_text { field.value.start + 1..field.value.end.saturating_sub(1) } else { 0..0 };
         match json.get(field.key.clone())? {

@@ -338,7 +338,7 @@ impl<K> Processor<K> {
         self.listeners().any(|listener| !listener.is_finished())
     }
 
-    /// Of listeners of all objects. Those about one are short-lived and would crowd the list.
+    /// For listeners of all objects. Those about one are short-lived and would crowd the list.
     pub(crate) fn statuses(&self) -> Vec<HandlerStatus> {
         let shown = |listener: &&Arc<Listener<K>>| !listener.is_finished() && listener.only.is_none();
         self.listeners().filter(shown).map(|listener| listener.status()).collect()

@@ -155,7 +155,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
 }
 
-/// The name of a member. Formats such as YAML have keys that are no texts; these are written as Kubernetes writes them in
+/// The name of a member. Formats such as YAML have keys that are not texts; these are written as Kubernetes writes them in
 /// JSON, `on` as `true` and `0x10` as `16`.
 struct MemberName(Text);
 

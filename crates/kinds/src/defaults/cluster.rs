@@ -2,7 +2,7 @@
 //!
 //! They are kube-apiserver's `SetDefaults_*` functions. Some are derived and not constants: a LimitRange inherits from
 //! its own maxima, and `podCIDR` and `podCIDRs` of a Node are kept in step, the older field winning. Zero counts as
-//! absent where Go's type is no pointer.
+//! absent where Go's type is not a pointer.
 
 use listwatch_wire::json::{Map, Value, json};
 
@@ -95,7 +95,7 @@ pub(crate) fn resource_claim(object: &mut Map) {
     }
 }
 
-/// Zero is no count: a request for no device would be satisfied by any node.
+/// Zero is not a count: a request for no device would be satisfied by any node.
 fn device_count(request: &mut Map) {
     request.fill_text("allocationMode", "ExactCount");
     if request.text("allocationMode") == "ExactCount" && request.int("count").unwrap_or(0) == 0 {

@@ -18,7 +18,7 @@ use crate::schema::{Field, FieldType, StructId, schema};
 /// The definitions of a document.
 pub(super) struct Components {
     structs: HashSet<StructId>,
-    /// Types that are no structs, by definition.
+    /// Types that are not structs, by definition.
     special: BTreeSet<&'static str>,
     /// Types that only the overlay has.
     described: BTreeSet<String>,
@@ -302,7 +302,7 @@ const OR_STRINGS: &str =
 const SPECIAL: [&str; 11] =
     [QUANTITY, INT_OR_STRING, TIME, MICRO_TIME, FIELDS, RAW, JSON, OR_ARRAY, OR_BOOL, OR_STRINGS, PATCH];
 
-/// The definition of a scalar type that is no plain string or number in OpenAPI.
+/// The definition of a scalar type that is not a plain string or number in OpenAPI.
 fn special_name(ty: FieldType) -> Option<&'static str> {
     Some(match ty {
         FieldType::Quantity => QUANTITY,
@@ -319,7 +319,7 @@ fn special_name(ty: FieldType) -> Option<&'static str> {
     })
 }
 
-/// Types that are no structs in Go's sense: their JSON is a scalar or anything.
+/// Types that are not structs in Go's sense: their JSON is a scalar or anything.
 fn special(name: &str, dialect: Dialect) -> Value {
     match (name, dialect) {
         (QUANTITY, Dialect::V2) => json!({"type": "string"}),

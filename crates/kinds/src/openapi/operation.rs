@@ -20,7 +20,7 @@ pub(super) type Types = &'static [&'static str];
 #[derive(Clone, Debug)]
 pub(super) struct OpenApiOperation {
     pub(super) method: &'static str,
-    /// `x-kubernetes-action`; empty for what is no resource.
+    /// `x-kubernetes-action`; empty for what is not a resource.
     pub(super) action: &'static str,
     pub(super) id: String,
     pub(super) tag: String,

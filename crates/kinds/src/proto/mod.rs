@@ -107,7 +107,7 @@ impl<'a> Envelope<'a> {
     /// Opens the envelope of an object.
     ///
     /// # Errors
-    /// When the bytes are no envelope of protobuf.
+    /// When the bytes are not a protobuf envelope.
     pub fn open(body: &'a [u8]) -> Result<Self, ProtoError> {
         let mut reader = WireReader::new(body.strip_prefix(&MAGIC).ok_or(ProtoError::NoMagic)?);
         let mut envelope = Self { api_version: "", kind: "", raw: &[] };
@@ -154,7 +154,7 @@ impl<'a> Envelope<'a> {
 /// [`crate::typecheck`]'s.
 ///
 /// # Errors
-/// When the bytes are no object of a built-in kind.
+/// When the bytes are not an object of a built-in kind.
 pub fn decode(body: &[u8], expected: (&str, &str)) -> Result<Value, ProtoError> {
     decode_at(body, expected, 0)
 }

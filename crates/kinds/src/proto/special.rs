@@ -85,7 +85,7 @@ fn int_or_string(bytes: &[u8], slot: FieldSlot) -> Result<Value, ProtoError> {
     Ok(if is_text { text.into() } else { number.into() })
 }
 
-/// An empty message is no time at all; the epoch is written out.
+/// An empty message is not a time at all; the epoch is written out.
 fn point_in_time(ty: FieldType, bytes: &[u8], slot: FieldSlot) -> Result<Option<Value>, ProtoError> {
     if bytes.is_empty() {
         return Ok(None);

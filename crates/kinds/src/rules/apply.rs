@@ -1,6 +1,6 @@
 //! One rule applied to one value: the checks, and their errors with the messages of kube-apiserver.
 //!
-//! The subtle part is emptiness: a field that is no pointer in Go is indistinguishable from its zero value, so `0`, `""` and
+//! The subtle part is emptiness: a field that is not a pointer in Go is indistinguishable from its zero value, so `0`, `""` and
 //! `false` count as absent there and as values elsewhere. The schema table says which is which. Uniqueness uses sets, since
 //! lists come from users and can be long. The walk that finds the places is `walk`; the language of the tables is
 //! `parse`.
@@ -157,14 +157,14 @@ fn outside(
     range: RangeInclusive<i64>,
     skip_zero: bool,
 ) -> Option<i64> {
-    // A number that is no pointer in Go is zero where it is absent.
+    // A number that is not a pointer in Go is zero where it is absent.
     let absent = field.filter(|field| !field.pointer).map(|_| 0);
     let number = value.as_i64().or(absent)?;
     let exempt = number == 0 && skip_zero;
     (!exempt && !range.contains(&number)).then_some(number)
 }
 
-/// False for a range of addresses that is no strict subset of the other one. Text that is no range is another rule's.
+/// False for a range of addresses that is not a strict subset of the other one. Text that is not a range is another rule's.
 fn is_inside(inner: &Value, outer: &Value) -> bool {
     let outer = outer.as_str().unwrap_or_default();
     let is_outside = |inner| names::is_cidr(inner) && !names::is_strict_subset(inner, outer);
@@ -207,7 +207,7 @@ fn plain_text(value: &Value) -> String {
     }
 }
 
-/// The value that an error shows: as the table says, or the one of the field. One that is no pointer in Go is never absent.
+/// The value that an error shows: as the table says, or the one of the field. One that is not a pointer in Go is never absent.
 fn shown(step: &PathStep, at: &At<'_>, field: Option<&'static Field>) -> Value {
     match (&step.shown, field) {
         (Some(ShownValue::Text(text)), _) => Value::from(*text),

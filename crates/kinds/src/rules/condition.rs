@@ -51,7 +51,7 @@ pub(super) enum Test {
     Words(Vec<&'static str>),
     OtherThan(Vec<&'static str>),
     Matches(LazyPattern),
-    /// `None` for a name that is no form, which the check of the tables reports.
+    /// `None` for a name that is not a form, which the check of the tables reports.
     Formed(Option<TextForm>),
     Compare {
         orders: &'static [Ordering],

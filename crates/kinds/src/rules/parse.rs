@@ -168,7 +168,7 @@ impl RuleReader<'_> {
         true
     }
 
-    /// `None` for a word that is no rule, which the caller reports. A suffix says how empty text counts. Words that
+    /// `None` for a word that is not a rule, which the caller reports. A suffix says how empty text counts. Words that
     /// are not known are names of forms.
     fn rule(&self, field: &'static str, word: &'static str, value: &'static str) -> Option<FieldRule> {
         let (plain, empty) = match (word.strip_suffix('!'), word.strip_suffix('?')) {

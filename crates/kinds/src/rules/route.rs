@@ -212,7 +212,7 @@ fn extend(hops: &[Hop], positions: &[RoutePosition<'_>], path: &Path<'_>, found:
         Some((Hop::Each | Hop::Matching { .. }, rest)) => match positions.split_first() {
             Some((RoutePosition::Index(index), more)) => extend(rest, more, &path.index(*index), found),
             Some((RoutePosition::Key(key), more)) => extend(rest, more, &path.key(key), found),
-            // `field.NewPath("")` of Go, which is no name but prints as an index.
+            // `field.NewPath("")` of Go, which is not a name but prints as an index.
             None => extend(rest, positions, &path.key(""), found),
         },
     }

@@ -52,7 +52,7 @@ impl TypeReport {
     }
 }
 
-/// Checks and normalises an object. A value that is no object is an error too.
+/// Checks and normalises an object. A value that is not an object is an error too.
 ///
 /// ```
 /// use listwatch_kinds::{schema, typecheck};

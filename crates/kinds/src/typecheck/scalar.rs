@@ -80,7 +80,7 @@ fn amount(value: &mut Value) -> Result<(), ScalarFault> {
     let text = match &*value {
         Value::String(text) => Cow::Borrowed(text.trim()),
         Value::Number(number) => Cow::Owned(number.to_string()),
-        // Any other value is no number to kube-apiserver's decoder, which reads the bytes as they are.
+        // Any other value is not a number to kube-apiserver's decoder, which reads the bytes as they are.
         _ => Cow::Borrowed("?"),
     };
     let canonical = quantity::canonical(&text).map_err(|e| ScalarFault::Text(e.to_string()))?;

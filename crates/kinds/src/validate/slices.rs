@@ -79,7 +79,7 @@ fn adds_a_range(at: &At<'_>, before: &[Value], ranges: &[Value], errors: &mut Er
     false
 }
 
-/// The family of a range; `None` for text that is no range.
+/// The family of a range; `None` for text that is not a range.
 fn is_ipv4(range: &Value) -> Option<bool> {
     let (address, _) = range.as_str()?.split_once('/')?;
     address.parse::<IpAddr>().ok().map(|address| address.is_ipv4())

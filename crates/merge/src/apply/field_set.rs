@@ -277,7 +277,7 @@ fn subtract_recursive(a: &mut Trie, b: &Trie) {
         let mut emptied = is_member(what);
         if !emptied && !from.is_empty() {
             subtract_recursive(from, what);
-            // A member without children becomes a leaf; a node that is no member and has no children is removed.
+            // A member without children becomes a leaf; a node that is not a member and has no children is removed.
             if member && from.len() == 1 {
                 from.clear();
             }

@@ -81,7 +81,7 @@ impl JsonPatch {
     /// Parses a patch with the default limits.
     ///
     /// # Errors
-    /// [`PatchError::Malformed`] if it is no array of operations, [`PatchError::TooManyOperations`].
+    /// [`PatchError::Malformed`] if it is not an array of operations, [`PatchError::TooManyOperations`].
     pub fn parse(body: &[u8]) -> Result<Self, PatchError> {
         Self::with_limits(body, JsonPatchLimits::default())
     }

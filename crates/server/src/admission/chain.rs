@@ -147,7 +147,7 @@ pub struct AdmissionOptions {
     pub webhooks: WebhookLimits,
 }
 
-/// A name that is no plugin of kube-apiserver, or one that this server does not have.
+/// A name that is not a plugin of kube-apiserver, or one that this server does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no admission plugin {0:?}")]
 pub struct UnknownPlugin(pub String);

@@ -265,7 +265,7 @@ fn check_wanted_address(
     target: &Target<'_>,
     wanted: &str,
 ) -> Result<(), Status> {
-    // Validation refuses text that is no address, and addresses of a family without a range.
+    // Validation refuses text that is not an address, and addresses of a family without a range.
     let Ok(address @ IpAddr::V4(_)) = wanted.parse::<IpAddr>() else { return Ok(()) };
     let added = &reservation.allocator.added;
     if !in_range(address) && !added.has(address) {

@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// A token that is no text used to count as no token, and the request was served as anonymous.
+    /// A token that is not a text used to count as no token, and the request was served as anonymous.
     #[test]
     fn a_token_that_is_no_text_is_malformed_not_absent() {
         assert_eq!(read(AUTHORIZATION, b"Bearer \xff\xfe"), Err(Malformed));

@@ -42,7 +42,7 @@ enum Ignored {
 }
 
 impl Ignored {
-    /// Of so many requirements these were understood.
+    /// The requirements that were understood, of so many.
     fn of(all: usize, understood: usize) -> Self {
         match understood {
             _ if understood == all => Self::Nothing,

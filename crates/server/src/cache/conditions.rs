@@ -182,7 +182,7 @@ impl LabelValueCondition {
     /// Several requirements on one key narrow each other: lists are intersected, bounds take the stricter one.
     fn add(&mut self, requirement: &Requirement) {
         let values = || requirement.values().iter().map(|value| Box::from(value.as_str()));
-        // A value that is no number sets no bound here; the requirement itself matches no object.
+        // A value that is not a number sets no bound here; the requirement itself matches no object.
         let bound = || requirement.values().first().and_then(|value| value.parse::<i64>().ok());
         match requirement.operator() {
             Operator::Exists | Operator::DoesNotExist => {}
@@ -198,7 +198,7 @@ impl LabelValueCondition {
         }
     }
 
-    /// Numbers are parsed only if there is a bound. A value that is no number meets none.
+    /// Numbers are parsed only if there is a bound. A value that is not a number meets none.
     fn allows(&self, value: &str) -> bool {
         let number = || value.parse::<i64>().ok();
         self.values.allows(value)

@@ -155,7 +155,7 @@ fn metadata(value: &[u8], wanted: &[&str]) -> Value {
     Value::Object(fields)
 }
 
-/// Reads what decides about the latest version of an object, and its revision, from the store. Bytes that are no object
+/// Reads what decides about the latest version of an object, and its revision, from the store. Bytes that are not an object
 /// have no owners and no finalizers: the collector leaves them alone.
 ///
 /// An engine may answer at once, so others have their turn first: the collector reads in loops.

@@ -84,7 +84,7 @@ pub(super) fn waits(collection: &str, object: &[u8]) -> bool {
 ///
 /// # Errors
 ///
-/// The store fails: try again. `false` is no error; the driver looks again later.
+/// The store fails: try again. `false` is not an error; the driver looks again later.
 pub(super) async fn release(
     api: &Api,
     mounted: &mut MountedClaims,

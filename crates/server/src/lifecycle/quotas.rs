@@ -77,7 +77,7 @@ struct CountedQuota {
 }
 
 impl CountedQuota {
-    /// `None` for bytes that are no quota.
+    /// `None` for bytes that are not a quota.
     /// Every name of the spec is present, also with zero: a missing one makes admission refuse all writes that it limits.
     fn new(quota: &CachedObject) -> Option<Self> {
         let value = Value::read(quota.stored()).ok()?;

@@ -50,7 +50,7 @@ pub(super) fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr)
 ///
 /// # Errors
 ///
-/// A file that cannot be read, or a line that is no token.
+/// A file that cannot be read, or a line that is not a token.
 pub(super) fn tokens(options: &Options) -> Result<Vec<Token>, Error> {
     let Some(path) = &options.token_file else { return Ok(Vec::new()) };
     parse_token_file(&files::read(path)?).map_err(|problem| Error::Content { path: path.clone(), problem })

@@ -137,7 +137,7 @@ fn copy_labels(pod: &mut Value, binding: &Value) {
 ///
 /// # Errors
 ///
-/// 422 for a target that is no node or has no name.
+/// 422 for a target that is not a node or has no name.
 fn check_binding(binding: &Value, name: &str) -> Result<(), Status> {
     let mut errors = field::Errors::new();
     let path = field::Path::root("target");

@@ -3,7 +3,7 @@
 //! Reading: [`get`], [`list`], [`watch`] and [`stream`]s of many watches, from the watch cache (`cache/`); [`history`],
 //! from the engine. Writing: [`mod@write`] turns an HTTP request into a write request and its answer into a response;
 //! [`create`], [`update`], [`patch`], [`delete`] and [`delete_collection`] drive the write pipeline (`pipeline/`).
-//! Endpoints that are no verbs of a resource are in `endpoints/`.
+//! Endpoints that are not verbs of a resource are in `endpoints/`.
 
 pub(crate) mod component_status;
 pub(crate) mod create;

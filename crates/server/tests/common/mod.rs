@@ -201,12 +201,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of the ConfigMaps in `default`.
+    /// For the ConfigMaps in `default`.
     pub async fn open(server: &Handle, query: &str) -> Self {
         Self::of(server, "/api/v1/namespaces/default/configmaps", query).await
     }
 
-    /// Of any collection.
+    /// For any collection.
     pub async fn of(server: &Handle, path: &str, query: &str) -> Self {
         let mut client = Client::new(server).await;
         client.send("GET", &format!("{path}?watch=1&{query}"), "", "").await;

@@ -108,7 +108,7 @@ pub enum Start {
 
 /// The record of one watch stream, from its request to the last frame that was read.
 ///
-/// A stream that was cut is checked like one that ended: missing events at its end are no violation unless
+/// A stream that was cut is checked like one that ended: missing events at its end are not a violation unless
 /// `complete_until` is set.
 ///
 /// ```

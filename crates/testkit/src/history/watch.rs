@@ -52,7 +52,7 @@ impl Watch {
     pub fn position(&self) -> Option<Revision> {
         self.frames.iter().rev().find_map(|frame| match frame {
             Frame::Bookmark { revision, .. } => Some(*revision),
-            // An initial event has the revision of its object's last write, which is no position of the stream.
+            // An initial event has the revision of its object's last write, which is not a position of the stream.
             Frame::Event { object, .. } => self.is_past_initial().then_some(object.revision),
         })
     }

@@ -37,7 +37,7 @@ pub struct WireEvent {
     pub is_delta: bool,
 }
 
-/// The reason that a stream is no watch stream. Nothing more can be decoded; connect again.
+/// The reason that a stream is not a watch stream. Nothing more can be decoded; connect again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {

@@ -200,7 +200,7 @@ impl FrameDecoder {
     /// The next frame, or `None` until more bytes are pushed.
     ///
     /// # Errors
-    /// When a line is no frame, or too long. The stream is of no use then.
+    /// When a line is not a frame, or too long. The stream is of no use then.
     pub fn next_frame(&mut self) -> Result<Option<StreamFrame>, DecodeError> {
         self.0.next_line()?.map(|line| StreamFrame::parse(&line)).transpose()
     }

@@ -19,7 +19,7 @@ const LEVELS: u32 = 8;
 const LEVEL_BITS: u32 = 6;
 const BUCKETS: u32 = 1 << LEVEL_BITS;
 
-/// Nanoseconds per tick. The runtime's own timers are no finer.
+/// Nanoseconds per tick. The runtime's own timers are not finer.
 const TICK: u64 = 1_000_000;
 
 /// The capacity that an empty bucket keeps; more is released.

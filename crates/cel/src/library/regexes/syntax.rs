@@ -80,7 +80,7 @@ impl<'a> Parser<'a> {
             '[' => class(rest)?,
             '\\' => match escaped_element(rest)? {
                 Some(after) => after,
-                // Quoted text without characters is no operand.
+                // Quoted text without characters is not an operand.
                 None => return Ok((quoted(rest).1, false)),
             },
             _ => after,
@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
         Ok(after)
     }
 
-    /// Opens a group, or sets flags, which is no element.
+    /// Opens a group, or sets flags, which is not an element.
     fn open(&mut self, rest: &'a str) -> SyntaxResult<&'a str> {
         let Some(special) = rest.strip_prefix("(?") else {
             self.outer.push(std::mem::take(&mut self.current));

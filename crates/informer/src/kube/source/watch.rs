@@ -88,7 +88,7 @@ impl KubeSource {
     }
 }
 
-/// A line that is no event is quoted only if it is a web page: a part of an event may be a part of a secret.
+/// A line that is not an event is quoted only if it is a web page: a part of an event may be a part of a secret.
 fn malformed(error: &DecodeError) -> SourceError {
     match error {
         DecodeError::Malformed(line) if !line.trim_start().starts_with('<') => {

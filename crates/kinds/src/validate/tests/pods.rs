@@ -131,7 +131,7 @@ fn a_resize_changes_amounts_of_cpu_and_memory_only() {
     assert!(errors.iter().any(|error| error.field == "spec.containers"), "{errors:?}");
 }
 
-/// Of a Windows Pod the security of containers was not looked at, nor whether all of them run on the host.
+/// The security contexts of a Windows Pod were not checked, nor that all its containers run on the host.
 #[test]
 fn a_windows_pod_has_no_settings_of_linux() {
     let kind = by_kind("", "v1", "Pod").unwrap();

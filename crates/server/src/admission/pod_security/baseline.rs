@@ -102,7 +102,7 @@ pub(super) fn host_path_volumes(pod: &Pod<'_>) -> Option<PodViolation> {
     (!names.is_empty()).then(|| ("hostPath volumes", detail()))
 }
 
-/// Ports of the node. Zero means none and is no violation.
+/// Ports of the node. Zero means none and is not a violation.
 pub(super) fn host_ports(pod: &Pod<'_>) -> Option<PodViolation> {
     let (mut containers, mut ports) = (Vec::new(), BTreeSet::new());
     for container in pod.containers() {

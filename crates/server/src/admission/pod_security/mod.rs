@@ -145,7 +145,7 @@ fn is_significant(new: &Value, old: &Value) -> bool {
     let changed = ["containers", "initContainers"].iter().any(|key| images(new, key) != images(old, key));
     let ephemeral = old.list("ephemeralContainers").iter();
     let images_by_name = ephemeral.map(|container| (container.text("name"), container.text("image")));
-    // Of two of the same name the first counts.
+    // The first of two with the same name counts.
     let before: HashMap<&str, &str> = images_by_name.rev().collect();
     let added = |container: &Value| before.get(container.text("name")) != Some(&container.text("image"));
     changed || new.list("ephemeralContainers").iter().any(added)

@@ -43,7 +43,7 @@ impl Default for MutatingPolicies {
 enum MutationFailure {
     /// A matter of the failure policy.
     Policy(String),
-    /// The result is no object of the resource.
+    /// The result is not an object of the resource.
     Result(Status),
 }
 

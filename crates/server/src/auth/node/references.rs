@@ -97,7 +97,7 @@ pub(crate) fn volume_claims(pod: &Value) -> Vec<String> {
 fn resource_claims(pod: &Value) -> Vec<&str> {
     let statuses = pod.at("status").list("resourceClaimStatuses").iter();
     let named = statuses.map(|status| (status.text("name"), status.text("resourceClaimName")));
-    // Of two of the same name the first counts.
+    // The first of two with the same name counts.
     let made: HashMap<&str, &str> = named.rev().collect();
     let wanted =
         pod.at("spec").list("resourceClaims").iter().map(|claim| match claim.text("resourceClaimName") {
