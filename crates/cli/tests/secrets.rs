@@ -49,7 +49,7 @@ impl Talkative {
         Self { process, address, rest }
     }
 
-    /// Sends a request; the whole answer, head and body.
+    /// Sends a request; the whole response, head and body.
     fn send(&self, head: &str, token: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

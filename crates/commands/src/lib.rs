@@ -149,7 +149,7 @@ fn run(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Resul
 fn one_line(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
-        // An answer of the API server is its message; below it is the same Status again.
+        // A response of the API server is its message; below it is the same Status again.
         let answer = match cause.downcast_ref::<kube::Error>() {
             Some(kube::Error::Api(status)) => Some(status.message.clone()),
             _ => None,
@@ -180,7 +180,7 @@ fn append(text: &mut String, cause: &str) {
 mod tests {
     use super::*;
 
-    /// `list -l 'a=('` used to print the Status of the answer as a Rust value, after its message.
+    /// `list -l 'a=('` used to print the Status of the response as a Rust value, after its message.
     #[test]
     fn an_error_of_the_api_is_its_message_alone() {
         let status = kube::core::Status::failure("field label not supported: x", "BadRequest").with_code(400);

@@ -65,7 +65,7 @@ pub(crate) fn has_unknown(schema: &Schema, value: &Value) -> bool {
     !walk.unknown.is_empty()
 }
 
-/// The most unknown fields reported, as in kube-apiserver; all are dropped. More would only make the answer large.
+/// The most unknown fields reported, as in kube-apiserver; all are dropped. More would only make the response large.
 const MAX_UNKNOWN: usize = 100;
 /// The most bytes of their paths: a key may be as long as the object.
 const MAX_UNKNOWN_BYTES: usize = 64 << 10;

@@ -1,5 +1,5 @@
 //! Four ways in which kube-rs (5.0) loses track, each beside what happens here. Both sides get the same client and the
-//! same answers; only what is built on top of it differs.
+//! same results; only what is built on top of it differs.
 //!
 //! The assertions about kube-rs are there to notice when it gets better: then its half of the test is to be deleted.
 

@@ -222,7 +222,7 @@ async fn a_long_head_in_single_bytes_is_refused_early() {
     assert!(error.to_string().contains("first 65536 bytes"), "{error}");
 }
 
-/// An answer without a body was an error without words.
+/// A response without a body was an error without a message.
 #[tokio::test]
 async fn an_empty_error_names_its_code() {
     let server = Server { code: 302, ..Server::answering("") };

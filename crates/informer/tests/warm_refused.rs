@@ -15,12 +15,12 @@ use support::informer::{Log, pod, settle};
 use support::warm::{Directory, Problems, builder, lists, run};
 use tokio::time::timeout;
 
-/// The answer of a server that is asked for its identity.
+/// The response of a server that is asked for its identity.
 #[derive(Clone, Copy)]
 enum IdentityAnswer {
     Named,
     Refused,
-    /// No answer, ever.
+    /// No response, ever.
     Silent,
 }
 

@@ -17,7 +17,7 @@ mod scalars;
 /// recursive walk, and a worker's stack is 2 MiB.
 pub const MAX_DEPTH: usize = 512;
 
-/// The most duplicates reported, as in kube-apiserver; more would only make the answer large.
+/// The most duplicates reported, as in kube-apiserver; more would only make the response large.
 const MAX_DUPLICATES: usize = 100;
 
 /// The most bytes of paths that are written to report duplicates. A path may be as long as the text, and is written for each

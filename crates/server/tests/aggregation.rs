@@ -24,7 +24,7 @@ const FISHES: &str = "/apis/sea.example.com/v1/namespaces/default/fishes";
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const NAME: &str = "v1.sea.example.com";
 
-/// The answers of the extension API server.
+/// The responses of the extension API server.
 async fn extension(request: http::Request<Incoming>, down: bool, v2: Swagger) -> Reply {
     let path = request.uri().path().to_owned();
     if down {
@@ -134,7 +134,7 @@ fn sync_wrapper<T: Send + 'static>(
     })
 }
 
-/// Accepts an upgrade and answers each message with itself.
+/// Accepts an upgrade and echoes each message.
 fn upgrade(mut request: http::Request<Incoming>) -> Reply {
     tokio::spawn(async move {
         let Ok(upgraded) = hyper::upgrade::on(&mut request).await else { return };

@@ -287,7 +287,7 @@ async fn a_table_of_flow_schemas_is_sorted_by_precedence() {
     assert_eq!(shown, ["zz-b", "zz-a", "zz-c"]);
 }
 
-/// The answers of a route and of negotiation were one, wildcards were refused everywhere, and `v=v1` alone was ignored.
+/// The errors of routing and of negotiation were the same, wildcards were refused everywhere, and `v=v1` alone was ignored.
 #[tokio::test]
 async fn a_406_is_worded_by_the_handler_that_refuses() {
     let (_server, mut client) = client().await;

@@ -62,7 +62,7 @@ impl Stream {
         }
     }
 
-    /// Posts a message about the stream; the code of the answer.
+    /// Posts a message about the stream; the code of the response.
     async fn change(&self, client: &mut Client, message: &Value) -> u16 {
         client.call("POST", &format!("{PATH}/{}/subscriptions", self.id), Some(message)).await.status
     }

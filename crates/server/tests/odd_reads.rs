@@ -1,4 +1,4 @@
-//! Reads and watches with odd parameters and media types. Each answer is kube-apiserver's.
+//! Reads and watches with odd parameters and media types. Each response is kube-apiserver's.
 
 #![cfg(test)]
 

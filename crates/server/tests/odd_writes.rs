@@ -1,4 +1,4 @@
-//! Writes that are odd in what they say of an object: its field owners, version, type or scale. Each answer is kube-apiserver's.
+//! Writes with odd field owners, versions, types or scales. Each response is kube-apiserver's.
 
 #![cfg(test)]
 

@@ -129,7 +129,7 @@ async fn believing(identity: IdentityOptions) -> Handle {
     start_on(Options { identity, ..Options::default() }).await
 }
 
-/// Status, user and groups in the server's answer to the bearer of a token.
+/// Status, user and groups in the server's response to the bearer of a token.
 async fn who(server: &Handle, token: &str) -> (u16, String, String) {
     let mut client = Client::new(server).await.with_token(token);
     let answer = client.call("POST", WHO, Some(&json!({}))).await;

@@ -154,7 +154,7 @@ pub trait Engine: Send + Sync + Debug + 'static {
 
     /// Writes if the condition holds; returns when the outcome is durable.
     ///
-    /// The future may be dropped: the write then takes place or not, as if the answer had been lost.
+    /// The future may be dropped: the write then takes place or not, as if the response had been lost.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@
 //! which pay for the inbox once per batch; and the state stays in the consumers' caches. Callers do not notice: every call
 //! that reads the state empties the inbox first ([`SharedQueue::state`]); only the hand-out may skip that while the next
 //! key could not change by it. Bounded and fair queues and adds of other than normal priority bypass the inbox, because
-//! they need an answer or a place at once. Lock order: state, then inbox.
+//! they need a result or a place at once. Lock order: state, then inbox.
 //!
 //! **Waking.** Consumers that find nothing register a waker under the inbox lock, after seeing the inbox empty under
 //! that same lock, so a producer either is seen or sees them. The invariant kept everywhere: *if a key can be handed
@@ -175,7 +175,7 @@ impl<K: Key, R: Reason> SharedQueue<K, R> {
         inbox.adds.push(add, timed)
     }
 
-    /// Adds under the lock of the state, where the answer must be exact.
+    /// Adds under the lock of the state, where the result must be exact.
     pub(crate) fn add_directly(&self, add: Add<K, R>) -> Result<(), AddError<K>> {
         let mut state = self.state();
         let result = self.add_to(&mut state, add);

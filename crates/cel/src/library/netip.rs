@@ -130,7 +130,7 @@ fn separator<'t>(rest: &'t str, ellipsis: &mut bool) -> Result<&'t str, Wrong<'t
 mod tests {
     use super::*;
 
-    /// Each answer is that of kube-apiserver.
+    /// Each result is that of kube-apiserver.
     #[test]
     fn errors_are_those_of_go() {
         for (text, expected) in [

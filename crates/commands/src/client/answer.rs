@@ -1,7 +1,7 @@
 //! Answers of a server to the requests of commands, read whole and within bounds.
 //!
 //! `kube::Client::request` reads a response of any length; a command must not use up the memory of its machine because a
-//! server, or what pretends to be one, never ends its answer. Lists and watches of objects are streamed by the library
+//! server, or what pretends to be one, never ends its response. Lists and watches of objects are streamed by the library
 //! and have their bounds there.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use kube::client::Body;
 use kube::core::Status;
 use serde::de::DeserializeOwned;
 
-/// The most bytes of one answer. The largest are pages of tables: 10,000 rows with the metadata of their objects.
+/// The most bytes of one response. The largest are pages of tables: 10,000 rows with the metadata of their objects.
 pub(crate) const MAX_ANSWER: usize = 256 << 20;
 /// More of an error is not worth reading.
 const MAX_ERROR: usize = 64 << 10;
@@ -24,7 +24,7 @@ const FIRST_ANSWER: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 ///
-/// [`kube::Error::Api`] if the server refuses; else the connection fails, or the answer is longer than [`MAX_ANSWER`] or not
+/// [`kube::Error::Api`] if the server refuses; else the connection fails, or the response is longer than [`MAX_ANSWER`] or not
 /// of the form.
 pub(crate) async fn get<T: DeserializeOwned>(client: &kube::Client, path: &str) -> anyhow::Result<T> {
     fetch(client, Request::get(path)).await
@@ -52,7 +52,7 @@ pub(crate) async fn text(client: &kube::Client, path: &str) -> anyhow::Result<St
     Ok(String::from_utf8(read(client, Request::get(path)).await?)?)
 }
 
-/// Waits for a first answer, of any kind.
+/// Waits for a first response, of any kind.
 ///
 /// # Errors
 ///
@@ -93,7 +93,7 @@ async fn collect(mut body: Body, max: usize) -> anyhow::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// The Status of an error that is an answer of the server.
+/// The Status of an error that is a response of the server.
 pub(crate) fn status(error: &anyhow::Error) -> Option<&Status> {
     match error.downcast_ref::<kube::Error>()? {
         kube::Error::Api(status) => Some(status),

@@ -20,7 +20,7 @@ use listwatch_wire::delta;
 use super::stream::SubscriptionReader;
 use crate::lister_watcher::SourceError;
 
-/// The answer to a list or watch, as it comes.
+/// The response to a list or watch, as it comes.
 pub(super) struct Chunks {
     source: ChunkSource,
     /// True if the `Content-Type` of the response is that of deltas.

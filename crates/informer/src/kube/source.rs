@@ -227,7 +227,7 @@ impl KubeSource {
         &self.resource
     }
 
-    /// A request whose answer is not of deltas.
+    /// A request whose response is not of deltas.
     async fn send(&self, options: ListOptions) -> Result<Chunks, SourceError> {
         self.send_for(options, false).await
     }

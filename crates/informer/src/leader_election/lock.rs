@@ -69,7 +69,7 @@ pub enum LockError {
     /// The record was changed since it was read, or was created by another candidate. Read it again.
     #[error("the lease was changed by another client")]
     Conflict,
-    /// No answer in time: it may or may not have been written.
+    /// No response in time: it may or may not have been written.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
     /// Any other failure, with the text of its cause.

@@ -102,7 +102,7 @@ pub struct ElectionMachine {
     /// The last renewal as it was written. Each is later than the one before, by a microsecond at least: other
     /// candidates take an unchanged record for a dead leader, even if only the wall clock has stopped.
     renewal: Timestamp,
-    /// When the request under way was sent. A lease is counted from here, not from the answer: the others may have
+    /// When the request under way was sent. A lease is counted from here, not from the response: the others may have
     /// seen the renewal as soon as it was sent.
     sent: Option<Instant>,
 }
@@ -139,7 +139,7 @@ impl ElectionMachine {
         self.seen.as_ref()?.observed.record.holder()
     }
 
-    /// The time a request that is sent now may take: an answer after that would be of no use.
+    /// The time a request that is sent now may take: a response after that would be of no use.
     #[must_use]
     pub fn patience(&self, now: Instant) -> Duration {
         match self.term {

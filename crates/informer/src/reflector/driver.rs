@@ -280,7 +280,7 @@ impl<K: Send + Sync + 'static> Reflector<K> {
         .boxed()
     }
 
-    /// Polls the probe first: it is one small request, and its answer decides about the stream.
+    /// Polls the probe first: it is one small request, and its response decides about the stream.
     fn poll_requests(&self, cx: &mut Context<'_>, requests: &mut ReflectorRequests<K>) -> Poll<Input<K>> {
         if let Some(probe) = &mut requests.probe
             && let Poll::Ready(input) = probe.poll_unpin(cx)

@@ -155,7 +155,7 @@ impl<K> Machine<K> {
         }
     }
 
-    /// Takes one input at the time `now`. Inputs that do not fit the phase (the answer to a request that was given
+    /// Takes one input at the time `now`. Inputs that do not fit the phase (the response to a request that was given
     /// up) are ignored.
     pub fn step(&mut self, input: Input<K>, now: Duration) -> Output<K> {
         let mut out = Output::default();

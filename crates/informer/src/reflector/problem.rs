@@ -1,7 +1,7 @@
 //! [`Problem`]: a failure that the reflector has dealt with, and [`ProblemResponse`]: its reaction.
 //!
 //! They are reported to the hook of the informer, counted by kind for metrics, and shown on the debug page; none needs
-//! an answer. Kinds are finer than error codes because the remedy differs: a silent watch points to a dead connection,
+//! a response. Kinds are finer than error codes because the remedy differs: a silent watch points to a dead connection,
 //! a stale list to a lagging replica, restarted history to a restored backup. client-go's counterpart is the
 //! `WatchErrorHandler`.
 

@@ -10,7 +10,7 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use kube::client::Body;
 
-/// Requests as `uri accept`, and the answer to all of them.
+/// Requests as `uri accept`, and the response to all of them.
 #[derive(Clone, Default)]
 pub(crate) struct Server {
     pub(crate) seen: Arc<Mutex<Vec<String>>>,

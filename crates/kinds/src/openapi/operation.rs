@@ -32,7 +32,7 @@ pub(super) struct OpenApiOperation {
     pub(super) produces: Types,
     /// Status codes of success.
     pub(super) codes: &'static [u16],
-    /// Definition of the answer; `None` for text.
+    /// Definition of the response; `None` for text.
     pub(super) answer: Option<String>,
     pub(super) gvk: Option<[String; 3]>,
 }

@@ -247,7 +247,7 @@ impl<'a> PathSubject<'a> {
         )
     }
 
-    /// The answer is the object for the few kinds whose deletion returns it, and a Status otherwise.
+    /// The response is the object for the few kinds whose deletion returns it, and a Status otherwise.
     fn delete(&self) -> OpenApiOperation {
         let kind = self.kind;
         let description = format!("delete {}{}", article(kind.kind), kind.kind);

@@ -79,7 +79,7 @@ pub fn decode(node: Node, object: &mut Value, before: Option<&Value>) -> TypeRep
     walk.report
 }
 
-/// The most unknown fields reported, as in kube-apiserver; all are dropped. More would only make the answer large.
+/// The most unknown fields reported, as in kube-apiserver; all are dropped. More would only make the response large.
 pub const MAX_UNKNOWN: usize = 100;
 
 /// The most bytes of their paths: a key may be as long as the body.

@@ -18,7 +18,7 @@ use crate::Kind;
 use crate::field::Path;
 use crate::tree::Tree;
 
-/// The warning that every answer about a deprecated kind carries.
+/// The warning that every response about a deprecated kind carries.
 ///
 /// kube-apiserver takes the text from the type's lifecycle; only two kinds that are still served have one.
 #[must_use]

@@ -32,7 +32,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ComponentHealth {
     pub(crate) healthy: bool,
-    /// The answer of the component, or why there is none.
+    /// The response of the component, or why there is none.
     pub(crate) message: String,
     /// The error of the store.
     pub(crate) error: String,

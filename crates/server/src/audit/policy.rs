@@ -20,7 +20,7 @@ pub(crate) enum AuditLevel {
     Metadata,
     /// The body of the request as well.
     Request,
-    /// The body of the answer as well.
+    /// The body of the response as well.
     RequestResponse,
 }
 

@@ -1,7 +1,7 @@
 //! Access reviews and token reviews: questions about permissions and identities, answered in the `status` of the
 //! object that asks.
 //!
-//! Nothing is stored. Reviews ask the same [`Authorizer`] and [`Authenticator`] as requests do, so their answers are
+//! Nothing is stored. Reviews ask the same [`Authorizer`] and [`Authenticator`] as requests do, so their responses are
 //! what a request would get; SelfSubjectRulesReview may be incomplete, since not every authorizer works by rules, and
 //! says so. What a question must look like is in `review_check`. The caller is [`crate::subresources`], after decoding and
 //! admission.
@@ -20,7 +20,7 @@ pub(super) const AUTHORIZATION: &str = "authorization.k8s.io";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
 /// A rules review lists the rules of Roles only up to this many texts, about a megabyte. Beyond it the review is incomplete, which it
-/// says: one question could make an answer of 46 MB.
+/// says: one question could make a response of 46 MB.
 const MAX_LISTED: usize = 50_000;
 
 /// Answers an access review: whether its user may do it, who is the requester or the user that the review names.
@@ -76,7 +76,7 @@ pub(crate) fn is_review(group: &str, plural: &str) -> bool {
     matches!(group, AUTHORIZATION | AUTHENTICATION) && plural.ends_with("reviews")
 }
 
-/// The requester, and the authorizer that answers.
+/// The requester, and the authorizer that decides.
 #[derive(Clone, Copy, Debug)]
 pub struct Reviewer<'a> {
     /// Answers access and rules reviews.
@@ -94,7 +94,7 @@ impl Reviewer<'_> {
         self.authenticator.prepare_token(spec.text("token"), &audiences(spec)).await;
     }
 
-    /// Writes the answer into the `status` of the review. `access` is that of [`access_status`], if the caller has it already.
+    /// Writes the response into the `status` of the review. `access` is that of [`access_status`], if the caller has it already.
     ///
     /// # Errors
     /// 422 for a review with no subject of its question or with two, 400 for one without a token or namespace where
@@ -153,7 +153,7 @@ impl Reviewer<'_> {
         })
     }
 
-    /// A rejected token is an answer and not an error: the status of the request is 201 in both cases.
+    /// A rejected token is a result and not an error: the status of the request is 201 in both cases.
     fn token(&self, spec: &Value) -> Result<Value, Status> {
         let token = spec.get("token").and_then(Value::as_str).unwrap_or_default();
         if token.is_empty() {

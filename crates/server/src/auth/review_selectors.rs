@@ -1,5 +1,5 @@
 //! The selectors of an access review. Requirements that cannot be understood are left out, which makes the question broader, and
-//! the answer says so.
+//! the response says so.
 //!
 //! Their form is checked before ([`super::review_check`]); [`super::review`] asks the question.
 
@@ -12,7 +12,7 @@ use listwatch_wire::selector::{FieldSelector, FieldTerm, LabelSelector};
 pub(super) struct ReviewSelectors {
     /// The field selector; `None` if nothing of it was understood. Label selectors narrow no permission here.
     pub(super) fields: Option<FieldSelector>,
-    /// The `evaluationError` of the answer; empty if everything was understood.
+    /// The `evaluationError` of the response; empty if everything was understood.
     pub(super) error: String,
 }
 

@@ -70,7 +70,7 @@ impl Damage {
     }
 }
 
-/// The answer about an object whose stored value cannot be read.
+/// The response about an object whose stored value cannot be read.
 pub(crate) fn unreadable(key: &str) -> Status {
     Status::internal(format!("the stored value of {key} is damaged: restore it from a backup, or delete it"))
 }

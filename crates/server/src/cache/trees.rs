@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(recent.peek(&object(7, &Bytes::copy_from_slice(&last))), None, "equal bytes elsewhere");
     }
 
-    /// The answer to a write and its event were encoded one after the other, from the same tree.
+    /// The response to a write and its event were encoded one after the other, from the same tree.
     #[test]
     fn the_protobuf_form_is_made_once_for_each_revision() {
         let (recent, key) = (RecentTrees::new(10_000), Arc::from("/registry/configmaps/n/a"));

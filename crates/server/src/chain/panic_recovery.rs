@@ -29,7 +29,7 @@ pub(crate) fn text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
 }
 
-/// The answer to a request whose handler panicked, with kube-apiserver's text.
+/// The response to a request whose handler panicked, with kube-apiserver's text.
 pub(crate) fn answer() -> Status {
     Status::failure(
         500,

@@ -83,7 +83,7 @@ async fn endpoint(service: &Service, request: &Request, path: &str) -> Result<Op
     })
 }
 
-/// Paths that answer to any method. In kube-apiserver these have plain handlers, all others have one handler per method.
+/// Paths that answer any method. In kube-apiserver these have plain handlers, all others have one handler per method.
 fn takes_any_method(service: &Service, path: &str) -> bool {
     let discovery = match parts(path).as_slice() {
         [] | ["index.html"] | ["apis"] | ["apis", _] => true,

@@ -19,16 +19,16 @@ use crate::api::UserShares;
 use crate::fairness::UserTurns;
 use crate::http::body::{Body, BodyPieces, Response};
 
-/// Shorter answers are not counted: the stream that carries one takes as much.
+/// Shorter responses are not counted: the stream that carries one takes as much.
 const COUNTED_ABOVE: usize = 4 << 10;
 
-/// Counters of the bytes that were sent to clients and not read by them, per share of users. No answer is ever cut
+/// Counters of the bytes that were sent to clients and not read by them, per share of users. No response is ever cut
 /// short by them: they only delay the next request.
 #[derive(Debug)]
 pub(crate) struct UnreadAnswers {
     /// The bytes that one user may leave unread.
     share: usize,
-    /// The bytes that an answer in pieces holds at a time.
+    /// The bytes that a response in pieces holds at a time.
     piece: usize,
     shares: UserShares<Arc<UnreadShare>>,
 }
@@ -62,7 +62,7 @@ impl Drop for UnreadBytes {
     }
 }
 
-/// An answer and its count.
+/// A response and its count.
 struct CountedBytes {
     bytes: Bytes,
     _unread: UnreadBytes,
@@ -75,7 +75,7 @@ impl AsRef<[u8]> for CountedBytes {
 }
 
 impl UnreadAnswers {
-    /// One user may leave `share` bytes unread; an answer in pieces holds `piece` bytes at a time.
+    /// One user may leave `share` bytes unread; a response in pieces holds `piece` bytes at a time.
     pub(crate) fn new(share: usize, piece: usize) -> Self {
         Self { share, piece, shares: UserShares::new(Arc::default) }
     }
@@ -90,11 +90,11 @@ impl UnreadAnswers {
             share.read.notified().await;
         }
         // There may be room for another one. Waking all of them each time would cost as many wake-ups as there are waiting
-        // requests for every answer that is read.
+        // requests for every response that is read.
         share.read.notify_one();
     }
 
-    /// Counts an answer until it is written or given up. Each of its pieces takes a turn.
+    /// Counts a response until it is written or given up. Each of its pieces takes a turn.
     pub(crate) fn count(
         &self,
         user: &str,
@@ -125,7 +125,7 @@ impl UnreadAnswers {
     }
 }
 
-/// Most answers are short and need no look at the share of their user.
+/// Most responses are short and need no look at the share of their user.
 fn is_counted(body: &Body) -> bool {
     match body {
         Body::Full(bytes) => bytes.len() > COUNTED_ABOVE,

@@ -277,7 +277,7 @@ fn groups(known: Known<'_>) -> Vec<ApiGroup> {
         .collect()
 }
 
-/// Linear in all served resources. Clients cache the answer.
+/// Linear in all served resources. Clients cache the response.
 fn resource_list(served: &Served, group: &str, version: &str) -> ApiResourceList {
     let of_version = served.resources().iter().filter(|r| &*r.group == group && &*r.version == version);
     ApiResourceList {

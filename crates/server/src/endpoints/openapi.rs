@@ -136,7 +136,7 @@ fn hash_of_all(api: &Api, served: &Served, extensions: &[(String, Bytes)]) -> St
     hash.finalize().iter().map(|byte| format!("{byte:02X}")).collect()
 }
 
-/// The answer to a client that has this content already.
+/// The response to a client that has this content already.
 fn unchanged(request: &Request, hash: &str) -> Option<Response> {
     let known = request.header(IF_NONE_MATCH)?;
     let same = |tag: &str| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"') == hash;

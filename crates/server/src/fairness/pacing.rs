@@ -271,7 +271,7 @@ impl Pacing {
     }
 
     /// Waits until a request of a user fits its share, and returns how long that took; `None` if it did not wait. `paced` is
-    /// `None` for the next piece of an answer, which is treated as the last request of its user was.
+    /// `None` for the next piece of a response, which is treated as the last request of its user was.
     pub(crate) async fn enter(&self, user: u64, paced: Option<bool>) -> Option<Duration> {
         let paces = self.paces.as_ref()?;
         // Without competition no lock is taken.

@@ -125,7 +125,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// The answer to HEAD: the length the body would have, and no body.
+    /// The response to HEAD: the length the body would have, and no body.
     pub(crate) fn without_bytes(self) -> Self {
         match self {
             Self::Full(bytes) => Self::Head(bytes.len()),

@@ -276,7 +276,7 @@ impl FrameReader {
         Self { limit, ..Self::default() }
     }
 
-    /// The next message that needs an answer. Cancel safe.
+    /// The next message that needs a response. Cancel safe.
     pub(crate) async fn next<S: AsyncRead + Unpin>(&mut self, io: &mut S) -> io::Result<Control> {
         loop {
             if let Some(control) = self.parse() {

@@ -192,13 +192,13 @@ async fn is_plaintext_request(stream: &TcpStream, patience: Duration) -> bool {
 /// Answers a request without TLS with the 400 that Go's server sends, and closes. Bounded to a second: nothing is
 /// known of this client.
 async fn refuse_plain(mut stream: TcpStream) {
-    /// The answer of Go's server to a plain HTTP request on a TLS port.
+    /// The response of Go's server to a plain HTTP request on a TLS port.
     const ANSWER: &[u8] =
         b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
     let told = async {
         stream.write_all(ANSWER).await?;
         stream.shutdown().await?;
-        // What it sent is read, or the system would reset the connection before the answer is.
+        // What it sent is read, or the system would reset the connection before the response is.
         let mut ignored = [0; 1024];
         while stream.read(&mut ignored).await? > 0 {}
         std::io::Result::Ok(())

@@ -57,7 +57,7 @@ pub struct RequestLimits {
     /// The part of it that one user may have, so that there is room for others. Default 48 MiB, sixteen of the largest
     /// bodies.
     pub user_bodies_bytes: usize,
-    /// Bytes of answers that one user may leave unread before its further requests wait: what a client does not read
+    /// Bytes of responses that one user may leave unread before its further requests wait: what a client does not read
     /// is held for it. Default 64 MiB.
     pub user_answers_bytes: usize,
     /// Bytes of pages of object histories that are being made or not read yet, 8 MiB each. Default 128 MiB. More requests wait.
@@ -97,7 +97,7 @@ pub struct RequestLimits {
     /// The bytes that all protobuf lists together may keep, so that hundreds of clients that do not read hold no more than this.
     /// Default 64 MiB. A list beyond the bound is encoded twice.
     pub protobuf_lists_bytes: usize,
-    /// The size of one piece of a streamed answer. Default 64 KiB: big enough to fill TLS records, small enough to
+    /// The size of one piece of a streamed response. Default 64 KiB: big enough to fill TLS records, small enough to
     /// stay in the CPU's second-level cache.
     pub piece_bytes: usize,
 }

@@ -41,7 +41,7 @@ async fn dial(target: &WebhookAddress) -> Result<WebhookConnection, String> {
     handshake(ClosedByEof(tls.map_err(|error| words::unverified(&error))?)).await
 }
 
-/// Connects to the first address of a host that answers.
+/// Connects to the first address of a host that accepts.
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "lookup found no address");
     for address in lookup_host((host, port)).await? {

@@ -10,9 +10,9 @@ use std::time::Duration;
 /// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WebhookLimits {
-    /// Bytes of an answer. A patch may replace a whole object, which has at most 3 MiB, in base64 and with its old values.
+    /// Bytes of a response. A patch may replace a whole object, which has at most 3 MiB, in base64 and with its old values.
     pub response_bytes: usize,
-    /// Values of an answer or of the patch in it, as JSON: as a tree each takes 80 bytes or more. As many as the largest object
+    /// Values of a response or of the patch in it, as JSON: as a tree each takes 80 bytes or more. As many as the largest object
     /// can have.
     pub answer_values: usize,
     /// Connections kept per webhook between calls. More may be open while they are used.

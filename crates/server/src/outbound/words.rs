@@ -12,17 +12,17 @@ use listwatch_kinds::tree::Tree;
 use listwatch_wire::json::Value;
 use rustls::{CertificateError, InvalidMessage};
 
-/// Bytes of an answer's text that a message repeats, as in client-go.
+/// Bytes of a response's text that a message repeats, as in client-go.
 const REPEATED: usize = 2048;
 
 /// The failure of a call.
 #[derive(Debug)]
 pub(crate) enum CallError {
-    /// No answer came.
+    /// No response came.
     Transport(String),
     /// A response that cannot be parsed.
     Answer(String),
-    /// An answer with a code that another attempt would bring again, such as 401.
+    /// A response with a code that another attempt would bring again, such as 401.
     Refused(String),
 }
 
@@ -33,7 +33,7 @@ impl CallError {
         }
     }
 
-    /// An answer that broke off.
+    /// A response that broke off.
     pub(super) fn unread(why: &str) -> Self {
         let text = "unexpected error when reading response body. Please retry. Original error";
         Self::Answer(format!("{text}: {why}"))
@@ -92,13 +92,13 @@ pub(crate) fn generic(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> S
     }
 }
 
-/// A request that got no answer.
+/// A request that got no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
     /// No connection was made.
     #[error("{0}")]
     Unconnected(String),
-    /// The connection ended before an answer came.
+    /// The connection ended before a response came.
     #[error("{0}")]
     Failed(String),
 }

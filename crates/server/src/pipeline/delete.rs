@@ -155,7 +155,7 @@ async fn remove_marked(api: &Api, target: &Target<'_>, marked: &Arc<CachedObject
     }
 }
 
-/// The answer to the unsafe deletion of an object that can be read: it must be deleted in the ordinary way.
+/// The response to the unsafe deletion of an object that can be read: it must be deleted in the ordinary way.
 fn readable(target: &Target<'_>, revision: Revision) -> Status {
     target.conflict(&format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{}, ResourceVersion: {revision}, AdditionalErrorMsg: unsafe deletion is not allowed because the object is decodable from storage",

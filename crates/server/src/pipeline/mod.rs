@@ -149,7 +149,7 @@ pub(crate) struct Answer {
     pub warnings: Vec<String>,
 }
 
-/// The body of an answer, before it is encoded in the negotiated form.
+/// The body of a response, before it is encoded in the negotiated form.
 #[derive(Clone, Debug)]
 pub(crate) enum AnswerBody {
     /// A stored object; make one with [`crate::cache::Collection::object`] from the bytes that were written and the
@@ -164,7 +164,7 @@ pub(crate) enum AnswerBody {
 }
 
 impl Answer {
-    /// An answer with a document that is not a stored object.
+    /// A response with a document that is not a stored object.
     pub(crate) fn document(code: u16, document: listwatch_wire::json::Value) -> Self {
         Self { code, body: AnswerBody::Document(document), warnings: Vec::new() }
     }
@@ -173,7 +173,7 @@ impl Answer {
         Self { code, body: AnswerBody::Status(status), warnings: Vec::new() }
     }
 
-    /// Replaces the warnings of the answer.
+    /// Replaces the warnings of the response.
     pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
         self.warnings = warnings;
         self

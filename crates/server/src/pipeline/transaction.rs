@@ -49,7 +49,7 @@ pub(crate) enum Done {
 }
 
 impl Done {
-    /// The answer of a create, update or patch.
+    /// The response of a create, update or patch.
     pub(crate) fn answer(self) -> Answer {
         let (code, body) = match self {
             Self::Stored { object, created } => (if created { 201 } else { 200 }, AnswerBody::Object(object)),

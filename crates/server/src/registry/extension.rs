@@ -50,7 +50,7 @@ pub(crate) struct ExtensionServer {
 
 /// The discovery document of an extension API server.
 ///
-/// Replaced as a whole by the controller, so discovery never mixes two answers.
+/// Replaced as a whole by the controller, so discovery never mixes two responses.
 #[derive(Debug, Default)]
 pub(crate) struct Documents {
     /// Its APIResourceList.

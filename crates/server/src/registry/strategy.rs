@@ -102,7 +102,7 @@ pub(crate) trait Strategy: TreeMaker {
 
     /// Returns true if a DELETE answers with the object.
     ///
-    /// Otherwise the answer is a Status with the name and uid.
+    /// Otherwise the response is a Status with the name and uid.
     fn returns_deleted_object(&self) -> bool;
 
     /// The finalizers that an object of this kind gets when it is deleted, besides its own.

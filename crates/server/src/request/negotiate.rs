@@ -61,7 +61,7 @@ pub(crate) enum ResponseShape {
     Unfit,
 }
 
-/// The version of `meta.k8s.io` that such an answer names. They differ in nothing else.
+/// The version of `meta.k8s.io` that such a response names. They differ in nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetaVersion {
     V1,

@@ -159,7 +159,7 @@ struct Spec {
 }
 
 impl Spec {
-    /// Writes what was granted into the request, which is the answer.
+    /// Writes what was granted into the request, which is the response.
     fn write(self, request: &mut Value) {
         if let Some(spec) = request.inner_or_new("spec") {
             let reference = spec.at("boundObjectRef").clone();

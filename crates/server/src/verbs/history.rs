@@ -38,7 +38,7 @@ const MAX_LIMIT: usize = 500;
 /// Bytes after which no further version is added to a page, since many pages may be in memory at once.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// The memory of a page: the versions and the answer.
+/// The memory of a page: the versions and the response.
 const ROOM: usize = 2 * PAGE_BYTES;
 
 /// Answers a request for the history of an object.

@@ -213,7 +213,7 @@ impl Watch {
         Self::begin(client).await
     }
 
-    /// The answer to a request that was sent.
+    /// The response to a request that was sent.
     pub async fn begin(mut client: Client) -> Self {
         let (status, head) = client.head().await;
         assert_eq!(status, 200, "{head}");

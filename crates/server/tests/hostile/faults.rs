@@ -84,7 +84,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[tokio::test]
 async fn a_panic_in_a_handler_is_answered_with_an_audit_id_and_counted() {
-    // A panic in a library left the client without an answer.
+    // A panic in a library left the client without a response.
     let server = start().await;
     let mut client = Client::new(&server).await;
     for heavy in ["", &" ".repeat(40_000)] {

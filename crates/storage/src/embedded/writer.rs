@@ -146,7 +146,7 @@ impl<'c> EngineWriter<'c> {
     /// Commits `writes` and those that come while they are decided; what else comes is left in `requests`. Returns how
     /// many it committed.
     ///
-    /// The order of publishing and answering matters: a caller that got its answer may list at once, and must find
+    /// The order of publishing and answering matters: a caller that got its response may list at once, and must find
     /// its write.
     fn commit(
         &mut self,
@@ -204,7 +204,7 @@ impl<'c> EngineWriter<'c> {
         fits
     }
 
-    /// Every answer is there even if this fails; then all of them are that failure.
+    /// Every response is there even if this fails; then all of them are that failure.
     ///
     /// Writes that arrive while the transaction is put together join it, up to `EmbeddedOptions::batch`. That is
     /// group commit: the number of syncs per second is bounded by the disk, the number of writes per sync grows with

@@ -45,7 +45,7 @@ pub(super) struct EtcdShared {
     /// The revision that someone waits for.
     ///
     /// Set by `current`, which a consistent list calls: the cache waits until the log reaches that revision, and
-    /// without an event or an answer for progress it would wait forever.
+    /// without an event or a response for progress it would wait forever.
     pub(super) wanted: watch::Sender<Revision>,
 }
 
@@ -189,7 +189,7 @@ async fn follow(shared: &Arc<EtcdShared>) -> WatchEnd {
 }
 
 /// Reads a watch until it ends and publishes its batches. Requests for progress are only sent to an etcd that orders
-/// its answers after the events; an older one could claim progress that it has not delivered.
+/// its responses after the events; an older one could claim progress that it has not delivered.
 async fn receive(shared: &EtcdShared, mut stream: WatchStream, ordered: bool) -> Result<(), WatchEnd> {
     let mut wanted = shared.wanted.subscribe();
     wanted.mark_changed();
@@ -227,7 +227,7 @@ fn cancelled(response: &WatchResponse) -> WatchEnd {
 }
 
 /// The changes of a response. One without events is progress, which is an empty batch, unless it is about all watches of
-/// an etcd that does not order such answers after the events.
+/// an etcd that does not order such responses after the events.
 fn batch(shared: &EtcdShared, response: &WatchResponse, ordered: bool) -> Result<Option<Batch>, Error> {
     if let Some(batch) = shared.keys.batch(response.events())? {
         return Ok(Some(batch));

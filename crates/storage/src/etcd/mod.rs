@@ -160,7 +160,7 @@ impl EtcdEngine {
         }
     }
 
-    /// Once its answer is lost, a transaction is not sent again: its condition would then see its own write and
+    /// Once its response is lost, a transaction is not sent again: its condition would then see its own write and
     /// report a conflict.
     async fn send(&self, transaction: Txn) -> Result<etcd_client::TxnResponse, Error> {
         let done = call(&self.shared.options, Repeat::Harmful, || {

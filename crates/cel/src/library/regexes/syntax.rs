@@ -349,7 +349,7 @@ fn class_character<'a>(text: &'a str, class: &'a str) -> SyntaxResult<(char, &'a
 mod tests {
     use super::*;
 
-    /// Each answer is that of kube-apiserver for a pattern of a schema.
+    /// Each result is that of kube-apiserver for a pattern of a schema.
     #[test]
     fn errors_are_those_of_go() {
         for (pattern, expected) in [

@@ -1,6 +1,6 @@
 //! The types of the fields of an AdmissionReview that a webhook sends, and Go's message for a value of another type.
 //!
-//! kube-apiserver decodes the answer into structs, and the message of a failure is that of Go's decoder, which operators search for.
+//! kube-apiserver decodes the response into structs, and the message of a failure is that of Go's decoder, which operators search for.
 //! The meaning of the fields is [`super::answer`]'s.
 
 use listwatch_kinds::tree::Tree;

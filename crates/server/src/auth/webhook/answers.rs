@@ -106,7 +106,7 @@ impl Answers {
             remembered.expire(Instant::now());
         }
         if is_full(&remembered) {
-            // Each answer that is dropped costs one more request to the webhook.
+            // Each response that is dropped costs one more request to the webhook.
             *remembered = Remembered::default();
         }
         remembered.insert(digest, verdict, until);

@@ -1,8 +1,8 @@
 //! [`TokenWebhook`]: authentication by an external service (`--authentication-token-webhook-config-file`), with a
 //! TokenReview per unknown token.
 //!
-//! The webhook is called in `prepare`, before authentication; authentication itself finds the answer in [`answers`] and
-//! never waits. The number of concurrent calls, the time of a call with all retries and the size of an answer are
+//! The webhook is called in `prepare`, before authentication; authentication itself finds the response in [`answers`] and
+//! never waits. The number of concurrent calls, the time of a call with all retries and the size of a response are
 //! bounded, because any client can send tokens. A failure is cached for a second only, so that the webhook is called
 //! again soon. Its address is in [`kubeconfig`].
 
@@ -30,7 +30,7 @@ pub struct TokenWebhookOptions {
     pub config_file: PathBuf,
     /// The version of TokenReview that is sent.
     pub version: TokenReviewVersion,
-    /// The time for which an answer is cached; zero for no longer than the request.
+    /// The time for which a response is cached; zero for no longer than the request.
     pub cache_ttl: Duration,
     /// Verdicts that are cached, of accepted and of rejected tokens separately: invented tokens must not push out
     /// those of users.
@@ -39,7 +39,7 @@ pub struct TokenWebhookOptions {
     pub answers_bytes: usize,
     /// Calls at the same time. More wait, so that invented tokens cannot overload the webhook.
     pub concurrent: usize,
-    /// The longest time for an answer, with all retries.
+    /// The longest time for a response, with all retries.
     pub timeout: Duration,
 }
 
@@ -90,7 +90,7 @@ impl TokenReviewVersion {
     }
 }
 
-/// Bytes of an answer: a user with all groups.
+/// Bytes of a response: a user with all groups.
 const ANSWER_BYTES: usize = 1 << 20;
 /// Bytes of a reason that are kept.
 const REASON_BYTES: usize = 1 << 10;
@@ -104,7 +104,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The user of a token and its audiences, or the reason why it is rejected.
 pub(super) type TokenVerdict = Result<(Arc<User>, Vec<String>), String>;
 
-/// The webhook, its connections and its cached answers. Shared by all requests.
+/// The webhook, its connections and its cached responses. Shared by all requests.
 #[doc(alias = "WebhookTokenAuthenticator")]
 #[derive(Debug)]
 pub(crate) struct TokenWebhook {
@@ -116,7 +116,7 @@ pub(crate) struct TokenWebhook {
     answers: Answers,
 }
 
-/// The part of the answer that is read; the rest is ignored.
+/// The part of the response that is read; the rest is ignored.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct TokenReview {
@@ -163,12 +163,12 @@ impl TokenWebhook {
         }))
     }
 
-    /// The cached answer about the token for these audiences, if it still counts.
+    /// The cached response about the token for these audiences, if it still counts.
     pub(crate) fn cached(&self, token: &str, audiences: &[&str]) -> Option<TokenVerdict> {
         self.answers.get(token, audiences, Instant::now())
     }
 
-    /// Calls the webhook unless the answer is cached. A missing answer is kept for this one request.
+    /// Calls the webhook unless the response is cached. A missing response is kept for this one request.
     ///
     /// The time limit includes waiting for one of the slots, so that a webhook that hangs delays a request by that time
     /// at most. Two concurrent requests with one unknown token both call it.
@@ -214,13 +214,13 @@ impl TokenWebhook {
     }
 }
 
-/// Long enough for the request that asked to find the answer.
+/// Long enough for the request that asked to find the response.
 const ONE_REQUEST: Duration = Duration::from_secs(1);
 
-/// Reads the answer to a TokenReview.
+/// Reads the response to a TokenReview.
 ///
 /// # Errors
-/// The answer is no TokenReview: the call failed, which is not a verdict.
+/// The response is no TokenReview: the call failed, which is not a verdict.
 fn read(answer: &[u8], wanted: &[&str]) -> Result<TokenVerdict, String> {
     let review: TokenReview =
         serde_json::from_slice(answer).map_err(|_| "the answer is no TokenReview".to_owned())?;
@@ -229,7 +229,7 @@ fn read(answer: &[u8], wanted: &[&str]) -> Result<TokenVerdict, String> {
         let why = if error.is_empty() { crate::auth::UNKNOWN_TOKEN.to_owned() } else { beginning(error) };
         return Ok(Err(why));
     }
-    // An answer without audiences means this server's own.
+    // A response without audiences means this server's own.
     let told = if audiences.is_empty() { vec![crate::auth::ISSUER.to_owned()] } else { audiences };
     let meant: Vec<String> =
         told.into_iter().filter(|audience| wanted.contains(&audience.as_str())).collect();

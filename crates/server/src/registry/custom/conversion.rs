@@ -1,6 +1,6 @@
 //! [`Conversion`]: the conversion webhook of a CustomResourceDefinition, as one of its versions uses it.
 //!
-//! It makes ConversionReviews and checks their answers: number, kind, version and identity must fit, and of the
+//! It makes ConversionReviews and checks their responses: number, kind, version and identity must fit, and of the
 //! metadata only labels and annotations may change, as in kube-apiserver. Converted objects are kept up to 16 MiB per
 //! version, so that watchers of one version share a call per event. The calls themselves are made by
 //! `api/convert.rs`, because a registry entry must not wait.
@@ -42,7 +42,7 @@ pub(crate) struct Conversion {
     kept: Mutex<ConversionCache>,
 }
 
-/// The request of one ConversionReview, with the uid that the answer must repeat.
+/// The request of one ConversionReview, with the uid that the response must repeat.
 ///
 /// All objects of one call in one review; the caller decides how many those are.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl Conversion {
 }
 
 impl ConversionReviewBody {
-    /// Reads the answer: the originals in the wanted version.
+    /// Reads the response: the originals in the wanted version.
     ///
     /// # Errors
     /// The problem, with kube-apiserver's text.

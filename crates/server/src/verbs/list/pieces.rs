@@ -23,7 +23,7 @@ use crate::verbs::list::text::Text;
 
 /// Writes the parts of a list.
 ///
-/// Shared by lists and by the answer of a deleted collection.
+/// Shared by lists and by the response of a deleted collection.
 pub(super) struct ListPartWriter {
     pub(super) resource: Arc<Resource>,
     pub(super) shape: ResponseShape,
@@ -296,7 +296,7 @@ mod tests {
         OffloadedList { pieces, blocking: Some(blocking) }
     }
 
-    /// A request has its seats until its answer begins. Two hundred lists as YAML kept those of their level while they
+    /// A request has its seats until its response begins. Two hundred lists as YAML kept those of their level while they
     /// waited for the few encoding threads, and all other requests of that level waited with them.
     #[tokio::test]
     async fn a_long_list_begins_before_anything_is_encoded() {

@@ -42,7 +42,7 @@ fn spdy_headers<'p>(asked: NodeRequest<'_>, protocols: impl Iterator<Item = &'p 
     headers
 }
 
-/// Returns true for an answer that accepts an upgrade to SPDY.
+/// Returns true for a response that accepts an upgrade to SPDY.
 fn is_spdy(headers: &HeaderMap) -> bool {
     let has = |name, wanted: &str| {
         let value = headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());

@@ -65,7 +65,7 @@ impl FrameWriter {
         out.extend(data);
     }
 
-    /// The answer to a ping.
+    /// The response to a ping.
     pub(super) fn pong(out: &mut Vec<u8>, id: u32) {
         control(out, PING, &id.to_be_bytes());
     }
