@@ -40,7 +40,7 @@ pub(crate) async fn fetch<T: DeserializeOwned>(
     request: http::request::Builder,
 ) -> anyhow::Result<T> {
     let bytes = read(client, request).await?;
-    serde_json::from_slice(&bytes).context("cannot read the answer of the server")
+    serde_json::from_slice(&bytes).context("cannot read the server's response")
 }
 
 /// Gets a page of text.
@@ -60,7 +60,7 @@ pub(crate) async fn text(client: &kube::Client, path: &str) -> anyhow::Result<St
 pub(crate) async fn greet(client: &kube::Client) -> anyhow::Result<()> {
     let answer =
         tokio::time::timeout(FIRST_ANSWER, client.send(Request::get("/version").body(Body::empty())?));
-    answer.await.with_context(|| format!("no answer in {FIRST_ANSWER:?}"))??;
+    answer.await.with_context(|| format!("no response within {FIRST_ANSWER:?}"))??;
     Ok(())
 }
 
@@ -86,7 +86,7 @@ async fn collect(mut body: Body, max: usize) -> anyhow::Result<Vec<u8>> {
         // Trailers are not used here.
         let Ok(piece) = frame?.into_data() else { continue };
         if all.len() + piece.len() > max {
-            bail!("the answer of the server has more than {max} bytes");
+            bail!("the server's response has more than {max} bytes");
         }
         all.extend_from_slice(&piece);
     }
@@ -110,6 +110,6 @@ mod tests {
     async fn an_answer_has_a_bound() {
         assert_eq!(collect(Body::from(vec![b'a'; 100]), 100).await.unwrap().len(), 100);
         let error = collect(Body::from(vec![b'a'; 101]), 100).await.unwrap_err();
-        assert_eq!(error.to_string(), "the answer of the server has more than 100 bytes");
+        assert_eq!(error.to_string(), "the server's response has more than 100 bytes");
     }
 }

@@ -191,7 +191,7 @@ async fn serve(handle: Handle, signals: &mut Signals) -> ExitCode {
     tokio::select! {
         () = signals.wait() => {}
         task = handle.failed() => {
-            note(format_args!("error: {task} has ended, which the server cannot go on without; the log says why"));
+            note(format_args!("error: {task} has ended, without which the server cannot continue; the log has the reason"));
             // The remaining tasks may hang; only the store is waited for.
             let _ = tokio::time::timeout(LAST_WORDS, handle.shutdown()).await;
             return ExitCode::FAILURE;

@@ -90,7 +90,7 @@ impl MetricsPage {
         let path = if path == "/" { "/metrics" } else { path };
         let answer = tokio::time::timeout(PATIENCE, answer::text(&self.client, path)).await;
         let answer =
-            answer.with_context(|| format!("no answer in {PATIENCE:?}")).and_then(std::convert::identity);
+            answer.with_context(|| format!("no response within {PATIENCE:?}")).and_then(std::convert::identity);
         answer.with_context(|| format!("cannot read {}", self.url))
     }
 }

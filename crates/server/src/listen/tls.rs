@@ -167,7 +167,7 @@ impl Tls {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "the serving certificate cannot be renewed, the last one stays")
+                    tracing::warn!(%error, "the serving certificate cannot be renewed; the last one stays in use")
                 }
             }
         }

@@ -366,7 +366,7 @@ impl<'c> EngineWriter<'c> {
     fn close(mut self) {
         while self.broken.is_none() && self.index_step(usize::MAX) {}
         if let Err(error) = checkpoint::finish(self.connection) {
-            tracing::warn!(%error, "could not put everything in its place at the end; the next start will");
+            tracing::warn!(%error, "could not finish the checkpoint at the end; the next start will");
         }
         self.reserve.release();
         self.note_revision();

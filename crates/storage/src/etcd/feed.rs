@@ -151,7 +151,7 @@ pub(super) async fn run(shared: Arc<EtcdShared>) {
         match follow(&shared).await {
             WatchEnd::Compacted => restart(&shared).await,
             WatchEnd::Broken(reason) => {
-                tracing::warn!(reason, upto = %shared.tail.upto(), "the watch on etcd broke, beginning anew");
+                tracing::warn!(reason, upto = %shared.tail.upto(), "the watch on etcd broke; opening another one");
                 *shared.health.write() = Health::Unavailable(reason);
             }
         }
@@ -167,7 +167,7 @@ pub(super) async fn run(shared: Arc<EtcdShared>) {
 async fn restart(shared: &EtcdShared) {
     match shared.current().await {
         Ok(current) => {
-            tracing::warn!(%current, "etcd compacted history that was not seen yet, going on at the newest revision");
+            tracing::warn!(%current, "etcd compacted history that was not read yet; continuing at the newest revision");
             shared.tail.restart(current);
         }
         Err(failure) => *shared.health.write() = Health::Unavailable(failure.into_error().to_string()),
