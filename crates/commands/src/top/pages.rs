@@ -89,8 +89,9 @@ impl MetricsPage {
         let path = self.url.path_and_query().map_or("/metrics", |path| path.as_str());
         let path = if path == "/" { "/metrics" } else { path };
         let answer = tokio::time::timeout(PATIENCE, answer::text(&self.client, path)).await;
-        let answer =
-            answer.with_context(|| format!("no response within {PATIENCE:?}")).and_then(std::convert::identity);
+        let answer = answer
+            .with_context(|| format!("no response within {PATIENCE:?}"))
+            .and_then(std::convert::identity);
         answer.with_context(|| format!("cannot read {}", self.url))
     }
 }

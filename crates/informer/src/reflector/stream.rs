@@ -30,7 +30,7 @@ impl<K> Machine<K> {
     pub(super) fn events(&mut self, events: Vec<WatchEvent<K>>, now: ReflectorTime, out: &mut Output<K>) {
         let mut events = events.into_iter();
         while let Some(event) = events.next() {
-            let goes_on = match self.phase {
+            let continues = match self.phase {
                 Phase::Streaming(_) => self.initial_event(event, now, out),
                 Phase::Watching(_) => {
                     // The common case: nothing but changes, so the phase is looked at once for all of them.
@@ -39,7 +39,7 @@ impl<K> Machine<K> {
                 }
                 _ => false,
             };
-            if !goes_on {
+            if !continues {
                 return;
             }
         }
@@ -60,7 +60,7 @@ impl<K> Machine<K> {
         }
     }
 
-    /// Returns whether the stream goes on.
+    /// Returns true if the stream continues.
     fn initial_event(&mut self, event: WatchEvent<K>, now: ReflectorTime, out: &mut Output<K>) -> bool {
         let Phase::Streaming(initial) = &mut self.phase else { return false };
         initial.live.events += 1;
@@ -100,7 +100,7 @@ impl<K> Machine<K> {
         true
     }
 
-    /// Returns whether the stream goes on.
+    /// Returns true if the stream continues.
     fn live_event(&mut self, event: WatchEvent<K>, now: ReflectorTime, out: &mut Output<K>) -> bool {
         self.bookmarks |= matches!(event, WatchEvent::Bookmark { .. });
         if event.revision().is_some_and(|revision| !self.advances(revision, now, out)) {

@@ -40,7 +40,7 @@ pub(super) struct EngineWriter<'c> {
     options: EmbeddedOptions,
     statements: Statements<'c>,
     checkpointer: SyncSender<()>,
-    /// Roughly how much the write-ahead log has that is not in its place.
+    /// Roughly the bytes of the write-ahead log that are not in the main file yet.
     ///
     /// An estimate by [`checkpoint::BATCH_OVERHEAD`] and content. It only decides when a checkpoint is due, so an
     /// error in it costs a little disk space or one needless pass.
@@ -48,9 +48,9 @@ pub(super) struct EngineWriter<'c> {
     wave: Wave,
     /// The reason that writes are refused, if they are.
     broken: Option<String>,
-    /// The disk is full: deletions are taken, on the space of the reserve, and history is given up.
+    /// The disk is full: deletions are taken, on the space of the reserve, and history is dropped.
     full: bool,
-    /// The bytes of what was taken besides deletions since then.
+    /// The bytes of essential writes that were taken since then.
     ///
     /// Bounded by a quarter of the reserve, so that the rest stays for deletions and for emptying the write-ahead
     /// log.
