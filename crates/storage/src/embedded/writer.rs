@@ -55,7 +55,8 @@ pub(super) struct EngineWriter<'c> {
     /// Bounded by a quarter of the reserve, so that the rest stays for deletions and for emptying the write-ahead
     /// log.
     essential_bytes: u64,
-    /// The reserve was there when the disk became full, so it can be had again before all is well.
+    /// The reserve was released on the full disk: all writes are accepted again once it is held again, or as much space is
+    /// free.
     gave_reserve: bool,
     reserve: Reserve,
     mark: RevisionMark,
