@@ -138,7 +138,7 @@ impl Rules {
     /// Evaluates all rules; those that use `oldSelf` only if there is an old object.
     #[must_use]
     pub fn evaluate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        self.evaluate(object, old).errors
+        self.verdict(object, old).errors
     }
 
     /// Evaluates all rules. Violations in unchanged parts are returned as warnings.
@@ -146,7 +146,7 @@ impl Rules {
     /// The object must have passed [`validate`](crate::validate()) before: rules rely on the declared types, and a
     /// value of another type makes them fail with an error of evaluation.
     #[must_use]
-    pub fn evaluate(&self, object: &Value, old: Option<&Value>) -> RuleVerdict {
+    pub fn verdict(&self, object: &Value, old: Option<&Value>) -> RuleVerdict {
         self.root.as_ref().map(|root| evaluate::evaluate(root, object, old)).unwrap_or_default()
     }
 }

@@ -147,7 +147,7 @@ impl Decisions {
                 self.record(request, definition, binding, outcome);
             }
         }
-        annotate(request, definition, annotations);
+        add_annotations(request, definition, annotations);
     }
 
     /// Denies a request whose policy cannot be evaluated, unless its failure policy is `Ignore`.
@@ -180,7 +180,7 @@ impl Decisions {
 }
 
 /// Adds the audit annotations of a policy, whose name is their prefix.
-fn annotate(
+fn add_annotations(
     request: &Attributes<'_>,
     definition: &PolicyDefinition,
     annotations: Vec<(String, Vec<String>)>,

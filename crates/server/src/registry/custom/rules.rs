@@ -290,7 +290,7 @@ impl Strategy for Custom {
         };
         match found.iter().any(|error| blocks_rules(error.kind)) {
             true => Vec::new(),
-            false => self.version.rules.evaluate(new, Some(old)).warnings,
+            false => self.version.rules.verdict(new, Some(old)).warnings,
         }
     }
 
