@@ -192,7 +192,7 @@ impl Planner<'_> {
         self.add(Op::Index { operand, index, optional, cost })
     }
 
-    /// Plans `in` on a constant list as a lookup in a set. On an empty list it is false, whatever the item.
+    /// Plans `in` on a constant list as a lookup in a set. On an empty list it is false for every item.
     ///
     /// The set has the same equality as `in`: numbers of different types that are equal are one key. The cost of the
     /// call is no longer charged, as in cel-go.

@@ -95,7 +95,7 @@ impl fmt::Debug for Program {
 
 /// The result of an evaluation and what it cost.
 ///
-/// The cost counts against a shared budget whatever the result is.
+/// The cost counts against a shared budget with any result.
 #[derive(Debug)]
 pub struct EvalOutcome<'a> {
     /// The value, or why there is none.

@@ -69,7 +69,7 @@ fn read(command: &Command, path: &Path) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// Tells flags with a value (`--anonymous-auth=false`) from switches (`--no-console`).
+/// Distinguishes flags with a value (`--anonymous-auth=false`) from switches (`--no-console`).
 fn takes_value(command: &Command, name: &str) -> bool {
     let mut flags = command.find_subcommand("serve").into_iter().flat_map(Command::get_arguments);
     flags.any(|flag| flag.get_long() == Some(name) && flag.get_action().takes_values())

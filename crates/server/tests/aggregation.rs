@@ -312,7 +312,7 @@ async fn openapi_v2_has_the_part_of_the_extension() {
     sea.shows("/openapi/v2", |seen| seen["paths"][FISH].is_null()).await;
 }
 
-/// The document is untrusted: whatever its content, the extension is available and the server's own document is
+/// The document is untrusted: with any content, the extension is available and the server's own document is
 /// complete.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_openapi_document_of_an_extension_is_left_out() {

@@ -521,7 +521,7 @@ fn shadow(plural: &str, group: &str, kind: &str, version: &str) -> Value {
 }
 
 /// A definition of `clusterrolebindings.rbac.authorization.k8s.io` shared its stored objects with the built-in kind:
-/// whoever could write definitions became an administrator through a version of their own, replaced the kind itself,
+/// a user who could write definitions became an administrator through a version of their own, replaced the kind itself,
 /// and deleted all bindings by deleting the definition.
 #[tokio::test]
 async fn a_definition_cannot_take_over_a_built_in_kind() {

@@ -28,7 +28,7 @@ pub enum Expect {
 impl Expect {
     /// Returns true if the condition holds for a key last written at `current`, or absent.
     ///
-    /// A key that was deleted counts as absent, whatever its revisions were before.
+    /// A key that was deleted counts as absent, with any earlier revisions.
     #[must_use]
     pub fn holds(self, current: Option<Revision>) -> bool {
         match self {

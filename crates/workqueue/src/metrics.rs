@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-/// Something whose work-queue metrics can be read: a [`Queue`](crate::Queue) of whatever type. It is a trait so that
+/// Something whose work-queue metrics can be read: a [`Queue`](crate::Queue) of any type. It is a trait so that
 /// a collection of queues does not depend on their keys.
 /// An exporter for another metrics system reads any number of them:
 ///

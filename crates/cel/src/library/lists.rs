@@ -70,7 +70,7 @@ fn flatten<'a>(meter: &mut Meter, args: &[Value<'a>]) -> Evaluated<'a> {
     Ok(Value::list(flat))
 }
 
-/// Recursion ends with the nesting of the list, whatever the requested depth.
+/// Recursion ends with the nesting of the list, at any requested depth.
 fn flatten_into<'a>(
     list: &ListValue<'a>,
     depth: i64,

@@ -140,7 +140,7 @@ fn scale(suffix: &str) -> Option<SuffixScale> {
     exponent.parse().ok().filter(|power: &i32| power.abs() < 1000).map(SuffixScale::Decimal)
 }
 
-/// Parses a quantity. The message is the one of apimachinery, whatever is wrong.
+/// Parses a quantity. Every error has the one message of apimachinery.
 ///
 /// At most 30 digits are kept; further ones only scale. That is beyond the range in any case.
 ///

@@ -41,7 +41,7 @@ enum MapKey {
     String(Arc<str>),
 }
 
-/// Returns the key under which a value is found. Numbers that are equal have one key, whatever their types; values
+/// Returns the key under which a value is found. Equal numbers of any types have one key; values
 /// that cannot be keys have none.
 fn key(value: &Value<'_>) -> Option<MapKey> {
     Some(match value {

@@ -2,7 +2,7 @@
 //!
 //! The size of an object says how long most writes take, but rules, patterns and policies of others can make the smallest
 //! one take a second. So writes on workers are timed, and after a slow one those of its collection are done beside the
-//! workers, whoever sends them.
+//! workers, for all senders.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};

@@ -148,7 +148,7 @@ pub trait Authorizer: Send + Sync + Debug {
     fn role(&self, role: &RoleRef, namespace: &str) -> Option<Vec<PolicyRule>>;
 
     /// The number of texts that a decision about a request in the namespace may have to compare. Most namespaces have a few
-    /// hundred, but whoever may write Roles can write a million; such decisions are made beside the workers.
+    /// hundred, but a user who may write Roles can write a million; such decisions are made beside the workers.
     fn size_in(&self, _namespace: &str) -> usize {
         0
     }

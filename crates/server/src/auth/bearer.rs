@@ -1,7 +1,7 @@
 //! Bearer tokens in the head of a request: the `Authorization` header, or a WebSocket subprotocol for browsers.
 //!
 //! Absent and malformed credentials are different results. Absent ones may become `system:anonymous`; malformed ones
-//! are a 401, because a client that meant to authenticate must not silently act as somebody else. The rules of both
+//! are a 401, because a client that meant to authenticate must not silently act as another user. The rules of both
 //! forms are kube-apiserver's, including that a token subprotocol needs a second one to answer with
 //! ([`crate::http::websocket`] does the handshake). [`super::Authenticator`] is the caller.
 

@@ -95,7 +95,7 @@ impl ClientCertificates {
 /// Reads user, groups and uid from the subject; `None` if there is no common name or the text is not readable.
 ///
 /// The last of several common names counts, as in Go: the approvers and signers of certificate requests read that one, and a
-/// request could otherwise show them the name of a node and be a certificate of somebody else. A name or group that is not text
+/// request could otherwise show them the name of a node and be a certificate of another user. A name or group that is not text
 /// rejects the certificate, because a user with fewer groups than in its certificate might be refused or admitted
 /// wrongly. The digest becomes the credential ID in `extra`.
 fn user(certificate: &CertificateDer<'_>) -> Option<CertificateUser> {

@@ -243,7 +243,7 @@ fn parse(content_type: Option<&str>, bytes: &[u8], expected: Expected<'_>) -> Re
 }
 
 /// The media type in lower case, without parameters. A type with parameters that cannot be read is returned as it is, and is one
-/// that nobody knows.
+/// that no server knows.
 pub(crate) fn media_type(content_type: Option<&str>) -> Cow<'_, str> {
     let content_type = content_type.unwrap_or_default();
     let (media, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));

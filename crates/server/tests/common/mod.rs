@@ -31,7 +31,7 @@ pub async fn start_with(options: Options, memory: MemoryOptions) -> Handle {
     start_as_is(Options { lifecycle: LifecycleOptions::off(), ..options }, memory).await
 }
 
-/// The same with whatever else writes.
+/// The same with other writers.
 pub async fn start_as_is(options: Options, memory: MemoryOptions) -> Handle {
     let options = Options { security: Security::InsecureHttp, ..options };
     let server = Server::start(options, Arc::new(MemoryEngine::new(memory))).await.unwrap();

@@ -1,7 +1,7 @@
 //! [`Truth`]: the changes that the store committed, against which every observed history is compared.
 //!
 //! From it follows what each watch must see: a change that makes an object match a selector is ADDED, one that ends the
-//! match is DELETED with the previous content, whatever happened in the store. Acknowledged writes must be in it as
+//! match is DELETED with the previous content, for any change in the store. Acknowledged writes must be in it as
 //! they were acknowledged; deletions are counted, because the response to one carries no revision. It is filled by
 //! [`TestCollection::truth`](crate::TestCollection::truth).
 

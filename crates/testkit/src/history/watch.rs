@@ -150,7 +150,7 @@ impl<'a> StreamWalk<'a> {
         self.position = object.revision;
     }
 
-    /// An event that is not allowed at this position of the stream, whatever its content.
+    /// An event that is not allowed at this position of the stream, with any content.
     fn misplaced(&self, object: &Seen) -> Option<Violation> {
         let what = format!("{}: {} at {}", self.watch.name, object.key, object.revision);
         if self.delivered.contains(&(object.key.clone(), object.revision)) {

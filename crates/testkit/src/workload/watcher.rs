@@ -181,7 +181,7 @@ async fn first_start(
         return Ok(initial);
     }
     match stage.reads.done(Method::GET, &format!("{}?{}", stage.collection.path(), filtered.1), None).await {
-        // Version 0 means "whatever there is" to a server, not "before the first write".
+        // Version 0 means "any state" to a server, not "before the first write".
         Ok(list) => {
             list_revision(&list).map(|at| if at == Revision::ZERO { initial } else { Start::After(at) })
         }

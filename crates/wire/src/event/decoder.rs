@@ -55,7 +55,7 @@ pub enum DecodeError {
     Truncated,
 }
 
-/// Cuts a byte stream into events, whatever the chunks it comes in.
+/// Cuts a byte stream into events, for any sequence of chunks.
 ///
 /// Each byte is searched for a newline once. An event within one chunk is not copied.
 ///

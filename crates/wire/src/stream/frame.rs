@@ -180,7 +180,7 @@ fn member(subscription: Option<&str>, name: &str, value: &impl Serialize) -> Str
     }
 }
 
-/// Cuts a byte stream into frames, whatever the chunks it comes in. An event within one chunk is not copied.
+/// Cuts a byte stream into frames, for any sequence of chunks. An event within one chunk is not copied.
 #[derive(Debug)]
 pub struct FrameDecoder(Lines);
 

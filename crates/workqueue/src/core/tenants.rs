@@ -68,7 +68,7 @@ struct TenantTurns {
     beyond: VecDeque<u32>,
 }
 
-/// Fair order among tenants: each gets its turn, whatever the others have queued.
+/// Fair order among tenants: each gets its turn, with any number of keys of others queued.
 #[derive(Debug)]
 pub(crate) struct Tenants {
     by_id: HashMap<u64, u32, foldhash::fast::RandomState>,

@@ -1,7 +1,7 @@
 //! The timer wheel: the deadlines of delayed keys.
 //!
 //! Eight levels of 64 buckets; a bucket of level *n* spans 64ⁿ ticks of one millisecond. Inserting and expiring are O(1)
-//! whatever the number of keys (a heap's cost grows with it, in cache misses even more than in comparisons). Eight levels
+//! for any number of keys (a heap's cost grows with it, in cache misses even more than in comparisons). Eight levels
 //! span every time the queue can express, so "far future" needs no special case.
 //!
 //! A bucket is a plain vector of times and slots. So a timer is written at the end of one vector and read when that vector is
@@ -49,7 +49,7 @@ pub(crate) struct Timer {
     pub(crate) slot: Slot,
 }
 
-/// Delays in a hierarchical timing wheel: adding and removing one is constant time, whatever waits.
+/// Delays in a hierarchical timing wheel: adding and removing one is constant time, for any number of delays.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     /// All timers due before this tick have been popped. Never moves back, so a clock that does is harmless.

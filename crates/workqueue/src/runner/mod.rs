@@ -62,7 +62,7 @@ pub struct Job<K, R = ()> {
 pub enum Outcome {
     /// Nothing more to do until the key is added again.
     Done,
-    /// All right so far; look at it again after this time, whatever happens.
+    /// Done for now; process the key again after this time.
     RequeueAfter(Duration),
     /// Not done yet: try again with the rate limiter's delay, as after an error but without the log entry.
     Retry,

@@ -173,7 +173,7 @@ impl ServedStream {
         }
     }
 
-    /// Waits for whatever comes first.
+    /// Waits for the first of them.
     async fn wait(&mut self) {
         let (portion, until) = (self.portion(), self.bookmark_at.unwrap_or(END));
         let api = Arc::clone(self.api());
