@@ -69,7 +69,7 @@ pub(crate) type Apply<K> = dyn FnMut(Vec<Delta<K>>) + Send + Sync;
 /// let running = tokio::spawn(reflector.run(stop.clone()));
 ///
 /// let first = queue.pop_batch().await.ok_or("closed")?;
-/// assert!(matches!(&first.deltas[..], [Delta::Replaced { objects, .. }] if objects.len() == 1));
+/// assert!(matches!(first.deltas.first(), Some(Delta::Replaced { objects, .. }) if objects.len() == 1));
 /// stop.cancel();
 /// running.await?;
 /// # Ok(())

@@ -51,7 +51,8 @@ impl EtcdEngine {
     /// Connects, and begins to follow all changes under the prefix.
     ///
     /// ```no_run
-    /// use listwatch_storage::{EtcdEngine, EtcdOptions, EtcdUser};
+    /// use listwatch_storage::etcd::EtcdUser;
+    /// use listwatch_storage::{EtcdEngine, EtcdOptions};
     ///
     /// # async fn example(password: String) -> Result<(), listwatch_storage::Error> {
     /// let engine = EtcdEngine::connect(EtcdOptions {
